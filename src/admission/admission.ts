@@ -1,9 +1,9 @@
-// The gate in front of generation, as whoever asks sees it: limits per organization and model, and within them those of
-// the key. A request reserves concurrency, one request and its tokens, in this order, of both; a refusal leaves no
-// trace. At the end the reservation is settled to what was used, or refunded if nothing was produced.
+// The admission interface: limits per organization and model, and additional limits per API key. A request reserves
+// concurrency, one request and its tokens, in this order, under both sets of limits. A rejected request reserves
+// nothing. At the end the reservation is settled to the tokens used, or refunded if nothing was generated.
 //
-//   local-admission.ts     one process: counted in memory that its threads share, at once
-//   shared/                several processes: counted in an engine that speaks the Redis protocol
+//   local-admission.ts     one process: synchronous counting in memory shared by its threads
+//   shared/                several processes: counting in Redis or Valkey
 
 import type { WireShape } from '../shared/errors.js';
 import type { Identity } from '../shared/identity.js';
@@ -11,65 +11,73 @@ import type { TokenCount } from '../shared/token-count.js';
 import type { LimitState } from './headers.js';
 import type { Limits } from './limits.js';
 
-/** What the gate looks at of who asks. */
+/** The identity fields that admission reads. */
 export type Limited = Pick<Identity, 'organizationId' | 'limits' | 'keyId' | 'keyLimits' | 'monthlyTokenCap'>;
-/** What it looks at of an organization alone. */
+/** The fields that admission reads for an organization without a key. */
 export type LimitedOrganization = Pick<Limited, 'organizationId' | 'limits'>;
 
 export interface ReserveRequest {
   identity: Limited;
   model: string;
-  /** After templating, cached ones included. An estimate is reserved like a true number; settle() is told the truth. */
+  /**
+   * Tokens after templating, including cached ones. An estimate is reserved like an exact count; settle() receives the
+   * exact count.
+   */
   promptTokens: TokenCount;
-  /** The client's output cap for one choice after clamping; null if it stated none. */
+  /** The client's output cap for one choice after clamping. Null if the request has none. */
   statedCap: number | null;
-  /** The model's own output maximum. */
+  /** The model's own maximum of output tokens. */
   modelMaximum: number;
   n: number;
 }
 
 export interface Reservation {
-  /** Rate-limit headers with values after the reservation. */
+  /** Rate-limit headers with the values after the reservation. */
   headers(shape: WireShape): [string, string][];
-  /** The end of a request that ran: `tokens` = prompt plus everything generated. Later calls do nothing. */
+  /** Ends a request that ran. `tokens`: prompt plus all generated tokens. Later calls have no effect. */
   settle(tokens: number): void;
-  /** The request failed before its first token: it never counted. Later calls do nothing. */
+  /** Ends a request that failed before its first token, which then does not count. Later calls have no effect. */
   refund(): void;
 }
 
-/** Where an organization's own limits stand on a model, and its requests there that are not finished. */
+/** An organization's own limits on a model, and its unfinished requests there. */
 export interface Standing {
   state: LimitState;
   unfinished: number;
 }
 
-/** Of counters that several processes share. */
+/** State of the counters that several processes share. */
 export interface CountersHealth {
-  /** away: they cannot be reached; what holds then is `policy`. */
+  /** away: Redis is unreachable and `policy` applies. */
   state: 'shared' | 'away';
-  /** share: each process admits its share of every limit; refuse: none admits anything. */
+  /** share: each process enforces its share of every limit. refuse: every request is rejected. */
   policy: 'share' | 'refuse';
-  /** That were there when they were last seen, this one included. */
+  /** Number of processes when they were last seen, including this one. */
   processes: number;
 }
 
 export interface Admission {
   /**
-   * At once where everything that counts is in this process. Throws or rejects with ApiError 429, or 503 when it cannot
-   * be counted; then nothing is taken.
+   * Synchronous if all counters are in this process. Throws or rejects with ApiError 429, or 503 if the request cannot
+   * be counted. Nothing is reserved then.
    */
   reserve(request: ReserveRequest): Reservation | Promise<Reservation>;
-  /** Where the limits stand now, as the headers of either format: the tighter of the organization's and the key's. */
+  /**
+   * The current limits as headers in either format. For each limit, the tighter of the organization's and the key's.
+   */
   headers(identity: Limited, model: string, shape: WireShape): [string, string][] | Promise<[string, string][]>;
   standing(organization: LimitedOrganization, model: string): Standing | Promise<Standing>;
   limitsOf(organization: LimitedOrganization, model: string): Limits;
-  /** One request of a key that generates nothing (limits.read_rpm). Throws ApiError 429. */
+  /** Counts a request of a key that generates nothing (limits.read_rpm). Throws ApiError 429. */
   read(identity: Pick<Limited, 'keyId'>): void;
-  /** Takes one of `limit` places for a WebSocket connection. Throws ApiError 429, 503. Returns how to leave it, which works once. */
+  /**
+   * Takes one of `limit` WebSocket connection slots. Throws ApiError 429, 503. Returns a function that frees the slot;
+   * later calls of it have no effect.
+   */
   connect(organizationId: string, limit: number): () => void;
-  /** Takes back what a thread that has ended by itself had admitted. */
+  /** Releases all reservations of a thread that has terminated unexpectedly. */
   leaveAll(ledger: Int32Array): void;
-  /** Null: nothing is shared with another process. */
+  /** Null if the counters are not shared with other processes. */
   health(): CountersHealth | null;
   close(): Promise<void>;
 }

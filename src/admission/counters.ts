@@ -1,17 +1,17 @@
-// Token buckets in the records of the shared table, changed with Atomics only, so that any number of HTTP
-// threads may count in them.
+// Token buckets in the records of the shared table. They are changed with Atomics only, so any number of HTTP workers
+// can use them.
 //
-// A token bucket is kept as one number instead of level and timestamp (generic cell rate algorithm): the
-// time at which it would be full again, in nanoseconds. level = capacity − (full_at − now) · rate, and full
-// when full_at ≤ now. Taking x tokens moves full_at by x / rate; giving back moves it the other way. One
-// 64-bit compare-and-swap therefore updates level and refill together. Capacity is one minute of refill, so
-// the number is the empty share of the bucket whatever the limit: a new limit acts at once and keeps the share.
+// A bucket is stored as a single number instead of level and timestamp (generic cell rate algorithm): the time at which
+// it will be full again, in nanoseconds. level = capacity − (full_at − now) · rate, and the bucket is full when full_at
+// ≤ now. Taking x tokens moves full_at forward by x / rate, and returning tokens moves it back. One 64-bit
+// compare-and-swap therefore updates level and refill together. The capacity is one minute of refill, so the number
+// expresses the empty fraction of the bucket. A changed limit takes effect immediately and keeps that fraction.
 
 import type { RecordTable } from './record-table.js';
 
 const NS_PER_MINUTE = 60_000_000_000n;
 
-/** A limit and what the bucket holds now. */
+/** A limit and the current level of its bucket. */
 export interface BucketState {
   limit: number;
   remaining: number;
@@ -23,7 +23,10 @@ type Bucket = 'rpm' | 'tpm';
 export class Counters {
   constructor(private readonly table: RecordTable) {}
 
-  /** Takes `amount` if the bucket holds it: 0. Else takes nothing: milliseconds until it will. `now` in ns. */
+  /**
+   * Takes `amount` and returns 0 if the bucket has enough. Otherwise takes nothing and returns the milliseconds until
+   * it has. `now` in ns.
+   */
   take(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
     const cost = costOf(amount, limit);
     for (;;) {
@@ -34,14 +37,14 @@ export class Counters {
     }
   }
 
-  /** Milliseconds until the bucket holds `amount`; 0: it does. */
+  /** Milliseconds until the bucket has `amount`, or 0 if it has enough now. */
   wait(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): number {
     const before = this.table.load(record, bucket);
     const after = (before > now ? before - now : 0n) + costOf(amount, limit);
     return after > NS_PER_MINUTE ? waitMs(after) : 0;
   }
 
-  /** Gives `amount` back; a negative amount takes more, below zero if need be. */
+  /** Returns `amount` to the bucket. A negative amount takes more, and the level may then fall below zero. */
   give(record: number, bucket: Bucket, amount: number, limit: number, now: bigint): void {
     const cost = costOf(amount, limit);
     for (;;) {
@@ -51,16 +54,17 @@ export class Counters {
     }
   }
 
-  /** `record` negative: one that nobody has counted in. */
+  /** `record` negative: no record exists, so the bucket is full. */
   state(record: number, bucket: Bucket, limit: number, now: bigint): BucketState {
     const fullAt = record < 0 ? 0n : this.table.load(record, bucket);
     return bucketState(limit, fullAt > now ? Number(fullAt - now) : 0);
   }
 }
 
-/** Of a bucket that is full in so many nanoseconds. */
+/** The state of a bucket that will be full in `missingNs`. */
 export function bucketState(limit: number, missingNs: number): BucketState {
-  // Rounded to a thousandth first: 1 − 59.999999999 / 60 of a limit must not lose a whole unit to division.
+  // Rounded to a thousandth first, so that a division error cannot lose a whole unit (1 − 59.999999999 / 60 of a
+  // limit).
   const level = limit - (missingNs * limit) / Number(NS_PER_MINUTE);
   return { limit, remaining: Math.max(0, Math.floor(level + 1e-3)), resetMs: missingNs / 1e6 };
 }

@@ -1,5 +1,5 @@
-// Which gates a request passes: its organization's on the model and, where its key has limits of its own, the key's.
-// Both must admit. Pure; read at each request.
+// Selects the limits that apply to a request: those of its organization on the model and, if the key has limits of its
+// own, those of the key. Both must admit the request. Pure; evaluated for each request.
 
 import type { Config } from '../config/settings.js';
 import type { Limited, LimitedOrganization } from './admission.js';
@@ -14,7 +14,7 @@ export interface Gate {
 }
 
 export class Gates {
-  /** `part`: what of each limit holds here; absent: all of it. */
+  /** `part`: returns this process's share of the limits. Absent: the whole limits apply. */
   constructor(
     private readonly settings: Config['limits'],
     private readonly part: ((limits: Limits) => Limits) | null = null,
@@ -36,7 +36,7 @@ export class Gates {
     };
   }
 
-  /** Whole, whatever part of them holds here. */
+  /** Returns the whole limits, not this process's share. */
   limitsOf(organization: LimitedOrganization, model: string): Limits {
     return organizationLimits(this.settings, organization.organizationId, organization.limits, model);
   }

@@ -1,4 +1,4 @@
-// The rate-limit headers of generation endpoints, in the names and units of each format. Pure.
+// The rate-limit headers of generation endpoints, with the names and units of each format. Pure.
 
 import type { WireShape } from '../shared/errors.js';
 import type { BucketState } from './counters.js';
@@ -9,7 +9,7 @@ export interface LimitState {
   concurrency: { limit: number; remaining: number } | null;
 }
 
-/** Of two that both hold, what is nearer its end, each with its own limit. */
+/** Of two limits that both apply, returns the one with less remaining, separately for each kind of limit. */
 export function tighter(one: LimitState, other: LimitState): LimitState {
   return {
     requests: less(one.requests, other.requests),
@@ -24,7 +24,7 @@ function less<T extends { limit: number; remaining: number }>(one: T | null, oth
   return one.limit <= other.limit ? one : other;
 }
 
-/** `nowMs`: wall clock, for the reset times of the messages format. */
+/** `nowMs`: wall clock, for the reset times in the messages format. */
 export function rateLimitHeaders(state: LimitState, shape: WireShape, nowMs: number): [string, string][] {
   const headers: [string, string][] = [];
   const name = (field: 'limit' | 'remaining' | 'reset', what: string): string =>
@@ -46,7 +46,7 @@ export function rateLimitHeaders(state: LimitState, shape: WireShape, nowMs: num
   return headers;
 }
 
-/** 12 → "12ms", 6000 → "6s", 60000 → "1m0s". Rounded up: after it the bucket is full. */
+/** 12 → "12ms", 6000 → "6s", 60000 → "1m0s". Rounded up, so that the bucket is full after that time. */
 export function duration(ms: number): string {
   const whole = Math.ceil(ms);
   if (whole < 1000) return `${whole}ms`;

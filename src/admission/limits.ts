@@ -1,4 +1,5 @@
-// Which limits hold for whom. Pure: read from the settings, what an operator set and the key, at each request.
+// Resolves the limits of organizations and keys from the settings, the operator's limits and the key's limits. Pure;
+// evaluated for each request.
 
 import type { LimitOverride } from '../config/kinds.js';
 import type { Config } from '../config/settings.js';
@@ -13,8 +14,9 @@ export interface Limits {
 type Layer = Readonly<Record<string, LimitOverride>> | undefined;
 
 /**
- * An organization's limits on a model. Field by field the most specific that is set: what an operator set for the
- * organization and model, then for all its models, then `limits.overrides` for it and for everybody, then the general settings.
+ * An organization's limits on a model. For each field the most specific value applies: the operator's limit for the
+ * organization and model, then for all its models, then `limits.overrides` for the organization and for `*`, then the
+ * general settings.
  */
 export function organizationLimits(
   settings: Config['limits'],
@@ -26,7 +28,7 @@ export function organizationLimits(
   return resolve([set, overrides[organizationId], overrides['*']], model, settings);
 }
 
-/** What a key is bound to besides, or null if that is nothing. */
+/** The additional limits of a key, or null if it has none. */
 export function keyLimits(set: Layer | null, model: string): Limits | null {
   if (set === null || set === undefined) return null;
   const limits = resolve([set], model, OFF);

@@ -1,5 +1,5 @@
-// The gate of one process: all counting is in shared memory, any number of threads each with a LocalAdmission on it, and
-// every answer is there at once. What is taken of one gate is given back when the next refuses.
+// Admission within one process. All counters are in shared memory, each thread has a LocalAdmission on it, and nearly
+// all calls are synchronous. If one set of limits rejects the request, everything taken from the other is returned.
 
 import { apiError } from '../shared/errors.js';
 import type { WireShape } from '../shared/errors.js';
@@ -28,20 +28,20 @@ import {
 } from './refusals.js';
 
 export interface LocalOptions {
-  /** Monotonic nanoseconds; tests turn the clock. */
+  /** Monotonic nanoseconds. Tests replace the clock. */
   now?: () => bigint;
-  /** Milliseconds since 1970: which month it is. */
+  /** Milliseconds since 1970, which determine the month. */
   wall?: () => number;
   buffer?: SharedArrayBuffer;
-  /** Of this thread, see ledgerOf(). */
+  /** The ledger of this thread, see ledgerOf(). */
   ledger?: Int32Array;
-  /** Tokens stored of a month, where a cap's counting begins. */
+  /** Reads the stored tokens of a month, at which a cap's counter starts. */
   storedMonth?: StoredMonth;
-  /** What of each limit holds here, where other processes have the rest; absent: all of it. */
+  /** Returns this process's share of the limits when others have the rest. Absent: the whole limits apply. */
   part?: (limits: Limits) => Limits;
 }
 
-/** A gate that the request is in; `tokens`: reserved there. */
+/** A limit scope that has counted the request. `tokens`: reserved there. */
 interface Taken {
   readonly record: number;
   readonly limits: Limits;
@@ -73,7 +73,7 @@ export class LocalAdmission implements Admission {
     this.months = new MonthUse(this.table, options.storedMonth ?? (() => Promise.resolve(0)), this.wall);
   }
 
-  /** At once, but with the first request under a monthly cap: what was used before it has to be looked up. */
+  /** Synchronous except for the first request under a monthly cap, which has to read the stored usage first. */
   reserve(request: ReserveRequest): Reservation | Promise<Reservation> {
     const { identity, model, promptTokens, n } = request;
     const counted = this.checkCap(identity, model);
@@ -99,7 +99,7 @@ export class LocalAdmission implements Admission {
       const at = this.now();
       if (!refunded) {
         for (const one of taken) {
-          one.request = false; // stays counted
+          one.request = false; // stays counted after the end
           this.table.took(one.record, Number(at - now) / 1e6);
         }
         this.months.add(identity.organizationId, tokens, identity.monthlyTokenCap !== null);
@@ -131,7 +131,7 @@ export class LocalAdmission implements Admission {
     this.table.leaveAll(ledger);
   }
 
-  /** Of everything there is a count of; walks all memory. */
+  /** Sum of all unfinished requests. Walks the whole table. */
   unfinished(): number {
     return this.table.unfinished();
   }
@@ -158,7 +158,7 @@ export class LocalAdmission implements Admission {
     if (wait > 0) {
       throw apiError(
         'rpm_limit_exceeded',
-        `Too many requests per minute of this API key for models, counts and stored responses; the limit is ${limit}.`,
+        `Too many model, token-count and stored-response requests per minute for this API key; the limit is ${limit}.`,
         null,
         { retryAfterMs: wait },
       );
@@ -170,7 +170,7 @@ export class LocalAdmission implements Admission {
     if (record === OVER) {
       throw apiError(
         'concurrency_limit_exceeded',
-        `This organization has ${limit} WebSocket connections open, the most it may have.`,
+        `This organization has reached its limit of ${limit} open WebSocket connections.`,
         null,
         { retryAfterMs: 1000 },
       );
@@ -183,7 +183,7 @@ export class LocalAdmission implements Admission {
     };
   }
 
-  /** A promise: of the time when it can be checked. */
+  /** Returns a promise if the cap cannot be checked yet; the caller repeats the check after it resolves. */
   private checkCap(identity: Limited, model: string): Promise<void> | null {
     const { monthlyTokenCap: cap, organizationId } = identity;
     if (cap === null) return null;
@@ -239,7 +239,7 @@ export class LocalAdmission implements Admission {
     const { tpm } = limits;
     if (tpm === null) return;
     const { promptTokens, model } = request;
-    // For good, so not on an estimate: that takes the whole bucket.
+    // Permanent rejection, so it requires an exact count. A long estimate reserves the whole bucket instead.
     if (promptTokens.exact && promptTokens.tokens > tpm)
       throw promptTooLong(whose, model, promptTokens.tokens, tpm, this.headersFor(request));
     const reserved = Math.min(wanted, tpm);
@@ -254,7 +254,7 @@ export class LocalAdmission implements Admission {
     return (shape) => this.headers(identity, model, shape);
   }
 
-  /** Until all buckets hold the request, not only the one that refused it first. */
+  /** The time until all buckets have enough for the request, not only the one that rejected it first. */
   private waitMs(taken: readonly Taken[], wanted: number, now: bigint): number {
     let wait = 1;
     for (const {
@@ -263,7 +263,7 @@ export class LocalAdmission implements Admission {
       request,
       tokens,
     } of taken) {
-      // What this request has taken already it will give back.
+      // Buckets from which this request has already taken are skipped, because that amount will be returned.
       if (rpm !== null && !request) wait = Math.max(wait, this.counters.wait(record, 'rpm', 1, rpm, now));
       if (tpm !== null && tokens === 0)
         wait = Math.max(wait, this.counters.wait(record, 'tpm', Math.min(wanted, tpm), tpm, now));
@@ -271,7 +271,7 @@ export class LocalAdmission implements Admission {
     return wait;
   }
 
-  /** All that `taken` has but `used` tokens. The places last: they pin the records. */
+  /** Returns everything in `taken` except `used` tokens. Concurrency is returned last, because it pins the records. */
   private giveBack(taken: readonly Taken[], used: number, n: number, now: bigint): void {
     for (const { record, limits, request, tokens } of taken) {
       if (limits.tpm !== null) this.counters.give(record, 'tpm', tokens - used, limits.tpm, now);

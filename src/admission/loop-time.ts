@@ -1,42 +1,42 @@
-// How much of an answering thread's time the requests of one organization may take to be read, checked and
-// rendered: a share of every second, with some seconds' worth at once. Whether they end refused does not matter:
-// what is refused takes the time too, and counts in no other limit. For one thread alone, whose time it is.
+// Limits the event-loop time that one organization's requests may use for parsing, validation and rendering: a share of
+// every second with a burst of some seconds' worth. Rejected requests count too, because they take time and count
+// toward no other limit. Each thread has its own instance.
 //
-// A bucket is the time at which it will be full again, as in counters.ts; here it may be overdrawn, because what
-// something takes is known afterwards.
+// A bucket is stored as the time at which it will be full again, as in counters.ts. It may be overdrawn, because the
+// cost of an operation is known only afterwards.
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../shared/errors.js';
 
-/** Seconds' worth that a full bucket holds. */
+/** Capacity of a bucket: 10 seconds' worth. */
 const BURST_MS = 10_000;
-/** Organizations looked at before those with full buckets are forgotten. */
+/** Above this number of organizations, full buckets are removed. */
 const MANY = 1_024;
 
 export class LoopTime {
   readonly #fullAt = new Map<string, number>();
   #lookAt = MANY;
 
-  /** `msPerSecond` null: no limit. `now` in milliseconds, from whatever beginning. */
+  /** `msPerSecond` null: no limit. `now` in milliseconds from any origin. */
   constructor(
     private readonly msPerSecond: number | null,
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** Before something is begun. Throws ApiError 429 if the organization has used up its time. */
+  /** Called before an operation. Throws ApiError 429 if the organization has used up its time. */
   check(organizationId: string): void {
     if (this.msPerSecond === null) return;
     const waitMs = this.#missing(organizationId, this.now()) - BURST_MS;
     if (waitMs < 0) return;
     throw apiError(
       'rpm_limit_exceeded',
-      `Reading and checking this organization's large requests and stored conversations takes too much of the server's time; the limit is ${this.msPerSecond} ms per second.`,
+      `This organization exceeded its CPU budget for parsing large requests and stored conversations; the limit is ${this.msPerSecond} ms per second.`,
       null,
       { retryAfterMs: Math.max(1, waitMs) },
     );
   }
 
-  /** So much time has gone to something of the organization's. */
+  /** Charges `ms` of event-loop time to the organization. */
   charge(organizationId: string, ms: number): void {
     if (this.msPerSecond === null) return;
     const now = this.now();
@@ -44,7 +44,7 @@ export class LoopTime {
     if (this.#fullAt.size > this.#lookAt) this.#forgetFull(now);
   }
 
-  /** Organizations something is remembered of. */
+  /** Number of organizations with a bucket. */
   get size(): number {
     return this.#fullAt.size;
   }

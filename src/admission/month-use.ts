@@ -1,45 +1,45 @@
-// Tokens an organization has used this calendar month (UTC), for those that have a cap: one number in shared
-// memory, begun from what usage recording has stored, so it survives the process. Any thread.
+// Tokens that an organization with a cap has used this calendar month (UTC): one counter in shared memory. It starts
+// from the stored usage, so it survives restarts. Any thread.
 //
-// The month is in the record too. Who first sees another one claims the beginning: a number below zero stands there
-// while what is stored is looked up, and meanwhile what is used is counted already. The others wait until the month
-// stands there, and claim it anew after a while. Once begun, a month's count costs no promise.
+// The record also contains the month. The first thread that finds an old month there claims the new one by storing a
+// negative number while it reads the stored usage. Tokens used meanwhile are already counted. Other threads wait until
+// the month is set, and claim it again after a timeout. Once the month is set, no promise is needed.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FULL } from './record-table.js';
 import type { RecordTable } from './record-table.js';
 import { recordKey } from './record-key.js';
 
-// A thread that has not begun the count by then may have ended.
+// If the claim is older than this, the claiming thread may have terminated.
 const PATIENCE_MS = 5_000;
 const LOOK_MS = 2;
-// Claims of one month differ, so that one that was given up is known as such.
+// Successive claims of a month have different numbers, so that an abandoned claim can be recognized.
 const CLAIMS = 1_000;
 
-/** 202611 for November 2026. */
+/** Returns 202611 for November 2026. */
 export function monthNumber(ms: number): number {
   const date = new Date(ms);
   return date.getUTCFullYear() * 100 + date.getUTCMonth() + 1;
 }
 
-/** `2026-11`: how stored sums name it. */
+/** Returns `2026-11`, the month's name in storage. */
 export const monthName = (month: number): string =>
   `${Math.floor(month / 100)}-${String(month % 100).padStart(2, '0')}`;
 
-/** When the month after that of `ms` begins. */
+/** The start of the month after the one that contains `ms`. */
 export function nextMonth(ms: number): Date {
   const date = new Date(ms);
   return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1));
 }
 
-/** Tokens stored of an organization's month. */
+/** Reads an organization's stored tokens of a month. */
 export type StoredMonth = (organizationId: string, month: string) => Promise<number>;
 
 const claimOf = (month: number, attempt: number): number => -(month * CLAIMS + (attempt % CLAIMS));
 const isClaimOf = (state: number, month: number): boolean => state < 0 && Math.floor(-state / CLAIMS) === month;
 
 export class MonthUse {
-  /** What this thread begins or waits for, by organization. */
+  /** Months that this thread is starting or waiting for, by organization. */
   private readonly beginning = new Map<string, Promise<void>>();
 
   constructor(
@@ -49,7 +49,10 @@ export class MonthUse {
     private readonly patienceMs = PATIENCE_MS,
   ) {}
 
-  /** A promise: of the time when it can be told, ask again then. Null: nothing can be said now. */
+  /**
+   * Returns the tokens used. A promise means that they are not known yet; call again after it resolves. Null: the table
+   * is full.
+   */
   used(organizationId: string): number | Promise<void> | null {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return null;
@@ -61,14 +64,18 @@ export class MonthUse {
     }
   }
 
-  /** Who has no cap is counted only if counting has begun: they had one, and may have one again this month. */
+  /**
+   * Without a cap, tokens are counted only if a counter exists: the organization had a cap and may have one again this
+   * month.
+   */
   add(organizationId: string, tokens: number, capped = true): void {
     const key = recordKey('month', organizationId);
     if (!capped && this.table.find(key) < 0) return;
     const record = this.table.enter(key, 1, null);
     if (record <= FULL) return;
     try {
-      // Before it is counted, which is before it is recorded. If it fails, the next request of a capped one tries again.
+      // Starts the month before these tokens are added, and therefore before they are recorded. If that fails, the next
+      // request with a cap tries again.
       const month = monthNumber(this.wall());
       const state = this.table.month(record);
       if (state !== month && !isClaimOf(state, month)) this.begin(organizationId).catch(() => undefined);
@@ -78,14 +85,14 @@ export class MonthUse {
     }
   }
 
-  /** Somebody who counts for all has said how much it is. */
+  /** Sets the count that the shared counters reported. */
   saw(organizationId: string, tokens: number): void {
     const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;
     try {
       const month = monthNumber(this.wall());
       const claim = this.claim(record, month, false);
-      if (claim === null && this.table.month(record) !== month) return; // another thread begins it
+      if (claim === null && this.table.month(record) !== month) return; // another thread starts it
       this.table.store(record, 'tokens', BigInt(Math.round(tokens)));
       if (claim !== null) this.table.turnMonth(record, claim, month);
     } finally {
@@ -103,7 +110,8 @@ export class MonthUse {
   }
 
   private async beginOnce(organizationId: string): Promise<void> {
-    const record = this.table.enter(recordKey('month', organizationId), 1, null); // until it is begun
+    // pins the record until the month has started
+    const record = this.table.enter(recordKey('month', organizationId), 1, null);
     if (record <= FULL) return;
     try {
       const month = monthNumber(this.wall());
@@ -115,7 +123,10 @@ export class MonthUse {
     }
   }
 
-  /** Null: another thread has it, or the month is begun. `anew`: what another thread has claimed is taken from it. */
+  /**
+   * Claims the month and returns the claim, or null if another thread has claimed it or it has started. `anew`: takes
+   * over another thread's claim.
+   */
   private claim(record: number, month: number, anew: boolean): number | null {
     const found = this.table.month(record);
     if (found === month) return null;
@@ -126,7 +137,7 @@ export class MonthUse {
     const before = this.table.load(record, 'tokens');
     const claim = claimOf(month, 0);
     if (!this.table.turnMonth(record, found, claim)) return null;
-    this.table.add(record, 'tokens', -before); // of another month
+    this.table.add(record, 'tokens', -before); // tokens of another month
     return claim;
   }
 
@@ -134,7 +145,8 @@ export class MonthUse {
     try {
       const stored = BigInt(Math.round(await this.stored(organizationId, monthName(month))));
       this.table.add(record, 'tokens', stored);
-      if (!this.table.turnMonth(record, claim, month)) this.table.add(record, 'tokens', -stored); // another thread began it
+      // another thread started it
+      if (!this.table.turnMonth(record, claim, month)) this.table.add(record, 'tokens', -stored);
     } catch (error) {
       this.table.turnMonth(record, claim, 0);
       throw error;

@@ -1,4 +1,4 @@
-// Which gate the settings ask for. The client of the counting engine is loaded only where there is one.
+// Opens the admission that the settings select. The Redis client is loaded only if it is needed.
 
 import type { Config } from '../config/settings.js';
 import type { Admission } from './admission.js';
@@ -12,7 +12,7 @@ export interface OpenOptions extends Pick<SharedOptions, 'process' | 'thread' | 
   storedMonth: StoredMonth;
 }
 
-/** Rejects with StartError if the processes' counters cannot be reached. */
+/** Rejects with StartError if the shared counters cannot be reached. */
 export async function openAdmission(
   { limits, counters }: Pick<Config, 'limits' | 'counters'>,
   options: OpenOptions,

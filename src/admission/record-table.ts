@@ -1,21 +1,21 @@
-// The shared memory behind admission as a table: a record of 64 bytes for each key, found and made by any
-// number of threads at once with Atomics alone.
+// A lock-free hash table in shared memory, used for admission. Each key has a record of 64 bytes, which any number of
+// threads find and create concurrently with Atomics alone.
 //
-//   record        int32  0…3   key, see record-key.ts; all 0: the place is empty
-//                        4     requests admitted and not finished; they pin the record. REPLACING: about to change hands
+//   record        int32  0…3   key, see record-key.ts; all 0: the slot is empty
+//                        4     requests admitted and not finished; they pin the record. REPLACING: about to be reassigned
 //                        5     mean duration of a request in milliseconds
 //                 int64  3     rpm bucket, see counters.ts
 //                        4     tpm bucket
 //                        5     tokens of a month
 //                 int32  12    the month, see month-use.ts
 //
-// Open addressing with a bounded probe: a key lives in one of the WINDOW places from its hash on. Places never
-// become empty again, so everybody who looks for a key sees the same places in the same order, and two threads
-// that bring the same key contend for the same empty place: one compare-and-swap per word of the key decides.
+// Open addressing with a bounded probe: a key is stored in one of the WINDOW slots that start at its hash. Slots never
+// become empty again, so all threads that look for a key see the same slots in the same order. Two threads that insert
+// the same key compete for the same empty slot, which is decided by one compare-and-swap per word of the key.
 //
-// A window without an empty place gives up a record that nobody could tell from a fresh one. That is rare and
-// done by one thread at a time, which a word says with the time until when: a thread that dies there holds
-// nobody up for longer. Whoever finds it taken tries again; nobody waits for it on the way of a known key.
+// If a window has no empty slot, a record that is indistinguishable from a new one is reassigned. That is rare and done
+// by one thread at a time, under a lock word that contains its expiry time, so a thread that dies meanwhile blocks the
+// others no longer than that. Threads that find the lock taken retry. Lookups of existing keys never wait for it.
 
 const INTS = 16;
 const WORDS = 8;
@@ -26,27 +26,27 @@ const MEAN_MS = 5;
 const MONTH = 12;
 const REPLACING = -1;
 const REPLACE_NS = 1_000_000_000n;
-/** Looks at a window that others are changing before it counts as full: some milliseconds. */
+/** Attempts on a window that other threads are changing before it counts as full. They take some milliseconds. */
 const TRIES = 20_000;
 
-/** Of a table with room for `records`. */
+/** Size in bytes of a table with `records` records. */
 export const tableBytes = (records: number): number => HEADER_BYTES + records * INTS * 4;
 
-/** Where a record's words are. */
+/** The position of a record's 64-bit words. */
 export type Word = 'rpm' | 'tpm' | 'tokens';
 const WORD: Readonly<Record<Word, number>> = { rpm: 3, tpm: 4, tokens: 5 };
 
-/** No place for another record, now. */
+/** No free slot for another record at the moment. */
 export const FULL = -1;
-/** The count would pass its limit. */
+/** The count would exceed its limit. */
 export const OVER = -2;
 
 export interface TableOptions {
-  /** Monotonic nanoseconds, of the process as a whole. */
+  /** Monotonic nanoseconds, the same clock in all threads of the process. */
   now: () => bigint;
-  /** The month records of which are kept, as month-use.ts writes it. */
+  /** Returns the current month, as in month-use.ts. Records of the current month are not replaced. */
   month: () => number;
-  /** Where this thread alone writes down what it has entered and not left: a word per record. */
+  /** The ledger in which this thread alone writes its open counts: one word per record. */
   ledger?: Int32Array | undefined;
 }
 
@@ -56,7 +56,7 @@ export class RecordTable {
   private readonly words: BigInt64Array;
   private readonly replacing: BigInt64Array;
 
-  /** Views a buffer that all threads have; it began as zeros. */
+  /** `buffer` is shared by all threads and must initially be zeroed. */
   constructor(
     buffer: SharedArrayBuffer,
     private readonly options: TableOptions,
@@ -67,7 +67,7 @@ export class RecordTable {
     this.replacing = new BigInt64Array(buffer, 0, 1);
   }
 
-  /** The record of a key, not pinned: good for a look. FULL if there is none. */
+  /** Returns the record of a key without pinning it, so it may only be read, or FULL if there is none. */
   find(key: Int32Array): number {
     const first = this.home(key);
     for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
@@ -79,8 +79,8 @@ export class RecordTable {
   }
 
   /**
-   * Adds `count` (at least 1) to the record of a key, which is made if there is none, unless that passes `limit`.
-   * Until leave() the record is the key's. FULL or OVER: nothing was added.
+   * Adds `count` (at least 1) to the record of a key, and creates the record if needed, unless that exceeds `limit`.
+   * The record stays pinned to the key until leave(). FULL or OVER: nothing was added.
    */
   enter(key: Int32Array, count: number, limit: number | null): number {
     for (let tries = 0; tries < TRIES; tries++) {
@@ -100,7 +100,7 @@ export class RecordTable {
           this.note(record, count);
           return record;
         }
-        Atomics.sub(this.ints, at, count); // changed hands since claim()
+        Atomics.sub(this.ints, at, count); // reassigned since claim()
         break;
       }
     }
@@ -112,7 +112,7 @@ export class RecordTable {
     Atomics.sub(this.ints, record * INTS + COUNT, count);
   }
 
-  /** Leaves what a thread that has ended had entered. */
+  /** Subtracts the open counts of a thread that has terminated. */
   leaveAll(ledger: Int32Array): void {
     for (let record = 0; record < this.capacity; record++) {
       const count = Atomics.exchange(ledger, record, 0);
@@ -124,12 +124,12 @@ export class RecordTable {
     return Math.max(0, Atomics.load(this.ints, record * INTS + COUNT));
   }
 
-  /** Of requests that have ended lately; 0: none has. */
+  /** Mean duration of recent requests, or 0 if none has ended. */
   meanMs(record: number): number {
     return Atomics.load(this.ints, record * INTS + MEAN_MS);
   }
 
-  /** A request of the record took so long. Two at once may count as one. */
+  /** Adds a request's duration to the mean. Of two concurrent calls, one may be lost. */
   took(record: number, ms: number): void {
     const mean = this.meanMs(record);
     const took = Math.min(3_600_000, Math.max(1, Math.round(ms)));
@@ -140,7 +140,7 @@ export class RecordTable {
     return Atomics.load(this.ints, record * INTS + MONTH);
   }
 
-  /** True if it was `before` and is `after` now. */
+  /** Returns true if the month was `before` and is now `after`. */
   turnMonth(record: number, before: number, after: number): boolean {
     return Atomics.compareExchange(this.ints, record * INTS + MONTH, before, after) === before;
   }
@@ -157,19 +157,22 @@ export class RecordTable {
     Atomics.add(this.words, record * WORDS + WORD[word], value);
   }
 
-  /** True if it was `before` and is `after` now. */
+  /** Returns true if the word was `before` and is now `after`. */
   change(record: number, word: Word, before: bigint, after: bigint): boolean {
     return Atomics.compareExchange(this.words, record * WORDS + WORD[word], before, after) === before;
   }
 
-  /** Sum of all counts: what is admitted and not finished. Walks the whole table. */
+  /** Sum of all counts, i.e. of all unfinished requests. Walks the whole table. */
   unfinished(): number {
     let sum = 0;
     for (let record = 0; record < this.capacity; record++) sum += this.count(record);
     return sum;
   }
 
-  /** Every record one of whose buckets is not full at `now`: its key, and in ns what the buckets miss. Walks the whole table. */
+  /**
+   * Visits every record with a bucket that is not full at `now`, with its key and the time in ns until each bucket is
+   * full. Walks the whole table.
+   */
   forEachAhead(now: bigint, visit: (key: Int32Array, rpm: bigint, tpm: bigint) => void): void {
     for (let record = 0; record < this.capacity; record++) {
       const at = record * INTS;
@@ -199,7 +202,10 @@ export class RecordTable {
     );
   }
 
-  /** The key's record, made if need be. FULL: all places of its window are in use; OVER: somebody is changing it, look again. */
+  /**
+   * Returns the key's record and creates it if needed. FULL: all slots of its window are in use. OVER: another thread
+   * is changing the window, so retry.
+   */
   private claim(key: Int32Array): number {
     const first = this.home(key);
     for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
@@ -209,7 +215,10 @@ export class RecordTable {
     return this.replace(key, first);
   }
 
-  /** Whether a place is the key's, or was empty and is now. Word by word: who loses one to another key goes on to the next place. */
+  /**
+   * Whether the slot contains the key, or was empty and now contains it. Claimed word by word; a key that loses a word
+   * to another key continues with the next slot.
+   */
   private takes(record: number, key: Int32Array): boolean {
     const at = record * INTS;
     for (let word = 0; word < 4; word++) {
@@ -228,7 +237,7 @@ export class RecordTable {
     const until = Atomics.load(this.replacing, 0);
     if (until > now || Atomics.compareExchange(this.replacing, 0, until, now + REPLACE_NS) !== until) return OVER;
     try {
-      const made = this.find(key); // by who was here before
+      const made = this.find(key); // inserted by the previous lock holder
       if (made !== FULL) return made;
       for (let step = 0; step < Math.min(WINDOW, this.capacity); step++) {
         const record = (first + step) % this.capacity;
@@ -250,7 +259,7 @@ export class RecordTable {
     }
   }
 
-  /** With nothing running and full buckets a record says no more than a new one would. */
+  /** A record without unfinished requests and with full buckets is equivalent to a new one. */
   private isFresh(record: number, now: bigint): boolean {
     return (
       this.load(record, 'rpm') <= now && this.load(record, 'tpm') <= now && this.month(record) !== this.options.month()

@@ -1,20 +1,20 @@
-// What a request is told that the limits refuse, wherever they are counted. Pure.
+// Errors for requests that exceed a limit, for local and shared counters. Pure.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError, WireShape } from '../shared/errors.js';
 import type { Gate } from './gates.js';
 import { monthName } from './month-use.js';
 
-/** How the limits stand at the refusal. */
+/** Returns the rate-limit headers at the time of the rejection. */
 export type HeadersOf = (shape: WireShape) => [string, string][];
 
 type Whose = Gate['whose'];
 
-/** More at once than there are places at all. */
+/** The request needs more concurrency than the limit allows at all. */
 export const tooManyChoices = (whose: Whose, n: number, limit: number, headers: HeadersOf): ApiError =>
   apiError(
     'concurrency_limit_exceeded',
-    `This request asks for ${n} choices at once; the limit of the ${whose} is ${limit}.`,
+    `This request has ${n} choices, which run concurrently; the concurrency limit of the ${whose} is ${limit}.`,
     null,
     { retryAfterMs: 60_000, headers },
   );
@@ -28,7 +28,7 @@ export const noPlace = (
 ): ApiError =>
   apiError(
     'concurrency_limit_exceeded',
-    `Too many requests of this ${whose} are unfinished on ${model}; the limit is ${limit}.`,
+    `This ${whose} has too many unfinished requests on ${model}; the limit is ${limit}.`,
     null,
     { retryAfterMs, headers },
   );
@@ -42,7 +42,7 @@ export const tooManyRequests = (
 ): ApiError =>
   apiError(
     'rpm_limit_exceeded',
-    `Too many requests per minute of this ${whose} on ${model}; the limit is ${limit}.`,
+    `Too many requests per minute for this ${whose} on ${model}; the limit is ${limit}.`,
     null,
     { retryAfterMs, headers },
   );
@@ -57,12 +57,12 @@ export const tooManyTokens = (
 ): ApiError =>
   apiError(
     'tpm_limit_exceeded',
-    `Too many tokens per minute of this ${whose} on ${model}: this request reserves ${reserved}, the limit is ${limit}.`,
+    `Too many tokens per minute for this ${whose} on ${model}: this request needs ${reserved}, the limit is ${limit}.`,
     null,
     { retryAfterMs, headers },
   );
 
-/** For good: no waiting makes room for it. */
+/** A permanent rejection: waiting does not help. */
 export const promptTooLong = (
   whose: Whose,
   model: string,
@@ -72,21 +72,29 @@ export const promptTooLong = (
 ): ApiError =>
   apiError(
     'request_exceeds_tpm_limit',
-    `The prompt alone has ${prompt} tokens; the limit of the ${whose} is ${limit} tokens per minute on ${model}.`,
+    `The prompt has ${prompt} tokens; the limit of the ${whose} is ${limit} tokens per minute on ${model}.`,
     null,
     { headers },
   );
 
 /** `month`: 202611. */
 export const capUsed = (cap: number, month: number, headers: HeadersOf): ApiError =>
-  apiError('insufficient_quota', `This organization has used its ${cap} tokens of ${monthName(month)}.`, null, {
+  apiError('insufficient_quota', `This organization has used its ${cap} tokens for ${monthName(month)}.`, null, {
     headers,
   });
 
 export const countsFull = (): ApiError =>
-  apiError('capacity_exhausted', 'This server counts for too many organizations at once.', null, {
-    retryAfterMs: 60_000,
-  });
+  apiError(
+    'capacity_exhausted',
+    'The server has reached the maximum number of organizations with active limits. Retry later.',
+    null,
+    {
+      retryAfterMs: 60_000,
+    },
+  );
 
-/** Requests that take `meanMs` and are all at some point of it: the nearest of `count` ends after about mean / (count + 1). */
+/**
+ * Estimated time until one of `count` running requests ends. If each takes `meanMs` and they are at random points of
+ * it, the first ends after about mean / (count + 1).
+ */
 export const nextPlaceMs = (meanMs: number, count: number): number => Math.max(1000, meanMs / (count + 1));

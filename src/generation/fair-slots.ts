@@ -1,42 +1,46 @@
-// At most so many at once; who waits is taken in turns of the organizations, and first whoever has the fewest at work,
-// so that nobody's many hold up another's one. What waits is bounded, and leaves if its client does. With a budget, who
-// has used it up waits until it has grown again, and nobody waits for them meanwhile. Event-loop thread only.
+// Runs a limited number of tasks concurrently. Waiting tasks are served round-robin by organization, and first for the
+// organization with the fewest running tasks, so that one organization's many tasks cannot delay another's. The queue
+// is bounded, and a task leaves it when its client disconnects. With a time budget, an organization that has used it up
+// waits until it has refilled, without delaying others. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 
-/** What tells organizations apart. */
+/** Identifies an organization. */
 type Organization = number | string;
 
-/** For whom something is done. */
+/** The organization for which a task runs, and its abort signal. */
 export interface Claimant<O extends Organization = Organization> {
   readonly organization: O;
-  /** Aborted when nobody wants it any more. */
+  /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What one organization's may take: so much time at once, and with every millisecond that passes so much more. */
+/** Time budget per organization: its capacity, and its refill per millisecond. */
 export interface TimeBudget {
   readonly ms: number;
   readonly msPerMs: number;
 }
 
-/** Where so many may be at once. */
+/** A pool of concurrency slots. */
 export interface Places<O extends Organization> {
-  /** One for an organization, whose line waits `since` then, or has not waited (null); false: there is none, or others wait elsewhere and come first. */
+  /**
+   * Takes a slot for an organization. `since`: time since which it waits, or null if it has not waited. Returns false
+   * if no slot is free, or if waiting tasks of other threads have precedence.
+   */
   take(organization: O, since: number | null): boolean;
   release(organization: O): void;
-  /** How many it has. */
+  /** Number of slots that the organization uses. */
   atWork(organization: O): number;
-  /** When it last had a turn after waiting elsewhere, by now(). */
+  /** When the organization last got a slot after waiting in another thread, in units of now(). */
   lastTurn(organization: O): number;
-  /** Later ones are larger. */
+  /** A monotonic time. */
   now(): number;
-  /** Nobody waits here any more. */
+  /** Called when no task waits here any longer. */
   nobodyWaits(): void;
-  /** Tells once, after a take() with `since` might go better than the last one did. */
+  /** Calls `tell` once, when a take() with `since` may succeed after the last one failed. */
   whenFree(tell: () => void): void;
 }
 
-/** Nobody else has any: who releases one serves the next. */
+/** A pool that is not shared with other threads: each release serves the next waiting task. */
 class OwnPlaces<O extends Organization> implements Places<O> {
   readonly #atWork = new Map<O, number>();
   #now = 0;
@@ -75,29 +79,33 @@ interface Waiting {
   readonly resume: () => void;
 }
 
-/** Those of one organization, in the order they came. `since`: when it began, or had its last turn here. */
+/**
+ * Waiting tasks of one organization, in order of arrival. `since`: when the line started, or when it last got a slot
+ * here.
+ */
 interface Line {
   readonly waiting: Set<Waiting>;
   weight: number;
   since: number;
 }
 
-/** Organizations whose lines are full before nobody may wait any more. */
+/** The queue is full when this many organizations have reached their own limit. */
 const FULL_LINES = 4;
 const RETRY_AFTER_MS = 2_000;
 
 export class FairSlots<O extends Organization = Organization> {
   readonly #lines = new Map<O, Line>();
-  readonly #taken = new Map<O, { ms: number; at: number }>(); // of the budget
+  readonly #taken = new Map<O, { ms: number; at: number }>(); // used part of the budget
   readonly #places: Places<O>;
-  #isFull = false; // who waits had their turn and found no place
-  #looks = false; // for one that somebody else has
+  #isFull = false; // the waiting tasks had their turn, but no slot was free
+  #looks = false; // waiting for a slot of another thread
   #weight = 0;
   #wake: NodeJS.Timeout | undefined;
 
   /**
-   * `places`, or how many; `what` waits, for errors; `maxWeight` is the most one organization's may weigh together, as run() is told. One may always wait.
-   * `mostOfOne`: so many an organization may have at once, whether anybody waits or not: for work that takes as long as a stranger likes.
+   * `places`: a pool, or the number of slots. `what`: the kind of task, for errors. `maxWeight`: maximum weight of one
+   * organization's waiting tasks, in the units of run(); one task may always wait. `mostOfOne`: maximum slots per
+   * organization even if no others wait, for tasks whose duration the client determines.
    */
   constructor(
     places: number | Places<O>,
@@ -110,7 +118,10 @@ export class FairSlots<O extends Organization = Organization> {
     this.#places = typeof places === 'number' ? new OwnPlaces(places) : places;
   }
 
-  /** Runs it as soon as it is its turn. Throws ApiError capacity_exhausted, the signal's reason, what `work` throws. */
+  /**
+   * Runs the task as soon as it has a slot. Throws ApiError capacity_exhausted, the signal's reason, and errors of
+   * `work`.
+   */
   async run<T>(claimant: Claimant<O>, weight: number, work: () => Promise<T>): Promise<T> {
     const { organization, signal } = claimant;
     signal?.throwIfAborted();
@@ -123,7 +134,7 @@ export class FairSlots<O extends Organization = Organization> {
     }
   }
 
-  /** As run() begins where nobody waits. False: it has to. */
+  /** Takes a slot immediately, as run() does if no tasks wait. Returns false if the task has to wait. */
   take(organization: O): boolean {
     return (
       !this.#isFull &&
@@ -138,10 +149,10 @@ export class FairSlots<O extends Organization = Organization> {
     this.#serve();
   }
 
-  /** So much time of its budget was taken. */
+  /** Charges this much time to the organization's budget. */
   charge(organization: O, ms: number): void {
     if (this.budget === undefined || ms <= 0) return;
-    for (const other of this.#taken.keys()) this.#takenBy(other); // those that have all of it again are forgotten
+    for (const other of this.#taken.keys()) this.#takenBy(other); // forgets those with a full budget
     this.#taken.set(organization, { ms: this.#takenBy(organization) + ms, at: this.now() });
   }
 
@@ -154,7 +165,7 @@ export class FairSlots<O extends Organization = Organization> {
     return 0;
   }
 
-  /** Milliseconds before it has something of its budget again. */
+  /** Milliseconds until part of its budget is available again. */
   #delay(organization: O): number {
     return this.budget === undefined
       ? 0
@@ -165,7 +176,7 @@ export class FairSlots<O extends Organization = Organization> {
     const line = this.#lines.get(organization) ?? { waiting: new Set(), weight: 0, since: this.#places.now() };
     const isFull = line.weight + weight > this.maxWeight || this.#weight + weight > FULL_LINES * this.maxWeight;
     if (isFull && line.waiting.size > 0) {
-      throw apiError('capacity_exhausted', `Too many ${this.what} wait already.`, null, {
+      throw apiError('capacity_exhausted', `The queue of ${this.what} is full.`, null, {
         retryAfterMs: RETRY_AFTER_MS,
       });
     }
@@ -179,7 +190,7 @@ export class FairSlots<O extends Organization = Organization> {
         weight,
         resume: () => {
           signal?.removeEventListener('abort', leave);
-          // Not at once: what becomes free one after the other must not hold up everything else.
+          // Deferred, so that many slots freed in sequence do not block the event loop.
           setImmediate(resolve);
         },
       };
@@ -199,7 +210,7 @@ export class FairSlots<O extends Organization = Organization> {
     if (line.waiting.size === 0) this.#lines.delete(organization);
   }
 
-  /** Gives free slots to those who wait. */
+  /** Assigns free slots to waiting tasks. */
   #serve(): void {
     clearTimeout(this.#wake);
     while (this.#lines.size > 0) {
@@ -215,7 +226,7 @@ export class FairSlots<O extends Organization = Organization> {
           continue;
         }
         const atWork = this.#places.atWork(organization);
-        if (atWork >= this.mostOfOne) continue; // one that ends serves the next
+        if (atWork >= this.mostOfOne) continue; // its next task starts when a running one ends
         const turn = Math.max(line.since, this.#places.lastTurn(organization));
         if (atWork < fewest || (atWork === fewest && turn < earliest))
           [first, since, fewest, earliest] = [organization, line.since, atWork, turn];
@@ -249,7 +260,7 @@ export class FairSlots<O extends Organization = Organization> {
     const [waiting] = line?.waiting ?? [];
     if (line === undefined || waiting === undefined) return;
     this.#leave(organization, line, waiting);
-    line.since = this.#places.now(); // behind the others
+    line.since = this.#places.now(); // moves behind the other organizations
     waiting.resume();
   }
 }

@@ -1,26 +1,26 @@
-// What the operator sets for every model of this process' engine. Types only.
+// The operator's limits for all models of this process's engine. Types only.
 
-/** White space a model may write in JSON; the operator's. */
+/** White space that a model may write in JSON. */
 export interface GrammarSettings {
-  /** In answers. */
+  /** In responses. */
   whiteSpace: 'compact' | 'flexible';
-  /** In the arguments of tool calls. */
+  /** In tool arguments. */
   callWhiteSpace: 'compact' | 'flexible';
 }
 
-/** Tokens that images may take of a prompt. */
+/** Maximum prompt tokens for images. */
 export interface ImageTokenLimits {
   perImage: number;
   perRequest: number;
 }
 
-/** Limits that are the operator's, not the model's. */
+/** Limits that the operator sets for all models. */
 export interface GenerationLimits {
   queueWaitMs: number;
   maxGenerationMs: number;
-  /** A request waits so long for a model that is loaded because it asks; absent: two minutes. */
+  /** How long a request waits for an unloaded model to load. Absent: two minutes. */
   loadWaitMs?: number;
-  /** So many requests may wait for one; absent: 512. */
+  /** How many requests may wait for one model to load. Absent: 512. */
   loadWaitMax?: number;
   grammar: GrammarSettings;
   images: ImageTokenLimits;

@@ -1,4 +1,4 @@
-// What a model that does not see is given to know of an image. Pure.
+// The text that replaces an image for a model without a vision encoder. Pure.
 import type { ImagePart } from './types.js';
 
 export function imageNote({ source }: ImagePart): string {

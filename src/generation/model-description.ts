@@ -6,11 +6,11 @@ import type { ReasoningEffort } from './types.js';
 export interface ModelDescription {
   id: string;
   displayName: string;
-  /** Made to show the service, not to work with. */
+  /** Whether the model only demonstrates the service and is not meant for real work. */
   demonstration: boolean;
   createdAt: Date;
   lifecycle: 'active' | 'deprecated' | 'retired';
-  /** RFC 3339; null: not decided. */
+  /** RFC 3339. Null: not decided. */
   deprecatedAt: string | null;
   retiresAt: string | null;
   successor: string | null;

@@ -1,9 +1,9 @@
-// How a model's name ends: active, then deprecated (served, with the dates of its end), then retired (unknown,
-// with its successor named). Declarations have dates, and the state at a moment follows from these. Pure.
+// The lifecycle of a model name: active, then deprecated (served, with announced dates), then retired (not served, with
+// a named successor). Declarations contain dates, and the current state follows from them. Pure.
 
 export type LifecycleState = 'active' | 'deprecated' | 'retired';
 
-/** As the catalog, the settings or an operator have it. Dates are RFC 3339. */
+/** As declared by the catalog, the settings or an operator. Dates are RFC 3339. */
 export interface DeclaredLifecycle {
   readonly lifecycle: LifecycleState;
   readonly deprecated_at?: string | null | undefined;
@@ -11,19 +11,19 @@ export interface DeclaredLifecycle {
   readonly successor?: string | null | undefined;
 }
 
-/** As it is now. */
+/** The current state. */
 export interface ModelLifecycle {
   readonly state: LifecycleState;
   readonly deprecatedAt: string | null;
   readonly retiresAt: string | null;
-  /** The model to be used instead. */
+  /** The recommended replacement. */
   readonly successor: string | null;
 }
 
-/** Between the two dates, so that whoever uses a model learns of its end in time. */
+/** Minimum time between deprecation and retirement, so that users of the model notice in time. */
 export const NOTICE_DAYS = 90;
 
-/** A date that has come acts by itself; a state declared before its date holds at once. */
+/** A date takes effect by itself when it has passed. A state declared before its date takes effect immediately. */
 export function lifecycleAt(
   { lifecycle, deprecated_at = null, retires_at = null, successor = null }: DeclaredLifecycle,
   now: number,
@@ -38,7 +38,7 @@ export function lifecycleAt(
   return { state, deprecatedAt: deprecated_at, retiresAt: retires_at, successor };
 }
 
-/** What answers of a deprecated model carry. */
+/** Headers on responses of a deprecated model. */
 export function lifecycleHeaders({ state, retiresAt }: ModelLifecycle): [name: string, value: string][] {
   if (state !== 'deprecated') return [];
   return [

@@ -1,13 +1,13 @@
-// Checks of a demanded output format and of tools' schemas that need no compiler: their size above all.
-// What the schemas say, the engine's compiler decides (grammars.ts). Event-loop thread only.
+// Checks of an output format and of tool schemas that need no compilation, mainly their size. The engine's compiler
+// checks the schemas themselves (grammars.ts). Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import { MAX_SCHEMA_CHARACTERS, sizeUpTo } from './schema-size.js';
 import type { JsonSchema, OutputFormat, ToolDefinition } from './types.js';
 
-/** Schemas of requests that still run; a request's schema is measured once. */
+/** Sizes of the schemas of running requests, so that each is measured once. */
 const measured = new WeakMap<JsonSchema, number>();
 
-/** About how many characters a schema has as compact JSON. Stops counting once it is too long. */
+/** Returns the approximate length of the schema as compact JSON. Stops counting above the limit. */
 export function schemaCharacters(schema: JsonSchema): number {
   let characters = measured.get(schema);
   if (characters === undefined) measured.set(schema, (characters = sizeUpTo(schema, MAX_SCHEMA_CHARACTERS)));
@@ -28,7 +28,7 @@ function checkLength(schema: JsonSchema, path: string): number {
 export const MAX_PATTERN_CHARACTERS = 16 * 1024;
 export const MAX_GRAMMAR_CHARACTERS = 64 * 1024;
 export const MAX_CHOICES = 4_096;
-/** Of one, and of all together. */
+/** Limits for one choice and for all choices together. */
 export const MAX_CHOICE_CHARACTERS = 16 * 1024,
   MAX_ALL_CHOICE_CHARACTERS = 256 * 1024;
 
@@ -40,15 +40,15 @@ export function checkOutputFormat(format: OutputFormat): void {
   if (characters > MAX_ALL_CHOICE_CHARACTERS)
     throw apiError(
       'invalid_value',
-      `${format.path}: the choices together are longer than ${MAX_ALL_CHOICE_CHARACTERS / 1024} KiB.`,
+      `${format.path}: the choices are longer than ${MAX_ALL_CHOICE_CHARACTERS / 1024} KiB in total.`,
       format.path,
     );
 }
 
-/** Schemas of all tools of a request together: writing and compiling them takes time. */
+/** Limit for the schemas of all tools of a request, because writing and compiling them takes time. */
 const MAX_TOOL_CHARACTERS = 2 * 1024 * 1024;
 
-/** Tools' arguments are objects. Throws ApiError 422 invalid_json_schema. */
+/** Requires that tool arguments are objects. Throws ApiError 422 invalid_json_schema. */
 export function checkToolSchemas(tools: readonly ToolDefinition[]): void {
   let characters = 0;
   for (const { parameters, path } of tools) {
@@ -57,22 +57,29 @@ export function checkToolSchemas(tools: readonly ToolDefinition[]): void {
     if (characters > MAX_TOOL_CHARACTERS)
       throw apiError(
         'invalid_json_schema',
-        `${path}: the schemas of all tools together are longer than ${MAX_TOOL_CHARACTERS / 1024} KiB.`,
+        `${path}: the tool schemas are longer than ${MAX_TOOL_CHARACTERS / 1024} KiB in total.`,
         path,
       );
     if (parameters['type'] === undefined || [parameters['type']].flat().includes('object')) continue;
-    throw apiError('invalid_json_schema', `${path}.type: a tool's arguments are an object.`, `${path}.type`);
+    throw apiError(
+      'invalid_json_schema',
+      `${path}.type must be "object", because tool arguments are objects.`,
+      `${path}.type`,
+    );
   }
 }
 
-/** Null if `text` is as demanded, as far as that is seen without the schema; else what is wrong with it, in words that quote none of it. */
+/**
+ * Returns null if `text` has the requested format, as far as that can be checked without the schema. Otherwise returns
+ * the problem without quoting the text.
+ */
 export function formatProblem(format: OutputFormat, text: string): string | null {
   if (format.type !== 'json_object' && format.type !== 'json_schema') return null;
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    return 'it is not JSON';
+    return 'it is not valid JSON';
   }
   return format.type === 'json_schema' || (typeof value === 'object' && value !== null && !Array.isArray(value))
     ? null

@@ -1,17 +1,20 @@
-// Who turns a GenerationRequest into GenerationEvents: the engine of this process (local/local-provider.ts), or a server
-// elsewhere. Everything above this room sees this face only. A provider refuses and fails with ApiErrors of our codes.
-// Event-loop thread only.
+// The interface that turns a GenerationRequest into GenerationEvents. It is implemented by the engine of this process
+// (local/local-provider.ts) and by upstreams. Code outside this folder uses only this interface. Providers reject
+// requests and fail with ApiErrors of this server's codes. Event-loop thread only.
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
 import type { TokenCount } from '../shared/token-count.js';
 import type { GenerationEvent, GenerationRequest, SpelledToken } from './types.js';
 
-/** Does work on so many characters on the account of who asks: it takes this thread's time. */
+/** Runs work on this many characters and charges its event-loop time to the organization. */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
-/** What one answer takes of the memory that all large answers share (http.max_answering_bytes). */
+/** One response's part of the memory for large responses (http.max_answering_bytes). */
 export interface BufferReservation {
-  /** Reserves this many more bytes. Throws ApiError 503 when the budget is full, and 422 if no answer may take this much. */
+  /**
+   * Reserves this many more bytes. Throws ApiError 503 if the budget is full, and 422 if one response may not use this
+   * much.
+   */
   hold(bytes: number): void;
   /** Returns this many bytes to the budget. */
   free(bytes: number): void;
@@ -19,75 +22,85 @@ export interface BufferReservation {
   release(): void;
 }
 
-/** For whom a request is prepared or counted. */
+/** The requester on whose behalf a request is prepared or counted. */
 export interface Asker {
-  /** Tells organizations apart: who waits is taken in turns of them. */
+  /** Identifies the organization; waiting requests are served round-robin by it. */
   readonly organization: number;
-  /** Aborted when nobody wants it any more. */
+  /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
   readonly charged?: Charged | undefined;
-  /** Of a request that is recorded: what tells a server elsewhere whose trace it belongs to. */
+  /** Set for traced requests: headers that continue the trace in an upstream. */
   readonly traceHeaders?: Readonly<Record<string, string>> | undefined;
-  /** Opens a reservation for what is kept of the answer while it is read. */
+  /** Opens a memory reservation for parts of the response that are kept while it is read. */
   reserveBuffer?(): BufferReservation | undefined;
 }
 
-/** One model that can be asked now. Holds no state of any request. */
+/** A model that is ready. Holds no state of requests. */
 export interface Provider {
-  /** Prompt plus output, in tokens. */
+  /** Maximum prompt plus output, in tokens. */
   readonly contextWindow: number;
-  /** What one answer may have, whatever the client asks. */
+  /** Maximum output tokens of one response, whatever the client requests. */
   readonly maxOutputTokens: number;
-  /** `fp_` + 10 hex: same fingerprint, same arithmetic. */
+  /** `fp_` + 10 hex digits. The same fingerprint means the same arithmetic. */
   readonly fingerprint: string;
-  /** Whether the model has a mode of reasoning. */
+  /** Whether the model supports reasoning. */
   readonly reasons: boolean;
-  /** prepare() decodes every image of the request, and refuses the damaged; otherwise nobody does but the loader of images. */
+  /** True: prepare() decodes every image and rejects damaged ones. False: only the image loader decodes them. */
   readonly decodesImages: boolean;
 
-  /** The model's vocabulary; absent where it is not ours to use. */
+  /** The model's vocabulary. Absent for upstream models. */
   readonly vocabulary?: Vocabulary | undefined;
 
-  /** What can be refused before images are fetched and a prompt is made. Throws ApiError 422. */
+  /** Runs the checks that need neither images nor a prompt. Throws ApiError 422. */
   check(request: GenerationRequest): void;
-  /** A checked request, ready to start; nothing is reserved yet. Throws ApiError 400 (too long), 422, 503; the signal's reason if it aborts before. */
+  /**
+   * Prepares a checked request. Nothing is queued yet. Throws ApiError 400 (too long), 422, 503, or the signal's reason
+   * if it aborts.
+   */
   prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration>;
-  /** The prompt's tokens as prepare() would have them; one that does not fit is counted too. Throws ApiError 422, 503; the signal's reason. */
+  /**
+   * Counts the prompt tokens as prepare() would have them, also if they do not fit. Throws ApiError 422, 503, or the
+   * signal's reason.
+   */
   count(request: GenerationRequest, asker: Asker): Promise<TokenCount>;
 }
 
-/** A model's tokens. */
+/** The tokens of a model. */
 export interface Vocabulary {
   readonly size: number;
-  /** `addSpecial`: with what the vocabulary puts around a text. Spellings of special tokens are these. */
+  /**
+   * `addSpecial`: adds the special tokens that the vocabulary puts around a text. The text of special tokens is
+   * converted to those tokens.
+   */
   encode(text: string, addSpecial: boolean): Promise<Int32Array>;
-  /** Special tokens are spelled. Of tokens of the vocabulary. */
+  /** Special tokens are included as text. All IDs must be in the vocabulary. */
   decode(ids: Int32Array): string;
   spell(id: number): SpelledToken;
 }
 
-/** A request that is known to fit; nothing queued yet. */
+/** A request that is known to fit the context. Nothing is queued yet. */
 export interface PreparedGeneration {
-  /** Of the prompt, cached ones included. An estimate is replaced by what `started` says. */
+  /** Prompt tokens, including cached ones. An estimate is replaced by the count in the `started` event. */
   readonly promptTokens: TokenCount;
   readonly maxTokens: number; // effective cap per choice, clamped to model and context
-  /** `maxTokens` is less than was asked for, because the context holds no more. */
+  /** Whether `maxTokens` is less than requested because the context is too small. */
   readonly cappedByContext: boolean;
   readonly n: number;
-  /** Tokens of the prompt, where the provider knows them. */
+  /** The prompt's token IDs, if the provider knows them. */
   readonly promptIds?: ArrayLike<number> | undefined;
-  /** Paths of keywords that the request's schemas have and that bind nothing: not strict, they are left out. */
+  /** Paths of schema keywords that are not enforced. They occur only in non-strict schemas and are ignored. */
   readonly leftOut: readonly string[];
-  /** What else answers tell of how it is served. */
+  /** Additional response headers about how the request is served. */
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   /**
-   * Hands the request over. `onEvent` is called on this thread, never before this returns: `started`, then of each choice
-   * its events and `finished`; or, at any point instead of the rest, `failed`. Throws ApiError (capacity_exhausted, ...) at once.
+   * Submits the request. `onEvent` is called on this thread, never before this returns: `started`, then for each choice
+   * its events and `finished`, or at any point `failed` instead of the rest. Throws ApiError (capacity_exhausted and
+   * others) synchronously.
    */
   start(onEvent: (event: GenerationEvent) => void): RunningGeneration;
 }
 
 export interface RunningGeneration {
-  /** Stops it as soon as can be; no event follows. Idempotent, harmless after the end. */
+  /** Stops the generation as soon as possible. No event follows. Idempotent, and has no effect after the end. */
   cancel(): void;
 }

@@ -1,8 +1,11 @@
-// How long a schema is as JSON text, without writing it, and giving up as soon as it is too long. Pure.
+// Computes the length of a schema as JSON text without writing it, and stops as soon as it is too long. Pure.
 
 export const MAX_SCHEMA_CHARACTERS = 256 * 1024;
 
-/** About the characters of the shortest JSON text; stops counting above `limit`. Iterative: depth cannot overflow the stack. */
+/**
+ * Returns the approximate length of the shortest JSON text. Stops counting above `limit`. Iterative, so that depth
+ * cannot overflow the stack.
+ */
 export function sizeUpTo(root: unknown, limit: number): number {
   const open: unknown[] = [root];
   let size = 0;
@@ -12,7 +15,7 @@ export function sizeUpTo(root: unknown, limit: number): number {
     else if (typeof value !== 'object' || value === null) size += 4;
     else if (Array.isArray(value)) {
       size += 1 + Math.max(1, value.length);
-      // Every item is a character at least, so that what does not fit is not gathered either.
+      // Every item has at least one character, so items beyond the limit are not collected either.
       if (size <= limit) for (const item of value) open.push(item);
     } else {
       size += 2;

@@ -1,6 +1,5 @@
-// The models a server offers under their public names, each with the provider that answers for it.
-// Loading and failing are the pool's affair; this file turns a pool entry into "serve it" or a precise
-// error. Event-loop thread only.
+// The models that this server offers under their public names, each with its provider. The pool loads them and handles
+// failures; this file converts a pool entry to a provider or an exact error. Event-loop thread only.
 import { apiError, type ErrorExtra } from '../shared/errors.js';
 import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
@@ -16,24 +15,24 @@ import type { Upstreams } from './upstream/upstreams.js';
 
 export interface ServedModel {
   readonly name: string;
-  /** As the client named it, which may be a further name: answers show this one. */
+  /** The name in the client's request, which may be an alias. Responses repeat it. */
   readonly asked: string;
   readonly lifecycle: ModelLifecycle;
-  /** What a request that leaves them open gets. */
+  /** The defaults of a request that leaves these parameters open. */
   readonly sampling: CatalogModel['sampling'];
   /**
-   * Has a model that rests loaded, and waits for it. Whether it can be asked then, ready() says. Throws ApiError 503 where
-   * that takes too long or too many wait; the reason of the signal of who waits if it aborts before.
+   * Loads the model if it is unloaded and waits for it. ready() then returns whether it can be used. Throws ApiError
+   * 503 if that takes too long or too many requests wait, or the reason of the waiter's signal if it aborts.
    */
   awake(waiter?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
-  /** Throws ApiError 503 while the model loads or after it failed to. */
+  /** Throws ApiError 503 while the model is loading or after loading failed. */
   ready(): Provider;
 }
 
 export class ServedModels {
-  // Keyed by engine as well: a reloaded model gets a new provider.
+  // Also keyed by engine, because a reloaded model gets a new provider.
   readonly #providers = new WeakMap<Engine, Map<string, LocalProvider | TemplateError>>();
-  // By name, from when it was last ready: said on of a model that is unloaded for a while.
+  // The description of each model when it was last ready, which remains published while the model is unloaded.
   readonly #known = new Map<string, Known>();
 
   readonly #waiting = new Map<string, number>();
@@ -61,7 +60,7 @@ export class ServedModels {
       awake: (waiter) => this.#awake(name, waiter),
       ready: () => {
         const now = this.pool.get(name);
-        if (now === undefined) throw unknown(asked); // an operator has taken the name away
+        if (now === undefined) throw unknown(asked); // an operator has removed the name
         const elsewhere = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
         if (elsewhere !== undefined) return elsewhere;
         const provider = this.#provider(now.model, engineOf(now));
@@ -72,7 +71,7 @@ export class ServedModels {
     };
   }
 
-  /** Models that are loaded and yet cannot be served, each with the file and the reason. Compiles the chat templates. */
+  /** Returns the models that are loaded but cannot be served, with file and reason. Compiles the chat templates. */
   problems(): { model: string; message: string }[] {
     return this.pool.list().flatMap(({ model, status }) => {
       const provider = status.state === 'ready' ? this.#provider(model, status.engine) : null;
@@ -82,12 +81,15 @@ export class ServedModels {
     });
   }
 
-  /** What is published of each model, highest tier first. Windows of one that was never ready are the catalog's, or 0. */
+  /**
+   * The public description of all models, highest tier first. The context window of a model that was never ready is the
+   * catalog's, or 0.
+   */
   describe(): ModelDescription[] {
     return this.pool.list().map((pooled) => this.#describe(pooled));
   }
 
-  /** What is published of one, under the name asked for. Throws ApiError 404 as find() does. */
+  /** The public description of one model, under the requested name. Throws ApiError 404 like find(). */
   describeOne(asked: string): { description: ModelDescription; name: string } {
     const { name } = this.find(asked);
     return { description: { ...this.#describe(this.pool.get(name) as PooledModel), id: asked }, name };
@@ -139,9 +141,14 @@ export class ServedModels {
     const signal = waiter?.signal;
     const waiting = this.#waiting.get(name) ?? 0;
     if (waiting >= (this.limits.loadWaitMax ?? LOAD_WAIT_MAX))
-      throw apiError('model_loading', `${name} is loading, and ${waiting} requests wait for it already.`, null, {
-        retryAfterMs: LOAD_RETRY_MS,
-      });
+      throw apiError(
+        'model_loading',
+        `${name} is loading and already has ${waiting} waiting requests, the maximum.`,
+        null,
+        {
+          retryAfterMs: LOAD_RETRY_MS,
+        },
+      );
     this.#waiting.set(name, waiting + 1);
     const timeUp = new AbortController();
     const timer = setTimeout(() => timeUp.abort(), this.limits.loadWaitMs ?? LOAD_WAIT_MS);
@@ -179,7 +186,7 @@ export class ServedModels {
   }
 }
 
-/** Which models are in memory, see src/engine/residency.ts. */
+/** Tracks which models are in memory, see src/engine/residency.ts. */
 export interface Residents {
   touch(name: string): void;
   wake(name: string): Promise<void>;
@@ -203,9 +210,9 @@ interface Known {
   sees: boolean;
 }
 
-/** Further names of models, and what an operator has said of their ends. */
+/** Aliases of models, and the operator's lifecycle declarations. */
 export interface ModelNames {
-  /** Further name → model. */
+  /** Alias → model. */
   readonly aliases: ReadonlyMap<string, string>;
   declared(model: CatalogModel): DeclaredLifecycle;
 }
@@ -231,7 +238,7 @@ function retired(asked: string, { successor }: ModelLifecycle): Error {
 
 const EFFORTS: readonly ReasoningEffort[] = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'];
 
-/** Rough, and only a hint for clients: progress says how much is left, not how long it took. */
+/** Only a rough hint for clients: the progress does not include the time that loading has taken. */
 const LOAD_RETRY_MS = 5_000;
 
 function engineOf({ model, status }: PooledModel): Engine {

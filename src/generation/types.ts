@@ -1,5 +1,5 @@
-// The one internal form of a request and of its events. Every wire format is translated into a
-// GenerationRequest and encodes GenerationEvents; nothing here knows a format or a token id.
+// The internal form of requests and their events. Every API format is converted to a GenerationRequest and encodes
+// GenerationEvents. This file is independent of all formats and of token IDs.
 import type { ApiError } from '../shared/errors.js';
 
 export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max';
@@ -9,7 +9,7 @@ export interface TextPart {
   text: string;
 }
 
-/** An image decoded as far as its header and checked against the limits; `bytes` are the file's own. */
+/** An image with a decoded header that is within the limits. `bytes` is the original file. */
 export interface LoadedImage {
   readonly bytes: Uint8Array;
   readonly format: 'png' | 'jpeg' | 'webp' | 'gif';
@@ -20,14 +20,14 @@ export interface LoadedImage {
 export type ImageSource =
   | { kind: 'base64'; data: string }
   | { kind: 'url'; url: string } // data: or https:
-  | { kind: 'bytes'; bytes: Uint8Array } // a file that was brought in before, with an earlier request
-  | { kind: 'loaded'; image: LoadedImage }; // all images are, once ImageLoader.load() has seen the messages
+  | { kind: 'bytes'; bytes: Uint8Array } // a file loaded by an earlier request
+  | { kind: 'loaded'; image: LoadedImage }; // all images have this form after ImageLoader.load()
 
 export interface ImagePart {
   type: 'image';
   source: ImageSource;
   detail: 'low' | 'high' | 'auto' | 'original';
-  path: string; // where it stands in the client's request, for errors
+  path: string; // path in the client's request, for errors
 }
 
 export type ContentPart = TextPart | ImagePart;
@@ -39,7 +39,7 @@ export interface ToolCall {
   arguments: string;
 } // arguments: JSON text as the model wrote it
 
-/** `path`: where the message stands in the client's request, for errors; `messages[i]` if absent. */
+/** `path`: the message's path in the client's request, for errors; `messages[i]` if absent. */
 export type Message = { path?: string | undefined } & (
   | { role: 'system'; content: string; name?: string | undefined }
   | { role: 'user'; content: Content; name?: string | undefined }
@@ -59,26 +59,32 @@ export interface ToolDefinition {
   name: string;
   description: string | null;
   parameters: JsonSchema | null; // null: an object without properties
-  strict: boolean; // a keyword of the schema that is not served: refused, or left out and told
-  path: string; // where the schema stands in the client's request
+  strict: boolean; // strict: unsupported schema keywords are an error; otherwise they are ignored and reported
+  path: string; // the schema's path in the client's request
 }
 
 export interface ToolChoice {
   mode: 'none' | 'auto' | 'required';
-  /** The only tools that may be called, though all are shown to the model; null: every one. A named tool is `required` with one name. */
+  /**
+   * The only tools that may be called; all tools are still shown to the model. Null: all may be called. A choice that
+   * names one tool is `required` with that name.
+   */
   allowed: readonly string[] | null;
 }
 
-/** What the content has to be, held to while it is sampled; reasoning and tool calls are not bound by it. `path`: in the client's request. */
+/**
+ * The format that sampling enforces on the content. It does not apply to reasoning and tool calls. `path`: in the
+ * client's request.
+ */
 export type OutputFormat =
   | { type: 'text' }
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string | null; schema: JsonSchema; strict: boolean; path: string }
-  | { type: 'regex'; pattern: string; path: string } // that the whole text matches
-  | { type: 'grammar'; grammar: string; path: string } // rules in GBNF: that the whole text is one of root's
+  | { type: 'regex'; pattern: string; path: string } // must match the whole text
+  | { type: 'grammar'; grammar: string; path: string } // GBNF rules; the whole text must be derived from root
   | { type: 'choice'; choices: readonly string[]; path: string };
 
-/** Unset fields take the model's own defaults (models/catalog.json, `models.<id>.sampling`). */
+/** Unset fields use the model's own defaults (models/catalog.json, `models.<id>.sampling`). */
 export interface Sampling {
   temperature?: number | undefined;
   topP?: number | undefined;
@@ -87,44 +93,54 @@ export interface Sampling {
   repetitionPenalty?: number | undefined;
   frequencyPenalty?: number | undefined;
   presencePenalty?: number | undefined;
-  seed?: bigint | undefined; // unset: drawn at random
+  seed?: bigint | undefined; // unset: random
   logitBias?: { token: number; bias: number }[] | undefined;
 }
 
-/** A prompt that the model is given as it stands, without its template. `path`: in the client's request. */
+/** A prompt that is passed to the model without its template. `path`: in the client's request. */
 export type RawPrompt =
-  /** `suffix`: what is wanted stands before it (fill in the middle). `addSpecial`: what the vocabulary puts around a text. */
+  /**
+   * `suffix`: text after the gap to be filled (fill in the middle). `addSpecial`: adds the special tokens that the
+   * vocabulary puts around a text.
+   */
   | { kind: 'text'; text: string; suffix: string | null; addSpecial: boolean; path: string }
   | { kind: 'tokens'; tokens: readonly number[]; path: string };
 
 export interface GenerationRequest {
-  model: string; // the public name asked for
+  model: string; // the public name in the request
   messages: Message[];
-  raw?: RawPrompt | undefined; // instead of messages, of which there are none then
-  continueFinal: boolean; // continue the last assistant message instead of starting a turn
+  raw?: RawPrompt | undefined; // instead of messages, which are empty then
+  continueFinal: boolean; // continues the last assistant message instead of starting a turn
   sampling: Sampling;
   n: number;
-  maxTokens: number | null; // null: the client stated no cap; 0: only prepare the prefix cache, generate nothing
+  maxTokens: number | null; // null: no cap in the request; 0: only prepare the prefix cache, generate nothing
   stop: string[];
-  topLogprobs: number | null; // null: no logprobs wanted
-  effort: ReasoningEffort | 'enabled' | null; // null: the model's default; 'enabled': that, or medium where it is none
-  /** Tokens of reasoning, stated outright: wins over the effort's own budget and is not lowered for the answer's sake. */
+  topLogprobs: number | null; // null: no log-probabilities
+  // null: the model's default; 'enabled': the default, or medium if that is none
+  effort: ReasoningEffort | 'enabled' | null;
+  /**
+   * Explicit budget of reasoning tokens. Overrides the effort's budget and is not reduced to leave space for the
+   * response.
+   */
   reasoningBudget: number | null;
   tools: readonly ToolDefinition[];
   toolChoice: ToolChoice; // { mode: 'none', allowed: null } without tools
   parallelToolCalls: boolean; // false: at most one call
   format: OutputFormat;
-  /** 'auto': if the prompt does not fit, the oldest turns are left out; system messages, the last user message and call/result pairs stay whole. */
+  /**
+   * 'auto': if the prompt does not fit, the oldest turns are dropped. System messages, the last user message and pairs
+   * of call and result are kept.
+   */
   truncation: 'disabled' | 'auto';
-  promptParam: 'messages' | 'input' | 'prompt'; // what errors about the prompt as a whole name
-  ignoreEos: boolean; // benchmarks only
-  /** So many tokens come before one that ends the answer, or a stop string. */
+  promptParam: 'messages' | 'input' | 'prompt'; // the field named in errors about the whole prompt
+  ignoreEos: boolean; // for benchmarks only
+  /** Minimum tokens before an end token or a stop string takes effect. */
   minTokens?: number | undefined;
-  /** Tokens that end the answer as those of the model do. */
+  /** Additional tokens that end the response. */
   stopTokens?: readonly number[] | undefined;
-  /** Log-probabilities of the prompt's tokens, each with so many of the likeliest: `prompt` events. */
+  /** Number of most likely tokens per prompt token in `prompt` events. Null: no such events. */
   promptLogprobs?: number | null | undefined;
-  /** Ids of generated tokens: `tokens` events. */
+  /** Whether to report the IDs of generated tokens in `tokens` events. */
   returnTokens?: boolean | undefined;
 }
 
@@ -137,7 +153,7 @@ export interface TokenLogprob extends Logprob {
   top: Logprob[];
 }
 
-/** A token of the model's vocabulary. `token`: its text, with U+FFFD for what is no whole character. */
+/** A token of the model's vocabulary. `token`: its text, with U+FFFD for incomplete characters. */
 export interface SpelledToken {
   id: number;
   token: string;
@@ -149,8 +165,9 @@ export interface PromptLogprob extends SpelledToken {
 }
 
 /**
- * Why a choice ended. `tool_calls`: the turn ended by itself and holds a complete call. `malformed_call`: the
- * model broke the syntax of a call, which is cut there. `repetition`: it said the same over and over. All but the first three are early ends.
+ * Why a choice ended. `tool_calls`: the turn ended by itself and contains a complete call. `malformed_call`: the model
+ * broke the syntax of a call, which is cut there. `repetition`: the output repeated itself. All but the first three are
+ * early ends.
  */
 export type EndReason =
   | 'end_of_turn'
@@ -163,8 +180,8 @@ export type EndReason =
   | 'malformed_call';
 
 /**
- * Where a provider learns only at the end what was used: the prompt's tokens, and that the choice's take the place of what
- * its events told. `estimated`: nobody has told it; all of it is a guess.
+ * Final counts from a provider that knows them only at the end. The choice's count replaces the sum of its events.
+ * `estimated`: the upstream reported nothing, so all counts are estimates.
  */
 export interface Counted {
   promptTokens: number;
@@ -178,13 +195,14 @@ export interface ChoiceTimings {
 }
 
 export type GenerationEvent =
-  /** `queueMs` is without `towerMs`: what the vision tower computed for its images; absent: it has none. */
+  /** `queueMs` excludes `towerMs`, the time of the vision encoder. Absent: the request has no images. */
   | { type: 'started'; promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }
-  // Where asked for: of the prompt's tokens from number `first` on; the first of all has none. Before any text.
+  // If requested: log-probabilities of the prompt's tokens from number `first` on. The first token of the prompt has
+  // none. Precedes all text.
   | { type: 'prompt'; first: number; logprobs: PromptLogprob[] }
-  // Where asked for: what was generated, before the text it begins; a token that ends the answer included.
+  // If requested: the generated token IDs, before the text that they start. Includes a token that ends the response.
   | { type: 'tokens'; choice: number; ids: number[] }
-  // `tokens`: generated tokens this event completes; 0 when only held-back text is let go.
+  // `tokens`: number of generated tokens that this event completes; 0 if it only releases held-back text.
   | {
       type: 'text';
       choice: number;
@@ -193,11 +211,13 @@ export type GenerationEvent =
       tokens: number;
       logprobs: TokenLogprob[] | null;
     }
-  // A call's events come in this order and uninterrupted by others of the choice; index counts from 0 per choice.
+  // The events of a call come in this order, and no other events of the choice come in between. `index` counts from 0
+  // per choice.
   | { type: 'call_started'; choice: number; index: number; name: string; tokens: number }
-  | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number } // joined: JSON text of an object, or a beginning of it
+  // concatenated: JSON text of an object, or the beginning of one
+  | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  // `stopUnsaid`: a server elsewhere has not said whether a stop string ended it.
+  // `stopUnsaid`: the upstream did not report whether a stop string ended the choice.
   | {
       type: 'finished';
       choice: number;
@@ -216,5 +236,5 @@ export type GenerationEvent =
       message: string;
       retryAfterMs?: number | undefined;
     }
-  // Elsewhere, in words for the client.
+  // From an upstream, with a message for the client.
   | { type: 'failed'; code: 'upstream'; message: string; error: ApiError };

@@ -1,5 +1,5 @@
-// A request's way from a found model to its place in the limits. What the three formats share; nothing here knows how a
-// request looked on the wire. Event-loop thread only.
+// Steps between finding the model and reserving the request's share of the limits, used by all API formats. This file
+// does not depend on any format's JSON. Event-loop thread only.
 //
 //   find ─► ready ─► images ─► prepare (render, tokenize, fit) ─► reserve ─► generation-run.ts
 //   404/403 503      422       422, too long 400                   429
@@ -27,26 +27,26 @@ export interface GenerationDeps {
   images: ImageLoader;
   admission: Admission;
   telemetry: Telemetry;
-  /** Is told of every generation that was admitted, once it has ended. */
+  /** Receives one record for every admitted generation after it has ended. */
   usage: UsageSink;
-  /** As `usage`, for the request log. */
+  /** Receives one request-log entry per generation, also after its end. */
   requests: RequestSink;
   limits: { maxN: number };
-  /** Those under way on this thread. */
+  /** The generations that are running on this thread. */
   generations: RunningGenerations;
-  /** Where other processes serve the same. */
+  /** Set only if other processes serve the same models. */
   affinity?: Affinity | undefined;
 }
 
-/** A request that holds its place in the limits: run it or refund it. */
+/** A request with a reservation in the limits. The owner must either run it or refund it. */
 export interface AdmittedGeneration {
   readonly caller: Caller;
   readonly model: string;
-  /** The model as the client named it: answers show this. */
+  /** The model name from the client's request; responses repeat it. */
   readonly asked: string;
   readonly provider: Provider;
   readonly fingerprint: string;
-  /** As asked for, images loaded; its messages until the run has begun, see GenerationRun.start(). */
+  /** The request with its images loaded. GenerationRun.start() clears its messages once the run has started. */
   request: GenerationRequest;
   readonly prepared: PreparedGeneration;
   readonly reservation: Reservation;
@@ -54,11 +54,11 @@ export interface AdmittedGeneration {
   readonly meter: GenerationMeter;
   readonly usage: UsageSink;
   readonly requests: RequestSink;
-  /** Once there is one. */
+  /** Null until the run has started. */
   run: { abandon(): void } | null;
 }
 
-/** The model by its public name, if this key may use it so. Throws ApiError 404, 403. */
+/** Looks up a model by its public name and checks that this key may use it. Throws ApiError 404, 403. */
 export function findModel(
   deps: Pick<GenerationDeps, 'models'>,
   caller: Caller,
@@ -72,7 +72,7 @@ export function findModel(
   return model;
 }
 
-/** A shorter wait for a model is none. */
+/** Shorter waits for a model are not recorded in the trace. */
 const WAITED_MS = 5;
 
 interface LoadedRequest {
@@ -81,7 +81,11 @@ interface LoadedRequest {
   held: HeldImages;
 }
 
-/** A request with its images loaded, which are `held` until the caller releases them, beside the provider that takes it; `forPrompt`: it will be prepared. Throws ApiError 422, 503; the signal's reason. */
+/**
+ * Loads the request's images and returns the request with the provider that accepts it. The caller must release `held`,
+ * which keeps the images in memory. `forPrompt`: the request will be prepared. Throws ApiError 422, 503, or the
+ * signal's reason.
+ */
 async function loadRequest(
   deps: Pick<GenerationDeps, 'images'>,
   caller: Caller,
@@ -94,7 +98,7 @@ async function loadRequest(
   await model.awake(asker);
   const provider = model.ready();
   const ready = performance.now();
-  // A model that is loaded is ready within the same turn of the event loop.
+  // If the model is already loaded, it is ready within the same event-loop turn.
   if (ready - asked > WAITED_MS) caller.trace?.stretch('load model', asked, ready);
   provider.check(request);
   const held = deps.images.hold(asker.organization, !provider.decodesImages);
@@ -108,7 +112,7 @@ async function loadRequest(
   return { provider, request: messages === request.messages ? request : { ...request, messages }, held };
 }
 
-/** The tokens of a request's prompt; null if the client has gone meanwhile. Throws ApiError 422, 503. */
+/** Returns the number of prompt tokens, or null if the client disconnected meanwhile. Throws ApiError 422, 503. */
 export async function countPrompt(
   deps: Pick<GenerationDeps, 'images'>,
   caller: Caller,
@@ -130,7 +134,10 @@ export async function countPrompt(
   }
 }
 
-/** The tokens themselves. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 503. */
+/**
+ * Returns the prompt's token IDs, or null if the client disconnected meanwhile. Throws ApiError 400 (too long), 422,
+ * 503.
+ */
 export async function promptTokens(
   deps: Pick<GenerationDeps, 'images'>,
   caller: Caller,
@@ -143,7 +150,7 @@ export async function promptTokens(
     loaded = await loadRequest(deps, caller, model, asked, asker);
     const { promptIds } = await loaded.provider.prepare(loaded.request, asker);
     if (promptIds === undefined)
-      throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
+      throw apiError('unsupported_feature', 'Token IDs are not available for upstream models.', 'model');
     return promptIds;
   } catch (error) {
     if (caller.aborted) return null;
@@ -153,13 +160,19 @@ export async function promptTokens(
   }
 }
 
-/** A model's provider, loaded if it rests. Throws ApiError 503; the caller's reason if it goes meanwhile. */
+/**
+ * Returns the model's provider and loads the model first if it is unloaded. Throws ApiError 503, or the caller's abort
+ * reason if the client disconnects meanwhile.
+ */
 export async function awake(model: ServedModel, caller: Caller): Promise<Provider> {
   await model.awake(askerOf(caller));
   return model.ready();
 }
 
-/** Everything up to the reservation. Null if the client has gone meanwhile. Throws ApiError 400 (too long), 422, 429, 503. */
+/**
+ * Runs all steps up to the reservation. Returns null if the client disconnected meanwhile. Throws ApiError 400 (too
+ * long), 422, 429, 503.
+ */
 export async function admit(
   deps: GenerationDeps,
   caller: Caller,
@@ -181,7 +194,7 @@ export async function admit(
   } catch (error) {
     loaded?.held.release();
     if (caller.aborted) return null;
-    // Also a refusal here tells the client where its limits stand; those below carry it themselves.
+    // Adds rate-limit headers to this refusal too. Errors from the steps below already carry them.
     const headers = deps.admission.headers(caller.identity, model.name, shape);
     setHeaders(caller, headers instanceof Promise ? await headers : headers);
     throw error;
@@ -251,7 +264,7 @@ async function reserve(
   }
 }
 
-/** A reservation with whose end the images of its request are let go. */
+/** A reservation that also releases the request's images when it ends. */
 class HoldingReservation implements Reservation {
   constructor(
     private readonly own: Reservation,
@@ -273,7 +286,7 @@ class HoldingReservation implements Reservation {
   }
 }
 
-/** The work on an admitted request until its run has begun. If it fails, nothing goes on and no place stays taken. */
+/** Runs `work` on an admitted request before its run starts. If `work` throws, the reservation is released. */
 export function withAdmitted<T>(admitted: AdmittedGeneration, work: () => T): T {
   try {
     return work();

@@ -1,22 +1,21 @@
-// What a balancer in front of several processes can send a conversation's requests to one of them by: a prefix cache is each
-// process's own. The same for every turn of a conversation, because it goes by how that begins: everything up to the first
-// user's message, of which no more than this file says. A keyed hash: without the key nobody can try texts against it.
-// Pure.
+// A value by which a load balancer can route all requests of a conversation to the same process, since each process has
+// its own prefix cache. The value is the same for every turn: it depends only on the conversation's beginning, up to
+// and including the first user message. It is a keyed hash, so texts cannot be tested against it without the key. Pure.
 
 import { createHmac } from 'node:crypto';
 import type { Content, GenerationRequest } from '../generation/types.js';
 
 export const AFFINITY_HEADER = 'x-monolith-affinity';
 
-/** Of the text that a conversation begins with; some pages of most models' caches. */
+/** Only this many characters or tokens of the beginning are hashed. For most models that is a few KV-cache pages. */
 const CHARACTERS = 4_096;
 const TOKENS = 1_024;
 
 export class Affinity {
-  /** `key`: of all processes alike. */
+  /** `key`: must be the same in all processes. */
   constructor(private readonly key: Uint8Array) {}
 
-  /** 22 characters of base64url. */
+  /** Returns 22 base64url characters. */
   of(organizationId: string, model: string, request: Pick<GenerationRequest, 'messages' | 'raw'>): string {
     const hash = createHmac('sha256', this.key).update(`${organizationId}\n${model}\n`).update(beginning(request));
     return hash.digest('base64url').slice(0, 22);
@@ -34,7 +33,7 @@ function beginning({ raw, messages }: Pick<GenerationRequest, 'messages' | 'raw'
   return text;
 }
 
-/** Of an image, that there is one. */
+/** An image contributes only a marker that an image is present. */
 function textOf(content: Content | null): string {
   if (content === null || typeof content === 'string') return content ?? '';
   let text = '';

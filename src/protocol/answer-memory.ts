@@ -1,18 +1,19 @@
-// What an answer in the making keeps, counted in http.max_answering_bytes: its text, and the arguments of its calls. Small answers
-// cost less than counting them is worth. Event-loop thread only.
+// Reserves memory for a response under construction, counted against http.max_answering_bytes: its text and its tool
+// call arguments. Small responses are not counted, because counting would cost more than it saves. Event-loop thread
+// only.
 import { LARGE_ANSWER_BYTES } from '../http/answer-budget.js';
 import type { RunEvent } from './run-tally.js';
 
-/** Bytes of a call in addition to its name and arguments: ids, and the syntax of its format. */
+/** Estimated bytes per tool call in addition to its name and arguments: IDs and the format's JSON syntax. */
 const CALL_BYTES = 256;
 
 export class AnswerMemory {
   #unreserved = 0;
 
-  /** `hold` reserves this many more bytes, or throws ApiError 503, 422. */
+  /** `hold` reserves this many additional bytes, or throws ApiError 503, 422. */
   constructor(private readonly hold: (bytes: number) => void) {}
 
-  /** The text and the arguments of the event are kept. Throws what `hold` throws. */
+  /** Reserves memory for the event's text or arguments. Throws what `hold` throws. */
   take(event: RunEvent): void {
     switch (event.type) {
       case 'text':

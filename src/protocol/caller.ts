@@ -1,4 +1,5 @@
-// Who asks for a generation, an HTTP request as such, and what the log says of the client's own user.
+// The requester of a generation as the generation code sees it, its implementation for an HTTP request, and the hashed
+// end-user ID for the log.
 import { createHash } from 'node:crypto';
 import type { WireShape } from '../shared/errors.js';
 import type { Asker, BufferReservation, Charged } from '../generation/provider.js';
@@ -6,38 +7,47 @@ import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../shared/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 
-/** Who asks, and where headers and log fields go. An Exchange is one but for `endpoint` and `shape`; so is a WebSocket turn. */
+/**
+ * The requester's identity and the targets for headers and log fields. An Exchange has all members except `endpoint`
+ * and `shape`. A WebSocket turn is a Caller too.
+ */
 export interface Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly endpoint: string; // route path, for metrics and usage
-  readonly shape: WireShape; // dialect of the rate-limit headers
+  readonly shape: WireShape; // API format of the rate-limit headers
   readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
-  /** Called once when the client goes away; at once if it already has. Who has none is asked `aborted` later. */
+  /**
+   * Calls `callback` once when the client disconnects, or immediately if it already has. Callers without this method
+   * are checked through `aborted`.
+   */
   onAborted?(callback: () => void): void;
-  /** What large prompts take of the thread is the organization's (limits.loop_ms). */
+  /** Charges event-loop time for large prompts to the organization (limits.loop_ms). */
   readonly charged?: Charged;
-  /** Opens a reservation of memory for an answer; its owner releases it. */
+  /** Opens a memory reservation for a response. The caller of this method must release it. */
   keeping?(): BufferReservation;
-  /** Of a request that is recorded. */
+  /** Set only if the request is traced. */
   readonly trace?: RequestTrace | null | undefined;
   setHeader(name: string, value: string): void;
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
 
-/** `endpoint`: the route's path, for metrics. `shape`: the dialect of the rate-limit headers. */
+/** `endpoint`: the route's path, for metrics. `shape`: the API format of the rate-limit headers. */
 export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape): Caller {
   return new ExchangeCaller(exchange, endpoint, shape);
 }
 
-/** A class, for an object literal with a getter gets a hidden class of its own each time: old from the start, it keeps all of its request until the next full collection. */
+/**
+ * This is a class because V8 gives each object literal with a getter its own hidden class. Those are allocated in the
+ * old generation and would keep the whole request alive until the next full collection.
+ */
 class ExchangeCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly receivedAt: number;
   readonly trace: RequestTrace | null | undefined;
-  /** Given on without its owner. */
+  /** An arrow function, because it is passed on without its owner. */
   readonly charged: Charged = (characters, work) => this.exchange.charged(characters, work);
 
   constructor(
@@ -68,12 +78,12 @@ class ExchangeCaller implements Caller {
   }
 }
 
-/** As a provider sees it. */
+/** Wraps the caller as the requester that providers expect. */
 export function askerOf(caller: Caller): Asker {
   return new CallerAsker(caller);
 }
 
-/** One whose leaving does not matter. */
+/** A requester without an abort signal, for work that continues after the client disconnects. */
 export function unattendedAsker({ identity, charged, trace }: Caller): Asker {
   return { organization: identity.organizationNumber, charged, traceHeaders: trace?.headers };
 }
@@ -94,7 +104,10 @@ class CallerAsker implements Asker {
     return this.caller.keeping?.();
   }
 
-  /** Becomes aborted with the client. Made for whoever looks, which few do: each has hidden classes of its own, which are old from the start. */
+  /**
+   * Aborted when the client disconnects. Created lazily, because few readers need it and each signal has hidden classes
+   * of its own in the old generation.
+   */
   get signal(): AbortSignal | undefined {
     const { caller } = this;
     if (caller.onAborted === undefined || this.#signal !== undefined) return this.#signal;
@@ -109,7 +122,7 @@ export function setHeaders(caller: Caller, headers: Iterable<readonly [name: str
   for (const [name, value] of headers) caller.setHeader(name, value);
 }
 
-/** Tells one organization's users apart in the log without naming them. */
+/** Logs a hash that distinguishes an organization's end users without identifying them. */
 export function annotateEndUser(exchange: Exchange, endUser: string | null): void {
   if (endUser === null) return;
   const hash = createHash('sha256').update(`${exchange.identity.organizationId}\n${endUser}`);

@@ -1,12 +1,12 @@
-// Entries of long lists that are checked before the rest of a large request, a few milliseconds at a time (Route.ahead), so that
-// nobody waits for all of them at once. Nothing is told here: whoever checks the request finds the sound entries done, and looks
-// at the others again, in order. Event-loop thread only.
+// Validates entries of long lists in slices of a few milliseconds before the rest of a large request (Route.ahead), so
+// that other requests are not delayed. Nothing is reported here: the later full validation reuses the results for valid
+// entries and validates the others again, in order. Event-loop thread only.
 import type { z } from 'zod';
 
-/** In place of what an entry becomes that is not sound. */
+/** Stands for the parsed value of an invalid entry. */
 export const FAULTY = Symbol('faulty');
 
-/** As many faulty entries are looked at; what comes behind them is left. */
+/** Validation in slices stops after this many invalid entries. */
 export const MAX_FAULTY_ENTRIES = 1_000;
 
 interface Ahead {
@@ -15,7 +15,7 @@ interface Ahead {
 }
 const byList = new WeakMap<readonly unknown[], Ahead>();
 
-/** A step checks one entry. `from`: what is checked in its place. */
+/** Each step validates one entry. `from`: maps an entry to the value that is validated instead. */
 export function* checkAhead(
   schema: z.ZodType,
   list: readonly unknown[],
@@ -32,7 +32,10 @@ export function* checkAhead(
   }
 }
 
-/** What the first entries of the list became by this schema, or FAULTY; empty if none was checked ahead. */
+/**
+ * Returns the parsed values of the first entries of the list under this schema, with FAULTY for invalid ones. Empty if
+ * the list was not validated ahead.
+ */
 export function checkedAhead(schema: z.ZodType, list: readonly unknown[]): readonly unknown[] {
   const ahead = byList.get(list);
   return ahead?.schema === schema ? ahead.values : NONE;

@@ -1,4 +1,4 @@
-// Looking at a body's extent before a schema looks inside. Pure.
+// Limits the number of entries in a body's maps before schema validation. Pure.
 import { apiError, type ApiError } from '../shared/errors.js';
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
@@ -9,7 +9,7 @@ export function lengthOf(value: unknown): number {
   return Array.isArray(value) ? value.length : 0;
 }
 
-/** The first of these maps, by name, that has more entries than it may; null if none has. */
+/** Returns an error for the first map with more entries than its limit, or null if there is none. */
 export function overfullMap(
   body: Readonly<Record<string, unknown>>,
   most: Readonly<Record<string, number>>,
@@ -22,7 +22,7 @@ export function overfullMap(
   return null;
 }
 
-/** Without counting the rest. */
+/** Stops counting as soon as the limit is exceeded. */
 function hasMoreThan(value: object, most: number): boolean {
   let count = 0;
   for (const _ in value) if (++count > most) return true;

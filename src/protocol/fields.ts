@@ -1,34 +1,36 @@
-// Fields that several formats have in common: their zod shapes, and how they become the internal form. Pure.
+// Request fields that several API formats share: their zod schemas and the conversion to the internal form. Pure.
 import { z } from 'zod';
 import { apiError, type ErrorCode } from '../shared/errors.js';
 import type { GenerationRequest, JsonSchema, Sampling } from '../generation/types.js';
 import { isRecord } from './extent.js';
 
-/** JSON has one number type: 1.0 is an integer, 1.5 is not. */
+/** JSON has a single number type, so 1.0 counts as an integer and 1.5 does not. */
 export const integer = () =>
   z
     .number()
     .refine(Number.isInteger, { error: 'must be an integer', params: { api: 'invalid_type' satisfies ErrorCode } })
     .meta({ type: 'integer' });
 
-/** A part of the schema in /openapi.json that zod does not derive. */
+/** A part of the /openapi.json schema that zod cannot derive. */
 type PublishedSchema = Readonly<Record<string, unknown>>;
 
-/** For the published schema: an object that has this member, and not as null. `value` is the member's schema. */
+/** For the published schema: an object in which this member is present and not null. `value` is the member's schema. */
 export const given = (name: string, value: PublishedSchema): PublishedSchema => ({
   required: [name],
   properties: { [name]: value },
 });
-/** For the published schema: refers to a component of /openapi.json. */
+/** For the published schema: a reference to a component of /openapi.json. */
 export const component = (name: string): PublishedSchema => ({ $ref: `#/components/schemas/${name}` });
 
-/** Whether a text has more characters than that: code points, as the vendors count, not UTF-16 units. */
+/**
+ * Whether a text has more than `max` characters, counted in code points like the vendors' APIs, not in UTF-16 units.
+ */
 export function isLonger(text: string, max: number): boolean {
   if (text.length <= max) return false;
   return text.length > 2 * max || [...text].length > max;
 }
 
-/** A text of at most `max` characters. */
+/** A string of at most `max` characters. */
 export const bounded = (max: number) =>
   z
     .string()
@@ -38,20 +40,20 @@ export const bounded = (max: number) =>
     })
     .meta({ maxLength: max });
 
-/** Half a surrogate pair is no text: storage, which is UTF-8, would not give it back. */
+/** Rejects lone surrogates: storage is UTF-8 and could not return them unchanged. */
 export const isWhole = (text: string): boolean => !/\p{Surrogate}/u.test(text);
-export const BROKEN_TEXT = 'must not have half a surrogate pair';
+export const BROKEN_TEXT = 'must not contain a lone surrogate (half of a UTF-16 pair)';
 
-/** Any JSON object, taken as it is: nothing looks inside, so its size costs nothing here. */
+/** Any JSON object. Its members are not validated, so its size costs nothing here. */
 export const jsonObject = () =>
   z
     .custom<JsonSchema>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), {
       error: 'must be an object',
       params: { api: 'invalid_type' satisfies ErrorCode },
     })
-    .meta({ type: 'object' }); // for the published description: a check of our own says nothing there
+    .meta({ type: 'object' }); // for the published schema: zod derives nothing from custom checks
 
-/** The name a client gives an output schema. */
+/** The name that a client gives an output schema. */
 export const schemaName = () =>
   z
     .string()
@@ -60,18 +62,19 @@ export const schemaName = () =>
     .meta({ minLength: 1, pattern: SCHEMA_NAME.source });
 const SCHEMA_NAME = /^[A-Za-z0-9_-]+$/;
 
-/** Ids that clients send in are taken as they are. */
+/** IDs from clients are accepted without interpretation. */
 export const clientId = () => z.string().min(1).max(256);
 
-const SEED_MAX = 2 ** 63; // a JSON number this large is already rounded; the bound keeps BigInt conversion in 64 bits
-/** 2^63 - 1 reads as 2^63, which is one too many: the double before it stands for both. */
+// JSON numbers this large have already lost precision. The bound keeps the conversion to BigInt within 64 bits.
+const SEED_MAX = 2 ** 63;
+/** 2^63 - 1 is read as the double 2^63, which is out of range, so the largest double below it is used for both. */
 const LARGEST_SEED = 2 ** 63 - 1_024;
-/** Below it the engine would divide by next to nothing. */
+/** Lower values would make the engine divide by nearly zero. */
 const MIN_REPETITION_PENALTY = 0.01;
 export const MAX_LOGIT_BIAS = 1_024;
 const TOKEN_ID = /^(0|[1-9]\d{0,8})$/;
 
-/** Sampling fields as every format spells them. */
+/** Sampling fields, which have the same names in every format. */
 export const samplingFields = {
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
@@ -89,7 +92,7 @@ export const samplingFields = {
 
 export const MAX_STOP_TOKENS = 128;
 
-/** What benchmark and evaluation tools ask of chat and completions alike, as vLLM spells it. */
+/** Fields that benchmark and evaluation tools use with chat and text completions, with vLLM's names. */
 export const evaluationFields = {
   ignore_eos: z.boolean().nullish(),
   min_tokens: integer().min(0).nullish(),
@@ -109,7 +112,10 @@ type EvaluationInput = { readonly [K in keyof typeof evaluationFields]?: z.infer
 
 export type Evaluation = Pick<GenerationRequest, 'minTokens' | 'stopTokens' | 'promptLogprobs' | 'returnTokens'>;
 
-/** Only what is asked for. `maxTokens`: null where no cap is stated. Throws ApiError 422. */
+/**
+ * Returns only the fields that the request sets. `maxTokens`: null if the request has no output cap. Throws ApiError
+ * 422.
+ */
 export function toEvaluation(
   input: EvaluationInput & { stream?: boolean | null | undefined },
   maxTokens: number | null,
@@ -118,13 +124,13 @@ export function toEvaluation(
   if (minTokens != null && maxTokens !== null && minTokens > maxTokens)
     throw apiError(
       'conflicting_parameters',
-      `min_tokens is ${minTokens}, more than the ${maxTokens} tokens the answer may have.`,
+      `min_tokens (${minTokens}) must not exceed the maximum number of output tokens (${maxTokens}).`,
       'min_tokens',
     );
   if (promptLogprobs != null && input.stream === true)
     throw apiError(
       'conflicting_parameters',
-      'prompt_logprobs are not streamed: ask for them without stream.',
+      'prompt_logprobs cannot be combined with stream: true.',
       'prompt_logprobs',
     );
   return {
@@ -137,7 +143,7 @@ export function toEvaluation(
 
 type SamplingInput = { readonly [K in keyof typeof samplingFields]?: z.infer<(typeof samplingFields)[K]> };
 
-/** Throws ApiError for logit_bias keys that are no token ids. */
+/** Throws ApiError for logit_bias keys that are not token IDs. */
 export function toSampling(input: SamplingInput): Sampling {
   return {
     temperature: input.temperature ?? undefined,
@@ -160,12 +166,12 @@ function toLogitBias(bias: SamplingInput['logit_bias']): Sampling['logitBias'] {
     throw apiError('too_many_entries', `logit_bias may have at most ${MAX_LOGIT_BIAS} entries.`, 'logit_bias');
   return entries.map(([key, value]) => {
     const token = TOKEN_ID.test(key) ? Number(key) : -1;
-    if (token < 0) throw apiError('invalid_value', 'logit_bias keys must be decimal token ids.', 'logit_bias');
+    if (token < 0) throw apiError('invalid_value', 'logit_bias keys must be decimal token IDs.', 'logit_bias');
     return { token, bias: value };
   });
 }
 
-/** One stop string; a list of them has 1 to 16. */
+/** A single stop string. A list may have 1 to 16 of them. */
 export const stopString = () => z.string().min(1).max(256);
 export const MAX_STOP_STRINGS = 16;
 
@@ -173,7 +179,9 @@ export const MAX_METADATA = 16;
 const MAX_METADATA_KEY = 64;
 const MAX_METADATA_VALUE = 512;
 
-/** Texts by name. Taken as it is: a record of zod's is a copy, and loses a key named `__proto__`. */
+/**
+ * A map of strings. It is validated without zod's record type, which copies the map and drops a key named `__proto__`.
+ */
 export const metadataField = z
   .custom<Record<string, string>>(() => true)
   .superRefine((metadata: unknown, context) => {
@@ -203,7 +211,7 @@ export const metadataField = z
   })
   .nullish();
 
-/** At most 16 pairs, keys of at most 64 characters (422). */
+/** Requires at most 16 pairs with keys of at most 64 characters. Throws ApiError 422. */
 export function checkMetadata(
   metadata: Readonly<Record<string, string>> | null | undefined,
 ): Record<string, string> | null {
@@ -216,10 +224,10 @@ export function checkMetadata(
   return { ...metadata };
 }
 
-/** A request's surplus fields must not make what is kept while it is answered grow. */
+/** Bounds the memory for unknown field names, which is held until the response is complete. */
 const MAX_NAMED = 20;
 
-/** Names of the body's own top-level fields that the format does not know: the first of them, enough for the header that tells of them. */
+/** Returns the first unknown top-level fields of the body, enough for the header that lists them. */
 export function unknownFields(body: object, known: ReadonlySet<string>): string[] {
   return Object.keys(body)
     .filter((name) => !known.has(name))

@@ -1,6 +1,6 @@
-// The last look at an answer that was sampled under a form: it must at least be JSON where that was asked. One
-// that ended by itself and is not is a failure of ours, and no client should take it for an answer; one that
-// was cut (by a limit or a stop string) may end anywhere. Event-loop thread only.
+// Final check of a response that was generated under an output format: if JSON was requested, the text must parse as
+// JSON. A response that ended by itself and fails the check is reported as a server error. A response that was cut by a
+// limit or a stop string is not checked. Event-loop thread only.
 import { apiError } from '../shared/errors.js';
 import { formatProblem } from '../generation/output-format.js';
 import { GrowingText } from '../shared/growing-text.js';
@@ -19,7 +19,7 @@ export class FormatGuard {
     this.#contents = Array.from({ length: n }, () => new GrowingText());
   }
 
-  /** Null if any text will do. */
+  /** Returns null if the format allows any text. */
   static for(format: OutputFormat, n: number): FormatGuard | null {
     return format.type !== 'json_object' && format.type !== 'json_schema' ? null : new FormatGuard(format, n);
   }
@@ -28,18 +28,18 @@ export class FormatGuard {
     if (section === 'content') this.#contents[choice]?.add(text);
   }
 
-  /** Throws ApiError model_error, which quotes nothing of the answer. */
+  /** Throws ApiError model_error. The message does not quote the response. */
   finished({ choice, reason }: FinishedEvent): void {
     if (reason !== 'end_of_turn' && reason !== 'tool_calls') return;
     const content = this.#contents[choice]?.toString() ?? '';
-    if (reason === 'tool_calls' && content.trim() === '') return; // the calls are the answer
+    if (reason === 'tool_calls' && content.trim() === '') return; // the response consists of tool calls only
     checkAnswer(this.format, content);
   }
 }
 
-/** Throws ApiError model_error, which quotes nothing of the answer. */
+/** Throws ApiError model_error. The message does not quote the response. */
 export function checkAnswer(format: OutputFormat, content: string): void {
   const problem = formatProblem(format, content);
   if (problem === null) return;
-  throw apiError('model_error', `The model's answer is not of the format that was asked for: ${problem}.`, null);
+  throw apiError('model_error', `The model's output does not match the requested format: ${problem}.`, null);
 }

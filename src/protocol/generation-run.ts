@@ -1,5 +1,5 @@
-// One generation from its place in the limits to its last event. A format gives a sink; nothing here knows how events look
-// on the wire. Event-loop thread only.
+// Runs one generation from its reservation to its last event. The API format supplies a sink; this file does not depend
+// on any format's JSON. Event-loop thread only.
 //
 //   admit.ts ─► start ─► events ─► settle (run-account.ts)
 //               503
@@ -13,22 +13,25 @@ import type { RunEnd } from './run-entry.js';
 import type { RunEvent } from './run-tally.js';
 import type { Usage } from './usage.js';
 
-/** Takes the events of one run. What it throws ends the run: an ApiError as that error, anything else as an internal failure. */
+/**
+ * Receives the events of one run. If a method throws an ApiError, the run ends with that error; any other exception
+ * ends it with an internal error.
+ */
 export interface RunSink {
   event(event: RunEvent): void;
-  /** After the last choice's `finished`; the accounts are settled. */
+  /** Called after the `finished` event of the last choice, when the reservation has been settled. */
   complete(usage: Usage): void;
-  /** Instead of complete(). Nothing follows. */
+  /** Called instead of complete(). No call follows. */
   failed(error: unknown): void;
 }
 
-/** One generation under way: hands events on and ends exactly once. */
+/** A running generation. It forwards events to the sink and ends exactly once. */
 export class GenerationRun {
   readonly #account: RunAccount;
   #running: RunningGeneration | null = null;
   #leave: () => void = () => undefined;
 
-  /** `stream`: the answer is wanted piece by piece, for the record of usage. */
+  /** `stream`: whether the client requested a stream, for the usage record. */
   constructor(
     private readonly admitted: AdmittedGeneration,
     private readonly sink: RunSink,
@@ -42,26 +45,26 @@ export class GenerationRun {
     return this.#account.closed;
   }
 
-  /** As far as it has come. */
+  /** The usage up to now. */
   get usage(): Usage {
     return this.#account.tally.usage;
   }
 
-  /** Throws ApiError if the provider does not take the request; nothing was counted then. */
+  /** Throws ApiError if the provider rejects the request. The request then does not count toward any limit. */
   start(): void {
-    if (this.ended) return; // given up before it began
+    if (this.ended) return; // ended before it started
     try {
       this.#running = this.admitted.prepared.start((event) => this.#onEvent(event));
     } catch (error) {
       this.#end({ status: 'refused', error: toApiError(error) });
       throw error;
     }
-    // A conversation of any length may have become a prompt of a few thousand tokens: nothing of it lives on meanwhile.
+    // A conversation of any length may have become a prompt of a few thousand tokens, so the messages are freed now.
     this.admitted.request = { ...this.admitted.request, messages: [], raw: undefined };
     this.#leave = this.admitted.generations.add(this.admitted.caller.identity, this);
   }
 
-  /** Ends it with an error that the client is told. The sink hears nothing more. */
+  /** Ends the run with an error that is reported to the client. The sink receives nothing more. */
   stop(error: unknown): void {
     if (this.ended) return;
     this.#running?.cancel();
@@ -69,25 +72,25 @@ export class GenerationRun {
     this.sink.failed(error);
   }
 
-  /** Whoever was to answer has failed: as if it had never begun, if it has not. */
+  /** Ends the run after its consumer failed. A run that has not started is refunded; a running one is cancelled. */
   abandon(): void {
     if (this.#running === null) this.#end({ status: 'abandoned' });
     else this.cancel();
   }
 
-  /** Nobody wants the rest: stops it as soon as can be. The sink hears nothing more. */
+  /** Cancels the run because its output is no longer needed. The sink receives nothing more. */
   cancel(): void {
     if (this.ended) return;
     this.#running?.cancel();
     this.#end({ status: 'cancelled' });
   }
 
-  /** The record of it if the process ended now; null as long as nothing counts, and once it has ended. */
+  /** The usage record as if the process ended now. Null while nothing is billable and after the run has ended. */
   soFar(): FinishedUsage | null {
     return this.#account.soFar();
   }
 
-  /** A failure of our own must end this answer alone, not the process. */
+  /** An internal error must end only this response, not the process. */
   #onEvent(event: GenerationEvent): void {
     if (this.ended) return;
     try {

@@ -1,6 +1,6 @@
-// The header that names what a format does not know and therefore ignored.
+// The response header that lists ignored request fields.
 
-/** Client-chosen names in a header: printable, bounded. */
+/** Makes names from the client safe for a header: printable and bounded. */
 export function headerList(names: readonly string[]): string {
   return names
     .slice(0, 20)
@@ -8,7 +8,7 @@ export function headerList(names: readonly string[]): string {
     .join(', ');
 }
 
-/** Places in a request, which may hold names of the client's, in a header. */
+/** Formats field paths for a header. Paths may contain names chosen by the client. */
 export function headerPaths(paths: readonly string[]): string {
   const shown = paths
     .slice(0, 16)
@@ -17,7 +17,7 @@ export function headerPaths(paths: readonly string[]): string {
   return paths.length > 16 ? `${shown}, and more` : shown;
 }
 
-/** Sets `x-ignored-parameters` if there is something to name. */
+/** Sets `x-ignored-parameters` if the list is not empty. */
 export function nameIgnored(names: readonly string[], setHeader: (name: string, value: string) => void): void {
   if (names.length > 0) setHeader('x-ignored-parameters', headerList(names));
 }

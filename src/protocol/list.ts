@@ -1,12 +1,12 @@
-// Lists in requests: validation stops at the first entry that is wrong. One fault is all that is reported, and
-// hundreds of thousands of them would cost memory and time out of all proportion to the request.
+// List validation that stops at the first invalid entry. Only one fault is reported anyway, and collecting hundreds of
+// thousands would cost memory and time out of proportion to the request.
 import { z } from 'zod';
 import { checkedAhead, FAULTY } from './checked-ahead.js';
 
 /** `atLeastOne`: an empty list counts as missing. */
 export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {}): z.ZodArray<T> {
   const schema = atLeastOne ? z.array(entry).min(1) : z.array(entry);
-  // In place of the library's own, which is not called even once: it would put itself back.
+  // Replaces zod's own parse function before its first call, because that call would install zod's version again.
   const parse: typeof schema._zod.parse = (payload, context) => {
     const value: unknown = payload.value;
     if (!Array.isArray(value)) {
@@ -21,7 +21,7 @@ export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {})
         continue;
       }
       const result = entry._zod.run({ value: item, issues: [] }, context);
-      if (result instanceof Promise) throw new TypeError('the entries of a list are validated synchronously');
+      if (result instanceof Promise) throw new TypeError('list entries must be validated synchronously');
       if (result.issues.length > 0) {
         for (const issue of result.issues) payload.issues.push({ ...issue, path: [index, ...(issue.path ?? [])] });
         return payload;
@@ -31,6 +31,6 @@ export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {})
     return Object.assign(payload, { value: entries });
   };
   schema._zod.parse = parse;
-  if (!atLeastOne) schema._zod.run = parse; // without checks the two are one
+  if (!atLeastOne) schema._zod.run = parse; // without checks, run and parse are the same function
   return schema;
 }

@@ -1,24 +1,27 @@
-// Log-probabilities of a prompt as vLLM tells them: a list over its tokens, null for the first, else by token id what the
-// token's was and those of the likeliest in its place. Pure.
+// Prompt log-probabilities in vLLM's format: one list entry per token. The first is null. Each other entry maps token
+// IDs to log-probabilities: that of the token itself and those of the most likely tokens at its position. Pure.
 import type { PromptLogprob } from '../generation/types.js';
 import { JsonList } from '../http/json-text.js';
 
-/** Tokens that cannot occur have a log probability of minus infinity, which JSON lacks. */
+/** Impossible tokens have a log-probability of minus infinity, which JSON cannot express. */
 const LOWEST_LOGPROB = -9999;
 
 export const finiteLogprob = (logprob: number): number =>
   Number.isFinite(logprob) ? Math.max(logprob, LOWEST_LOGPROB) : LOWEST_LOGPROB;
 
-/** The list, as it grows: an answer may have millions of them. */
+/** Writes the list incrementally, because it may have millions of entries. */
 export class PromptLogprobWriter {
   readonly list = new JsonList();
 
-  /** `most`: so many of the likeliest are told; the token's own always is. Its rank is known only among them. */
+  /**
+   * `most`: number of most likely tokens per entry. The token itself is always included, but its rank is known only if
+   * it is among them.
+   */
   constructor(private readonly most: number) {
     this.list.add('null');
   }
 
-  // Put together by hand: an object with ids for names is dear to make, and to make text of.
+  // The JSON text is concatenated by hand: building and serializing objects with IDs as keys is expensive.
   add(entry: PromptLogprob): void {
     const top = entry.top.slice(0, this.most);
     const own = top.some(({ id }) => id === entry.id) ? '' : wireEntry(entry, null);

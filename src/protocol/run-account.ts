@@ -1,5 +1,6 @@
-// The accounts of one generation, opened when it was admitted and closed exactly once, whatever ends it: its place in the
-// limits, its record of usage, its entry in the request log, its metrics, its fields of the log. Event-loop thread only.
+// Accounts for one generation from its admission to its end, exactly once whatever the outcome: it settles the
+// reservation and writes the usage record, the request-log entry, the metrics and the log fields. Event-loop thread
+// only.
 import { performance } from 'node:perf_hooks';
 import type { ApiError } from '../shared/errors.js';
 import type { Message } from '../generation/types.js';
@@ -19,7 +20,7 @@ export class RunAccount {
   readonly #trace: RunTrace | null;
   #closed = false;
 
-  /** `stream`: the answer is wanted piece by piece. */
+  /** `stream`: whether the client requested a stream. */
   constructor(
     private readonly admitted: Omit<AdmittedGeneration, 'run'>,
     private readonly stream: boolean,
@@ -52,16 +53,19 @@ export class RunAccount {
     });
   }
 
-  /** After the answer has taken the end of a choice: what refuses it then makes it a failure. */
+  /**
+   * Called after the sink has accepted the end of a choice. If the sink throws instead, the generation counts as
+   * failed.
+   */
   choiceFinished(event: Extract<RunEvent, { type: 'finished' }>): void {
     const { meter, prepared } = this.admitted;
-    // Choices share one prefill.
+    // All choices share one prefill, so it is recorded once.
     if (this.tally.choicesLeft === prepared.n - 1) meter.prefilled(event.timings.prefillMs);
     meter.choiceFinished(event);
     this.#trace?.choiceFinished(event);
   }
 
-  /** The record of it if the process ended now; null as long as nothing counts, and once it has ended. */
+  /** The usage record as if the process ended now. Null while nothing is billable and after the run has ended. */
   soFar(): FinishedUsage | null {
     if (this.#closed || this.tally.completionTokens === 0) return null;
     return this.#record('failed', null, 'internal_error');
@@ -72,7 +76,7 @@ export class RunAccount {
     this.#closed = true;
     this.#measure(end);
     this.#trace?.close(end, this.tally);
-    // What failed before its first token never counted.
+    // A generation that failed before its first token does not count toward the limits.
     if (
       end.status === 'completed' ||
       end.status === 'cancelled' ||
@@ -93,7 +97,7 @@ export class RunAccount {
       }),
     );
     if (end.status !== 'failed' && end.status !== 'refused') return;
-    // The limits that are left now, if headers can still be sent.
+    // Updates the rate-limit headers, if headers can still be sent.
     const { caller, reservation } = this.admitted;
     setHeaders(caller, reservation.headers(caller.shape));
   }

@@ -1,4 +1,4 @@
-// A generation as the request log has it. Event-loop thread only.
+// Builds the request-log entry of a generation. Event-loop thread only.
 import type { ApiError } from '../shared/errors.js';
 import type { EndReason, GenerationRequest } from '../generation/types.js';
 import type { RequestEntry, RequestText } from '../shared/request-entry.js';
@@ -7,11 +7,11 @@ import type { AdmittedGeneration } from './admit.js';
 import type { RunTally } from './run-tally.js';
 
 export type RunEnd =
-  | { status: 'completed'; reason: EndReason } // of the last choice
-  | { status: 'cancelled' } // nobody wanted the rest
+  | { status: 'completed'; reason: EndReason } // end reason of the last choice
+  | { status: 'cancelled' } // the client no longer needs the output
   | { status: 'failed'; error: ApiError }
-  | { status: 'refused'; error: ApiError } // the provider did not take it
-  | { status: 'abandoned' }; // it never began: whoever was to answer has failed
+  | { status: 'refused'; error: ApiError } // the provider rejected the request
+  | { status: 'abandoned' }; // never started, because the consumer failed
 
 export type RequestParameters = Record<string, string | number | boolean>;
 
@@ -70,7 +70,7 @@ export function runEntry({
   };
 }
 
-/** What was asked for and is no text: what is left to the model's defaults is left out. */
+/** The request's parameters apart from its text. Parameters that use the model's defaults are omitted. */
 export function parametersOf(request: GenerationRequest): RequestParameters {
   const { sampling, tools } = request;
   const asked: RequestParameters = { messages: request.messages.length };

@@ -1,5 +1,5 @@
-// What one generation has come to: its tokens and its times, told by its events. The only place that adds them up; limits,
-// usage, metrics and answers read it. Event-loop thread only.
+// Tokens and times of one generation, computed from its events. This is the only place that sums them; limits, usage,
+// metrics and responses read the result. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { Counted, GenerationEvent } from '../generation/types.js';
 import type { PreparedGeneration } from '../generation/provider.js';
@@ -10,14 +10,14 @@ import type { Usage } from './usage.js';
 export type RunEvent = Exclude<GenerationEvent, { type: 'failed' }>;
 type OutputEvent = Exclude<RunEvent, { type: 'started' | 'finished' | 'prompt' | 'tokens' }>;
 
-/** Of one choice, as its events told so far. */
+/** Counts for one choice so far. */
 interface ChoiceTally {
   tokens: number;
   reasoningTokens: number;
   lastTokenAt: number;
 }
 
-/** Milliseconds since 1970; null: it has not come to that. */
+/** Milliseconds since 1970. Null: that stage has not been reached. */
 export interface RunTimes {
   readonly receivedAt: number;
   readonly startedAt: number | null;
@@ -26,23 +26,23 @@ export interface RunTimes {
 }
 
 export class RunTally {
-  /** performance.now(); null: it has not come to that. */
+  /** performance.now(). Null: that stage has not been reached. */
   startedAt: number | null = null;
   firstTokenAt: number | null = null;
-  /** Milliseconds it waited in the engine's queue. */
+  /** Milliseconds spent in the engine's queue. */
   queueMs: number | null = null;
-  /** And that the vision tower computed for it; null: nothing. */
+  /** Milliseconds the vision encoder spent on its images. Null: no images were computed. */
   towerMs: number | null = null;
-  /** Its usage is a guess, also at the end. */
+  /** Whether the usage is an estimate even after the end. */
   estimated = false;
   choicesLeft: number;
-  #promptTokens: number; // an estimate until it has started, if it was one
+  #promptTokens: number; // an estimate until the run has started, if it was one at admission
   #cachedTokens = 0;
   #completionTokens = 0;
   #reasoningTokens = 0;
   readonly #choices: ChoiceTally[];
 
-  /** `receivedAt`: performance.now() when the request arrived. The meter is told the times as they become known. */
+  /** `receivedAt`: performance.now() when the request arrived. Times are passed to the meter as they become known. */
   constructor(
     { promptTokens, n }: Pick<PreparedGeneration, 'promptTokens' | 'n'>,
     private readonly meter: GenerationMeter,
@@ -89,7 +89,7 @@ export class RunTally {
     };
   }
 
-  /** When it arrived, began and told its first token, and when it ended, should that be now. */
+  /** The times of arrival, start and first token, and the current time as the end. */
   times(): RunTimes {
     const wall = wallClock();
     const at = (moment: number): number => Math.round(wall(moment));
@@ -102,7 +102,7 @@ export class RunTally {
     };
   }
 
-  /** How far it is, should it end now. */
+  /** The stage that is reported if the run is cancelled now. */
   get stage(): CancelStage {
     if (this.startedAt === null) return 'queue';
     return this.firstTokenAt === null ? 'prefill' : 'decode';
@@ -125,7 +125,7 @@ export class RunTally {
     );
   }
 
-  /** What was told of the choice and of the prompt were estimates. */
+  /** Replaces the estimated counts of the choice and the prompt. */
   #recount(
     { choice: index, completionTokens, reasoningTokens }: Extract<RunEvent, { type: 'finished' }>,
     { promptTokens, cachedTokens, estimated }: Counted,
@@ -140,7 +140,10 @@ export class RunTally {
     choice.reasoningTokens = Math.min(choice.reasoningTokens, reasoningTokens);
   }
 
-  /** A choice has so many by now: its end tells of more than its events did. What was told of is never taken back. */
+  /**
+   * Raises the choice's counts to these totals: the final event may report more tokens than the earlier events did.
+   * Counts never decrease.
+   */
   #count(index: number, tokens: number, reasoningTokens: number): void {
     const choice = this.#choice(index);
     const more = Math.max(0, tokens - choice.tokens);
@@ -153,7 +156,7 @@ export class RunTally {
 
   #choice(index: number): ChoiceTally {
     const choice = this.#choices[index];
-    if (choice === undefined) throw new Error(`an event of choice ${index}, which nobody asked for`);
+    if (choice === undefined) throw new Error(`received an event for choice ${index}, which was not requested`);
     return choice;
   }
 }

@@ -1,5 +1,5 @@
-// What a generation was asked and has answered, as text, for organizations that have it kept in the request log: as
-// many characters as there is room for. Event-loop thread only.
+// Keeps the text of a generation's prompt and output for organizations that store it in the request log, up to a
+// maximum number of characters. Event-loop thread only.
 import type { Message } from '../generation/types.js';
 import type { RequestText } from '../shared/request-entry.js';
 import type { RunEvent } from './run-tally.js';
@@ -17,14 +17,14 @@ export class RunText {
   #room: number;
   #cut = false;
 
-  /** Of messages that do not fit, what is left is the newest: the end. */
+  /** If the messages do not fit, the newest text is kept. */
   constructor(characters: number, messages: readonly Message[]) {
     this.#room = characters;
     let room = characters;
     for (const message of [...messages].reverse()) {
       const text = textOf(message);
       if (text.length > room) this.#cut = true;
-      // A copy: a slice would keep all that it is cut from.
+      // Copies the text, because a slice would keep the whole source string alive.
       if (room > 0)
         this.#prompt.unshift({
           role: message.role,

@@ -1,5 +1,5 @@
-// A generation as its trace tells it: what was asked for and what came of it, in the names of OpenTelemetry's conventions
-// for generative AI, and its way through the engine by the engine's own times. No text. Event-loop thread only.
+// Writes the trace spans of a generation: its parameters and results with the names of the OpenTelemetry conventions
+// for generative AI, and its stages in the engine by the engine's own clock. Contains no text. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { GenerationRequest } from '../generation/types.js';
 import type { RequestTrace, TraceFacts } from '../telemetry/request-trace.js';
@@ -10,7 +10,7 @@ import type { RunEvent, RunTally } from './run-tally.js';
 type Started = Extract<RunEvent, { type: 'started' }>;
 type Finished = Extract<RunEvent, { type: 'finished' }>;
 
-/** The conventions' names of why a choice ended; all others are early ends. */
+/** The conventions' names for end reasons. All other reasons count as an early end. */
 const REASONS: Readonly<Partial<Record<Finished['reason'], string>>> = {
   end_of_turn: 'stop',
   stop_string: 'stop',
@@ -30,7 +30,7 @@ export class RunTrace {
 
   private constructor(private readonly trace: RequestTrace) {}
 
-  /** Null: it is not recorded. */
+  /** Returns null if the request is not traced. */
   static of({
     caller: { trace },
     request,
@@ -50,7 +50,7 @@ export class RunTrace {
     return new RunTrace(trace);
   }
 
-  /** The tower computes between waits, which are shown in one. */
+  /** The vision encoder runs between several waits, which are shown as one span. */
   started({ queueMs, towerMs = 0, promptTokens, cachedTokens }: Started): void {
     const left = this.#submittedAt + queueMs;
     const at = left + towerMs;
@@ -82,7 +82,7 @@ export class RunTrace {
     if (reasoningTokens > 0) this.trace.add('gen_ai.usage.reasoning.output_tokens', reasoningTokens);
   }
 
-  /** Choices share one prefill: its end, which the first of them to end tells. */
+  /** All choices share one prefill. Its end is set by the first choice that ends. */
   #first(started: StartedAt, prefillMs: number): number {
     if (this.#firstAt !== null) return this.#firstAt;
     const { at, promptTokens, cachedTokens } = started;
@@ -94,7 +94,7 @@ export class RunTrace {
     return this.#firstAt;
   }
 
-  /** Where it was when it ended early. */
+  /** Closes the spans of the stage in which the run ended early. */
   #brokeOff(error: string | null, { stage, firstTokenAt }: RunTally): void {
     const now = performance.now();
     if (stage === 'decode' && this.#started !== null) {
@@ -116,7 +116,7 @@ function askedFor(request: GenerationRequest): TraceFacts {
     'gen_ai.request.top_k': sampling.topK,
     'gen_ai.request.frequency_penalty': sampling.frequencyPenalty,
     'gen_ai.request.presence_penalty': sampling.presencePenalty,
-    // A span's whole numbers have 53 bits here; a seed has 64.
+    // Integer span attributes have 53 bits here, but a seed has 64.
     'gen_ai.request.seed':
       sampling.seed === undefined || sampling.seed > BigInt(Number.MAX_SAFE_INTEGER) ? null : Number(sampling.seed),
     'gen_ai.output.type': format.type === 'json_object' || format.type === 'json_schema' ? 'json' : 'text',

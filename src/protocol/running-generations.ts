@@ -1,6 +1,7 @@
-// What runs on this thread for API keys, by organization, so that it can be ended when the organization is suspended or deleted, or the
-// key revoked or expired. Other threads report changes over the bus; changes by other processes are found by looking once a second
-// at the organizations that have something running. Event-loop thread only.
+// The API generations that run on this thread, by organization, so that they can be ended when the organization is
+// suspended or deleted or the key is revoked or expires. Other threads report changes over the bus. Changes by other
+// processes are found once a second by checking the organizations that have running generations. Event-loop thread
+// only.
 
 import { apiError } from '../shared/errors.js';
 import { Roster } from '../shared/roster.js';
@@ -8,21 +9,21 @@ import { Roster } from '../shared/roster.js';
 const LOOK_MS = 1_000;
 
 const MESSAGES = {
-  organization_suspended: 'The organization of this request has been suspended: the answer ends here.',
-  api_key_revoked: 'The API key of this request has been revoked: the answer ends here.',
-  api_key_expired: 'The API key of this request has expired: the answer ends here.',
+  organization_suspended: 'Generation stopped: the organization has been suspended.',
+  api_key_revoked: 'Generation stopped: the API key has been revoked.',
+  api_key_expired: 'Generation stopped: the API key has expired.',
 } as const;
 
-/** What can be ended from outside with an error. */
+/** A run that can be ended from outside with an error. */
 export interface Stoppable {
   stop(error: unknown): void;
 }
 
-/** The part of the accounts that this needs. */
+/** The part of the accounts module that is needed here. */
 export interface CallerStates {
-  /** For each key id why its runs must end, or null. */
+  /** Returns a function that maps a key ID to the reason why its runs must end, or null. */
   runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => keyof typeof MESSAGES | null>;
-  /** Returns how to stop. Null: any organization. */
+  /** Returns a function that removes the listener. The listener receives null if any organization may have changed. */
   onChanged(listener: (organizationId: string | null) => void): () => void;
 }
 
@@ -36,7 +37,7 @@ export class RunningGenerations {
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
 
-  /** `onError`: the state of organizations and keys could not be looked up; it is tried again. */
+  /** `onError`: called when the state of organizations and keys cannot be read. The check is repeated later. */
   constructor(
     private readonly states: CallerStates,
     private readonly onError: (error: unknown) => void,
@@ -46,7 +47,7 @@ export class RunningGenerations {
     this.#stopListening = states.onChanged((organizationId) => this.#look(organizationId));
   }
 
-  /** Returns how to remove it again, which must be called when the run has ended. */
+  /** Returns a function that removes the run. It must be called when the run has ended. */
   add(
     { organizationId, keyId }: { readonly organizationId: string; readonly keyId: string },
     run: Stoppable,
@@ -58,7 +59,7 @@ export class RunningGenerations {
     return () => own.remove(place);
   }
 
-  /** What runs now. */
+  /** The number of running generations. */
   get size(): number {
     let size = 0;
     for (const runs of this.#byOrganization.values()) size += runs.size;
@@ -75,11 +76,15 @@ export class RunningGenerations {
       const runs = this.#byOrganization.get(id);
       if (runs === undefined) continue;
       if (runs.size > 0) this.#endRefused(id, [...runs]).catch(this.onError);
-      else this.#byOrganization.delete(id); // not with each that ends: they come and go all the time
+      // only in this check: runs end all the time, so removing empty sets at each end would cost more
+      else this.#byOrganization.delete(id);
     }
   }
 
-  /** Only requests that run now: the key of a request that is admitted during the check has just been looked up. */
+  /**
+   * Checks only the generations that were running at the start of the check: the key of a request that is admitted
+   * during it has just been verified.
+   */
   async #endRefused(id: string, entries: readonly Entry[]): Promise<void> {
     const keyIds = [...new Set(entries.map(({ keyId }) => keyId))];
     const whyEnded = await this.states.runEnds(id, keyIds);

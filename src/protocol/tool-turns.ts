@@ -1,29 +1,31 @@
-// Every tool call in the history is answered before the next message that is no answer, and only calls are
-// answered. One walker for the three formats; it is told what stands where. Pure.
+// Checks that every tool call in the history has a result before the next message that is not a result, and that every
+// result belongs to a call. Shared by all formats, which report calls and results in order. Pure.
 import { apiError } from '../shared/errors.js';
 
 export class ToolTurns {
-  #open = new Map<string, string>(); // call id → its path, still unanswered
+  #open = new Map<string, string>(); // call ID → its path, for calls without a result so far
   #answered = new Set<string>();
 
-  /** A call of the assistant's current turn. */
+  /** Adds a call of the assistant's current turn. */
   call(id: string, path: string, idPath = `${path}.id`): void {
-    if (this.#open.has(id)) throw apiError('invalid_value', `${idPath} is used twice.`, idPath);
+    if (this.#open.has(id))
+      throw apiError('invalid_value', `${idPath} is already used by an earlier tool call.`, idPath);
     this.#open.set(id, path);
   }
 
   answer(id: string, idPath: string): void {
-    if (this.#answered.has(id)) throw apiError('invalid_value', `${idPath} is answered twice.`, idPath);
+    if (this.#answered.has(id))
+      throw apiError('invalid_value', `${idPath}: this tool call already has a result.`, idPath);
     if (!this.#open.delete(id))
-      throw apiError('tool_call_not_found', `${idPath} matches no unanswered tool call before it.`, idPath);
+      throw apiError('tool_call_not_found', `${idPath} does not match a preceding tool call without a result.`, idPath);
     this.#answered.add(id);
   }
 
-  /** Something else begins, or the history ends: all calls must have been answered. */
+  /** Called before another kind of message and at the end of the history. Throws if a call has no result. */
   settle(): void {
     if (this.#open.size > 0)
       for (const path of this.#open.values())
-        throw apiError('missing_tool_output', `${path} has no tool output that answers it.`, path);
+        throw apiError('missing_tool_output', `${path} has no tool result.`, path);
     if (this.#answered.size > 0) this.#answered.clear();
   }
 }

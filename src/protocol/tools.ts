@@ -1,12 +1,12 @@
-// Tool definitions and the tool choice, from any format's spelling to the internal form, with the checks
-// they share (422). Pure.
+// Converts tool definitions and the tool choice from any format to the internal form, with the checks that all formats
+// share (422). Pure.
 import { apiError } from '../shared/errors.js';
 import type { JsonSchema, ToolChoice, ToolDefinition } from '../generation/types.js';
 
 export const MAX_TOOLS = 128;
 const NAME = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** A tool as some format spelled it, and where. */
+/** A tool definition from any format, with its position in the request. */
 export interface ToolInput {
   path: string; // tools[3].function
   namePath?: string; // `${path}.name` if absent
@@ -17,14 +17,18 @@ export interface ToolInput {
   strict?: boolean | null | undefined;
 }
 
-/** Throws ApiError: invalid_tool_name, duplicate_tool_name. Of schemas checkToolSchemas (generation/output-format) sees what can be seen at once; the engine compiles them later. */
+/**
+ * Throws ApiError: invalid_tool_name, duplicate_tool_name. Schemas are checked by checkToolSchemas
+ * (generation/output-format) as far as possible without compiling them; the engine compiles them later.
+ */
 export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[] {
   const seen = new Set<string>();
   return inputs.map(
     ({ path, namePath = `${path}.name`, schemaPath = `${path}.parameters`, name, description, parameters, strict }) => {
       if (!NAME.test(name))
         throw apiError('invalid_tool_name', `${namePath} must be 1 to 128 letters, digits, _ or -.`, namePath);
-      if (seen.has(name)) throw apiError('duplicate_tool_name', `${namePath}: two tools have this name.`, namePath);
+      if (seen.has(name))
+        throw apiError('duplicate_tool_name', `${namePath}: this tool name is already in use.`, namePath);
       seen.add(name);
       return {
         name,
@@ -37,14 +41,14 @@ export function toToolDefinitions(inputs: readonly ToolInput[]): ToolDefinition[
   );
 }
 
-/** A choice that names one function asks for one call of it, whatever is said of parallel calls. */
+/** A choice that names one function requests exactly one call of it, whatever the parallel-calls setting. */
 export function namesOne(choice: string | { readonly type: string } | null | undefined): boolean {
   return typeof choice === 'object' && choice?.type === 'function';
 }
 
 /**
- * `mode` null: the default, auto with tools and none without. `allowed`: names the client listed, or null.
- * Throws ApiError: tool_not_found, conflicting_parameters.
+ * `mode` null: the default, which is auto with tools and none without. `allowed`: the tool names that the client
+ * listed, or null. Throws ApiError: tool_not_found, conflicting_parameters.
  */
 export function toToolChoice(
   tools: readonly ToolDefinition[],
@@ -59,7 +63,7 @@ export function toToolChoice(
     if (mode !== 'required') return { mode: 'none', allowed: null };
     throw apiError(
       'conflicting_parameters',
-      `tool_choice demands a tool call, but ${tools.length === 0 ? 'tools is empty' : 'allows no tool'}.`,
+      `tool_choice requires a tool call, but ${tools.length === 0 ? 'tools is empty' : 'no tool is allowed'}.`,
       'tool_choice',
     );
   }

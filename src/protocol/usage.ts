@@ -1,8 +1,8 @@
-// What one generation used, as every format tells it.
+// Token counts of one generation, from which every format builds its usage object.
 
 export interface Usage {
-  promptTokens: number; // cached ones included
+  promptTokens: number; // including cached tokens
   cachedTokens: number;
-  completionTokens: number; // reasoning included, of all choices
+  completionTokens: number; // of all choices, including reasoning tokens
   reasoningTokens: number;
 }

@@ -1,19 +1,23 @@
-// From a zod failure to the error table: which issue counts, with which code, at which path. Shape errors
-// (400) come before content errors (422), whatever the order zod found them in.
+// Converts a zod failure to an API error: selects the issue to report, its error code and its path. Errors in the JSON
+// structure (400) take precedence over invalid content (422), whatever order zod found them in.
 import type { z } from 'zod';
 import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../shared/errors.js';
 import { checkedAhead, FAULTY, MAX_FAULTY_ENTRIES } from './checked-ahead.js';
 
 type Issue = z.core.$ZodIssue;
 
-/** Attach to a custom issue: `ctx.addIssue({ code: 'custom', params: { api: 'conflicting_parameters' }, message: 'must be …' })`. Its message follows the field's name. */
+/**
+ * Parameters of a custom zod issue: `ctx.addIssue({ code: 'custom', params: { api: 'conflicting_parameters' }, message:
+ * 'must be …' })`. The message follows the field's name in the error text.
+ */
 export interface ApiIssueParams {
   api: ErrorCode;
 }
 
-export type Validated<T> = { ok: true; value: T } | { ok: false; error: ApiError; isShape: boolean }; // isShape: a 400, which precedes every other check
+// isShape: a structural error (400), which takes precedence over all other checks
+export type Validated<T> = { ok: true; value: T } | { ok: false; error: ApiError; isShape: boolean };
 
-/** Faults in the content that are looked at in search of one in the shape. */
+/** The search for a structural error stops after this many content errors. */
 const MAX_CONTENT_FAULTS = MAX_FAULTY_ENTRIES;
 
 export function validate<T>(schema: z.ZodType<T>, body: unknown): Validated<T> {
@@ -29,7 +33,7 @@ export function validate<T>(schema: z.ZodType<T>, body: unknown): Validated<T> {
   return refusal(firstFault(result.error.issues, body, []));
 }
 
-/** As validate(). Throws ApiError 400, 422. */
+/** Like validate(), but throws ApiError 400, 422. */
 export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
   const result = validate(schema, body);
   if (!result.ok) throw result.error;
@@ -37,8 +41,9 @@ export function validated<T>(schema: z.ZodType<T>, body: unknown): T {
 }
 
 /**
- * Every entry of a list that may be long, which stands at `path` in the request. Ends at the first fault of
- * shape, where validate() would gather every fault of every entry first. `from`: what is checked in an entry's place.
+ * Validates every entry of a list that may be long and that is at `path` in the request. Stops at the first structural
+ * error, where validate() would first collect every issue of every entry. `from`: maps an entry to the value that is
+ * validated instead.
  */
 export function validateList<T>(
   item: z.ZodType<T>,
@@ -48,7 +53,8 @@ export function validateList<T>(
 ): Validated<T[]> {
   const values: T[] = [];
   const ahead = checkedAhead(item, list);
-  if (ahead.length === list.length && !ahead.includes(FAULTY)) return { ok: true, value: ahead.slice() as T[] }; // a hundred thousand at once
+  // copies all entries at once, possibly a hundred thousand
+  if (ahead.length === list.length && !ahead.includes(FAULTY)) return { ok: true, value: ahead.slice() as T[] };
   let content: Fault | null = null;
   let faults = 0;
   for (const [index, raw] of list.entries()) {
@@ -82,7 +88,7 @@ function refusal(fault: Fault): { ok: false; error: ApiError; isShape: boolean }
   return { ok: false, isShape: isShape(fault), error: apiError(fault.code, fault.message, fault.param) };
 }
 
-/** The first fault of shape, else the first of content. `at`: where the value stands in the request. */
+/** Returns the first structural error, or else the first content error. `at`: the value's position in the request. */
 function firstFault(issues: readonly Issue[], value: unknown, at: readonly PropertyKey[]): Fault {
   let content: Fault | null = null;
   let faults = 0;
@@ -97,10 +103,10 @@ function firstFault(issues: readonly Issue[], value: unknown, at: readonly Prope
   return content ?? { code: 'invalid_body', message: 'The request body is not valid.', param: null };
 }
 
-/** Names that the client chose may stand in a path. */
+/** Maximum length of a name in a path; the name may have been chosen by the client. */
 const MAX_NAME = 64;
 
-/** A path as the error bodies spell it: messages[3].content[0].text. */
+/** Formats a path as in error bodies: messages[3].content[0].text. */
 export function formatPath(path: readonly PropertyKey[]): string {
   let text = '';
   for (const part of path) {
@@ -114,7 +120,10 @@ export function formatPath(path: readonly PropertyKey[]): string {
   return text;
 }
 
-/** Of a failed union, the issues of the branch the value evidently meant: one that looked inside it, else one of its type. */
+/**
+ * Yields the issues of the union branch that the value evidently meant: a branch that failed inside the value, or else
+ * one of the value's type.
+ */
 function* narrow(issue: Issue): Generator<Issue> {
   const meant =
     issue.code !== 'invalid_union'

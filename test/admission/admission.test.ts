@@ -314,7 +314,7 @@ t.test('a key with limits has a second gate: both must admit, a refusal takes no
   );
   const before = values(admission);
   const full = refusal(() => reserve(admission, ask({ identity: bound })));
-  t.match(full, { code: 'concurrency_limit_exceeded', message: /this API key/ });
+  t.match(full, { code: 'concurrency_limit_exceeded', message: /This API key/ });
   t.equal(Object.fromEntries(full.headers?.('chat') ?? [])['x-ratelimit-remaining-concurrency'], '0');
   t.same(values(admission), before, 'nothing was taken of the organization');
   first.settle(500);
@@ -384,7 +384,7 @@ t.test('more choices than there are places, or as many', (t) => {
     {
       code: 'concurrency_limit_exceeded',
       retryAfterMs: 60_000,
-      message: /3 choices at once; the limit of the organization is 2/,
+      message: /3 choices, which run concurrently; the concurrency limit of the organization is 2/,
     },
   );
   reserve(admission, ask({ n: 2 })).refund();
@@ -465,7 +465,7 @@ t.test('a monthly cap', async (t) => {
   const running = reserve(admission, ask({ identity: capped }));
   reserve(admission, ask({ identity: capped })).settle(150);
   const error = refusal(() => reserve(admission, ask({ identity: capped })));
-  t.match(error, { status: 429, code: 'insufficient_quota', shouldRetry: false, message: /1000 tokens of 2026-11/ });
+  t.match(error, { status: 429, code: 'insufficient_quota', shouldRetry: false, message: /1000 tokens for 2026-11/ });
   t.ok(Object.fromEntries(error.headers?.('chat') ?? [])['x-ratelimit-limit-requests']);
   reserve(admission, ask({ identity: identity({ monthlyTokenCap: 2_000 }) })).refund();
   reserve(admission, ask()).refund();

@@ -170,14 +170,14 @@ t.test('what was seen of a month, and what runs, goes on; of what is left it may
   reserve(own, { identity: capped }).settle(1);
   t.match(
     refusal(() => reserve(own, { identity: capped })),
-    { status: 503, code: 'capacity_exhausted', message: /part of the 1000 tokens/ },
+    { status: 503, code: 'capacity_exhausted', message: /share of its 1000 tokens/ },
     '70 of 140',
   );
   own.over();
   reserve(own, { identity: capped }).settle(70);
   t.match(
     refusal(() => reserve(own, { identity: capped })),
-    { code: 'insufficient_quota', message: /1000 tokens of 2026-11/ },
+    { code: 'insufficient_quota', message: /1000 tokens for 2026-11/ },
     '930 of which it may use 35; and at the cap it is the cap',
   );
   t.equal(monthNumber(NOVEMBER), 202611);
@@ -210,7 +210,7 @@ t.test('in a table without a place what the engine admitted is not counted, and 
   t.equal(own.local.unfinished(), 2);
   t.match(
     refusal(() => reserve(own, { identity: { ...ORG, monthlyTokenCap: 5 } })),
-    { code: 'capacity_exhausted', message: /too many organizations/ },
+    { code: 'capacity_exhausted', message: /maximum number of organizations/ },
   );
   held.leave({ tokens: 3, refunded: false });
   t.equal(own.local.unfinished(), 0);

@@ -113,12 +113,12 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.match(full, {
       status: 429,
       code: 'concurrency_limit_exceeded',
-      message: /unfinished on m; the limit is 2/,
+      message: /unfinished requests on m; the limit is 2/,
       retryAfterMs: 1_000,
     });
     t.match(await refusal(() => admit(one, { n: 3 })), {
       code: 'concurrency_limit_exceeded',
-      message: /3 choices at once/,
+      message: /3 choices, which run concurrently/,
       retryAfterMs: 60_000,
     });
     t.equal(await leftOf(one, 'requests'), 1, 'they were not counted');
@@ -187,7 +187,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.equal(left(first.headers('chat'), 'concurrency'), 0, 'the tighter is shown');
     t.match(await refusal(() => admit(other, { identity })), {
       code: 'concurrency_limit_exceeded',
-      message: /this API key/,
+      message: /This API key/,
     });
     first.settle(1);
     // The end is told over one connection and the next asked over another: which comes first is not said.
@@ -422,7 +422,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     (await admit(two, { identity })).settle(1);
     t.match(
       await refusal(() => admit(two, { identity })),
-      { status: 503, code: 'capacity_exhausted', message: /part of the 1000 tokens/ },
+      { status: 503, code: 'capacity_exhausted', message: /share of its 1000 tokens/ },
       'of 140 left it may use 70',
     );
     (await admit(two)).refund();
@@ -486,7 +486,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.teardown(() => closing.close());
     await once(closing, 'listening');
     await t.rejects(open(`redis://127.0.0.1:${(closing.address() as AddressInfo).port}`), {
-      message: /cannot be used: it was closed before it was ready \(.*\): Redis does so in protected mode/,
+      message: /cannot be used: closed before it was ready \(.*\): Redis in protected mode/,
     });
   });
 });

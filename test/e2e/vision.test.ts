@@ -205,7 +205,7 @@ t.test('what is wrong with an image is told, with its place', async (t) => {
     status: 422,
     code: 'image_too_large',
     param: /^messages\[0\]\.content\[4\]/,
-    message: /more than 600 tokens/,
+    message: /more than 600 prompt tokens/,
   });
   t.match(await chat([shapes]), { object: 'chat.completion' }, 'the server goes on');
 });

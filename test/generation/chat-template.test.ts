@@ -218,15 +218,11 @@ const TOO_MUCH: [name: string, source: string][] = [
 /** What is wrong in another way, and said to be. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
   // The deeper, the more steps a name costs: how deep the stack lets it get, and so which bound is met first, is the compiler's affair.
-  [
-    'a macro that calls itself',
-    '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}',
-    /calls itself without end|takes too much/,
-  ],
+  ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
-  ['a range of a list', `${nested}{{ range(ns.l) }}`, /range\(\): takes numbers/],
+  ['a range of a list', `${nested}{{ range(ns.l) }}`, /range\(\): arguments must be/],
   ['a list raised', `${nested}{{ raise_exception(ns.l) }}`, /raises an exception/],
-  ['a long time format', `${grown("'%B'", 20)}{{ strftime_now(s) }}`, /strftime_now\(\): takes/],
+  ['a long time format', `${grown("'%B'", 20)}{{ strftime_now(s) }}`, /strftime_now\(\): the argument/],
   [
     'a long message',
     `${grown("'ab'", 15)}{{ raise_exception(s) }}`,
@@ -345,7 +341,7 @@ t.test('everything is paid for by its size', async (t) => {
 
 t.test('what cannot be read in time is not read', async (t) => {
   t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), {
-    message: /white space in a row/,
+    message: /consecutive white-space/,
   });
   t.throws(() => new ChatTemplate(`{{ ${'('.repeat(100_000)}`, tokens), {
     message: /does not parse: it is nested too deep/,

@@ -159,7 +159,7 @@ t.test('limits', async (t) => {
   });
   t.equal(await refusal(many, { max_bytes: png.length }), null, 'one picture many times is one');
   const distinct = many.map((_, i) => base64(Buffer.concat([png, Buffer.from([i])])));
-  t.match(await refusal(distinct, { max_bytes: png.length + 1 }), { code: 'image_too_large', message: /together/ });
+  t.match(await refusal(distinct, { max_bytes: png.length + 1 }), { code: 'image_too_large', message: /in total/ });
   t.match(
     await refusal([base64(png), url('data:,'), base64(Buffer.from('hello'))]),
     { code: 'invalid_image', param: 'messages[0].content[2].image_url' },
@@ -181,7 +181,7 @@ t.test('pixels together, each picture once', async (t) => {
   t.equal((await load(eight.map(base64), settings)).length, 8);
   t.match(await refusal([...eight, await large(90)].map(base64), settings), {
     code: 'image_too_large',
-    message: /together/,
+    message: /in total/,
   });
   const again = await load(
     Array.from({ length: 30 }, () => base64(eight[0]!)),

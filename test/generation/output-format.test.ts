@@ -41,7 +41,7 @@ t.test('lengths', async (t) => {
   t.throws(() => checkToolSchemas(Array.from({ length: 9 }, (_, index) => tool(large(), index))), {
     code: 'invalid_json_schema',
     param: 'tools[8].function.parameters',
-    message: /together/,
+    message: /in total/,
   });
 });
 
@@ -65,7 +65,7 @@ t.test('answers: JSON at least', async (t) => {
   t.equal(formatProblem(object, '[1]'), 'it is not a JSON object');
   t.equal(formatProblem(schema, '[1]'), null);
   for (const format of [object, schema])
-    for (const text of ['secret', '', '{"a":']) t.equal(formatProblem(format, text), 'it is not JSON');
+    for (const text of ['secret', '', '{"a":']) t.equal(formatProblem(format, text), 'it is not valid JSON');
   t.equal(formatProblem({ type: 'regex', pattern: 'a', path: 'p' }, 'a'), null);
 });
 

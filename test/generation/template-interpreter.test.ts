@@ -95,7 +95,7 @@ t.test('and as Python does where the library gives up', async (t) => {
   for (const [source, reason] of [
     ['"{}".format()', /no argument for \{0\}/],
     ['"{a}".format(1)', /no argument for \{a\}/],
-    ['"{:>9}".format(1)', /knows no field \{:>9\}/],
+    ['"{:>9}".format(1)', /does not support the field \{:>9\}/],
     ['"}".format(1)', /single \}/],
   ] as const)
     t.throws(() => rendered(`{{ ${source} }}`), reason, source);

@@ -58,9 +58,9 @@ t.test('the first of each choice, and what is not over', (t) => {
   t.equal(order.take(text), false);
   t.equal(order.take({ ...started(0), choice: 1 } as ChoiceEvent), true);
   t.equal(order.take({ ...closed(0), choice: 1 } as ChoiceEvent), false);
-  t.throws(() => order.complete(), /choice 0 is not/);
+  t.throws(() => order.complete(), /choice 0 did not/);
   order.take(finished);
-  t.throws(() => order.complete(), /choice 1 is not/);
+  t.throws(() => order.complete(), /choice 1 did not/);
   order.take({ ...finished, choice: 1 } as ChoiceEvent);
   t.doesNotThrow(() => order.complete());
   t.throws(() => order.take(text), /^text of choice 0 after its end, with 0 calls opened$/);
@@ -68,7 +68,7 @@ t.test('the first of each choice, and what is not over', (t) => {
     () => order.take({ ...started(3), choice: 1 } as ChoiceEvent),
     /call_started 3 of choice 1 after its end, with 1 calls opened/,
   );
-  t.throws(() => order.take({ ...text, choice: 2 }), /text of choice 2 that was not asked for/);
+  t.throws(() => order.take({ ...text, choice: 2 }), /text of choice 2 that was not requested/);
   t.equal(new EventOrder(1).take(finished), true, 'an empty answer');
   t.end();
 });

@@ -1,4 +1,4 @@
-// The names of what the engine holds (scripts.ts says what). Pure.
+// Names of the Redis keys (described in scripts.ts). Pure.
 
 import { recordKey } from '../record-key.js';
 

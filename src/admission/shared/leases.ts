@@ -1,6 +1,6 @@
-// What this thread has admitted and not finished, and what it has finished without the engine having said that it knows:
-// both are told again when the link is up again. The engine forgets a lease that nobody renews, so the places of a process
-// that is gone come back by themselves. Event-loop thread only.
+// This thread's unfinished requests (leases), and the finished ones that Redis has not confirmed yet. Both are sent
+// again after a reconnect. Redis drops leases that are not renewed, so the concurrency of a dead process is freed
+// automatically. Event-loop thread only.
 
 import { Roster } from '../../shared/roster.js';
 import type { RedisLink } from './link.js';
@@ -8,45 +8,45 @@ import type { RedisLink } from './link.js';
 export interface Lease {
   readonly id: string;
   readonly n: number;
-  /** A key of leases for each gate. */
+  /** The lease key of each limit scope. */
   readonly keys: readonly string[];
-  /** The engine has been told of it. */
+  /** Whether the lease was sent to Redis. */
   told: boolean;
-  /** Among those that are open; null: it is not. Kept here. */
+  /** Index among the open leases, maintained here. Null: not open. */
   place: number | null;
 }
 
-/** The end of a reservation, as the script takes it. */
+/** The end of a reservation, as the settle script expects it. */
 export interface Settlement {
   readonly id: string;
   readonly n: number;
   readonly keys: readonly string[];
   readonly tokens: number;
-  /** -1: none. */
+  /** -1: not measured. */
   readonly tookMs: number;
-  /** Three for each gate. */
+  /** Three values per limit scope. */
   readonly gates: readonly number[];
 }
 
 interface Unsettled {
   readonly settlement: Settlement;
-  /** Among those that wait; null: the engine knows, or it was left to time. */
+  /** Index among the unconfirmed ends. Null: confirmed, or dropped to expire by itself. */
   place: number | null;
 }
 
-/** Leases told of in one call, so that each call is short. */
+/** Leases per call, so that each call is short. */
 const AT_ONCE = 250;
-/** Ends that wait for the engine; what is beyond is left to time: leases end, buckets fill. */
+/** Maximum unconfirmed ends. Older ones are dropped and expire by themselves: leases end and buckets refill. */
 const MOST_UNSETTLED = 50_000;
 
 export class Leases {
-  // No Maps: each request comes and goes in both.
+  // Not Maps, because each request is added to and removed from both.
   readonly #open = new Roster<Lease>();
   readonly #unsettled = new Roster<Unsettled>();
-  #evicted = 0; // so many were left to time
+  #evicted = 0; // number of dropped ends
   #sequence = 0;
 
-  /** `owner`: of this process and thread alone. */
+  /** `owner`: unique to this process and thread. */
   constructor(
     private readonly link: () => RedisLink,
     private readonly owner: string,
@@ -69,7 +69,7 @@ export class Leases {
     lease.place = this.#open.add(lease);
   }
 
-  /** The lease is over. Of one that the engine was told of, it is told the end, now or when it can be. */
+  /** Ends the lease. If Redis knows the lease, its end is sent now or after the next reconnect. */
   end(lease: Lease, settlement: Omit<Settlement, 'id' | 'n'>): void {
     if (lease.place !== null) this.#open.remove(lease.place);
     lease.place = null;
@@ -78,12 +78,12 @@ export class Leases {
     if (this.link().connected) this.#tell(one, false).catch(() => undefined);
   }
 
-  /** A reservation of which nobody knows whether it was made: if it was, it is refunded when the link is up again. */
+  /** Handles a reservation whose outcome is unknown: if Redis made it, it is refunded after the next reconnect. */
   doubt(settlement: Settlement): void {
     this.#await(settlement);
   }
 
-  /** All that are open last for another lease. Rejects with LinkDown. */
+  /** Renews all open leases for another lease period. Rejects with LinkDown. */
   async renew(): Promise<void> {
     let keys: string[] = [];
     let args: (string | number)[] = [];
@@ -93,7 +93,7 @@ export class Leases {
       await this.link().run('hold', some, [this.leaseMs, ...their]);
     };
     for (const lease of [...this.#open]) {
-      if (lease.place === null) continue; // ended while the others were told
+      if (lease.place === null) continue; // ended while the others were sent
       lease.told = true;
       for (const key of lease.keys) {
         keys.push(key);
@@ -104,7 +104,7 @@ export class Leases {
     if (keys.length > 0) await hold();
   }
 
-  /** Tells of every end that the engine may not know. Rejects with LinkDown. */
+  /** Sends every end that Redis may not know. Rejects with LinkDown. */
   async settleAll(): Promise<void> {
     while (this.#unsettled.size > 0) {
       const all = [...this.#unsettled];
@@ -115,14 +115,14 @@ export class Leases {
 
   #await(settlement: Settlement): Unsettled {
     const one: Unsettled = { settlement, place: null };
-    // While nothing can be told places fill about in order: from the first one on they are the oldest.
+    // While Redis is unreachable entries are filled roughly in order, so the oldest are at the front.
     if (this.#unsettled.size === MOST_UNSETTLED) this.#settled(this.#unsettled.at(this.#evicted++ % MOST_UNSETTLED));
     one.place = this.#unsettled.add(one);
     return one;
   }
 
   async #tell(one: Unsettled, again: boolean): Promise<void> {
-    if (one.place === null) return; // told while the others were
+    if (one.place === null) return; // sent by another call meanwhile
     const { id, n, keys, tokens, tookMs, gates } = one.settlement;
     await this.link().run('settle', keys, [id, n, again ? 1 : 0, tokens, tookMs, ...gates]);
     this.#settled(one);

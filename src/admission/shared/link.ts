@@ -1,7 +1,7 @@
-// One connection to the engine that counts for several processes. A call is answered within a bound, or the link is down: it
-// is cut, everything that waits fails at once, and it is made anew until that succeeds. So nobody waits for an engine that is
-// slow for longer than the bound, and while the link is down nobody waits at all. Commands go and are answered in the order
-// of calls. Event-loop thread only.
+// The connection to the Redis server that holds the shared counters. If a call is not answered within the timeout, the
+// connection is dropped, all pending calls fail immediately, and reconnecting is retried until it succeeds. No request
+// therefore waits longer than the timeout for a slow server, and none waits while the connection is down. Commands are
+// sent and answered in the order of calls. Event-loop thread only.
 
 import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -10,7 +10,7 @@ import { Redis } from 'ioredis';
 import { Roster } from '../../shared/roster.js';
 import { SCRIPTS, type ScriptName } from './scripts.js';
 
-/** A call that was not answered; whether it was carried out is not known. The message is for the log. */
+/** A call without a reply. Whether it was executed is unknown. The message is for the log. */
 export class LinkDown extends Error {
   constructor(reason: string) {
     super(reason);
@@ -23,24 +23,27 @@ export type CallOutcome = 'answered' | 'late' | 'failed';
 export interface LinkOptions {
   /** redis://[user:password@]host[:port][/database], or rediss:// for TLS. */
   url: string;
-  /** Bound of one call. */
+  /** Timeout of one call. */
   timeoutMs: number;
-  /** Brings the engine up to date with this process; the link is up when it has. Its calls come before all others. */
+  /**
+   * Brings Redis up to date with this process after connecting. The connection counts as up when this resolves. Its
+   * calls precede all others.
+   */
   attach(): Promise<void>;
-  /** The link that was up is up no more. */
+  /** Called when the connection was up and is lost. */
   lost(reason: string): void;
-  /** Told of every call. */
+  /** Called after every call. */
   called?(script: ScriptName, outcome: CallOutcome, seconds: number): void;
 }
 
-/** To connect, and for the engine to say that it is ready. */
+/** Timeout for connecting until the server reports that it is ready. */
 const CONNECT_MS = 2_000;
 const CLOSED = 'the connection was closed';
-/** What a connection says that was taken and dropped, before anything was answered to a command. */
+/** Errors of a connection that was accepted and closed before any reply. */
 const CUT = /EPIPE|ECONNRESET|closed/i;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
-/** Calls that wait for an answer at once; more fail, and cut the link. */
+/** Maximum pending calls. A further call fails and drops the connection. */
 const MOST_WAITING = 100_000;
 
 const HASHES = Object.fromEntries(
@@ -61,7 +64,10 @@ export class RedisLink {
 
   constructor(private readonly options: LinkOptions) {}
 
-  /** Begins to connect, for as long as it is open. Resolves once it is up; rejects with LinkDown if it is not within `withinMs`. */
+  /**
+   * Starts connecting, and reconnects until close(). Resolves once the connection is up. Rejects with LinkDown if it is
+   * not up within `withinMs`.
+   */
   async open(withinMs: number): Promise<void> {
     const up = new Promise<void>((resolve) => {
       void this.#keepConnected(resolve);
@@ -80,12 +86,12 @@ export class RedisLink {
     return this.#up;
   }
 
-  /** Calls are sent: up, or about to be. */
+  /** Whether calls can be sent: up, or still attaching. */
   get connected(): boolean {
     return this.#redis !== null;
   }
 
-  /** Why it is down, or was last. */
+  /** Why the connection is down or was last lost. */
   get reason(): string {
     return this.#reason;
   }
@@ -95,7 +101,7 @@ export class RedisLink {
     const redis = this.#redis;
     if (redis === null) return Promise.reject(new LinkDown(this.#reason));
     if (this.#waiting.size >= MOST_WAITING) {
-      this.#drop(redis, `${MOST_WAITING} calls wait for an answer`);
+      this.#drop(redis, `${MOST_WAITING} calls are waiting for a reply`);
       return Promise.reject(new LinkDown(this.#reason));
     }
     const began = performance.now();
@@ -111,14 +117,15 @@ export class RedisLink {
         over('failed');
         reject(error);
       };
-      // A busy event loop comes to timers before it reads its sockets: an answer that is there by then is in time.
+      // A busy event loop runs timers before it reads its sockets. setImmediate lets a reply that has already arrived
+      // count.
       const timer = setTimeout(
         () =>
           setImmediate(() => {
             if (isOver) return;
             over('late');
-            reject(new LinkDown(`no answer within ${this.options.timeoutMs} ms`));
-            this.#drop(redis, `no answer within ${this.options.timeoutMs} ms`);
+            reject(new LinkDown(`no reply within ${this.options.timeoutMs} ms`));
+            this.#drop(redis, `no reply within ${this.options.timeoutMs} ms`);
           }),
         this.options.timeoutMs,
       );
@@ -132,13 +139,13 @@ export class RedisLink {
         (error: Error) => {
           if (isOver) return;
           fail(new LinkDown(error.message));
-          this.#drop(redis, error.message); // what it refuses (read only, no memory left, loading) it refuses of others too
+          this.#drop(redis, error.message); // errors such as read-only, out of memory or loading affect all calls
         },
       );
     });
   }
 
-  /** Cuts it for good. */
+  /** Closes the connection permanently. */
   async close(): Promise<void> {
     if (this.#closed) return this.#close;
     this.#closed = true;
@@ -157,7 +164,7 @@ export class RedisLink {
       return await redis.evalsha(HASHES[script], keys.length, ...keys, ...args);
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-      return redis.eval(SCRIPTS[script], keys.length, ...keys, ...args); // which it knows from then on
+      return redis.eval(SCRIPTS[script], keys.length, ...keys, ...args); // Redis caches the script from then on
     }
   }
 
@@ -214,7 +221,7 @@ export class RedisLink {
       const said = reason === CLOSED && error instanceof Error ? error.message : reason;
       throw new LinkDown(
         CUT.test(said)
-          ? `it was closed before it was ready (${said}): Redis does so in protected mode to who comes from another machine; it wants a password, or protected-mode no`
+          ? `closed before it was ready (${said}): Redis in protected mode rejects remote clients; set a password or "protected-mode no"`
           : said,
       );
     } finally {
@@ -232,7 +239,7 @@ export class RedisLink {
     const wasUp = this.#up;
     this.#up = false;
     redis.disconnect();
-    const waiting = [...this.#waiting]; // each leaves by itself
+    const waiting = [...this.#waiting]; // copied, because each call removes itself
     for (const fail of waiting) fail(new LinkDown(reason));
     if (wasUp && !this.#closed) this.options.lost(reason);
     this.#dropped();

@@ -1,6 +1,7 @@
-// The gate while the counting engine cannot be reached: this process's part of every limit, counted in the memory that its
-// threads share. What was admitted while the engine was there counts here too, and the buckets begin with what was last
-// seen of the shared ones: a bucket is the empty share of its limit, whatever that limit is. Event-loop thread only.
+// Admission while Redis is unreachable: this process's share of every limit, counted in the memory shared by its
+// threads. Requests admitted through Redis are counted here too, and the buckets start from the last known state of the
+// shared ones. That works because a bucket stores the empty fraction of its limit, whatever the limit is. Event-loop
+// thread only.
 
 import { apiError } from '../../shared/errors.js';
 import type { ApiError } from '../../shared/errors.js';
@@ -21,38 +22,38 @@ export interface OwnShareOptions {
   buffer: SharedArrayBuffer;
   ledger?: Int32Array | undefined;
   storedMonth: StoredMonth;
-  /** By the engine's clock, as long as that was heard. */
+  /** The current time by Redis's clock, as far as known. */
   wall: () => number;
 }
 
-/** Organizations whose month is divided at once. */
+/** Maximum organizations whose monthly usage is tracked here. */
 const MOST_MONTHS = 100_000;
 
-/** A request that the engine has admitted. */
+/** A request that was admitted through Redis. */
 export interface AdmittedElsewhere {
   gates: readonly Gate[];
-  /** How the engine said that each gate stands. */
+  /** The state of each limit scope as Redis reported it. */
   seen: readonly GateSeen[];
-  /** Tokens of each gate. */
+  /** Reserved tokens per limit scope. */
   reserved: readonly number[];
   n: number;
   organizationId: string;
-  /** Tokens of the organization's month; null without a cap. */
+  /** Tokens of the organization's month. Null without a cap. */
   monthUsed: number | null;
 }
-/** It, entered here as well. */
+/** The local copy of such a request. */
 export interface Mirrored {
   leave(end: { tokens: number; refunded: boolean }): void;
 }
 
 export class OwnShare {
-  /** Its limits are parts. */
+  /** Enforces this process's share of the limits. */
   readonly local: LocalAdmission;
   readonly #table: RecordTable;
   readonly #counters: Counters;
   readonly #months: MonthUse;
   readonly #gates: Gates;
-  /** What organizations had used of their month when this process began to count alone. */
+  /** The monthly usage of each organization when Redis became unreachable. */
   readonly #usedBefore = new Map<string, number>();
 
   constructor(
@@ -87,7 +88,8 @@ export class OwnShare {
       if ([rpm, tpm, concurrency].some((limit) => limit !== null && this.options.processes.part(limit) === 0))
         throw noPart(whose, model);
     }
-    // A prompt beyond this process's part takes all of it, and what it takes beyond is waited for afterwards.
+    // Passed as an estimate, so that a prompt larger than this process's share is admitted with the whole share. Later
+    // requests wait for the excess.
     return this.local.reserve({
       ...request,
       identity: { ...identity, monthlyTokenCap: null },
@@ -122,19 +124,21 @@ export class OwnShare {
     };
   }
 
-  /** Every record whose buckets are not full. Walks all memory. */
+  /** Visits every record whose buckets are not full. Walks the whole table. */
   forEachAhead(visit: (key: Int32Array, rpmUs: number, tpmUs: number) => void): void {
     this.#table.forEachAhead(process.hrtime.bigint(), (key, rpm, tpm) =>
       visit(key, Number(rpm) / 1000, Number(tpm) / 1000),
     );
   }
 
-  /** The engine is asked again. */
+  /** Redis is reachable again. */
   over(): void {
     this.#usedBefore.clear();
   }
 
-  /** A promise: of the time when it can be checked. Of what was left of the month this process may use its part. */
+  /**
+   * Returns a promise if the cap cannot be checked yet. This process may use its share of the month's remaining tokens.
+   */
   #checkCap({ monthlyTokenCap: cap, organizationId, ...identity }: Limited, model: string): Promise<void> | null {
     if (cap === null) return null;
     const used = this.#months.used(organizationId);
@@ -148,21 +152,21 @@ export class OwnShare {
         this.local.headers({ ...identity, organizationId, monthlyTokenCap: cap }, model, shape),
       );
     if (used - before >= this.options.processes.part(cap - before))
-      throw unreachable(`this organization has used this process's part of the ${cap} tokens of its month`);
+      throw unreachable(`this organization has used up this process's share of its ${cap} tokens per month`);
     return null;
   }
 }
 
-/** `what`: of what that follows. */
+/** `what`: the consequence, as a clause. */
 export const unreachable = (what: string): ApiError =>
   apiError(
     'capacity_exhausted',
-    `The counters that all processes share cannot be reached at the moment, and ${what}. The request can be retried.`,
+    `The shared rate-limit counters are unreachable at the moment, and ${what}. Retry later.`,
     null,
     { retryAfterMs: 1_000 },
   );
 
 const noPart = (whose: Gate['whose'], model: string): ApiError =>
   unreachable(
-    `the limit of the ${whose} on ${model} is too small to be divided among the processes: others have all of it`,
+    `the limit of the ${whose} on ${model} is too small to be divided among all processes: this process has no share of it`,
   );

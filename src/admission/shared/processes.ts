@@ -1,5 +1,5 @@
-// The processes that share their limits, as they were last seen, and this one's part of a limit when nobody can be asked:
-// what all of them take together is the limit, neither more nor less. Event-loop thread only.
+// The processes that share the limits, as last seen, and this process's share of a limit while Redis is unreachable.
+// The shares of all processes add up to exactly the limit. Event-loop thread only.
 
 import type { Limits } from '../limits.js';
 
@@ -10,7 +10,7 @@ export class Processes {
     this.#all = [own];
   }
 
-  /** This one is always among them. */
+  /** This process is always included. */
   see(all: readonly string[]): void {
     this.#all = all.includes(this.own) ? [...all].sort() : [...all, this.own].sort();
   }
@@ -19,7 +19,7 @@ export class Processes {
     return this.#all.length;
   }
 
-  /** Whole: where a limit cannot be divided, the first processes have one more. */
+  /** Returns an integer. If the limit is not divisible, the first processes get one more. */
   part(limit: number): number {
     const { count } = this;
     return Math.floor(limit / count) + (this.#all.indexOf(this.own) < limit % count ? 1 : 0);

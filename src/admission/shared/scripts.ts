@@ -1,17 +1,17 @@
-// What the counting engine is asked to do: one Lua script for each step, each of them atomic there. Redis 7, Valkey 7.2 and
-// later; of other commands than these scripts nothing is needed.
+// The Lua scripts that run in Redis, one atomic script per operation. Requires Redis 7 or Valkey 7.2 or later, and no
+// commands other than these scripts.
 //
-//   P:b:<record>    hash     r, t: the times at which the buckets of requests and tokens will be full; m: mean duration in ms
-//   P:c:<record>    sorted   leases of what is unfinished, a member for each choice, by the time at which they end
-//   P:m:<record>    hash     tokens of a month: base, as stored when its count began, and used since
-//   P:p             sorted   the processes that are there, by the time at which they are not any more
+//   P:b:<record>    hash     r, t: times when the request and token buckets will be full; m: mean duration in ms
+//   P:c:<record>    sorted   leases of unfinished requests, one member per choice, scored by expiry time
+//   P:m:<record>    hash     tokens of a month: base (stored usage when counting started) and used since then
+//   P:p             sorted   the live processes, scored by expiry time
 //
-// <record> is the hash of record-key.ts, so no name of anybody stands there. All times are microseconds since 2026 by the
-// engine's clock, with a fraction: small enough that a double tells parts of a microsecond. A bucket's time is what
-// counters.ts keeps, in another unit. Every key expires: buckets ten minutes after they are full, the others a little
-// after what is in them.
+// <record> is the hash from record-key.ts, so no names are stored. All times are microseconds since 2026 by the
+// server's clock, with a fraction; they are small enough for a double to represent parts of a microsecond. A bucket's
+// time has the meaning described in counters.ts, in another unit. Every key expires: buckets ten minutes after they are
+// full, the others shortly after their contents.
 
-/** What all scripts begin with. Numbers are formatted, because Lua writes only 14 digits of its own accord. */
+/** Prefix of all scripts. Numbers are formatted explicitly, because Lua's default has only 14 digits. */
 const HEAD = `
 local t = redis.call('TIME')
 local now = (tonumber(t[1]) - 1767225600) * 1000000 + tonumber(t[2])
@@ -38,10 +38,10 @@ end
 `;
 
 /**
- * Keys: processes, month, then of each gate bucket and leases. Arguments: id, n, lease in ms, tokens wanted, the prompt's
- * tokens or -1 for an estimate, cap or -1, then of each gate its limits (concurrency, rpm, tpm; -1 off).
- * Answers verdict, gate (from 1), processes, tokens of the month, then of each gate what its buckets miss in µs, its count
- * and mean; after the reservation, or as they stand if nothing was taken.
+ * Keys: processes, month, then bucket and leases of each limit scope. Arguments: id, n, lease in ms, tokens wanted, the
+ * prompt's tokens or -1 for an estimate, cap or -1, then the limits of each scope (concurrency, rpm, tpm; -1 off).
+ * Returns verdict, scope (from 1), processes, tokens of the month, then for each scope the time in µs until its buckets
+ * are full, its count and its mean duration. The values include the reservation if it was made.
  */
 const RESERVE = `${HEAD}
 local id, n, lease, wanted, prompt, cap = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -91,9 +91,10 @@ return answer
 `;
 
 /**
- * Keys: month, then of each gate bucket and leases. Arguments: id, n, whether it is said again, tokens of the month, the
- * duration in ms or -1 for none, then of each gate: the rpm limit if its request is given back, else -1; tokens to give
- * back (below 0: to take); the tpm limit or -1. What a lease that is gone had is not given back a second time.
+ * Keys: month, then bucket and leases of each limit scope. Arguments: id, n, whether it is a repetition, tokens of the
+ * month, the duration in ms or -1, then for each scope: the rpm limit if its request is refunded, else -1; tokens to
+ * return (negative: to take); the tpm limit or -1. Scopes whose lease is gone are skipped, so nothing is returned
+ * twice.
  */
 const SETTLE = `${HEAD}
 local id, n, again, tokens, took = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1', tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -118,7 +119,7 @@ if tokens > 0 and (held > 0 or not again) and redis.call('EXISTS', KEYS[1]) == 1
 return held
 `;
 
-/** Keys: of each gate bucket and leases. Answers as RESERVE does from its fifth on. */
+/** Keys: bucket and leases of each limit scope. Returns the values that RESERVE returns from its fifth on. */
 const LOOK = `${HEAD}
 local answer = {}
 for g = 1, #KEYS / 2 do
@@ -131,13 +132,15 @@ end
 return answer
 `;
 
-/** Keys: leases. Arguments: lease in ms, then of each key an id and its n. They are held from now on, also if they were not. */
+/**
+ * Keys: leases. Arguments: lease in ms, then an id and its n for each key. Renews the leases and creates missing ones.
+ */
 const HOLD = `${HEAD}
 for at, key in ipairs(KEYS) do hold(key, ARGV[2 * at], tonumber(ARGV[2 * at + 1]), tonumber(ARGV[1])) end
 return #KEYS
 `;
 
-/** Keys: buckets. Arguments: of each, what its two buckets miss at least, in µs. */
+/** Keys: buckets. Arguments: for each key, the minimum time in µs until each of its two buckets is full. */
 const FLOOR = `${HEAD}
 for at, key in ipairs(KEYS) do
   local r, t, m = bucket(key)
@@ -146,7 +149,10 @@ end
 return #KEYS
 `;
 
-/** Keys: processes. Arguments: this one, lease in ms. Answers the time, 1 if it was not there, and all that are. */
+/**
+ * Keys: processes. Arguments: this process, lease in ms. Returns the time, 1 if the process was not registered, and all
+ * live processes.
+ */
 const JOIN = `${HEAD}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', text(now))
 local fresh = redis.call('ZADD', KEYS[1], text(now + tonumber(ARGV[2]) * 1000), ARGV[1])
@@ -157,19 +163,19 @@ table.insert(all, 1, text(now))
 return all
 `;
 
-/** Keys: processes. Arguments: this one. */
+/** Keys: processes. Arguments: this process. */
 const LEAVE = "return redis.call('ZREM', KEYS[1], ARGV[1])";
 
-/** Keys: month. Arguments: how long it is kept, in ms. What is settled from now on is counted. */
+/** Keys: month. Arguments: how long it is kept, in ms. Tokens settled from now on are counted. */
 const CLAIM_MONTH = `
 redis.call('HSETNX', KEYS[1], 'used', 0)
 return redis.call('PEXPIRE', KEYS[1], ARGV[1])
 `;
 
-/** Keys: month. Arguments: tokens that were stored of it. */
+/** Keys: month. Arguments: the stored tokens of the month. */
 const BEGIN_MONTH = "return redis.call('HSETNX', KEYS[1], 'base', ARGV[1])";
 
-/** Keys: months. Arguments: tokens used of each while nobody could say so. */
+/** Keys: months. Arguments: tokens per month that were used while Redis was unreachable. */
 const ADD_MONTHS = `
 for at, key in ipairs(KEYS) do if redis.call('EXISTS', key) == 1 then redis.call('HINCRBY', key, 'used', ARGV[at]) end end
 return #KEYS
@@ -189,5 +195,5 @@ export const SCRIPTS = {
 } as const;
 export type ScriptName = keyof typeof SCRIPTS;
 
-/** Milliseconds since 1970 of what the scripts call 0. */
+/** The scripts' time 0 in milliseconds since 1970. */
 export const SCRIPT_EPOCH_MS = 1_767_225_600_000;

@@ -1,4 +1,4 @@
-// How a gate stood when the engine said so, and what has become of it since by time and by this reservation. Pure.
+// The state of a limit scope as Redis reported it, adjusted for the time since then and for this reservation. Pure.
 
 import { bucketState } from '../counters.js';
 import type { Gate } from '../gates.js';
@@ -7,7 +7,7 @@ import type { WireShape } from '../../shared/errors.js';
 
 const MINUTE_US = 60_000_000;
 
-/** What the buckets miss in µs, what is unfinished, and how long requests take in ms. */
+/** Times in µs until the buckets are full, the number of unfinished requests, and the mean request duration in ms. */
 export interface GateSeen {
   rpmUs: number;
   tpmUs: number;
@@ -15,7 +15,7 @@ export interface GateSeen {
   meanMs: number;
 }
 
-/** Four values of each gate, as the scripts answer them. */
+/** Reads four values per limit scope, as the scripts return them. */
 export function readSeen(answer: readonly unknown[], from: number): GateSeen[] {
   const seen: GateSeen[] = [];
   for (let at = from; at + 3 < answer.length; at += 4) {
@@ -28,13 +28,13 @@ export function readSeen(answer: readonly unknown[], from: number): GateSeen[] {
 export const costUs = (amount: number, limit: number): number =>
   amount === limit ? MINUTE_US : (amount / limit) * MINUTE_US;
 
-/** Milliseconds until a bucket that misses so much holds `amount`; 0: it does. */
+/** Milliseconds until a bucket has `amount`, or 0 if it has enough now. `missingUs`: time until it is full. */
 export function waitMs(missingUs: number, amount: number, limit: number): number {
   const over = missingUs + costUs(amount, limit) - MINUTE_US;
-  return over > 1 ? Math.max(1, over / 1000) : 0; // what the script lets pass
+  return over > 1 ? Math.max(1, over / 1000) : 0; // the tolerance of the script
 }
 
-/** `laterUs`: since it was seen. */
+/** `laterUs`: time since the state was reported. */
 export function stateOf({ limits }: Gate, seen: GateSeen, laterUs: number): LimitState {
   const bucket = (limit: number | null, missingUs: number): LimitState['requests'] =>
     limit === null ? null : bucketState(limit, Math.max(0, missingUs - laterUs) * 1000);

@@ -1,7 +1,7 @@
-// The gate of several processes: what counts is in an engine that speaks the Redis protocol, one call to reserve and one to
-// settle, by the engine's clock alone. Each thread has a connection of its own. While the engine cannot be reached, what
-// `away` says holds: this process's part of every limit (own-share.ts), or nothing is admitted; never all of it.
-// Event-loop thread only.
+// Admission for several processes: all counters are in Redis, with one call to reserve and one to settle, by Redis's
+// clock only. Each thread has its own connection. While Redis is unreachable, the setting `away` applies: either this
+// process enforces its share of every limit (own-share.ts), or nothing is admitted. It never enforces the full limits
+// alone. Event-loop thread only.
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -45,11 +45,11 @@ export type CountersNews =
   | { type: 'back'; awayMs: number; processes: number };
 
 export interface SharedOptions {
-  /** Where the engine is, and what holds without it. */
+  /** The address of Redis, and the policy while it is unreachable. */
   counters: Config['counters'] & { url: string };
-  /** Of this process alone; its threads have the same. */
+  /** ID of this process, the same in all its threads. */
   process: string;
-  /** Of this process. */
+  /** Index of the thread within the process. */
   thread: number;
   buffer: SharedArrayBuffer;
   ledger?: Int32Array;
@@ -58,18 +58,18 @@ export interface SharedOptions {
   called?: LinkOptions['called'];
 }
 
-/** For the first connection of a start. */
+/** Timeout for the first connection at startup. */
 const START_MS = 5_000;
-/** The others have as long to come back to an engine that has forgotten them, before their parts are given to whoever asks. */
+/** After Redis lost its data, how long to wait for the other processes before their shares are redistributed. */
 const REUNION_MS = 2_000;
 const REUNION_LOOK_MS = 50;
-/** A month's count is kept beyond its end, for clocks that differ. */
+/** How long a month's counter is kept: longer than a month, because clocks differ. */
 const MONTH_MS = 33 * 86_400_000;
-/** Buckets told of in one call. */
+/** Buckets per call. */
 const FLOORS_AT_ONCE = 250;
-/** Organizations whose tokens of a month wait for the engine. */
+/** Maximum organizations whose monthly tokens are kept until Redis is reachable. */
 const MOST_MONTHS = 100_000;
-/** Buckets remembered one by one; beyond that all are told of. */
+/** Maximum buckets remembered individually. Beyond that, all buckets are sent. */
 const MOST_TOUCHED = 131_072;
 
 export class SharedAdmission implements Admission {
@@ -79,18 +79,18 @@ export class SharedAdmission implements Admission {
   readonly #link: RedisLink;
   readonly #leases: Leases;
   readonly #own: OwnShare;
-  /** Keys of months and tokens used there while the engine could not be told. */
+  /** Tokens used while Redis was unreachable, by the key of the month. */
   readonly #untold = new Map<string, number>();
   readonly #beginning = new Map<string, Promise<void>>();
-  /** Buckets of what was admitted while the engine was away: it is told how they stand. */
+  /** Buckets used while Redis was unreachable. Their state is sent after the reconnect. */
   readonly #touched = new Set<string>();
   #beat: NodeJS.Timeout | null = null;
   #renewing = false;
   #awaySince: number | null = performance.now();
-  /** Of the engine's clock against this machine's, in ms. */
+  /** Offset of Redis's clock from this machine's clock, in ms. */
   #ahead = 0;
 
-  /** Rejects with StartError if the engine cannot be reached: nobody knows then what part of the limits is this process's. */
+  /** Rejects with StartError if Redis is unreachable, because this process's share of the limits is unknown then. */
   static async open(settings: Config['limits'], options: SharedOptions): Promise<SharedAdmission> {
     const admission = new SharedAdmission(settings, options);
     try {
@@ -184,7 +184,7 @@ export class SharedAdmission implements Admission {
         await this.#leases.settleAll();
         if (this.options.thread === 0) await this.#link.run('leave', [this.#keys.processes], [this.options.process]);
       } catch {
-        // Time does it: leases end.
+        // The leases expire by themselves.
       }
     }
     await this.#link.close();
@@ -236,7 +236,7 @@ export class SharedAdmission implements Admission {
       await this.#beginMonth(organizationId, month, monthKey);
       return this.#reserveShared(request, attempts - 1);
     }
-    if (verdict === 'month') throw unreachable('what this organization has used of its month is not known');
+    if (verdict === 'month') throw unreachable("this organization's usage of the month is not known");
     if (verdict === 'cap') throw capUsed(cap ?? 0, month, headers);
     if (verdict !== 'admitted') throw this.#refusal(verdict, gates, which - 1, seen, request, wanted, headers);
 
@@ -261,9 +261,10 @@ export class SharedAdmission implements Admission {
     });
   }
 
-  /** By what `away` says. Throws or rejects with ApiError 429, 503. */
+  /** Applies the `away` policy. Throws or rejects with ApiError 429, 503. */
   #reserveAway(request: ReserveRequest): Reservation | Promise<Reservation> {
-    if (this.options.counters.away === 'refuse') throw unreachable('this server admits nothing without them');
+    if (this.options.counters.away === 'refuse')
+      throw unreachable('this server is configured to reject requests in that case');
     const { identity, model, n } = request;
     const admitted = (own: Reservation): Reservation => {
       const gates = this.#gates.of(identity, model);
@@ -294,7 +295,7 @@ export class SharedAdmission implements Admission {
     return own instanceof Promise ? own.then(admitted) : admitted(own);
   }
 
-  /** What ends once, here (`ended`) and with the engine. */
+  /** A reservation that ends exactly once, both locally (`ended`) and in Redis. */
   #reservation(
     gates: readonly Gate[],
     reserved: readonly number[],
@@ -357,7 +358,7 @@ export class SharedAdmission implements Admission {
     const { whose, limits } = gates[which] as Gate;
     const { count, meanMs } = seen[which] as GateSeen;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
-    // Until all buckets hold the request, not only the one that refused it first.
+    // The time until all buckets have enough for the request, not only the one that rejected it first.
     const wait = Math.max(
       1,
       ...gates.flatMap(({ limits: their }, at) => {
@@ -380,11 +381,11 @@ export class SharedAdmission implements Admission {
       case 'tpm':
         return tooManyTokens(whose, model, Math.min(wanted, tpm), tpm, wait, headers);
       default:
-        return new Error(`the counters' engine answered ${verdict}`);
+        return new Error(`unexpected reply from Redis: ${verdict}`);
     }
   }
 
-  /** Null: it cannot be said now. */
+  /** Returns null if Redis is unreachable. */
   async #look(gates: readonly Gate[]): Promise<GateSeen[] | null> {
     if (!this.#link.up) return null;
     try {
@@ -402,7 +403,10 @@ export class SharedAdmission implements Admission {
     }
   }
 
-  /** Once for all requests that wait for it here. What is settled meanwhile is counted already. */
+  /**
+   * Starts a month's counter once for all requests of this thread that wait for it. Tokens settled meanwhile are
+   * counted.
+   */
   #beginMonth(organizationId: string, month: number, key: string): Promise<void> {
     let begun = this.#beginning.get(key);
     if (begun === undefined) {
@@ -412,7 +416,7 @@ export class SharedAdmission implements Admission {
           const stored = Math.round(await this.options.storedMonth(organizationId, monthName(month)));
           await this.#link.run('begin_month', [key], [stored]);
         } catch (error) {
-          if (!(error instanceof LinkDown)) throw error; // who waits asks again, and is told then
+          if (!(error instanceof LinkDown)) throw error; // waiting requests retry and get the error then
         }
       })().finally(() => this.#beginning.delete(key));
       this.#beginning.set(key, begun);
@@ -434,7 +438,7 @@ export class SharedAdmission implements Admission {
     return { fresh: fresh === 1, all };
   }
 
-  /** Now and then: this process, and with `leases` what it has admitted, last for another lease. */
+  /** Periodically renews this process's registration and, with `leases`, its open leases. */
   async #renew(leases: boolean): Promise<void> {
     if (this.#renewing || !this.#link.up) return;
     this.#renewing = true;
@@ -443,17 +447,17 @@ export class SharedAdmission implements Admission {
       this.#processes.see(all);
       if (leases) await this.#leases.renew();
     } catch {
-      // The link is down: it says so itself.
+      // A lost connection reports itself.
     } finally {
       this.#renewing = false;
     }
   }
 
-  /** Until it is done this process takes its part as it was: what is seen of the others counts afterwards. */
+  /** Until this is complete, the process keeps its previous share. Newly seen processes count afterwards. */
   async #attach(): Promise<void> {
     const before = this.#processes.count;
     let { fresh, all } = await this.#join();
-    // An engine that does not know this process has forgotten what there was, or gave it up: it is told all that was seen.
+    // If Redis does not know this process, it has lost its data or has dropped the process, so the full state is sent.
     await this.#tellAll(fresh);
     for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until; ) {
       await sleep(REUNION_LOOK_MS);
@@ -469,10 +473,13 @@ export class SharedAdmission implements Admission {
         processes: all.length,
       });
     this.#awaySince = null;
-    setImmediate(() => void this.#renew(true)); // what was admitted in the last moment
+    setImmediate(() => void this.#renew(true)); // requests admitted in the last moment
   }
 
-  /** What the engine may not know: buckets (`every`: all that are not full, else those that this process took from alone), leases, ends. */
+  /**
+   * Sends everything that Redis may not know: buckets (with `every`: all that are not full, else those used while it
+   * was unreachable), leases and ends.
+   */
   async #tellAll(every: boolean): Promise<void> {
     const ahead: [string, number, number][] = [];
     if (every || this.#touched.size > 0) {
@@ -514,7 +521,7 @@ export class SharedAdmission implements Admission {
   }
 }
 
-/** Without what only the operator knows. */
+/** Removes the parts of the URL that only the operator may see. */
 function shown(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;

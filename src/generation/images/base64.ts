@@ -1,14 +1,18 @@
-// Images that stand in the request itself: base64, bare or in a data: URL. Strict, and bounded before
-// anything is decoded. Pure.
+// Images contained in the request itself: base64, bare or in a data: URL. Validation is strict, and the size is checked
+// before decoding. Pure.
 import { apiError } from '../../shared/errors.js';
 
 const MAX_DATA_URL_HEAD = 256;
 
-/** The base64 text of a data: URL. Its media type is not looked at. Throws ApiError invalid_image. */
+/** Returns the base64 text of a data: URL. Its media type is ignored. Throws ApiError invalid_image. */
 export function dataOfUrl(url: string, path: string): string {
   const comma = url.slice(0, MAX_DATA_URL_HEAD).indexOf(',');
   if (comma === -1 || !/;base64$/i.test(url.slice(0, comma).trimEnd())) {
-    throw apiError('invalid_image', `${path}: a data: URL of an image has the form data:image/png;base64,…`, path);
+    throw apiError(
+      'invalid_image',
+      `${path}: a data: URL of an image must have the form data:image/png;base64,…`,
+      path,
+    );
   }
   return url.slice(comma + 1);
 }
@@ -18,9 +22,9 @@ export function decodeBase64(data: string, maxBytes: number, path: string): Buff
   const padding = data.endsWith('==') ? 2 : data.endsWith('=') ? 1 : 0;
   const expected = (data.length / 4) * 3 - padding;
   if (expected > maxBytes)
-    throw apiError('image_too_large', `${path}: the image has more than ${maxBytes} bytes.`, path);
-  // The decoder skips what is not base64 and takes the URL-safe alphabet too: the length tells of the one,
-  // a look of the other.
+    throw apiError('image_too_large', `${path}: the image is larger than ${maxBytes} bytes.`, path);
+  // Buffer.from() skips invalid characters and also accepts the URL-safe alphabet. The length reveals the former, and a
+  // search for - and _ the latter.
   const bytes = Buffer.from(data, 'base64');
   if (bytes.length === 0 || bytes.length !== expected || data.includes('-') || data.includes('_')) {
     throw apiError('invalid_image', `${path}: the image is not valid base64.`, path);

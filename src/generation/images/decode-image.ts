@@ -1,5 +1,6 @@
-// Checks and decodes image files: the format by the first bytes, the size by the header, and whether the file is sound by decoding
-// it once, here or where the pixels are used. Decoding runs on libuv's threads, at most two images concurrently (decoders.ts).
+// Checks and decodes image files: the format by the first bytes, the size by the header, and the integrity by decoding
+// the file once, here or where the pixels are used. Decoding runs on libuv's threads, at most two images concurrently
+// (decoders.ts).
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../shared/errors.js';
 import type { Claimant } from '../fair-slots.js';
@@ -12,7 +13,7 @@ export type ImageFormat = LoadedImage['format'];
 const begins = (bytes: Uint8Array, text: string, at = 0): boolean =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1', at, at + text.length) === text;
 
-/** Null for everything that is not served: SVG, TIFF, AVIF, PDF, ... */
+/** Returns null for unsupported formats: SVG, TIFF, AVIF, PDF and others. */
 export function formatOf(bytes: Uint8Array): ImageFormat | null {
   if (begins(bytes, '\x89PNG\r\n\x1a\n')) return 'png';
   if (begins(bytes, '\xff\xd8\xff')) return 'jpeg';
@@ -26,12 +27,12 @@ const decoders = new Decoders();
 type SharpModule = (input: Uint8Array, options: SharpOptions) => Sharp;
 let loading: Promise<SharpModule> | null = null;
 
-/** Loaded with the first image: most servers never see one, and it takes a while. */
+/** Loaded with the first image, because loading takes time and most servers never process one. */
 function loadSharp(): Promise<SharpModule> {
   loading ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false);
-    sharp.concurrency(1); // the other cores are the engine's
-    // Whatever a file may be disguised as, no other reader sees it.
+    sharp.concurrency(1); // the other cores are for the engine
+    // Restricts libvips to these loaders, whatever format a file claims to have.
     sharp.block({ operation: ['VipsForeignLoad'] });
     sharp.unblock({
       operation: ['VipsForeignLoadPng', 'VipsForeignLoadJpeg', 'VipsForeignLoadNsgif', 'VipsForeignLoadWebp'],
@@ -44,13 +45,19 @@ function loadSharp(): Promise<SharpModule> {
 export interface DecodeOptions {
   readonly path: string;
   readonly claimant: Claimant;
-  /** Its header is enough where it was decoded with an earlier request, or will be for its pixels. */
+  /**
+   * 'sound': decoded by an earlier request. 'decoded later': the caller decodes the pixels. In both cases reading the
+   * header is enough.
+   */
   readonly known: 'nothing' | 'sound' | 'decoded later';
-  /** Told the pixels before any is decoded; throws if they are too many. */
+  /** Called with the size before any pixel is decoded. Throws if there are too many pixels. */
   readonly spend: (width: number, height: number) => void;
 }
 
-/** Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; what `spend` throws; the reason of the claimant's signal. */
+/**
+ * Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; the errors of `spend`; the reason of
+ * the claimant's signal.
+ */
 export async function decodeImage(
   bytes: Uint8Array,
   { path, claimant, known, spend }: DecodeOptions,
@@ -59,11 +66,11 @@ export async function decodeImage(
   if (format === null)
     throw apiError('unsupported_image_format', `${path}: only PNG, JPEG, WebP and GIF images are supported.`, path);
   const sharp = await loadSharp();
-  // Animations: the first frame alone.
+  // For animations, only the first frame is read.
   const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
   const { width, height, cost } = await decoders.inspect(claimant, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);
-    // The size as displayed: the file may say that it is to be rotated.
+    // The size as displayed: EXIF may require a rotation.
     const { autoOrient: size } = await sound(path, async () =>
       sharp(frame, { ...options, limitInputPixels: false }).metadata(),
     );
@@ -74,7 +81,7 @@ export async function decodeImage(
   if (known === 'decoded later') return { bytes, format, width, height };
   await decoders.decode(claimant, cost, async () => {
     const { bytes: frame } = await firstFrame(bytes, format, path);
-    // Shrunk while it is decoded, so that there is no second copy of the whole image.
+    // Shrinks while decoding, so that the full image is never copied.
     await sound(path, async () =>
       sharp(frame, { ...options, limitInputPixels: width * height })
         .resize(8, 8, { fit: 'fill', fastShrinkOnLoad: false })
@@ -86,9 +93,9 @@ export async function decodeImage(
 }
 
 /**
- * The pixels of a loaded image, 8 bits each of red, green and blue: the first frame, rotated as it is to be displayed, alpha left
- * out (the colour under it counts), grey three times; colour profiles are not applied. `use` holds the decoder until it resolves.
- * Throws as decodeImage().
+ * Decodes a loaded image to RGB with 8 bits per channel: the first frame, rotated for display. Alpha is dropped (the
+ * color below it remains), gray is expanded to three channels, and color profiles are not applied. The decoder slot is
+ * held until `use` resolves. Throws like decodeImage().
  */
 export async function decodeRgb<T>(
   { bytes, format, width, height }: LoadedImage,

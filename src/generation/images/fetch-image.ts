@@ -1,6 +1,6 @@
-// Fetching an image a client names by URL, from hosts the operator allows and never from inside the
-// network: https on its own port, names resolved once, addresses checked, those very addresses dialled, and
-// all of it again for every redirect. Event-loop thread only.
+// Downloads images that clients give by URL, only from hosts that the operator allows and never from internal networks.
+// Only https on port 443 is used. Names are resolved once, all addresses are checked, and exactly those addresses are
+// connected to. Every redirect goes through the same checks. Event-loop thread only.
 import type { IncomingMessage } from 'node:http';
 import { Agent, request } from 'node:https';
 import type { LookupFunction } from 'node:net';
@@ -15,15 +15,15 @@ export type { Address };
 export interface FetchSettings {
   maxBytes: number;
   timeoutMs: number;
-  /** example.com, *.example.com for all below it, * for every host. */
+  /** example.com, *.example.com for all its subdomains, * for every host. */
   allowedHosts: readonly string[];
 }
 
-/** What tests replace: nothing public answers there. */
+/** Replaced in tests, which cannot use public addresses. */
 export interface FetchWorld {
-  /** None where there is no such name. */
+  /** Returns no addresses if the name does not exist. */
   resolve(host: string, signal: AbortSignal): Promise<readonly Address[]>;
-  /** Where an address, once checked, is dialled. */
+  /** Maps a checked address to the one that is connected to. */
   dial(address: Address): Address & { port: number };
   ca: string | undefined;
 }
@@ -49,7 +49,10 @@ export class ImageFetcher {
     this.#world = { ...WORLD, ...world };
   }
 
-  /** The bytes, whatever they are. Throws ApiError: image_fetch_failed, image_too_large; the abort's reason if `signal` aborts. */
+  /**
+   * Returns the bytes without checking their format. Throws ApiError: image_fetch_failed, image_too_large; the abort
+   * reason if `signal` aborts.
+   */
   async fetch(url: string, path: string, signal: AbortSignal): Promise<Buffer> {
     const refuse = (why: string): never => {
       throw apiError('image_fetch_failed', `${path}: ${why}.`, path);
@@ -62,26 +65,26 @@ export class ImageFetcher {
         const addresses = await this.#addresses(at, refuse, either);
         const next = await unlessAborted(this.#get(at, addresses, path, either, refuse), either);
         if (typeof next !== 'string') return next;
-        if (redirects === MAX_REDIRECTS) refuse(`the image is redirected more than ${MAX_REDIRECTS} times`);
+        if (redirects === MAX_REDIRECTS) refuse(`the image URL redirects more than ${MAX_REDIRECTS} times`);
         at = this.#checked(next, refuse, at);
       }
     } catch (error) {
       if (error instanceof ApiError) throw error;
       if (signal.aborted) throw signal.reason;
-      if (deadline.aborted) return refuse(`the image could not be fetched within ${this.settings.timeoutMs} ms`);
-      // Which host answered how, and on which address, is none of the client's business.
-      throw apiError('image_fetch_failed', `${path}: the image could not be fetched.`, path, { cause: error });
+      if (deadline.aborted) return refuse(`the image could not be downloaded within ${this.settings.timeoutMs} ms`);
+      // The client must not learn which host responded, how, or on which address.
+      throw apiError('image_fetch_failed', `${path}: the image could not be downloaded.`, path, { cause: error });
     }
   }
 
   #checked(text: string, refuse: (why: string) => never, base?: URL): URL {
-    if (text.length > MAX_URL) refuse(`the URL of an image may have ${MAX_URL} characters at most`);
-    if (!URL.canParse(text, base?.href)) refuse('the URL of an image must be an absolute https: or data: URL');
+    if (text.length > MAX_URL) refuse(`image URLs may have at most ${MAX_URL} characters`);
+    if (!URL.canParse(text, base?.href)) refuse('image URLs must be absolute https: or data: URLs');
     const url = new URL(text, base);
-    if (url.protocol !== 'https:') refuse('images are fetched over https only');
-    if (url.username !== '' || url.password !== '') refuse('the URL of an image may not hold a user name or password');
-    if (url.port !== '') refuse(`images are fetched from port ${HTTPS_PORT} only`);
-    if (!this.#isAllowed(hostOf(url))) refuse('images are not fetched from this host; send the image as a data: URL');
+    if (url.protocol !== 'https:') refuse('image URLs must use https');
+    if (url.username !== '' || url.password !== '') refuse('image URLs must not contain a user name or password');
+    if (url.port !== '') refuse(`image URLs must use port ${HTTPS_PORT}`);
+    if (!this.#isAllowed(hostOf(url))) refuse('images from this host are not allowed; send the image as a data: URL');
     return url;
   }
 
@@ -101,13 +104,14 @@ export class ImageFetcher {
     const family = isIP(host);
     const addresses =
       family === 0 ? await unlessAborted(this.#world.resolve(host, signal), signal) : [{ address: host, family }];
-    // One address inside is reason enough: a name that leads to both is no accident. Nor is told which names there are inside.
+    // A single internal address is enough to reject the host, because no legitimate name resolves to both kinds. The
+    // error does not reveal whether an internal name exists.
     if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
       refuse('the host of the image has no public address');
     return addresses;
   }
 
-  /** The body, or where it is instead. */
+  /** Returns the body, or the target of a redirect. */
   #get(
     url: URL,
     addresses: readonly Address[],
@@ -139,7 +143,7 @@ export class ImageFetcher {
         port,
         method: 'GET',
         path: `${url.pathname}${url.search}`,
-        // An address is dialled as it is and never looked up; the certificate must name what the URL names.
+        // The checked address is used without another lookup, but the certificate must match the URL's host name.
         host: isName ? name : first.address,
         ...(isName ? { servername: name } : {}),
         lookup: pinned,
@@ -153,10 +157,10 @@ export class ImageFetcher {
         ...(this.#world.ca === undefined ? {} : { ca: this.#world.ca }),
       });
       sent.on('error', fail);
-      // 101: neither an answer nor an error comes then, and nobody else would close it.
+      // On status 101 there is neither a response nor an error event, and nothing else closes the socket.
       sent.on('upgrade', (_response, socket) => {
         socket.destroy();
-        fail(new Error('it wants to speak another protocol'));
+        fail(new Error('the server switched protocols'));
       });
       sent.on('response', (response) => {
         response.on('error', fail);
@@ -185,7 +189,7 @@ export class ImageFetcher {
   ): void {
     const { maxBytes } = this.settings;
     const tooLarge = (): void => {
-      fail(apiError('image_too_large', `${path}: the image has more than ${maxBytes} bytes.`, path));
+      fail(apiError('image_too_large', `${path}: the image is larger than ${maxBytes} bytes.`, path));
       response.destroy();
     };
     if (Number(response.headers['content-length'] ?? 0) > maxBytes) return tooLarge();
@@ -197,22 +201,23 @@ export class ImageFetcher {
       else parts.push(part);
     });
     response.on('end', () => resolve(Buffer.concat(parts, size)));
-    // 'end' comes before; after a cut it does not come at all.
-    response.on('close', () => fail(new Error('the connection was closed in the middle')));
+    // 'end' comes before 'close', and is missing if the connection was cut.
+    response.on('close', () => fail(new Error('the connection was closed during the download')));
   }
 }
 
-/** Where the answer says the image is instead; null if this is it. */
+/** Returns the target of a redirect, or null if the response is the image. */
 function redirectOf(response: IncomingMessage, refuse: (why: string) => never): string | null {
   const { statusCode: status = 0, headers } = response;
-  if (REDIRECTS.has(status)) return headers.location ?? refuse('the host of the image redirects to nowhere');
-  if (status !== 200) refuse(`the host of the image answered with status ${status}`);
+  if (REDIRECTS.has(status))
+    return headers.location ?? refuse('the host of the image sent a redirect without a target');
+  if (status !== 200) refuse(`the host of the image responded with status ${status}`);
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')
-    refuse('the host of the image compressed it, which was not asked for');
+    refuse('the host of the image sent an unexpected content encoding');
   return null;
 }
 
-/** Without the brackets of IPv6 and the dot behind a full name. */
+/** Returns the host without IPv6 brackets and without the trailing dot of a fully qualified name. */
 function hostOf(url: URL): string {
   return url.hostname
     .replace(/^\[(.*)\]$/, '$1')

@@ -1,34 +1,35 @@
-// Cuts an image file down to the blocks that its first frame needs, before a decoder sees it. Decoders spend time and
-// memory on blocks that change no pixel: 1 MB of compressed PNG comments takes 4 GB, 15 MB of empty JPEG segments 2 GB, and the
-// frame headers of a 5 MB animated WebP half a minute. A JPEG's cost grows with its scans, so these are counted and limited.
+// Reduces an image file to the blocks that its first frame needs, before a decoder reads it. Decoders spend time and
+// memory on blocks that do not change any pixel: 1 MB of compressed PNG comments takes 4 GB, 15 MB of empty JPEG
+// segments take 2 GB, and the frame headers of a 5 MB animated WebP take half a minute. A JPEG's cost grows with its
+// scans, so these are counted and limited.
 //
-// The walkers only follow lengths. A file that is damaged in a way that stops them goes to the decoder from there on as it is:
-// the decoder stops at the same place.
+// The walkers only follow block lengths. If damage stops a walker, the rest of the file is passed to the decoder
+// unchanged, and the decoder stops at the same position.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { apiError } from '../../shared/errors.js';
 import type { LoadedImage } from '../types.js';
 
-/** Maximum number of scans in a JPEG. Encoders write about 10; each costs one pass over all pixels. */
+/** Maximum number of scans in a JPEG. Encoders write about 10, and each costs a pass over all pixels. */
 export const MAX_JPEG_SCANS = 100;
 
 export interface FirstFrame {
-  /** What the decoder needs; the file itself if there is nothing to leave out. */
+  /** The bytes for the decoder. The file itself if no block was removed. */
   readonly bytes: Uint8Array;
-  /** Passes over the pixels that decoding takes. */
+  /** Passes over the pixels during decoding. */
   readonly scans: number;
 }
 
-/** A step of a walk ends at each yield. */
+/** A walk in steps; each yield ends a step. */
 type Walk = Generator<undefined, FirstFrame>;
 
-/** Milliseconds a walk may hold the event loop. */
+/** Milliseconds that a walk may block the event loop. */
 const SLICE_MS = 2;
-/** Blocks that are walked between two looks at the clock. */
+/** Blocks between two checks of the clock. */
 const STEP_BLOCKS = 4_096;
 
-/** Throws ApiError invalid_image. Does not hold the event loop, whatever the file contains. */
+/** Throws ApiError invalid_image. Never blocks the event loop for long, whatever the file contains. */
 export async function firstFrame(bytes: Uint8Array, format: LoadedImage['format'], path: string): Promise<FirstFrame> {
-  // Only a Buffer searches and reads numbers natively.
+  // Only a Buffer has native search and number reading.
   const walk = WALKS[format](Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), path);
   for (let began = performance.now(), step = walk.next(); ; step = walk.next()) {
     if (step.done === true) return step.value.bytes.length === bytes.length ? { ...step.value, bytes } : step.value;
@@ -45,7 +46,7 @@ const WALKS: Readonly<Record<LoadedImage['format'], (bytes: Buffer, path: string
   webp: walkWebp,
 };
 
-/** Four characters as a number. */
+/** Returns four characters as a number. */
 function nameOf(text: string): number {
   return Buffer.from(text, 'latin1').readUInt32BE();
 }
@@ -60,12 +61,15 @@ const MARKER = 0xff,
   APP0 = 0xe0,
   APP15 = 0xef,
   COM = 0xfe;
-/** Beginnings of the application segments that matter: the colour space (JFIF, Adobe) and the orientation (Exif). The first of each counts. */
+/**
+ * First four characters of the relevant application segments: color space (JFIF, Adobe) and orientation (Exif). Only
+ * the first segment of each kind is kept.
+ */
 const JPEG_SEGMENTS: ReadonlySet<number> = new Set(['JFIF', 'Exif', 'Adob'].map(nameOf));
-/** Bytes looked at one by one before a native search, whose call costs about as much. */
+/** Bytes that are compared one by one before a native search, whose call costs about as much. */
 const NEAR = 64;
 
-/** Counts the scans. libjpeg looks for markers in the same way and stops at the same EOI. */
+/** Counts the scans. libjpeg finds markers in the same way and stops at the same EOI. */
 function* walkJpeg(bytes: Buffer, path: string): Walk {
   const kept = new Kept(bytes);
   const seen = new Set<number>();
@@ -77,7 +81,8 @@ function* walkJpeg(bytes: Buffer, path: string): Walk {
     const code = at < 0 ? undefined : bytes[at + 1];
     if (code === undefined || code === EOI) break;
     if (code === MARKER)
-      for (const end = at + STEP_BLOCKS; at < end && bytes[at + 1] === MARKER; ) at++; // any number may precede a code
+      // a code may be preceded by any number of marker bytes
+      for (const end = at + STEP_BLOCKS; at < end && bytes[at + 1] === MARKER; ) at++;
     else if (code === STUFFED || code === TEM || (code >= RST0 && code <= SOI)) at += 2;
     else {
       if (code === SOS && ++scans > MAX_JPEG_SCANS)
@@ -97,9 +102,10 @@ function* walkJpeg(bytes: Buffer, path: string): Walk {
 }
 
 const PNG_SIGNATURE_BYTES = 8;
-/** Chunks that decide how the pixels look, and whether they may come more than once. All others are left out. */
+/** Chunks that affect the pixels, and whether each may occur more than once. All others are removed. */
 const PNG_CHUNKS: ReadonlyMap<number, boolean> = new Map([
-  ...['IHDR', 'PLTE', 'IDAT', 'IEND'].map((name) => [nameOf(name), true] as const), // critical: the decoder refuses a second one where that is wrong
+  // critical chunks: the decoder rejects invalid repetitions
+  ...['IHDR', 'PLTE', 'IDAT', 'IEND'].map((name) => [nameOf(name), true] as const),
   ...['tRNS', 'gAMA', 'cHRM', 'sRGB', 'iCCP', 'cICP', 'sBIT', 'eXIf'].map((name) => [nameOf(name), false] as const),
 ]);
 const IEND = nameOf('IEND');
@@ -126,7 +132,7 @@ const EXTENSION = 0x21,
   IMAGE = 0x2c,
   TRAILER = 0x3b;
 
-/** Ends the file after its first image. */
+/** Cuts the file after its first image. */
 function* walkGif(bytes: Buffer, path: string): Walk {
   const tableBytes = (flags: number): number => ((flags & 0x80) === 0 ? 0 : 3 * 2 ** ((flags & 7) + 1));
   let at = GIF_HEADER_BYTES + tableBytes(bytes[10] ?? 0);
@@ -135,7 +141,7 @@ function* walkGif(bytes: Buffer, path: string): Walk {
     if (kind === IMAGE) at += 11 + tableBytes(bytes[at + 9] ?? 0);
     else if (kind === EXTENSION) at += 2;
     else if (kind === TRAILER || at >= bytes.length)
-      return { bytes, scans: 1 }; // no image: the decoder refuses it
+      return { bytes, scans: 1 }; // no image: the decoder will reject it
     else throw apiError('invalid_image', `${path}: the image is damaged or incomplete.`, path);
     for (let size = bytes[at]; size !== 0; size = bytes[at]) {
       if (size === undefined) return { bytes, scans: 1 };
@@ -150,16 +156,16 @@ function* walkGif(bytes: Buffer, path: string): Walk {
 }
 
 const RIFF_HEADER_BYTES = 12;
-/** Chunks of an extended file that decide how its first frame looks; each counts once. */
+/** Chunks of an extended file that affect its first frame. Only the first of each kind is kept. */
 const WEBP_CHUNKS: ReadonlySet<number> = new Set(
   ['VP8X', 'ICCP', 'ANIM', 'ANMF', 'ALPH', 'VP8 ', 'VP8L', 'EXIF'].map(nameOf),
 );
 const VP8X = nameOf('VP8X');
 
-/** Leaves out all frames but the first. */
+/** Removes all frames except the first. */
 function* walkWebp(bytes: Buffer): Walk {
   if (bytes.length < RIFF_HEADER_BYTES + 8 || bytes.readUInt32BE(RIFF_HEADER_BYTES) !== VP8X)
-    return { bytes, scans: 1 }; // a decoder reads the first chunk only
+    return { bytes, scans: 1 }; // a decoder reads only the first chunk
   const kept = new Kept(bytes);
   const seen = new Set<number>();
   let at = RIFF_HEADER_BYTES;
@@ -173,22 +179,22 @@ function* walkWebp(bytes: Buffer): Walk {
     if (blocks % STEP_BLOCKS === 0) yield;
   }
   const frame = kept.end();
-  // A truncated file stays recognizable: its length shrinks only by the blocks that were left out.
+  // A truncated file stays recognizable: the length in its header is reduced only by the removed blocks.
   if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.leftOut), 4);
   return { bytes: frame, scans: 1 };
 }
 
-/** A file without some of its blocks: one copy, made with the first block that is left out. */
+/** A file with some blocks removed. It is copied once, when the first block is removed. */
 class Kept {
-  /** Bytes left out that the file really has. */
+  /** Removed bytes that the file really contained. */
   leftOut = 0;
   #copy: Buffer | null = null;
-  #length = 0; // of the copy
+  #length = 0; // bytes used in the copy
   #from = 0; // offset in the file of the first byte not copied yet
 
   constructor(private readonly file: Buffer) {}
 
-  /** In ascending order. */
+  /** Must be called in ascending order. */
   leaveOut(from: number, to: number): void {
     this.#copy ??= Buffer.allocUnsafe(this.file.length);
     this.#add(this.#copy, from);

@@ -1,10 +1,10 @@
-// How many bytes the images of requests may take at once, from their loading until their request is over: in this thread,
-// and of one organization half of that. One request's limits say nothing about a hundred of them. Event-loop thread only.
+// Limits the memory for images of all requests in this thread, from loading until the request ends. One organization
+// may use half of it. The limits per request do not bound the total of many requests. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 
 /**
- * What an image takes of memory for each of its bytes while a server elsewhere is asked about it: the file, its base64 as it
- * came, in the request that is made and in that one's text, and what of this waits for the socket.
+ * Memory per byte of an image that is sent to an upstream: the file, its base64 text as received, in the new request
+ * and in that request's JSON, and the part that waits for the socket.
  */
 const ELSEWHERE = 5;
 const RETRY_AFTER_MS = 2_000;
@@ -15,23 +15,23 @@ export class ImageBudget {
   readonly #perOrganization = new Map<number, number>();
   #taken = 0;
 
-  /** The images of one request, `largest` bytes, always fit into the share of an organization. */
+  /** An organization's share is large enough for the images of one request, which have at most `largest` bytes. */
   constructor(maxBytes: number, largest: number) {
     this.#share = Math.max(Math.floor(maxBytes / 2), largest * ELSEWHERE);
     this.#most = Math.max(maxBytes, this.#share);
   }
 
-  /** Bytes held now. */
+  /** Bytes in use. */
   get taken(): number {
     return this.#taken;
   }
 
-  /** For a request. `elsewhere`: they are sent to another server. */
+  /** Creates the account of one request. `elsewhere`: the images are sent to an upstream. */
   open(organization: number, elsewhere: boolean): HeldImages {
     return new HeldImages(this, organization, elsewhere ? ELSEWHERE : 1);
   }
 
-  /** For HeldImages. False if there is no room; nothing is taken then. */
+  /** Called by HeldImages. Returns false and takes nothing if the limit would be exceeded. */
   take(organization: number, bytes: number): boolean {
     const own = (this.#perOrganization.get(organization) ?? 0) + bytes;
     if (own > this.#share || this.#taken + bytes > this.#most) return false;
@@ -48,7 +48,7 @@ export class ImageBudget {
   }
 }
 
-/** What the images of one request hold of the budget. */
+/** The memory that the images of one request take from the budget. */
 export class HeldImages {
   #bytes = 0;
 
@@ -62,13 +62,13 @@ export class HeldImages {
     return this.#bytes;
   }
 
-  /** An image of so many bytes is kept from now on. Throws ApiError capacity_exhausted. */
+  /** Takes memory for an image of this many bytes. Throws ApiError capacity_exhausted. */
   add(bytes: number): void {
     const taken = bytes * this.weight;
     if (!this.budget.take(this.organization, taken)) {
       throw apiError(
         'capacity_exhausted',
-        'Too many bytes of images are held at the moment. Send the request again shortly.',
+        'The server is holding too many image bytes in memory. Retry shortly.',
         null,
         { retryAfterMs: RETRY_AFTER_MS },
       );
@@ -76,7 +76,7 @@ export class HeldImages {
     this.#bytes += taken;
   }
 
-  /** None is kept any more. */
+  /** Returns all of it to the budget. */
   release(): void {
     if (this.#bytes > 0) this.budget.give(this.organization, this.#bytes);
     this.#bytes = 0;

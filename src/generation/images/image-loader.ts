@@ -1,17 +1,21 @@
-// Images of a request: decoded from base64 or fetched, checked against the limits. Event-loop thread; the
-// decoding itself runs on libvips' threads.
+// Loads the images of a request: decodes base64 or downloads them and checks them against the limits. Event-loop
+// thread; the decoding itself runs on libvips' threads.
 import type { Claimant } from '../fair-slots.js';
 import type { Message } from '../types.js';
 import type { HeldImages } from './held-images.js';
 
 export interface ImageLoader {
-  /** What the images of one request hold of memory, to be released when nothing of them is kept any more. `elsewhere`: they are sent to another server. */
+  /**
+   * Opens the memory account for the images of one request. To be released when none of them is used any longer.
+   * `elsewhere`: they are sent to an upstream.
+   */
   hold(organization: number, elsewhere: boolean): HeldImages;
   /**
-   * The messages with every image loaded; the very same array if there is none to load. Throws ApiError 422:
+   * Returns the messages with every image loaded, or the same array if there is none to load. Throws ApiError 422:
    * too_many_images, image_too_large, invalid_image, unsupported_image_format, image_fetch_failed; 503:
-   * capacity_exhausted. If the claimant's signal aborts, it stops and throws the signal's reason. `decodedLater`: whoever gets
-   * them decodes each, and refuses the damaged then; here only headers are read. `held` counts them, also if it throws.
+   * capacity_exhausted. If the claimant's signal aborts, stops and throws the signal's reason. `decodedLater`: only
+   * headers are read, because the provider decodes each image and then rejects damaged ones. `held` accounts for the
+   * images, even if this throws.
    */
   load(messages: Message[], claimant: Claimant, held: HeldImages, decodedLater?: boolean): Promise<Message[]>;
 }

@@ -1,5 +1,5 @@
-// The image loader of a server: every image of a request brought in from where it is, and looked at, within
-// the limits of the settings. Event-loop thread only.
+// The image loader of a server: loads and checks every image of a request within the limits of the settings. Event-loop
+// thread only.
 import type { Config } from '../../config/settings.js';
 import { apiError } from '../../shared/errors.js';
 import { shareOf } from '../../shared/thread-count.js';
@@ -12,17 +12,20 @@ import { ImageBudget, type HeldImages } from './held-images.js';
 import type { ImageLoader } from './image-loader.js';
 import { Slots } from './slots.js';
 
-/** Of one request; and of all together, since every open fetch may fill its buffer. */
+/** Maximum concurrent downloads, per request and in total. Every open download may fill its buffer. */
 const FETCHES_OF_REQUEST = 4,
   FETCHES = 32;
-/** Of these, what one organization may have: the addresses are its own, and so is how long they take. */
+/** Maximum share of one organization, because clients choose the addresses and thereby the duration. */
 const FETCHES_OF_ONE = 0.75;
-/** URLs of one organization that wait for a fetch. */
+/** Maximum waiting URLs of one organization. */
 const MAX_WAITING_FETCHES = shareOf(1_000);
-/** All images of a request together, in times the largest single one. */
+/** Limits for all images of a request together, as multiples of the limits for one image. */
 const TOTAL_BYTES_FACTOR = 5,
   TOTAL_PIXELS_FACTOR = 8;
-/** Pixels of one side, as many as JPEG and GIF can have. Longer rows, which only a PNG has, take the decoder 20 bytes of memory for each pixel. */
+/**
+ * Maximum width and height, the maximum of JPEG and GIF. Longer rows occur only in PNG, and cost the decoder 20 bytes
+ * of memory per pixel.
+ */
 const MAX_SIDE = 65_535;
 
 /** `world` is for tests. */
@@ -34,7 +37,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
   const places = shareOf(FETCHES);
   const fetches = new FairSlots(
     places,
-    'images to fetch',
+    'image downloads',
     MAX_WAITING_FETCHES,
     undefined,
     undefined,
@@ -49,7 +52,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
         const { path } = parts[settings.max_per_request]!;
         throw apiError(
           'too_many_images',
-          `The request has ${parts.length} images; ${settings.max_per_request} are allowed.`,
+          `The request has ${parts.length} images; the maximum is ${settings.max_per_request}.`,
           path,
         );
       }
@@ -61,7 +64,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
   };
 }
 
-/** The images of one request. */
+/** Loads the images of one request. */
 class Loading {
   readonly #own = new Slots(FETCHES_OF_REQUEST);
   readonly #abort = new AbortController();
@@ -80,7 +83,7 @@ class Loading {
     this.#claimant = { organization: from.organization, signal: this.#abort.signal };
   }
 
-  /** Throws what the first image in the request's order throws that fails; the others are then given up. */
+  /** If images fail, aborts the others and throws the error of the first failed image in the request's order. */
   async all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
     const { signal } = this.from;
     const left = (): void => this.#abort.abort(signal?.reason);
@@ -95,7 +98,7 @@ class Loading {
 
   async #all(parts: readonly ImagePart[]): Promise<Map<ImagePart, LoadedImage>> {
     const stopped = new Error('another image of the request failed');
-    // Agents send the same picture again and again: it is looked at once.
+    // Agents send the same image repeatedly within a request, so it is loaded only once.
     const known = new Map<unknown, Promise<LoadedImage>>();
     const results = await Promise.allSettled(
       parts.map((part) => {
@@ -131,7 +134,7 @@ class Loading {
     if (this.#bytes > most)
       throw apiError(
         'image_too_large',
-        `${path}: the images of the request have more than ${most} bytes together.`,
+        `${path}: the images of the request have more than ${most} bytes in total.`,
         path,
       );
     this.held.add(bytes.length);
@@ -149,13 +152,13 @@ class Loading {
     if (pixels > maxPixels)
       throw apiError(
         'image_too_large',
-        `${path}: the image has ${width} x ${height} pixels; ${maxPixels} are allowed.`,
+        `${path}: the image has ${width} x ${height} pixels; the maximum is ${maxPixels} pixels.`,
         path,
       );
     if (Math.max(width, height) > MAX_SIDE)
       throw apiError(
         'image_too_large',
-        `${path}: the image has ${width} x ${height} pixels; a side may have at most ${MAX_SIDE}.`,
+        `${path}: the image has ${width} x ${height} pixels; the maximum per side is ${MAX_SIDE}.`,
         path,
       );
     this.#pixels += pixels;
@@ -163,7 +166,7 @@ class Loading {
     if (this.#pixels > most)
       throw apiError(
         'image_too_large',
-        `${path}: the images of the request have more than ${most} pixels together.`,
+        `${path}: the images of the request have more than ${most} pixels in total.`,
         path,
       );
   }
@@ -178,7 +181,7 @@ class Loading {
   }
 }
 
-/** The same of images that are the same. */
+/** Returns the same key for identical images. */
 function keyOf(source: ImageSource): unknown {
   switch (source.kind) {
     case 'base64':

@@ -1,8 +1,8 @@
-// Which network addresses are the public internet's: images are fetched from no others, so that nobody can
-// use the server to reach what only it can reach. Pure.
+// Decides which network addresses are on the public internet. Images are downloaded from no others, so that clients
+// cannot use the server to reach internal hosts. Pure.
 import { BlockList, isIPv4, isIPv6 } from 'node:net';
 
-/** From IANA's registry of special-purpose addresses: not globally reachable, or leading somewhere else. */
+/** From IANA's registry of special-purpose addresses: not globally reachable, or forwarded to other addresses. */
 const REFUSED_V4 = [
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -21,9 +21,9 @@ const REFUSED_V4 = [
   '240.0.0.0/4',
 ];
 
-/** Global unicast; everything else (loopback, link-local, unique local, mapped IPv4, NAT64, multicast) is outside. */
+/** Global unicast. Excludes loopback, link-local, unique local, mapped IPv4, NAT64 and multicast. */
 const GLOBAL_V6 = ['2000::/3'];
-/** Teredo, ORCHID and other assignments of the protocol; documentation; 6to4, which leads to IPv4 addresses. */
+/** Teredo, ORCHID and other protocol assignments; documentation; 6to4, which maps to IPv4 addresses. */
 const REFUSED_V6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'];
 
 function listOf(networks: readonly string[], family: 'ipv4' | 'ipv6'): BlockList {
@@ -39,7 +39,7 @@ const refusedV4 = listOf(REFUSED_V4, 'ipv4');
 const globalV6 = listOf(GLOBAL_V6, 'ipv6');
 const refusedV6 = listOf(REFUSED_V6, 'ipv6');
 
-/** False too for text that is no address at all, and for addresses with a zone. */
+/** Returns false also for text that is not an address and for addresses with a zone. */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !refusedV4.check(address, 'ipv4');
   if (!isIPv6(address) || address.includes('%')) return false;

@@ -1,4 +1,4 @@
-// At most so many at once, the rest in the order they came. Event-loop thread only.
+// Runs a limited number of tasks concurrently, in order of arrival. Event-loop thread only.
 
 export class Slots {
   readonly #waiting: (() => void)[] = [];
@@ -8,7 +8,7 @@ export class Slots {
     this.#free = count;
   }
 
-  /** Runs it as soon as there is room. */
+  /** Runs the task as soon as a slot is free. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--;
     else await new Promise<void>((resume) => this.#waiting.push(resume));

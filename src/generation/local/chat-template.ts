@@ -1,5 +1,5 @@
-// Rendering a model's chat template (Jinja, from the GGUF) within limits (template-limits.ts) and without reach
-// beyond its own input. One per loaded model; event-loop thread only.
+// Renders a model's chat template (Jinja, from the GGUF file) within limits (template-limits.ts) and without access to
+// anything but its input. One instance per loaded model; event-loop thread only.
 import type { TemplateContext, TemplateTool } from './template-context.js';
 import { TemplateInterpreter } from './template-interpreter.js';
 import { RenderBudget, stepsFor, TEMPLATE_LIMITS, TemplateError } from './template-limits.js';
@@ -7,16 +7,16 @@ import { probe, type TemplateCapabilities } from './template-probe.js';
 import { parseTemplate, type Program } from './template-syntax.js';
 import { Environment, valueOf, type Value } from './template-values.js';
 
-/** Used when a file has no template of its own: ChatML, the most common convention. */
+/** The default for files without a template: ChatML, the most common convention. */
 export const CHATML_TEMPLATE =
   '{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}' +
   '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
 
-/** Passed on as the template wrote it: of any type. */
+/** Arguments may have any type, because the template supplies them. */
 function range(start: unknown, stop?: unknown, step: unknown = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop];
   if (typeof from !== 'number' || typeof to !== 'number' || typeof step !== 'number')
-    throw new TemplateError('range(): takes numbers');
+    throw new TemplateError('range(): arguments must be numbers');
   if (!Number.isInteger(step) || step === 0) throw new TemplateError('range(): step must be a non-zero integer');
   const count = Math.max(0, Math.ceil((to - from) / step));
   if (!(count <= TEMPLATE_LIMITS.range)) throw new TemplateError(`range(): more than ${TEMPLATE_LIMITS.range} numbers`);
@@ -41,7 +41,7 @@ const MAX_TIME_FORMAT = 256;
 
 function strftimeNow(format: unknown): string {
   if (typeof format !== 'string' || format.length > MAX_TIME_FORMAT)
-    throw new TemplateError(`strftime_now(): takes a text of at most ${MAX_TIME_FORMAT} characters`);
+    throw new TemplateError(`strftime_now(): the argument must be a string of at most ${MAX_TIME_FORMAT} characters`);
   const now = new Date();
   const two = (n: number) => String(n).padStart(2, '0');
   const month = MONTHS[now.getMonth()] as string;
@@ -61,11 +61,11 @@ function strftimeNow(format: unknown): string {
 export class ChatTemplate {
   readonly capabilities: TemplateCapabilities;
   readonly #program: Program;
-  readonly #globals = new Environment(); // what every render has alike
-  readonly #effortSwitches: boolean; // thinking is switched off as an effort, as Hy3's does
-  readonly #trials: RenderBudget; // of all that is tried while the model is loaded
-  readonly #tools = new WeakMap<TemplateTool[], Value>(); // as values: the same ones come again and again
-  /** What the template takes for "no tools"; some walk through them without asking whether there are any. */
+  readonly #globals = new Environment(); // shared by all renders
+  readonly #effortSwitches: boolean; // whether thinking is switched off through the effort, as in Hy3's template
+  readonly #trials: RenderBudget; // for all trial renders while the model is loaded
+  readonly #tools = new WeakMap<TemplateTool[], Value>(); // as template values, cached because the same tools recur
+  /** How the template represents "no tools". Some templates iterate over tools without checking that there are any. */
   #noTools: [] | null = null;
 
   /** Throws TemplateError if the source does not parse or cannot render one plain user message. */
@@ -75,9 +75,9 @@ export class ChatTemplate {
     try {
       this.#program = parseTemplate(source);
     } catch (error) {
-      // Where a template ends within a tag, the parser falls over the missing rest.
+      // If a template ends within a tag, the parser throws a TypeError.
       throw new TemplateError(
-        `chat template does not parse: ${error instanceof TypeError ? 'it ends too early, or a tag is malformed' : reasonOf(error)}`,
+        `chat template does not parse: ${error instanceof TypeError ? 'unexpected end or malformed tag' : reasonOf(error)}`,
       );
     }
     this.#effortSwitches = source.includes('reasoning_effort') && /['"]no_think['"]/.test(source);
@@ -102,14 +102,15 @@ export class ChatTemplate {
     this.capabilities = probe((context) => this.try(context), this.#renderPlain());
   }
 
-  /** The prompt text. Throws TemplateError with the template's own words where it has some. */
+  /** Returns the prompt text. Throws TemplateError, with the template's own message if it raised one. */
   render(context: TemplateContext, budget = new RenderBudget(TEMPLATE_LIMITS.steps, () => stepsFor(context))): string {
     const environment = new Environment(this.#globals);
     environment.set('messages', context.messages);
     environment.set('add_generation_prompt', context.addGenerationPrompt);
     environment.set('enable_thinking', context.enableThinking);
     if (this.#effortSwitches) environment.set('reasoning_effort', context.enableThinking ? 'high' : 'no_think');
-    environment.set('thinking_mode', context.enableThinking ? 'enabled' : 'disabled'); // MiniMax M3's name for it
+    // the same setting for MiniMax M3
+    environment.set('thinking_mode', context.enableThinking ? 'enabled' : 'disabled');
     environment.setVariable('tools', this.#toolsValue(context.tools));
     try {
       return new TemplateInterpreter(environment, budget).text(this.#program);
@@ -119,7 +120,7 @@ export class ChatTemplate {
     }
   }
 
-  /** render(), to learn what the template does with conversations made up for that. */
+  /** Like render(), for artificial conversations that probe the template's behavior. */
   try(context: TemplateContext): string {
     return this.render(context, this.#trials);
   }
@@ -131,7 +132,7 @@ export class ChatTemplate {
     return value;
   }
 
-  /** The least a template must do. */
+  /** Checks the minimum that a template must do. */
   #renderPlain(): string {
     const plain = (): string =>
       this.try({
@@ -157,11 +158,11 @@ export class ChatTemplate {
   }
 }
 
-/** A template nested too deep, or calling itself without end, is stopped by the stack's own limit. */
+/** Template recursion is bounded only by the call stack. */
 function reasonOf(error: unknown): string {
   if (error instanceof RangeError && error.message.includes('call stack'))
-    return 'it is nested too deep, or calls itself without end';
-  // JavaScript's own words tell of the interpreter, not of the template.
-  if (error instanceof TypeError) return 'it asks something of a value that this kind of value does not have';
+    return 'it is nested too deeply or recurses endlessly';
+  // The message of a TypeError describes the interpreter, not the template.
+  if (error instanceof TypeError) return 'it uses an operation that the value does not support';
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,6 +1,6 @@
-// From the internal messages to the shape a particular model's template can express: where it has no slot
-// for a later system message, none for system at all, none for tool calls, or insists on alternation, the
-// conversation is refolded so that no text is ever lost silently.
+// Converts internal messages to a form that the model's template supports. If a template does not support later system
+// messages, system messages at all, or tool calls, or requires alternating roles, the messages are restructured so that
+// no text is lost silently.
 import { imageNote } from '../image-note.js';
 import type { TemplateMessage } from './template-context.js';
 import type { ReasoningMarkers } from './reasoning.js';
@@ -13,15 +13,15 @@ import type { Content, ImagePart, Message } from '../types.js';
 type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 type ToolMessage = Extract<Message, { role: 'tool' }>;
 
-/** What a model's template makes of a conversation. */
+/** How a model's template handles conversations. */
 export interface TemplateShape {
   readonly can: TemplateCapabilities;
   readonly dialect: ToolDialect;
-  /** Set if past reasoning is shown within the content, between these. */
+  /** Set if past reasoning is part of the content, between these markers. */
   readonly inlineReasoning: ReasoningMarkers | null;
 }
 
-/** The text of a content, with a note in each image's place. */
+/** Returns the text of a content, with a note in place of each image. */
 export function textOf(content: Content | null): string {
   if (content === null) return '';
   return typeof content === 'string'
@@ -29,12 +29,15 @@ export function textOf(content: Content | null): string {
     : content.map((part) => (part.type === 'text' ? part.text : imageNote(part))).join('');
 }
 
-/** Text in the place of an image: what a model without vision is given to know of it, or a mark of where it stands. */
+/**
+ * Returns the text in place of an image: a note for a model without a vision encoder, or a marker of the image's
+ * position.
+ */
 export type ImageText = (part: ImagePart) => string;
 
 const JOIN = '\n\n';
 
-/** Puts system text where the template takes it. */
+/** Moves system text to a position that the template supports. */
 export function placeSystem(
   messages: readonly Message[],
   can: Pick<TemplateCapabilities, 'system'>,
@@ -59,7 +62,7 @@ function foldIntoUser(system: string, messages: readonly Message[]): Message[] {
   return [{ ...first, content }, ...messages.slice(1)];
 }
 
-/** Adds our own text to the system text of finished messages. */
+/** Adds server-generated text to the system text of converted messages. */
 export function addSystemText(
   messages: TemplateMessage[],
   text: string,
@@ -72,7 +75,7 @@ export function addSystemText(
   return [{ ...first, content }, ...messages.slice(1)];
 }
 
-/** Every string of a conversation that comes from the client. */
+/** Yields every string of a conversation that comes from the client. */
 export function* clientTexts(messages: readonly Message[]): Generator<string> {
   for (const message of messages) {
     if (message.content !== null) yield textOf(message.content);
@@ -84,7 +87,7 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
       yield call.id;
       yield call.name;
       yield call.arguments;
-      // Escapes such as \ufdd0 become characters when the arguments are parsed.
+      // Parsing the arguments turns escapes such as \ufdd0 into characters.
       const parsed = parseObject(call.arguments);
       if (parsed !== null) yield* stringsIn(parsed);
     }
@@ -92,9 +95,9 @@ export function* clientTexts(messages: readonly Message[]): Generator<string> {
 }
 
 /**
- * The template's messages, all client text shielded; beside them the arguments that `restore()` puts into the
- * rendered text. Past reasoning goes back to the model only after the last user message: that is the running
- * tool loop, the one place where it still matters.
+ * Returns the template's messages with all client text shielded, and the arguments that `restore()` inserts into the
+ * rendered text. Past reasoning is included only after the last user message, i.e. in the running tool loop, because
+ * only there it still matters.
  */
 export function toTemplateMessages(
   messages: readonly Message[],
@@ -122,7 +125,7 @@ type CallMessage = NonNullable<TemplateMessage['tool_calls']>[number];
 class Folder {
   readonly messages: TemplateMessage[] = [];
   readonly args: CallArguments;
-  readonly #ids = new Map<string, string>(); // as the template takes them
+  readonly #ids = new Map<string, string>(); // client ID → ID in the form that the template accepts
 
   constructor(
     private readonly shield: Shield,
@@ -140,7 +143,7 @@ class Folder {
     this.messages.push(result);
   }
 
-  /** An assistant message with calls, and what answers them in the order of the calls. */
+  /** Adds an assistant message with calls and their results, in the order of the calls. */
   addCalls(message: AssistantMessage, results: readonly ToolMessage[], inLoop: boolean): void {
     const { can, dialect } = this.shape;
     const calls = message.toolCalls ?? [];
@@ -181,7 +184,7 @@ class Folder {
     });
   }
 
-  /** For templates without a place for calls: written as the model would have, answered by the user. */
+  /** For templates without tool calls: writes calls as the model's text, and results as the user's. */
   #addAsText(said: TemplateMessage, message: AssistantMessage, results: readonly ToolMessage[]): void {
     const calls = (message.toolCalls ?? []).map((call) => ({
       name: this.shield.protect(call.name),
@@ -196,7 +199,7 @@ class Folder {
     this.messages.push({ role: 'user', content });
   }
 
-  /** The client's texts shielded, each for itself: what stands for an image between them is ours. */
+  /** Shields each text of the client separately, because the image markers between them must not be shielded. */
   #textOf(content: Content | null): string {
     if (content === null || typeof content === 'string') return this.shield.protect(content ?? '');
     return content
@@ -213,14 +216,17 @@ class Folder {
     if (reasoning === undefined || reasoning === '') return;
     const { can, inlineReasoning } = this.shape;
     const text = this.shield.protect(reasoning);
-    // A template that has reasoning of its own beside calls may refuse a text beside both.
+    // A template with its own reasoning field may reject content next to reasoning and calls.
     if (can.reasoningField === 'thinking' && said.content !== '') return;
     if (can.reasoningField !== null) said[can.reasoningField] = text;
     else if (inlineReasoning !== null)
       said.content = `${inlineReasoning.open}\n${text}\n${inlineReasoning.close}\n\n${said.content}`;
   }
 
-  /** Ids the template refuses are numbered through: the same beginning of a conversation gets the same numbers. */
+  /**
+   * IDs that the template rejects are replaced by consecutive numbers, so the same beginning of a conversation always
+   * gets the same numbers.
+   */
   #id(id: string, name = 'unknown'): string {
     const { callIds } = this.shape.can;
     if (callIds === 'free') return this.shield.protect(id);
@@ -237,7 +243,10 @@ class Folder {
   }
 }
 
-/** Results by the call they answer, in the calls' order: not every template shows which is whose. */
+/**
+ * Groups results by call, in the order of the calls, because some templates do not show which result belongs to which
+ * call.
+ */
 function inOrderOf(ids: readonly string[], results: readonly ToolMessage[]): Map<string, ToolMessage[]> {
   const answers = new Map(ids.map((id): [string, ToolMessage[]] => [id, []]));
   for (const result of results) answers.get(result.toolCallId)?.push(result);

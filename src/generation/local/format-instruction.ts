@@ -1,9 +1,9 @@
-// Telling a model what form its answer must have. Decoding is constrained to the form, but a model that does
-// not know it is led through it word by word: it says what it would not, and closes what it meant to go on with. Pure.
+// The instruction that describes the output format to the model. Decoding enforces the format anyway, but a model that
+// does not know the format would be forced through it token by token and produce worse content. Pure.
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { OutputFormat } from '../types.js';
 
-/** Null where any text will do. */
+/** Returns null if any text is allowed. */
 export function formatInstruction(format: OutputFormat): string | null {
   switch (format.type) {
     case 'text':

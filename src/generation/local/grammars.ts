@@ -1,6 +1,6 @@
-// What a request binds its answer to, as grammars the engine samples under: its output format and its tools'
-// parameters. Compiled by the engine, off the event loop, before anything is reserved; one request's one after
-// the other and each in its organization's turn, so that nobody's many hold up another's. Event-loop thread only.
+// Compiles the output format and tool parameters of a request to grammars that constrain the engine's sampling.
+// Compilation runs in the engine off the event loop, before anything is reserved. The grammars of one request are
+// compiled in sequence, and organizations take turns, so that one cannot delay another. Event-loop thread only.
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
@@ -14,11 +14,11 @@ import type { GrammarSettings } from '../generation-limits.js';
 import type { GenerationRequest, JsonSchema, OutputFormat, ToolDefinition } from '../types.js';
 
 export interface RequestGrammars {
-  /** Null: the content is free. */
+  /** Null: the content is unconstrained. */
   readonly format: NativeGrammar | null;
-  /** By the tool's name: its arguments and what ends the call. */
+  /** By tool name: the grammar of its arguments and of the end of the call. */
   readonly calls: ReadonlyMap<string, NativeGrammar>;
-  /** Paths of keywords that bind nothing. */
+  /** Paths of schema keywords that are not enforced. */
   readonly leftOut: readonly string[];
 }
 
@@ -27,20 +27,23 @@ type Compile = Pick<Engine, 'compileGrammar'>;
 
 const NONE: RequestGrammars = { format: null, calls: new Map(), leftOut: [] };
 
-/** One organization's time of the compiling threads in a minute. Grammars that are compiled already take none. */
+/** Compile time per organization and minute, in ms. Cached grammars cost nothing. */
 export const COMPILE_BUDGET_MS = 6_000;
-/** Of the whole process, as far as threads can divide two. */
+/** Two compilations in the whole process, divided among its threads. */
 const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 26), {
   ms: shareOf(COMPILE_BUDGET_MS),
   msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000,
 });
-/** What a schema weighs besides its text: a short one may take as long. */
+/** Minimum weight of a schema, because a short one may also take long to compile. */
 const LEAST_WEIGHT = 1 << 14;
 
 /** An object without properties. */
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {}, additionalProperties: false };
 
-/** Throws ApiError: 422 for a schema, pattern, grammar or choice that is refused, 503 if too many wait; the signal's reason if it aborts before. */
+/**
+ * Throws ApiError: 422 for an invalid schema, pattern, grammar or choice, 503 if the queue is full; the signal's reason
+ * if it aborts.
+ */
 export async function compileGrammars(
   engine: Compile,
   request: GrammarRequest,
@@ -68,7 +71,7 @@ export async function compileGrammars(
   return { format: bound, calls, leftOut };
 }
 
-/** The same, at the claimant's expense. */
+/** Wraps the engine so that compile time is charged to the claimant. */
 function charging(engine: Compile, { organization }: Claimant): Compile {
   return {
     compileGrammar: async (options) => {
@@ -100,7 +103,8 @@ async function compileFormat(
   { whiteSpace }: GrammarSettings,
   leftOut: string[],
 ): Promise<NativeGrammar> {
-  const options = { ...COMMON, strict: true, whiteSpace: nativeSpace(whiteSpace, 'within') }; // an answer begins with its value
+  // a response starts with its value
+  const options = { ...COMMON, strict: true, whiteSpace: nativeSpace(whiteSpace, 'within') };
   switch (format.type) {
     case 'json_object':
       return taken(await engine.compileGrammar({ ...options, kind: 'json_object' }), 'response_format');
@@ -125,7 +129,7 @@ function compileTool(
   { callWhiteSpace }: GrammarSettings,
   leftOut: string[],
 ): Promise<NativeGrammar> {
-  // Whatever else the schema allows: a call's arguments are an object.
+  // Tool arguments are always an object, whatever else the schema allows.
   const schema = parameters === null ? NO_PARAMETERS : withMembers(parameters, { type: 'object' });
   const { tail, lead, spelling } = syntax;
   const options = {
@@ -177,7 +181,7 @@ function refusal(schema: JsonSchema, path: string, problem: GrammarProblem | und
     case 'too_large':
       return apiError(
         'unsupported_json_schema',
-        `${place}: the schema takes too much to compile: ${bounded(what)}.`,
+        `${place}: the schema is too complex to compile: ${bounded(what)}.`,
         place,
       );
     case 'impossible':
@@ -190,7 +194,7 @@ function refusal(schema: JsonSchema, path: string, problem: GrammarProblem | und
   }
 }
 
-/** The error for a value that is no schema. */
+/** Returns the grammar, or throws the error for an invalid value. */
 function taken({ grammar, problems }: CompiledGrammar, path: string): NativeGrammar {
   if (grammar !== null) return grammar;
   const problem = problems.at(-1);
@@ -201,7 +205,7 @@ function taken({ grammar, problems }: CompiledGrammar, path: string): NativeGram
   );
 }
 
-/** What the compiler says may hold some of the client's own words. */
+/** Shortens the compiler's message, because it may quote text from the client. */
 function bounded(what: string): string {
   return what.length > 300 ? `${what.slice(0, 300)}…` : what;
 }

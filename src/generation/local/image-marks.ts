@@ -1,8 +1,11 @@
-// Where images stand in the text of a prompt: a mark in each one's place that no client can write, found again behind the
-// template. Pure.
+// Marks the position of each image in a prompt text. Clients cannot write the marks, and they are found again after the
+// template was rendered. Pure.
 import type { ImagePart } from '../types.js';
 
-/** A rendered prompt without its images: one text more than there are images, each before its image and the last behind all. */
+/**
+ * A rendered prompt split at its images: each text precedes an image, and the last one follows them all, so there is
+ * one more text than images.
+ */
 export interface MarkedText {
   readonly texts: readonly string[];
   readonly images: readonly ImagePart[];
@@ -12,16 +15,19 @@ export class ImageMarks {
   readonly #parts: ImagePart[] = [];
   readonly #guard: string;
 
-  /** `guard`: the shield's. Shields never put two of them side by side, so two and a letter are ours alone. */
+  /**
+   * `guard`: the shield's guard character. A shield never puts two guards side by side, so two guards and a letter are
+   * unique to image marks.
+   */
   constructor(guard: number) {
     this.#guard = String.fromCodePoint(guard);
   }
 
-  /** The text to stand in its place. */
+  /** Returns the mark that replaces an image. */
   readonly mark = (part: ImagePart): string =>
     `${this.#guard}${this.#guard}i${this.#parts.push(part) - 1}${this.#guard}`;
 
-  /** Null if not every image that was marked is there once: the template drops or repeats what it is given. */
+  /** Returns null unless every image occurs exactly once: some templates drop or repeat content. */
   split(text: string): MarkedText | null {
     if (this.#parts.length === 0) return { texts: [text], images: [] };
     const texts = text.split(new RegExp(`${this.#guard}{2}i(\\d+)${this.#guard}`, 'u'));

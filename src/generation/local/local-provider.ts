@@ -1,5 +1,5 @@
-// The engine of this process as a provider: a request's prompt and grammars made, its sampling fixed, submitted, and the
-// engine's events turned into generation events. One per loaded model; it holds no state of any request.
+// The provider for this process's engine. Prepares a request's prompt, grammars and sampling, submits it, and converts
+// the engine's events to generation events. One instance per loaded model; holds no state of requests.
 import { createHash, randomBytes } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { NativeImage, SubmitOptions } from '../../engine/addon-types.js';
@@ -23,11 +23,11 @@ import { callableTools, callOptions } from './tools/call-options.js';
 
 export class LocalProvider implements Provider {
   readonly prompter: Prompter;
-  /** Null: the model does not see. */
+  /** Null: the model has no vision encoder. */
   readonly images: PromptImages | null;
   readonly contextWindow: number;
   readonly maxOutputTokens: number;
-  /** Over the engine's build, the weights and the kernels. */
+  /** Computed over the engine's build, the weights and the kernels. */
   readonly fingerprint: string;
   readonly reasons: boolean;
   readonly vocabulary: Vocabulary;
@@ -70,12 +70,16 @@ export class LocalProvider implements Provider {
       if (typeof content !== 'object' || content === null) continue;
       for (const part of content) {
         if (part.type === 'image')
-          throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+          throw apiError(
+            'model_not_vision',
+            `${part.path}: ${this.model.id} is a text-only model and does not accept images.`,
+            part.path,
+          );
       }
     }
   }
 
-  /** Compiles what the request binds its answer to, and makes its prompt. Throws ApiError 503 if the model is unloaded meanwhile. */
+  /** Compiles the request's grammars and builds its prompt. Throws ApiError 503 if the model is unloaded meanwhile. */
   prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
     return this.#whileLoaded(() => this.#prepare(request, asker));
   }
@@ -99,11 +103,15 @@ export class LocalProvider implements Provider {
     if ((request.minTokens ?? 0) > maxTokens)
       throw apiError(
         'invalid_value',
-        `min_tokens: ${request.minTokens} tokens do not fit; this answer may have ${maxTokens}.`,
+        `min_tokens (${request.minTokens}) exceeds the ${maxTokens} tokens that are left for the response.`,
         'min_tokens',
       );
     if (request.promptLogprobs != null && images.length > 0)
-      throw apiError('unsupported_value', 'prompt_logprobs: a prompt with images has none.', 'prompt_logprobs');
+      throw apiError(
+        'unsupported_value',
+        'prompt_logprobs is not supported for prompts with images.',
+        'prompt_logprobs',
+      );
     const options = this.#submitOptions(
       request,
       prompt,
@@ -125,7 +133,7 @@ export class LocalProvider implements Provider {
         markers?.label !== undefined && request.raw === undefined && prompt.reasoning?.begun !== true
           ? markers.label
           : null,
-      // Of a request for its prompt alone nothing is told that could be a call.
+      // A request that generates nothing cannot produce tool calls.
       calls:
         tools.size === 0 || maxTokens === 0
           ? null
@@ -150,7 +158,10 @@ export class LocalProvider implements Provider {
     });
   }
 
-  /** Pictures are loaded and decoded, and long texts wait their turn, while an operator or the residency may have the engine closed. */
+  /**
+   * The engine may be closed while images are decoded or long texts wait: an operator or the model lifecycle may unload
+   * it.
+   */
   async #whileLoaded<T>(work: () => Promise<T>): Promise<T> {
     try {
       return await work();
@@ -171,10 +182,11 @@ export class LocalProvider implements Provider {
     const { sampling, raw } = request;
     const defaults = this.model.sampling;
     const { dialect, markers } = this.prompter;
-    // What rules bind ends by them, and may repeat itself until then: a row of zeros, an id of one digit.
+    // Constrained output may repeat until its grammar ends it: a row of zeros, for example. Repetition detection is off
+    // then.
     const callDue = request.toolChoice.mode === 'required';
     const bound = grammars.format !== null || callDue;
-    // An answer that must be a call has no other text.
+    // A response that must be a call has no other text.
     const format = callDue ? null : grammars.format;
     const formatHead =
       format === null || request.continueFinal || callableTools(request).size === 0 ? '' : this.#answerHead(prompt);
@@ -201,7 +213,7 @@ export class LocalProvider implements Provider {
       returnTokens: request.returnTokens === true,
       stopTokens: [...(request.stopTokens ?? [])],
       ignoreEos: request.ignoreEos,
-      // Who writes in channels ends every part with what else closes the reasoning.
+      // In formats with channels, the marker that closes the reasoning also ends every other part.
       markersInPlace: raw === undefined && markers?.turn === undefined,
       ...(this.model.max_repeats == null || request.ignoreEos || bound || raw !== undefined
         ? {}
@@ -209,7 +221,7 @@ export class LocalProvider implements Provider {
       prefixCache: true,
       queueWaitMs: this.limits.queueWaitMs,
       generationMs: this.limits.maxGenerationMs,
-      // Without the template nothing is a turn, and nothing reasoning or a call.
+      // A raw prompt has no turns, so there is no reasoning and there are no tool calls.
       reasoning:
         markers === null || raw !== undefined
           ? null
@@ -253,7 +265,7 @@ export class LocalProvider implements Provider {
   }
 }
 
-/** The result of a submission; what it refuses is thrown as the client sees it. */
+/** Returns the result of a submission and converts engine errors to ApiErrors. */
 function submitted<T>(submit: () => T, promptParam: string, queueDrainMs: () => number): T {
   try {
     return submit();
@@ -270,17 +282,15 @@ function submitFailure(error: unknown, promptParam: string, queueDrainMs: () => 
       return apiError('context_length_exceeded', messageOf(error), promptParam);
     case 'closed':
       return goingAway();
-    // A value the parsers let through and the engine does not take is still the request's, not a failure.
+    // A value that passed validation but that the engine rejects is still the request's fault.
     case 'invalid_argument':
-      return apiError('invalid_value', `The engine refuses the request: ${messageOf(error)}.`, null);
+      return apiError('invalid_value', `Invalid request: ${messageOf(error)}.`, null);
     default:
-      return error instanceof TypeError
-        ? apiError('invalid_value', `The engine refuses the request: ${error.message}.`, null)
-        : error;
+      return error instanceof TypeError ? apiError('invalid_value', `Invalid request: ${error.message}.`, null) : error;
   }
 }
 
-/** An engine does not know why it is closed; whoever asks again in some seconds is told. */
+/** The engine does not know why it was closed. A retry some seconds later gets the precise error. */
 const goingAway = (): Error =>
   apiError('shutting_down', 'The model is being unloaded, or the server is shutting down.', null);
 

@@ -1,26 +1,27 @@
-// An answer of several messages with headers, as gpt-oss and Solar Open write it, of which a client sees the texts alone.
+// Splits a response that consists of several messages with headers, as gpt-oss and Solar Open write it. The client
+// receives only the texts.
 //
 //   …analysis… <|end|><|start|>assistant<|channel|>final<|message|>The answer.
 //   …analysis… <|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}
 //   …thoughts… <|end|><|begin|>assistant<|content|>The answer.
 //
-// The engine tells the first reasoning from what follows; here the rest is sorted by its headers: content (final and
-// commentary of gpt-oss), further reasoning, calls with their headers. Fed in pieces; any split gives the same. One per
-// choice. Pure.
+// The engine separates the first reasoning from the rest. This class sorts the rest by headers: content (final and
+// commentary of gpt-oss), further reasoning, and calls with their headers. Text arrives in chunks, and the result does
+// not depend on where it is split. One instance per choice. Pure.
 import { partialAtEnd } from './tools/call-reader.js';
 
 export type Section = 'content' | 'reasoning' | 'tool';
 
-/** How such messages are written. */
+/** The syntax of such messages. */
 export interface MessageMarks {
-  readonly start: string; // of a header, the role behind it
-  readonly end: string; // of a message
-  readonly others: readonly string[]; // what a header may begin with besides
-  readonly texts: readonly string[]; // what a header ends with, and its text begins behind
-  section(header: string): Section; // `header`: with its last mark
+  readonly start: string; // starts a header; followed by the role
+  readonly end: string; // ends a message
+  readonly others: readonly string[]; // other marks that may start a header
+  readonly texts: readonly string[]; // marks that end a header; the text follows
+  section(header: string): Section; // `header`: including its last mark
 }
 
-/** gpt-oss: a channel and a recipient. */
+/** gpt-oss: a header has a channel and a recipient. */
 export const HARMONY_MARKS: MessageMarks = {
   start: '<|start|>',
   end: '<|end|>',
@@ -30,7 +31,7 @@ export const HARMONY_MARKS: MessageMarks = {
     /\bto=functions\./.test(header) ? 'tool' : /<\|channel\|>analysis/.test(header) ? 'reasoning' : 'content',
 };
 
-/** Solar Open: a mark for each kind. */
+/** Solar Open: one mark per section. */
 const SOLAR_TEXTS: Readonly<Record<string, Section>> = {
   '<|think|>': 'reasoning',
   '<|content|>': 'content',
@@ -44,18 +45,18 @@ export const SOLAR_MARKS: MessageMarks = {
   section: (header) => Object.entries(SOLAR_TEXTS).find(([mark]) => header.endsWith(mark))?.[1] ?? 'content',
 };
 
-/** Nothing that long is a header: it is text. */
+/** Longer text is not a header. */
 const MAX_HEADER = 1_024;
 
 export class MessageParts {
-  #text = ''; // read and not told
-  /** A header may begin here; one has begun; the text of a message. */
+  #text = ''; // read but not emitted yet
+  /** Position: before a possible header, in a header, or in the text of a message. */
   #at: 'between' | 'header' | 'message';
   #section: Section = 'content';
 
   /**
-   * `inReasoning`: the prompt has begun the reasoning, and the next message needs a header; else its text goes on. Where
-   * nothing may be called, a call is content, without its header.
+   * `inReasoning`: the prompt has opened the reasoning, so the next message needs a header; otherwise its text
+   * continues. If no tool may be called, a call is emitted as content without its header.
    */
   constructor(
     private readonly marks: MessageMarks,
@@ -70,7 +71,7 @@ export class MessageParts {
     if (section === 'reasoning') {
       this.tell(section, text);
     } else if (section === 'tool') {
-      // The engine's own finding: the call is whole with its header, and lasts to the end.
+      // The engine has recognized the call: it is complete with its header and extends to the end.
       this.#drop();
       this.tell(section, text);
     } else {
@@ -79,13 +80,13 @@ export class MessageParts {
     }
   }
 
-  /** The turn is over. */
+  /** Called at the end of the turn. */
   end(): void {
     if (this.#at === 'message') this.#say(this.#text);
     this.#text = '';
   }
 
-  /** What stands before a call is the beginning of its header. */
+  /** Text before a call is the beginning of its header and is dropped. */
   #drop(): void {
     if (this.#at === 'message') this.#say(this.#text);
     this.#text = '';

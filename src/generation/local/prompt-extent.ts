@@ -1,19 +1,19 @@
-// How much text a request brings, known before any of it is rendered. Pure; linear in the number of messages,
-// not in their length.
+// Measures a request's text before any of it is rendered. Pure; takes time linear in the number of messages, not in
+// their length.
 import { schemaCharacters } from '../output-format.js';
 import type { Content, GenerationRequest, Message, RawPrompt } from '../types.js';
 
-/** What of a request its prompt's length depends on. */
+/** The fields that determine the length of the prompt. */
 type Extensive = Pick<GenerationRequest, 'messages' | 'tools' | 'raw'>;
 
 export interface Extent {
-  /** All text of the client that the prompt shows whatever the template. */
+  /** Characters of the client that appear in the prompt whatever the template. */
   readonly characters: number;
-  /** With what it shows perhaps: what reading it costs. */
+  /** Characters including those that may appear: the cost of reading them. */
   readonly weight: number;
-  /** Of these: definitions of tools and arguments of calls, which the template takes apart. */
+  /** Characters of tool definitions and call arguments, which the template processes in detail. */
   readonly parts: number;
-  /** Messages that cost at least a token each. System messages may be merged. */
+  /** Number of messages that cost at least one token each. System messages may be merged and are not counted. */
   readonly turns: number;
 }
 
@@ -37,7 +37,7 @@ export function extentOf({ messages, tools, raw }: Extensive): Extent {
   return { characters, weight: characters + reasoning, parts, turns };
 }
 
-/** Tokens are no longer looked at than a text of one character each. */
+/** Tokens cost as much to read as text with one character per token. */
 function extentOfRaw(raw: RawPrompt): Extent {
   if (raw.kind === 'tokens') return { characters: 0, weight: raw.tokens.length, parts: 0, turns: raw.tokens.length };
   const characters = raw.text.length + (raw.suffix?.length ?? 0);
@@ -49,10 +49,10 @@ function lengthOf(content: Content | null): number {
   return content.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0);
 }
 
-/** Characters of parts from which the template is spared them. */
+/** From this many characters on, the parts are not passed to the template. */
 export const LARGE_PARTS = 1 << 20;
 
-/** The request without descriptions and arguments, and these as one text. */
+/** Returns the request without descriptions and arguments, and those as one text. */
 export function withoutLargeParts(request: GenerationRequest): { rest: GenerationRequest; text: string } {
   const texts: string[] = [];
   const tools = request.tools.map((tool) => {

@@ -1,6 +1,6 @@
-// The images of a request as one model sees them: how many tokens each takes, known from its size, and then the picture itself,
-// decoded, cut and resized for the model's tower. One per loaded model that sees; it holds no state of any request.
-// Event-loop thread; decoding and resizing run on others.
+// The images of a request as a model processes them: the number of tokens of each, computed from its size, and then the
+// image itself, decoded, cut and resized for the vision encoder. One instance per loaded model with a vision encoder;
+// holds no state of requests. Event-loop thread; decoding and resizing run on other threads.
 import type { NativeImage, PlannedImage } from '../../engine/addon-types.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
@@ -10,7 +10,7 @@ import type { Asker } from '../provider.js';
 import type { ImagePart, LoadedImage, Message } from '../types.js';
 
 export class PromptImages {
-  /** Asked for many times while one prompt is fitted; by what decides it. */
+  /** Cached by image size and detail, because fitting a prompt needs them many times. */
   readonly #plans = new Map<string, PlannedImage>();
 
   constructor(
@@ -18,7 +18,7 @@ export class PromptImages {
     private readonly limits: ImageTokenLimits,
   ) {}
 
-  /** Throws ApiError 422 where images take more tokens than they may, with the place of the first that does. */
+  /** Throws ApiError 422 if images take too many tokens, with the path of the first image over the limit. */
   check(messages: readonly Message[]): void {
     const { perImage, perRequest } = this.limits;
     let all = 0;
@@ -30,26 +30,29 @@ export class PromptImages {
         if (tokens > perImage)
           throw apiError(
             'image_too_large',
-            `${part.path}: the image takes ${tokens} tokens of the prompt; ${perImage} are allowed.`,
+            `${part.path}: the image takes ${tokens} prompt tokens; the maximum is ${perImage}.`,
             part.path,
           );
         all += tokens;
         if (all > perRequest)
           throw apiError(
             'image_too_large',
-            `${part.path}: the images of the request take more than ${perRequest} tokens of the prompt together.`,
+            `${part.path}: the images of the request take more than ${perRequest} prompt tokens in total.`,
             part.path,
           );
       }
     }
   }
 
-  /** Of the prompt. Throws ApiError 422. */
+  /** The number of prompt tokens. Throws ApiError 422. */
   tokensOf(part: ImagePart): number {
     return this.#planOf(part).tokens;
   }
 
-  /** In the order of the parts, each picture once. Throws ApiError 422, 503; the asker's signal's reason. */
+  /**
+   * Prepares the images in the order of the parts, each distinct image once. Throws ApiError 422, 503, or the reason of
+   * the requester's signal.
+   */
   async prepare(parts: readonly ImagePart[], asker: Asker): Promise<NativeImage[]> {
     const known = new Map<string, Map<LoadedImage, Promise<NativeImage>>>();
     const settled = await Promise.allSettled(
@@ -96,13 +99,13 @@ export class PromptImages {
   }
 }
 
-/** Sizes of pictures whose plans are kept. */
+/** Maximum number of cached plans. */
 const MOST_PLANS = 1_000;
 
-/** As few tokens as the model allows. */
+/** Whether the image gets the model's minimum number of tokens. */
 const isLow = ({ detail }: ImagePart): boolean => detail === 'low';
 
 function loaded({ source, path }: ImagePart): LoadedImage {
-  if (source.kind !== 'loaded') throw new Error(`${path} has not been loaded`);
+  if (source.kind !== 'loaded') throw new Error(`${path} was not loaded`);
   return source.image;
 }

@@ -1,5 +1,5 @@
-// From a request's messages, tools and output format to the text of the prompt, with the model's own chat
-// template. One per loaded model; it holds no state of any request. Event-loop thread only.
+// Converts a request's messages, tools and output format to the prompt text with the model's chat template. One
+// instance per loaded model; holds no state of requests. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { ChatTemplate } from './chat-template.js';
 import { imageNote } from '../image-note.js';
@@ -16,10 +16,13 @@ import type { ToolDialect } from './tools/dialect.js';
 import { TemplateTools } from './tools/template-tools.js';
 import type { GenerationRequest, Message } from '../types.js';
 
-/** The fields of a request that shape its prompt. */
+/** The request fields that affect the prompt text. */
 export type PromptRequest = Pick<GenerationRequest, 'messages' | 'tools' | 'format' | 'continueFinal' | 'promptParam'>;
 
-/** `text`: all of it, images marked; `texts` and `images`: the same apart. Without vision there are no images. */
+/**
+ * `text`: the whole prompt with image marks. `texts` and `images`: the same, split. There are no images without a
+ * vision encoder.
+ */
 export interface PromptText extends MarkedText {
   readonly text: string;
   readonly guard: number;
@@ -41,7 +44,7 @@ export class PromptWriter {
     this.#shape = { can, dialect, inlineReasoning: inline ? markers : null };
   }
 
-  /** Throws ApiError 422: the template refuses the messages, or drops the one to continue. */
+  /** Throws ApiError 422 if the template rejects the messages or drops the message to continue. */
   write(request: PromptRequest, thinking: boolean): PromptText {
     const { can, dialect } = this.#shape;
     const toolText = request.tools.length === 0 ? '' : this.#tools.textOf(request.tools);
@@ -50,7 +53,7 @@ export class PromptWriter {
     if (shield === null) {
       throw apiError(
         'invalid_value',
-        `${request.promptParam} use every private-use character; at least one must be left free.`,
+        `${request.promptParam} must leave at least one private-use character unused.`,
         request.promptParam,
       );
     }
@@ -67,7 +70,8 @@ export class PromptWriter {
       messages = addSystemText(messages, describeTools(tools, dialect.syntax), can);
     if (instruction !== null) messages = addSystemText(messages, shield.protect(instruction), can);
 
-    // A continued answer is found again by a mark no text can contain: a guard follows only a starter.
+    // The end of a continued message is found by a mark that no text can contain: elsewhere a guard only follows a
+    // starter.
     const mark = String.fromCodePoint(shield.guard).repeat(4);
     const last = messages.at(-1);
     if (request.continueFinal && last !== undefined) last.content += mark;
@@ -98,13 +102,16 @@ export class PromptWriter {
     if (marked === null)
       throw apiError(
         'invalid_value',
-        `The model's chat template does not show every image of ${request.promptParam} once.`,
+        `The model's chat template must show every image of ${request.promptParam} exactly once.`,
         request.promptParam,
       );
     return { ...marked, text, guard: shield.guard };
   }
 
-  /** Names the first message at which the template gives up, by rendering ever longer beginnings, which together take no more than one. */
+  /**
+   * Finds the first message that the template rejects by rendering increasingly long beginnings of the conversation.
+   * All of them together cost at most one render budget.
+   */
   #refusal({ messages, promptParam }: PromptRequest, error: TemplateError): ApiError {
     if (error.exhausted)
       return apiError(
@@ -125,12 +132,12 @@ export class PromptWriter {
     const path = message?.path ?? `${promptParam}[${at}]`;
     return apiError(
       'invalid_value',
-      `The model's chat template refuses ${path} (role ${message?.role ?? 'unknown'}): ${error.message.slice(0, 200)}`,
+      `The model's chat template rejects ${path} (role ${message?.role ?? 'unknown'}): ${error.message.slice(0, 200)}`,
       path,
     );
   }
 
-  /** Null if the budget does not do to learn it. */
+  /** Returns null if the budget was used up before the answer was known. */
   #refuses(messages: readonly Message[], budget: RenderBudget): boolean | null {
     const shield = Shield.for([], null) as Shield;
     const folded: TemplateMessage[] = toTemplateMessages(

@@ -1,8 +1,9 @@
-// What a request costs one model in tokens: its template rendered, tokenized, fitted into the context. One per loaded
-// model; it holds no state of any request.
+// Builds a request's prompt tokens for one model: renders the template, tokenizes the text and fits it into the
+// context. One instance per loaded model; holds no state of requests.
 import type { CatalogModel } from '../../engine/catalog.js';
 import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
+import { promptTooLongText } from '../../shared/matched-texts.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots } from '../fair-slots.js';
 import type { Asker, Charged } from '../provider.js';
@@ -27,25 +28,28 @@ import { findDialect, type ToolDialect } from './tools/dialect.js';
 import { withRecipient } from './tools/functionary.js';
 import { droppableGroups, withoutUpTo } from './truncate.js';
 
-/** The addon tokenizes no longer text; far above what any context takes. */
+/** Maximum text that the addon tokenizes, far more than fits in any context. */
 const MAX_PROMPT_BYTES = 64 * 1024 * 1024;
 
-/** Characters from which a prompt's length is estimated before anything is done with it. */
+/** From this many characters on, the prompt's length is estimated before anything else. */
 const HUGE_PROMPT = 1 << 20;
 
-/** Characters from which a prompt has to wait for its turn to be rendered and tokenized. */
+/** From this many characters on, a prompt is queued before it is rendered and tokenized. */
 const LARGE_PROMPT = 1 << 16;
-/** Characters of one organization that wait for that. */
+/** Maximum characters of one organization in that queue. */
 const MAX_WAITING = shareOf(1 << 28);
 
-/** Of the whole process, as far as threads can divide two. Prompts that are only counted hold up no generation. */
+/**
+ * Two slots each in the whole process, divided among its threads. Counting has its own slots, so that it cannot delay
+ * generations.
+ */
 const preparing = new FairSlots(shareOf(2), 'long prompts', MAX_WAITING);
 const counting = new FairSlots(shareOf(2), 'long prompts to count', MAX_WAITING);
 
-/** A message costs the template about as much as so many characters, however short it is. */
+/** Rendering a message costs about as much as this many characters, however short it is. */
 const CHARACTERS_OF_A_MESSAGE = 32;
 
-/** How a prompt is written. */
+/** How a prompt is built. */
 interface Writing {
   readonly thinking: boolean;
   readonly charged: Charged;
@@ -53,31 +57,33 @@ interface Writing {
 
 const uncharged: Charged = (_characters, work) => work();
 
-/** A request as the model reads it. */
+/** A request as input of the model. */
 export interface Prompt {
-  /** Of its text. */
+  /** Tokens of its text. */
   readonly tokens: Int32Array;
-  /** What stands between them, before the token at `at`. */
+  /** Images, each before the text token at index `at`. */
   readonly images: readonly { readonly at: number; readonly part: ImagePart }[];
-  /** Tokens, those of images included. */
+  /** Number of tokens, including image tokens. */
   readonly length: number;
   readonly reasoning: OpenReasoning | null;
 }
 
 export class Prompter {
   readonly template: ChatTemplate;
-  /** The delimiters of the model's reasoning; null if it has no such mode. */
+  /** The delimiters of the model's reasoning. Null: it has no reasoning mode. */
   readonly markers: ReasoningMarkers | null;
-  /** How the model writes tool calls. */
+  /** The model's tool-call syntax. */
   readonly dialect: ToolDialect;
-  /** Prompt plus output, in tokens. */
+  /** Maximum prompt plus output, in tokens. */
   readonly contextWindow: number;
   readonly raw: RawPrompts;
   readonly #writer: PromptWriter;
-  #longestToken: number | null = null; // bytes; known after the first huge prompt
-  #closingTokens: number | null = null; // known after the first request
+  #longestToken: number | null = null; // in bytes; computed at the first huge prompt
+  #closingTokens: number | null = null; // computed at the first request
 
-  /** `images`: what the model sees; null: nothing. Throws TemplateError if the model's chat template is unusable. */
+  /**
+   * `images`: null if the model has no vision encoder. Throws TemplateError if the model's chat template is unusable.
+   */
   constructor(
     private readonly engine: Engine,
     private readonly model: CatalogModel,
@@ -100,7 +106,7 @@ export class Prompter {
     );
   }
 
-  /** Throws ApiError 400 if a request cannot fit for its length alone, before anything is done with it. */
+  /** Throws ApiError 400 if a request's length alone shows that it cannot fit. */
   checkLength(request: GenerationRequest, extent: Extent): void {
     const atLeast = this.#atLeast(extent);
     if (request.truncation === 'disabled' && atLeast >= this.contextWindow)
@@ -108,8 +114,9 @@ export class Prompter {
   }
 
   /**
-   * The prompt, without its oldest turns if it does not fit and may be shortened. Throws ApiError: the template refuses
-   * the messages, the prompt does not fit, too many long ones wait (503); the signal's reason if it aborts before.
+   * Returns the prompt. If it does not fit and truncation is allowed, the oldest turns are dropped. Throws ApiError if
+   * the template rejects the messages, the prompt does not fit, or the queue of long prompts is full (503); the
+   * signal's reason if it aborts.
    */
   async prompt(request: GenerationRequest, extent: Extent, asker: Asker): Promise<Prompt> {
     const how = await this.#writing(request, asker);
@@ -118,7 +125,10 @@ export class Prompter {
     return prompt;
   }
 
-  /** The tokens that prompt() would have; one that does not fit is counted too. Throws ApiError 422, 503; the signal's reason. */
+  /**
+   * Returns the number of tokens that prompt() would have, also if they do not fit. Throws ApiError 422, 503, or the
+   * signal's reason.
+   */
   async count(request: GenerationRequest, asker: Asker): Promise<number> {
     const how = await this.#writing(request, asker);
     const extent = extentOf(request);
@@ -131,7 +141,7 @@ export class Prompter {
     });
   }
 
-  /** Tokens that the engine writes to end the reasoning. */
+  /** Number of tokens that the engine inserts to end the reasoning. */
   async closingTokens(): Promise<number> {
     return (this.#closingTokens ??= await this.#countClosing());
   }
@@ -147,8 +157,9 @@ export class Prompter {
   }
 
   /**
-   * Whether the prompt lets the model think: not where the cap leaves no token for it, or a model that was told to think would
-   * have to answer without. What is asked for its prompt alone, with a cap of 0, has the prompt of those that come behind it.
+   * Whether the prompt lets the model reason. It does not if the output cap leaves no tokens for it, because the model
+   * would then have to respond without the reasoning it was asked for. A request with cap 0 gets the prompt of the
+   * requests that follow it.
    */
   async #thinks(request: GenerationRequest): Promise<boolean> {
     if (request.reasoningBudget !== null) return request.reasoningBudget > 0;
@@ -156,7 +167,10 @@ export class Prompter {
     return reasoningBudget(this.effort(request), cap, await this.closingTokens()) > 0;
   }
 
-  /** Definitions and arguments far longer than any context are counted as plain text: the template would take seconds over them. */
+  /**
+   * Definitions and arguments far longer than any context are counted as plain text, because rendering them would take
+   * seconds.
+   */
   async #countWhole(request: GenerationRequest, how: Writing, { parts }: Extent): Promise<number> {
     if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, how)).length;
     const { rest, text } = withoutLargeParts(request);
@@ -165,19 +179,13 @@ export class Prompter {
     return tokens.length + (await this.#prompt(rest, rest.messages, how)).length;
   }
 
-  /** Both wordings that clients' recovery code looks for. */
   #tooLong(tokens: string, { promptParam }: Pick<GenerationRequest, 'promptParam'>): ApiError {
-    return apiError(
-      'context_length_exceeded',
-      `prompt is too long: ${tokens} tokens > ${this.contextWindow - 1} maximum. ` +
-        `This model's maximum context length is ${this.contextWindow} tokens.`,
-      promptParam,
-    );
+    return apiError('context_length_exceeded', promptTooLongText(tokens, this.contextWindow), promptParam);
   }
 
   /**
-   * Tokens that a prompt of this extent has at least: no token is longer than the vocabulary's longest, and
-   * templates mark where a turn begins. So a text that cannot fit costs no rendering.
+   * Minimum number of tokens of a prompt of this extent: no token is longer than the vocabulary's longest, and
+   * templates mark the start of each turn. A text that cannot fit is therefore never rendered.
    */
   #atLeast({ characters, turns }: Pick<Extent, 'characters' | 'turns'>): number {
     if (characters < HUGE_PROMPT) return turns;
@@ -187,7 +195,7 @@ export class Prompter {
         this.#longestToken = Math.max(this.#longestToken, this.engine.tokenBytes(token).length);
       }
     }
-    return Math.max(turns, Math.ceil(characters / this.#longestToken)); // characters are at least one byte each
+    return Math.max(turns, Math.ceil(characters / this.#longestToken)); // a character has at least one byte
   }
 
   async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
@@ -201,14 +209,14 @@ export class Prompter {
     return whole !== null && whole.length < this.contextWindow ? whole : this.#truncated(request, how, extent);
   }
 
-  /** As few of the oldest turns left out as leave the answer some room. */
+  /** Drops as few of the oldest turns as needed to leave some space for the response. */
   async #truncated(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
     const { messages } = request;
     const groups = droppableGroups(messages);
     const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
     const room =
       this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
-    // Between what cannot fit for its length alone and all that may go.
+    // Binary search between the lower bound by length and all droppable groups.
     let low = this.#firstHopeful(request, groups, extent);
     let high = groups.length;
     let best = await this.#prompt(request, after(high), how);
@@ -225,7 +233,10 @@ export class Prompter {
     return best;
   }
 
-  /** How many groups have to go before the rest is worth rendering. Throws ApiError if none of it is. */
+  /**
+   * Returns how many groups must be dropped before the rest is worth rendering. Throws ApiError if even the shortest
+   * form cannot fit.
+   */
   #firstHopeful(request: GenerationRequest, groups: readonly [from: number, to: number][], extent: Extent): number {
     let { characters, turns } = extent;
     for (let count = 0; ; count++) {
@@ -268,7 +279,10 @@ export class Prompter {
     return { tokens, images, length, reasoning };
   }
 
-  /** Texts between images, each tokenized apart; `places`: where the tokens of each but the last end. BOS comes once, at the very beginning. */
+  /**
+   * Tokenizes the texts between images separately. `places`: where the tokens of each text except the last end. BOS is
+   * added once at the very beginning.
+   */
   async #tokenize(texts: readonly string[], guard: number): Promise<{ tokens: Int32Array; places: number[] }> {
     const { bos } = this.engine.info;
     const pieces: Int32Array[] = [];
@@ -293,12 +307,12 @@ export class Prompter {
   }
 }
 
-/** Long prompts wait for their turn; short ones cost too little for that. */
+/** Queues long prompts; short ones cost too little for that. */
 function inTurn<T>(slots: FairSlots, { weight }: Extent, asker: Asker, work: () => Promise<T>): Promise<T> {
   return weight < LARGE_PROMPT ? work() : slots.run(asker, weight, work);
 }
 
-/** The shortest form of a request that may be shortened: everything that may go is gone. */
+/** Returns the request without all droppable turns. */
 function shortest(request: GenerationRequest): GenerationRequest {
   const { messages } = request;
   return { ...request, messages: withoutUpTo(messages, droppableGroups(messages).at(-1)?.[1] ?? 0) };

@@ -1,5 +1,5 @@
-// Prompts that come without messages: a text or tokens as the model is to read them, or what stands around a gap that it is
-// to fill. One per loaded model; it holds no state of any request. Event-loop thread only.
+// Prompts without messages: a text or tokens that the model reads as they are, or the text around a gap to fill. One
+// instance per loaded model; holds no state of requests. Event-loop thread only.
 import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
 import type { RawPrompt, SpelledToken } from '../types.js';
@@ -7,8 +7,9 @@ import type { Vocabulary } from '../provider.js';
 import type { TokenTexts } from './token-texts.js';
 
 /**
- * How models were taught to fill a gap: what they were shown before its beginning, before its end, and where they began.
- * The first whose tokens a vocabulary has is its way. Without `middle` the end comes first.
+ * The tokens with which models are trained to fill a gap: before the prefix, before the suffix, and before the
+ * generated text. The first entry whose tokens are all in the vocabulary is used. Without `middle`, the suffix comes
+ * first.
  */
 interface GapTokens {
   readonly before: string;
@@ -32,7 +33,7 @@ interface Gap {
 }
 
 export class RawPrompts {
-  /** Undefined until somebody asks. */
+  /** Undefined until it is first needed. */
   #gap: Gap | null | undefined;
 
   constructor(
@@ -40,7 +41,7 @@ export class RawPrompts {
     private readonly model: string,
   ) {}
 
-  /** Throws ApiError 422: no token of the vocabulary, nothing at all, a gap that the model cannot fill. */
+  /** Throws ApiError 422 for a token outside the vocabulary, an empty prompt, or a gap that the model cannot fill. */
   async tokens(raw: RawPrompt): Promise<Int32Array> {
     const tokens =
       raw.kind === 'tokens'
@@ -51,13 +52,13 @@ export class RawPrompts {
     if (tokens.length === 0)
       throw apiError(
         'invalid_value',
-        `${raw.path} is empty: this model has no token that every prompt begins with.`,
+        `${raw.path} must not be empty: this model has no begin-of-text token.`,
         raw.path,
       );
     return tokens;
   }
 
-  /** Throws ApiError 422 as tokens() does, before anything is done with the prompt. */
+  /** Throws ApiError 422 like tokens(), before the prompt is processed. */
   check(raw: RawPrompt): void {
     if (raw.kind === 'tokens') this.#checked(raw);
     else if (raw.suffix !== null) this.#gapTokens();
@@ -69,7 +70,7 @@ export class RawPrompts {
     if (wrong !== -1)
       throw apiError(
         'invalid_value',
-        `${path}[${wrong}]: ${tokens[wrong]} is not a token of this model, which has ${vocabulary}.`,
+        `${path}[${wrong}] (${tokens[wrong]}) is not a token of this model; its vocabulary has ${vocabulary} tokens.`,
         `${path}[${wrong}]`,
       );
     return Int32Array.from(tokens);
@@ -83,7 +84,7 @@ export class RawPrompts {
       await this.engine.tokenize(text, plain),
       await this.engine.tokenize(suffix, plain),
     ];
-    // The vocabulary may end every text with a token: nothing ends here.
+    // Some vocabularies add an end token to every text. It is omitted here, because the text continues.
     const start = bos.length > 0 ? [bos[0] as number] : [];
     return Int32Array.from(
       middle === null
@@ -95,7 +96,7 @@ export class RawPrompts {
   #gapTokens(): Gap {
     this.#gap ??= this.#findGap();
     if (this.#gap === null)
-      throw apiError('unsupported_value', `suffix: ${this.model} has no tokens for filling in the middle.`, 'suffix');
+      throw apiError('unsupported_value', `suffix: ${this.model} does not support filling in the middle.`, 'suffix');
     return this.#gap;
   }
 
@@ -120,7 +121,7 @@ export class RawPrompts {
   }
 }
 
-/** A model's vocabulary, for who counts and spells tokens. */
+/** A model's vocabulary, for counting and converting tokens. */
 export class EngineVocabulary implements Vocabulary {
   constructor(
     private readonly engine: Pick<Engine, 'info' | 'tokenize' | 'detokenize'>,

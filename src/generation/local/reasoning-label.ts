@@ -1,8 +1,8 @@
-// The word behind an open marker that names what follows and is no part of it: "thought", as Gemma 4 begins its
-// reasoning. Fed in pieces; any split gives the same. One per choice. Pure.
+// Removes the label after an open marker, which names the part and does not belong to it: "thought" in Gemma 4. Text
+// arrives in chunks, and the result does not depend on where it is split. One instance per choice. Pure.
 
 export class ReasoningLabel {
-  #held: string | null = ''; // null: all that follows is reasoning
+  #held: string | null = ''; // null: everything that follows is reasoning
 
   constructor(
     private readonly label: string,
@@ -15,7 +15,7 @@ export class ReasoningLabel {
     const begun = this.#held.trimStart();
     if (begun.length < this.label.length && this.label.startsWith(begun)) return;
     const rest = begun.startsWith(this.label) ? begun.slice(this.label.length) : null;
-    // A longer word is reasoning; line breaks behind the label are not.
+    // A longer word is reasoning. Line breaks after the label are dropped.
     if (rest !== null && rest.trimStart() === '') return;
     const told = rest !== null && /^\s/.test(rest) ? rest.trimStart() : this.#held;
     this.#held = null;

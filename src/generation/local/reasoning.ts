@@ -1,5 +1,5 @@
-// Where a model's reasoning begins and ends, how much of it a request may have, and whether a rendered
-// prompt has opened it already.
+// Defines where a model's reasoning starts and ends and how many tokens of it a request may have, and detects whether a
+// rendered prompt has already opened it.
 import { HARMONY_MARKS, SOLAR_MARKS, type MessageMarks } from './message-parts.js';
 import type { ReasoningEffort } from '../types.js';
 
@@ -7,19 +7,21 @@ export interface ReasoningMarkers {
   open: string;
   close: string;
   /**
-   * What a rendered prompt ends with that leaves the model to name the part it begins. `open` is written behind it, so
-   * that each answer begins with its reasoning, and the markers stand in no lines of their own.
+   * The end of a rendered prompt that lets the model choose the kind of part. `open` is appended to it, so that every
+   * response starts with its reasoning. The markers have no lines of their own.
    */
   turn?: string;
-  /** Of an answer of several messages: how these are written. There is a `turn` too. */
+  /** For responses of several messages: their syntax. `turn` is set too. */
   messages?: MessageMarks;
-  /** What stands between the close marker and an answer; absent: an empty line. A call has a header of its own where there is a `turn`. */
+  /**
+   * Text between the close marker and the answer. Absent: an empty line. With `turn`, a call has a header of its own.
+   */
   answer?: string;
-  /** A word behind the open marker that is no reasoning. */
+  /** A label after the open marker that is not part of the reasoning. */
   label?: string;
 }
 
-/** Reasoning is a message, the answer another, each with a header (message-parts.ts). */
+/** Formats in which reasoning and answer are separate messages with headers (message-parts.ts). */
 const IN_MESSAGES: readonly { readonly markers: ReasoningMarkers; readonly shownBy: readonly string[] }[] = [
   {
     // gpt-oss
@@ -45,7 +47,7 @@ const IN_MESSAGES: readonly { readonly markers: ReasoningMarkers; readonly shown
   },
 ];
 
-/** Delimiters in use; the first pair found in a model's template or vocabulary is taken. */
+/** Delimiters in use. The first pair that occurs in a model's template or vocabulary is used. */
 const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
   { open: '<think>', close: '</think>' },
   { open: '[THINK]', close: '[/THINK]' },
@@ -58,7 +60,7 @@ const KNOWN_MARKERS: readonly ReasoningMarkers[] = [
   { open: 'Here is my thought process:', close: 'Here is my response:' }, // Granite 3
 ];
 
-/** The markers a model uses, or null if it has no reasoning mode. */
+/** Returns the model's markers, or null if it has no reasoning mode. */
 export function findMarkers(template: string, hasToken: (spelling: string) => boolean): ReasoningMarkers | null {
   const inMessages = IN_MESSAGES.find(({ shownBy }) => shownBy.every((header) => template.includes(header)));
   if (inMessages !== undefined) return inMessages.markers;
@@ -70,7 +72,7 @@ export function findMarkers(template: string, hasToken: (spelling: string) => bo
   );
 }
 
-/** Of templates that write '<think{}>'.format(NAME), where NAME is set to what all their markers end with: Hy3. */
+/** For templates that write '<think{}>'.format(NAME), where NAME is the suffix of all their markers: Hy3. */
 function formattedMarkers(template: string): ReasoningMarkers | null {
   const [, name] = /['"]<think\{\}>['"]\.format\((\w{1,64})\)/.exec(template) ?? [];
   if (name === undefined) return null;
@@ -78,12 +80,12 @@ function formattedMarkers(template: string): ReasoningMarkers | null {
   return suffix === undefined ? null : { open: `<think${suffix}>`, close: `</think${suffix}>`, answer: '' };
 }
 
-/** A rendered prompt with the reasoning opened, for models whose templates leave that to them. */
+/** Appends the open marker to a rendered prompt, for models whose templates leave that to them. */
 export function withReasoningOpened(rendered: string, markers: ReasoningMarkers | null): string {
   return markers?.turn !== undefined && rendered.endsWith(markers.turn) ? rendered + markers.open : rendered;
 }
 
-/** What ends the reasoning where its budget is used up: before an answer, or before a call that must come. */
+/** Returns the text that ends the reasoning when its budget is used up, before an answer or before a required call. */
 export function closeText(
   { close, turn, answer = '\n\n' }: ReasoningMarkers,
   before: 'answer' | 'call' = 'answer',
@@ -93,28 +95,28 @@ export function closeText(
 }
 
 /**
- * What an answer begins with that has a header as calls have; '': it has none, or the prompt holds it. Behind the reasoning
- * an answer that rules bind and a call part here.
+ * Returns the header with which an answer starts after the reasoning, or '' if it has none or the prompt contains it.
+ * It distinguishes a constrained answer from a call.
  */
 export function answerHead({ turn, answer = '' }: ReasoningMarkers, reasoning: OpenReasoning | null): string {
   return turn === undefined || reasoning === null ? '' : answer;
 }
 
-/** A reasoning section that a prompt leaves open. `begun`: some of its text is there already. */
+/** A reasoning section that the prompt leaves open. `begun`: it already contains text. */
 export interface OpenReasoning {
   begun: boolean;
 }
 
 /**
- * Does generation start inside the reasoning section? Decided by the prompt's own tail: the template has
- * opened the section and nothing but white space follows, or a continued answer stopped inside it.
- * Client text cannot fake it: its spellings are broken by guards (shield.ts). Null if not.
+ * Whether generation starts inside the reasoning section. The end of the prompt decides: either the template has opened
+ * the section and only white space follows, or a continued response stopped inside it. Client text cannot fake this,
+ * because guards break up its markers (shield.ts). Returns null if not.
  */
 export function openReasoning(rendered: string, markers: ReasoningMarkers, continued: boolean): OpenReasoning | null {
   const opened = rendered.lastIndexOf(markers.open);
   if (opened === -1 || rendered.lastIndexOf(markers.close) > opened) return null;
   const begun = rendered.slice(opened + markers.open.length).trim() !== '';
-  if (begun && markers.turn !== undefined) return null; // of an earlier message; one that is continued is an answer
+  if (begun && markers.turn !== undefined) return null; // from an earlier message; a continued message is an answer
   return begun && !continued ? null : { begun };
 }
 
@@ -129,8 +131,8 @@ const BUDGETS: Record<ReasoningEffort, number> = {
 };
 
 /**
- * Tokens of reasoning an effort allows under an output cap, so that min(1024, cap / 4) remain for the
- * answer after the `closing` tokens that end the section.
+ * Returns the reasoning tokens that an effort allows under an output cap. After the `closing` tokens that end the
+ * section, min(1024, cap / 4) tokens remain for the answer.
  */
 export function reasoningBudget(effort: ReasoningEffort, cap: number, closing: number): number {
   if (effort === 'none') return 0;

@@ -1,5 +1,5 @@
-// One request's engine events as generation events: spellings beside logprobs, tool calls told from text,
-// stop strings by their wording. Event-loop thread only.
+// Converts the engine events of one request to generation events: adds the texts of log-probability tokens, separates
+// tool calls from text, and reports stop strings as text. Event-loop thread only.
 import type { EngineEvent, FinishedEvent, TextEvent } from '../../engine/events.js';
 import type { TokenTexts } from './token-texts.js';
 import { ChoiceEvents, type CallRules } from './tools/choice-events.js';
@@ -7,12 +7,12 @@ import { MessageParts, type MessageMarks } from './message-parts.js';
 import { ReasoningLabel } from './reasoning-label.js';
 import type { GenerationEvent, TokenLogprob } from '../types.js';
 
-/** What of a request its events depend on. */
+/** The parts of a request that affect its events. */
 export interface EventRules {
   readonly stop: readonly string[];
-  /** Of models whose answers are several messages. */
+  /** Set for models whose responses consist of several messages. */
   readonly messages: { readonly marks: MessageMarks; readonly inReasoning: boolean } | null;
-  /** What reasoning begins with that is none; null: nothing. */
+  /** The label at the start of the reasoning, which is removed. Null: none. */
   readonly label: string | null;
   /** Null if no tool can be called. */
   readonly calls: CallRules | null;
@@ -22,7 +22,7 @@ export class RequestEvents {
   readonly #choices = new Map<number, ChoiceEvents>();
   readonly #parts = new Map<number, PartsOfChoice>();
 
-  /** `end` asks the engine to end a choice before its next step. */
+  /** `end`: asks the engine to end a choice before its next step. */
   constructor(
     private readonly rules: EventRules,
     private readonly texts: TokenTexts,
@@ -125,11 +125,14 @@ export class RequestEvents {
   }
 }
 
-/** Texts that are sorted anew. Their tokens and logprobs go with what is told first of them, or with what is told next. */
+/**
+ * Re-sorts text into sections. Its tokens and log-probabilities go with the first text emitted from it, or with the
+ * next one.
+ */
 class PartsOfChoice {
   readonly #messages: MessageParts | null;
   readonly #label: ReasoningLabel | null;
-  #event: TextEvent | null = null; // the latest
+  #event: TextEvent | null = null; // the latest event
   #tokens = 0;
   #logprobs: NonNullable<TextEvent['logprobs']> = [];
 

@@ -1,8 +1,10 @@
-// From a JSON pointer into a schema to the path of that place in the client's request, as errors name places. Pure.
+// Converts a JSON pointer into a schema to a path in the client's request, as used in errors. Pure.
 import type { GrammarProblem } from '../../engine/addon-types.js';
 import type { JsonSchema } from '../types.js';
 
-/** `path`: where `schema` stands. It is made of the client's own words and may be as long as they: it is cut. */
+/**
+ * `path`: the path of `schema`. The result contains names from the client and is truncated, because they may be long.
+ */
 export function pathOf(
   schema: JsonSchema,
   path: string,

@@ -1,29 +1,31 @@
-// Keeping a client's text apart from the model's control tokens. The template mixes both into one string;
-// a guard character breaks each spelling of a control token that comes from a client. The tokenizer matches
-// no special token across a guard and removes guards from ordinary text, so the text itself is tokenized
-// exactly as the client wrote it.
+// Keeps client text separate from the model's control tokens. The template joins both into one string, so a guard
+// character breaks up every spelling of a control token in client text. The tokenizer matches no special token across a
+// guard and removes guards from ordinary text, so the text itself is tokenized exactly as the client wrote it.
 //
-// A guard is put behind a character that begins some special token if what follows could be that token's
-// second character, or is out of sight because the text ends: no spelling can form across a seam either.
+// A guard is inserted after a character that starts some special token if the next character could be that token's
+// second one, or if the text ends there. No spelling can therefore form across the end of a text either.
 
-/** Non-characters first (no valid text has them), then the private-use area. */
+/** Noncharacters first, which do not occur in valid text, then the private-use area. */
 function* candidates(): Generator<number> {
   for (let code = 0xfdd0; code <= 0xfdef; code++) yield code;
   for (let code = 0xe000; code <= 0xf8ff; code++) yield code;
 }
 
-/** All of them at once: most texts have none. */
+/** All candidates in one expression; most texts contain none. */
 const CANDIDATES = /[\ufdd0-\ufdef\ue000-\uf8ff]/;
 
-/** Where special-token spellings could begin. */
+/** Where the spelling of a special token could start. */
 export interface Starters {
-  /** Their first characters. */
+  /** The first characters of all special tokens. */
   readonly characters: readonly string[];
-  /** Those places alone where the next character fits too. */
+  /** Matches only positions where the next character fits too. */
   readonly places: RegExp;
 }
 
-/** Above it a text gets a guard behind every first character: millions of regular-expression matches would hold up everybody. */
+/**
+ * Longer texts get a guard after every first character, because millions of regular-expression matches would block the
+ * event loop.
+ */
 const LONG_TEXT = 1 << 20;
 
 export class Shield {
@@ -36,9 +38,9 @@ export class Shield {
     this.#starters = starters;
   }
 
-  /** A shield whose guard occurs in none of `texts`; null if they use up every candidate. */
+  /** Returns a shield whose guard occurs in none of `texts`, or null if they contain every candidate. */
   static for(texts: Iterable<string>, starters: Starters | null): Shield | null {
-    let used: Uint8Array | null = null; // by UTF-16 unit
+    let used: Uint8Array | null = null; // indexed by UTF-16 unit
     for (const text of texts) {
       const first = text.search(CANDIDATES);
       if (first === -1) continue;
@@ -60,7 +62,7 @@ export class Shield {
   }
 }
 
-/** Of the given special-token spellings; null if there are none. */
+/** Computed from the spellings of special tokens. Null if there are none. */
 export function startersOf(specialTokens: Iterable<string>): Starters | null {
   const seconds = new Map<string, Set<string>>();
   for (const spelling of specialTokens) {

@@ -1,6 +1,6 @@
-// What a chat template is given: messages and tools in the shape that templates expect (the Hugging Face convention).
+// The input of a chat template: messages and tools in the form that templates expect (the Hugging Face convention).
 
-/** A message in the shape chat templates expect (the Hugging Face convention). */
+/** A message as chat templates expect it. */
 export interface TemplateMessage {
   role: 'system' | 'user' | 'assistant' | 'tool';
   content: string;
@@ -12,7 +12,7 @@ export interface TemplateMessage {
   tool_call_id?: string;
 }
 
-/** A tool definition in the same convention. */
+/** A tool definition as chat templates expect it. */
 export interface TemplateTool {
   type: 'function';
   function: { name: string; description: string; parameters: Record<string, unknown> };

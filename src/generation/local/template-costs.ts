@@ -1,14 +1,17 @@
-// The steps of what the template library does in one piece: its filters, the methods of its texts and mappings, its
-// loops. Each is at least what it takes and, where that is the product of two sizes, close to it.
+// The cost in steps of operations that the template library runs as a whole: filters, methods of strings and mappings,
+// and loops. Each cost is an upper estimate and, for operations that take the product of two sizes, close to the real
+// cost.
 import { piecesSteps, type RenderBudget, searchSteps, textSteps } from './template-limits.js';
 import type { Arguments, Value } from './template-values.js';
 
-/** Making an entry of a mapping into a list of two, or an item of a loop into scopes and its `loop`. */
+/**
+ * Cost of converting a mapping entry to a list of two, or of creating the scopes and `loop` variable of a loop item.
+ */
 const ITEM_STEPS = 16;
 
-/** Times of going through a value to write it as JSON: escapes make it up to six times longer. */
+/** Factor for serializing a value as JSON. Escapes make it up to six times longer. */
 export const JSON_TIMES = 4;
-/** Escaping characters one by one, or comparing as a locale does. */
+/** Factor for escaping characters one by one or comparing with a locale. */
 const SLOW_TIMES = 32;
 
 const items = (value: Value): readonly Value[] => value.value as readonly Value[];
@@ -26,14 +29,14 @@ function isMapping({ type }: Value): boolean {
 }
 
 interface Deep {
-  /** How often everything is gone through. */
+  /** How often every value is processed. */
   times?: number;
-  /** Characters that each item begins with, and that each level adds to them. */
+  /** Characters before each item, and characters that each level adds to them. */
   lead?: number;
   indent?: number;
 }
 
-/** Pays for all that is in a value, where it stands more than once each time. False if some of it can change. */
+/** Charges for all content of a value, repeatedly if it occurs repeatedly. Returns false if part of it is mutable. */
 export function spendDeep(budget: RenderBudget, value: Value, { times = 1, lead = 0, indent = 0 }: Deep = {}): boolean {
   let fixed = value.type !== 'NamespaceValue';
   if (isList(value) || isMapping(value)) {
@@ -56,7 +59,7 @@ export function spendDeep(budget: RenderBudget, value: Value, { times = 1, lead 
   return fixed;
 }
 
-/** Counts a text's pieces between `separator`, at a step each. */
+/** Counts the parts of a text between `separator`, one step each. */
 function pieces(budget: RenderBudget, whole: string, separator: string): number {
   budget.spend(searchSteps(whole.length, separator.length));
   let count = 1;
@@ -70,7 +73,8 @@ function pieces(budget: RenderBudget, whole: string, separator: string): number 
 function replaceSteps(budget: RenderBudget, whole: string, old: Value | undefined, by: Value | undefined): number {
   const sought = text(old);
   const count = sought === '' ? whole.length + 1 : pieces(budget, whole, sought) - 1;
-  return textSteps(whole.length) + sought.length + 2 * piecesSteps(count, text(by).length); // what is sought becomes a regular expression
+  // the search text becomes a regular expression
+  return textSteps(whole.length) + sought.length + 2 * piecesSteps(count, text(by).length);
 }
 
 function sortTimes(length: number): number {
@@ -129,7 +133,7 @@ export function filterSteps(budget: RenderBudget, operand: Value, name: string, 
     default: {
       if (isMapping(operand)) return ITEM_STEPS * (1 + entries(operand).size);
       if (!isList(operand)) return textSteps(text(operand).length);
-      // "unique" reads the texts in a list; what others are given, they read for each item.
+      // "unique" reads the strings in a list. Other filters read their arguments once per item.
       const given = [...args, ...keywords.values()].reduce((sum, value) => sum + text(value).length, 0);
       const inside =
         name === 'unique' ? items(operand).reduce((sum, value) => sum + textSteps(text(value).length), 0) : 0;
@@ -150,7 +154,7 @@ export function methodSteps(budget: RenderBudget, object: Value, name: string, a
     case 'replace':
       return replaceSteps(budget, whole, first, args[1]);
     case 'split':
-      // Each word is matched on its own.
+      // Each word is matched separately.
       return (
         textSteps(whole.length) +
         (first?.type === 'StringValue'
@@ -169,7 +173,7 @@ export function methodSteps(budget: RenderBudget, object: Value, name: string, a
   }
 }
 
-/** Of a loop, without what its body takes. */
+/** The cost of a loop without its body. */
 export function loopSteps(iterable: Value): number {
   return (
     ITEM_STEPS * (1 + (isList(iterable) ? items(iterable).length : isMapping(iterable) ? entries(iterable).size : 0))

@@ -1,8 +1,8 @@
-// Running a parsed chat template within a budget. The library's interpreter does what is rare; what every
-// template does for every message is done here: looking names and members up, comparing, branching, looping.
-// The library makes a new value object for each of these, which is most of its time. And whatever may be longer or
-// larger than the node it stands in is paid for here before the library does it: a text that is too long, or a list
-// that is, may end the process, and nothing can stop the library in the middle. Event-loop thread only.
+// Runs a parsed chat template within a budget. Rare operations are left to the library's interpreter. Operations that
+// every template performs for each message are implemented here (name and member lookup, comparison, branches, loops),
+// because the library spends most of its time creating a value object for each. Operations whose result may be larger
+// than their node are charged here before the library runs them: an oversized text or list could crash the process, and
+// the library cannot be interrupted. Event-loop thread only.
 import * as jinja from '@huggingface/jinja';
 import { filterSteps, JSON_TIMES, loopSteps, methodSteps, spendDeep } from './template-costs.js';
 import { fieldValue, formatPieces } from './template-format.js';
@@ -21,7 +21,9 @@ import {
 } from './template-values.js';
 import type { Arguments, Scope, Value } from './template-values.js';
 
-/** The library declares the last three private; it calls them on `this`, in the version that package.json names. */
+/**
+ * The library declares the last three members private. It calls them on `this` in the version pinned in package.json.
+ */
 const Interpreter = jinja.Interpreter as new (
   environment: Scope,
 ) => {
@@ -32,22 +34,24 @@ const Interpreter = jinja.Interpreter as new (
   applyFilter(operand: Value, filter: Node, environment: Scope): Value;
 };
 
-/** Steps of what the library makes for each: a scope of a call, an exception that carries a stack trace. */
+/** Steps for objects that the library creates: the scope of a call, and an exception with a stack trace. */
 const CALL_STEPS = 16;
 const JUMP_STEPS = 32;
-/** The methods of a value, all of which are made when the first is called. */
+/** Steps for creating all methods of a value, which happens at the first call of one. */
 const METHODS_STEPS = 32;
-/** Of each value of a list that a function has made. */
+/** Steps per value of a list that a function has created. */
 const MADE_STEPS = 4;
-/** Of looking a name up from inside few scopes. */
+/** Lookups through at most this many scopes are not charged. */
 const NEAR_SCOPES = 8;
 
 export class TemplateInterpreter extends Interpreter {
   readonly #budget: RenderBudget;
-  /** Arguments of a filter, evaluated to know what it will take and not yet asked for by the library. */
+  /** Arguments of a filter, evaluated to compute its cost before the library requests them. */
   #evaluated: { nodes: readonly Node[]; values: Arguments } | null = null;
 
-  /** Lists that the template has made, and whether one of them has changed: then texts of values are not remembered. */
+  /**
+   * Lists created by the template, and whether one of them has changed. After a change, texts of values are not cached.
+   */
   readonly #lists = new WeakSet<Value>();
   #changed = false;
 
@@ -56,7 +60,7 @@ export class TemplateInterpreter extends Interpreter {
     this.#budget = budget;
   }
 
-  /** The text the program writes. Throws TemplateError if the budget does not do, and what the template raises. */
+  /** Returns the program's output. Throws TemplateError if the budget is exceeded or the template raises an error. */
   text(program: Program): string {
     return this.#block(program.body, this.global);
   }
@@ -83,7 +87,8 @@ export class TemplateInterpreter extends Interpreter {
         return this.applyFilter(this.evaluate(node.operand, environment), node.filter as Node, environment);
       case 'CallExpression': {
         const result = super.evaluate(node, environment);
-        if (result.type === 'ArrayValue') this.#budget.spend(MADE_STEPS * (result.value as Value[]).length); // range() for one
+        // e.g. range()
+        if (result.type === 'ArrayValue') this.#budget.spend(MADE_STEPS * (result.value as Value[]).length);
         return result;
       }
       case 'TestExpression': {
@@ -134,7 +139,7 @@ export class TemplateInterpreter extends Interpreter {
     let steps = CALL_STEPS + values[1].size;
     for (const value of values[0]) {
       if (value.type === 'ArrayValue')
-        steps += (value.value as Value[]).length >> 2; // namespace() copies it
+        steps += (value.value as Value[]).length >> 2; // namespace() copies the list
       else if (value.type === 'ObjectValue') steps += (value.value as ReadonlyMap<string, Value>).size >> 2;
     }
     this.#budget.spend(steps);
@@ -145,7 +150,7 @@ export class TemplateInterpreter extends Interpreter {
     const { type, value: name, callee, args: nodes } = filter as Prepared & { args: readonly Node[] };
     if (type === 'Identifier') {
       if (name === 'tojson') return this.#json(operand, filter, environment);
-      // Python would write its own notation, which no model's JSON is; the library has none at all.
+      // Python would print its own notation, which is not JSON; the library does not support this case.
       if (name === 'string' && operand.type === 'ObjectValue')
         return this.#json(operand, { type: 'Identifier', value: 'tojson' } as Node, environment);
       const word = wordOf(operand, name as string);
@@ -213,7 +218,7 @@ export class TemplateInterpreter extends Interpreter {
       case 'KeywordArgumentsValue': {
         if (typeof key !== 'string') throw new Error('Cannot access property with non-string');
         const found = (object.value as ReadonlyMap<string, Value>).get(key);
-        // Its methods are made by the library when they are asked for, which is dear.
+        // The library creates a value's methods on access, which is expensive.
         if (found !== undefined || object.type === 'NamespaceValue' || !OBJECT_METHODS.has(key))
           return found ?? UNDEFINED;
         return this.#method(object, key);
@@ -244,7 +249,7 @@ export class TemplateInterpreter extends Interpreter {
     }
   }
 
-  /** What stands in brackets. */
+  /** Returns the key of a subscript. */
   #key(object: Value, { type, value }: Value): string | number | undefined {
     if (type === 'StringValue') {
       this.#budget.spend(textSteps((value as string).length));
@@ -253,11 +258,11 @@ export class TemplateInterpreter extends Interpreter {
     const listed = object.type === 'ArrayValue' || object.type === 'TupleValue' || object.type === 'StringValue';
     if (type === 'IntegerValue' && listed) return value as number;
     if (type === 'IntegerValue' && object.type === 'ObjectValue') return String(value);
-    if (type === 'UndefinedValue' && object.type === 'ObjectValue') return undefined; // nothing is there
+    if (type === 'UndefinedValue' && object.type === 'ObjectValue') return undefined; // a missing member
     throw new Error(`Cannot access property with non-string${listed ? '/non-number' : ''}: got ${type}`);
   }
 
-  /** What changes a list. Only those that the template has made can be changed: others are shared. */
+  /** Methods that change a list. Only lists created by the template may be changed, because all others are shared. */
   #change(items: Value[], how: 'append' | 'pop'): Value {
     return new FunctionValue(([argument]) => {
       this.#changed = true;
@@ -268,7 +273,7 @@ export class TemplateInterpreter extends Interpreter {
     });
   }
 
-  /** The texts of what it is given are paid for as they are written. */
+  /** The texts of the arguments are charged as they are written. */
   #format(text: string, args: readonly Value[]): Value {
     this.#budget.spend(METHODS_STEPS + text.length);
     let written = '';
@@ -282,7 +287,7 @@ export class TemplateInterpreter extends Interpreter {
     return stringValue(written);
   }
 
-  /** A method that is paid for wherever it is called, also under another name. */
+  /** A method that is charged wherever it is called, also through a variable. */
   #method(object: Value, name: string): Value {
     return new FunctionValue((args, scope) => {
       this.#budget.spend(METHODS_STEPS + methodSteps(this.#budget, object, name, args));
@@ -311,7 +316,7 @@ export class TemplateInterpreter extends Interpreter {
         if (!SURROGATE.test(text)) return stringValue(text.slice(from, to));
       }
     }
-    // An item of a list, or a text, for each character.
+    // Slicing costs one step per list item or character.
     this.#budget.spend((object.value as { length?: number } | null | undefined)?.length ?? 1);
     const bounds = { start: constant(start), stop: constant(stop), step: constant(step) };
     return super.evaluate(
@@ -343,7 +348,8 @@ export class TemplateInterpreter extends Interpreter {
         const right = this.evaluate(node.right, environment);
         if (left.type === 'StringValue' && right.type === 'StringValue') {
           const [before, after] = [left.value as string, right.value as string];
-          this.#budget.spend(textSteps(Math.min(before.length, after.length))); // the longer one is not copied; reading both is paid for by who reads
+          // the longer text is not copied; its readers are charged
+          this.#budget.spend(textSteps(Math.min(before.length, after.length)));
           return stringValue(before + after);
         }
         if (operator === '+' && left.type === 'ArrayValue' && right.type === 'ArrayValue') {
@@ -358,7 +364,8 @@ export class TemplateInterpreter extends Interpreter {
       case 'not in': {
         const left = this.evaluate(node.left, environment);
         const right = this.evaluate(node.right, environment);
-        if (left.type === 'UndefinedValue' || right.type === 'UndefinedValue') return boolean(operator === 'not in'); // nothing is in it
+        // an undefined container is empty
+        if (left.type === 'UndefinedValue' || right.type === 'UndefinedValue') return boolean(operator === 'not in');
         const sought = left.type === 'StringValue' ? (left.value as string) : null;
         if (right.type === 'StringValue') {
           this.#budget.spend(searchSteps((right.value as string).length, sought?.length ?? 0));
@@ -374,23 +381,23 @@ export class TemplateInterpreter extends Interpreter {
       case '<=':
       case '>':
       case '>=': {
-        // A mapping's whole numbers are their texts here.
+        // Integer keys of a mapping are strings here.
         const [left, right] = [this.evaluate(node.left, environment), this.evaluate(node.right, environment)];
         const [a, b] = [numberOf(left, right), numberOf(right, left)];
         return super.evaluate({ ...node, left: constant(a), right: constant(b) } as Node, environment);
       }
       default:
-        return super.evaluate(node, environment); // of numbers, or an error
+        return super.evaluate(node, environment); // numbers, or an error
     }
   }
 
-  /** Loosely, as the library does: 1 == 1.0, and none is as good as undefined. */
+  /** Loose equality, as in the library: 1 == 1.0, and none equals undefined. */
   #equal(left: Value, right: Value): boolean {
     const [a, b] = [left.value, right.value];
     if (typeof a === 'string' && typeof b === 'string') {
       if (a.length === b.length) this.#budget.spend(textSteps(a.length));
     } else if (typeof a !== typeof b) {
-      // one becomes what the other is: a list its whole text
+      // one is converted to the type of the other: a list to its whole text
       spendDeep(this.#budget, left);
       spendDeep(this.#budget, right);
     }
@@ -439,7 +446,7 @@ export class TemplateInterpreter extends Interpreter {
   }
 }
 
-/** A mapping's literal whose keys are whole numbers: here they are their texts, as whoever looks them up has them. */
+/** Converts integer keys of a mapping literal to strings, because lookups use strings. */
 function withTextKeys(node: Prepared): Prepared {
   const entries = [...(node.value as ReadonlyMap<Prepared, Node>)];
   if (!entries.some(([key]) => key.type === 'IntegerLiteral')) return node;
@@ -454,7 +461,7 @@ function withTextKeys(node: Prepared): Prepared {
   };
 }
 
-/** A text of digits beside a number as that number. */
+/** Converts a string of digits that is compared with a number to that number. */
 function numberOf(value: Value, other: Value): Value {
   const text = value.value;
   return typeof text === 'string' && typeof other.value === 'number' && /^-?\d{1,15}$/.test(text)
@@ -462,14 +469,16 @@ function numberOf(value: Value, other: Value): Value {
     : value;
 }
 
-/** What a filter of texts makes of what is no text, as Python has it; null: it is the library's affair. */
+/**
+ * Returns the result of a string filter for a value that is not a string, as in Python. Null: the library handles it.
+ */
 function wordOf({ type, value }: Value, filter: string): string | null {
   if (type === 'UndefinedValue' && (filter === 'string' || CHANGING_FILTERS.has(filter))) return '';
   if (filter !== 'string') return null;
   return type === 'NullValue' ? 'None' : type === 'BooleanValue' ? (value === true ? 'True' : 'False') : null;
 }
 
-/** A node that stands for a value the library would evaluate again. */
+/** A node with an already evaluated value. */
 function constant(value: Value): Node & { constant: Value } {
   return { type: 'Value', constant: value };
 }
@@ -477,12 +486,15 @@ function constant(value: Value): Node & { constant: Value } {
 const NO_ARGUMENTS: Arguments = [[], new Map()];
 const SURROGATE = /[\ud800-\udfff]/;
 
-/** Values never change, but for a namespace, and those of tools come with every request of a conversation (chat-template.ts keeps them). */
+/**
+ * Values are immutable except namespaces. Those of tools recur with every request of a conversation (cached by
+ * chat-template.ts).
+ */
 const jsonOf = new WeakMap<Value, Value>();
 
 const CHANGING_FILTERS: ReadonlySet<string> = new Set(['upper', 'lower', 'trim', 'capitalize', 'title']);
 
-/** Tests that go through a text; the others look at the type. */
+/** Tests that read a whole text. All others only check the type. */
 const READING_TESTS: ReadonlySet<string> = new Set(['lower', 'upper']);
 const TEXT_METHODS: ReadonlySet<string> = new Set((EMPTY.builtins as ReadonlyMap<string, Value>).keys());
 const OBJECT_METHODS: ReadonlySet<string> = new Set(['get', 'items', 'keys', 'values', 'dictsort']);
@@ -491,7 +503,7 @@ function stringValue(text: string): Value {
   return text === '' ? EMPTY : new StringValue(text);
 }
 
-/** As Python has it: empty texts, lists and mappings are false. */
+/** As in Python: empty strings, lists and mappings are false. */
 function truth(value: Value): boolean {
   switch (value.type) {
     case 'ObjectValue':

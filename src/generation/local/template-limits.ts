@@ -1,28 +1,37 @@
-// What a model's chat template may use. A template comes with a file and is a program: it is run on the event loop,
-// so what it does is counted in steps before it is done, and nothing it does is longer or larger than its steps.
+// Limits of a model's chat template. A template is a program from a model file that runs on the event loop. Its
+// operations are counted in steps before they run, and their time and memory are bounded by their steps.
 
-/** A step is an evaluation, an item of a list, or this many characters that are read or made: some 0.1 µs and, kept, some 50 bytes. */
+/**
+ * A step is an evaluation, a list item, or this many characters read or written. It takes about 0.1 µs and, if the
+ * result is kept, about 50 bytes.
+ */
 const CHARACTERS_PER_STEP_LOG2 = 5;
 
 export const TEMPLATE_LIMITS = {
-  /** Of the source. The largest in use have a tenth of it. */
+  /** Maximum length of the source. The longest templates in use have a tenth of it. */
   characters: 1 << 18,
-  /** White space in one piece: reading a template takes the square of it. */
+  /** Maximum consecutive white space, because parsing takes quadratic time in it. */
   blanksInARow: 1_024,
-  /** Of a render of a small conversation; a template in use takes some hundred for each message. All trials while a model is loaded share as many. */
+  /**
+   * Maximum for rendering a small conversation. Templates in use take some hundred steps per message. All trial renders
+   * while a model is loaded share one such budget.
+   */
   steps: 1_000_000,
-  /** What a larger conversation adds to that, for each character and each value (of a message: itself, its role, its content …) of it. */
+  /**
+   * Additional steps per character and per value of the conversation. A message has several values: itself, its role,
+   * its content and so on.
+   */
   stepsPerCharacter: 1,
   stepsPerValue: 64,
-  /** Of any render. */
+  /** Maximum for any render. */
   mostSteps: 16_000_000,
-  /** Of one range(). */
+  /** Maximum length of a range(). */
   range: 100_000,
 } as const;
 
-/** The template refused this conversation (raise_exception), failed, or took too much. */
+/** The template rejected the conversation (raise_exception), failed, or exceeded its budget. */
 export class TemplateError extends Error {
-  /** Set when it was stopped for what it took: rendering again would cost as much. */
+  /** Set if the budget was exceeded: another render would cost as much. */
   readonly exhausted: boolean;
 
   constructor(message: string, exhausted = false) {
@@ -31,40 +40,43 @@ export class TemplateError extends Error {
   }
 }
 
-/** Templates make their own messages. */
+/** Maximum length of a message, because templates produce their own messages. */
 const MAX_MESSAGE = 500;
 
-/** Steps of reading or making a text. */
+/** Steps for reading or writing a text. */
 export function textSteps(length: number): number {
   return 1 + (length >> CHARACTERS_PER_STEP_LOG2);
 }
 
-/** Steps of making `count` pieces of `length` characters, of which there may be more than fit. */
+/** Steps for writing `count` parts of `length` characters each. The result may exceed the limits. */
 export function piecesSteps(count: number, length: number): number {
   return count + Math.ceil((count * Math.max(0, length)) / (1 << CHARACTERS_PER_STEP_LOG2));
 }
 
-/** Steps of looking for `sought` characters in `length` of them; repetitive texts take the product. */
+/** Steps for searching `sought` characters in `length`. Repetitive texts take time proportional to the product. */
 export function searchSteps(length: number, sought: number): number {
   const product = sought <= 16 ? 0 : (Math.max(0, length - sought) * sought) / 64;
   return textSteps(length) + Math.ceil(product);
 }
 
-/** The steps that a render, or several together, has left. No clock: what fails on a busy machine fails on an idle one. */
+/**
+ * The remaining steps of one or several renders. Steps instead of time, so that the result does not depend on the load
+ * of the machine.
+ */
 export class RenderBudget {
   #left: number;
   #more: (() => number) | null;
 
-  /** `more`: the steps that the size of the conversation adds, asked for once they are needed. */
+  /** `more`: returns the steps added for the size of the conversation. Called only if they are needed. */
   constructor(steps: number = TEMPLATE_LIMITS.steps, more: (() => number) | null = null) {
     this.#left = steps;
     this.#more = more;
   }
 
-  /** Before what takes them is done. Throws TemplateError when there are no such steps. */
+  /** Called before an operation. Throws TemplateError if fewer steps are left. */
   spend(steps: number): void {
     this.#left -= steps;
-    if (!(this.#left >= 0)) this.#extend(); // so for NaN too
+    if (!(this.#left >= 0)) this.#extend(); // the condition also covers NaN
   }
 
   #extend(): void {
@@ -74,13 +86,13 @@ export class RenderBudget {
     }
     if (!(this.#left >= 0))
       throw new TemplateError(
-        `chat template takes too much: more than ${TEMPLATE_LIMITS.steps} steps and those that the size of the conversation adds`,
+        `chat template takes too much: more than ${TEMPLATE_LIMITS.steps} steps plus those for the size of the conversation`,
         true,
       );
   }
 }
 
-/** Steps that a conversation adds to those of a small one. */
+/** Additional steps for the size of a conversation. */
 export function stepsFor(conversation: unknown): number {
   const { stepsPerCharacter, stepsPerValue, mostSteps, steps } = TEMPLATE_LIMITS;
   let sum = 0;

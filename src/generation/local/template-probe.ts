@@ -1,31 +1,34 @@
-// What a chat template can express, found by rendering small conversations and looking for what came
-// through. Templates drop silently what they have no place for. Once per loaded model.
+// Detects what a chat template supports by rendering small conversations and searching the output. Templates silently
+// drop what they do not support. Runs once per loaded model.
 import type { ReasoningMarkers } from './reasoning.js';
 import type { TemplateContext, TemplateMessage, TemplateTool } from './template-context.js';
 import { TemplateError } from './template-limits.js';
 
 export interface TemplateCapabilities {
-  system: 'anywhere' | 'first' | 'none'; // where a system message may stand without being lost or refused
-  alternation: boolean; // roles must alternate user / assistant
-  thinkingSwitch: boolean; // enable_thinking changes the prompt
-  tools: boolean; // tool definitions are shown, beside a system message
-  calls: 'many' | 'one' | 'none'; // past tool calls of one message that are shown, with their results
-  callText: boolean; // text beside the calls of a message is shown
-  /** What past arguments may be so that they come out whole: text, shown as it is; text, which becomes a JSON string; an object. */
+  system: 'anywhere' | 'first' | 'none'; // where system messages are shown and not rejected
+  alternation: boolean; // whether roles must alternate between user and assistant
+  thinkingSwitch: boolean; // whether enable_thinking changes the prompt
+  tools: boolean; // whether tool definitions are shown together with a system message
+  calls: 'many' | 'one' | 'none'; // how many past tool calls of one message are shown with their results
+  callText: boolean; // whether text next to the calls of a message is shown
+  /**
+   * The form in which past arguments are rendered without loss: text that is shown unchanged, text that becomes a JSON
+   * string, or an object.
+   */
   callArguments: 'text' | 'string' | 'object';
-  /** What call ids must be so that the template takes them, and shows whose they are: anything; 9 letters and digits; functions.NAME:NUMBER. */
+  /** The call IDs that the template accepts and shows correctly: any; 9 letters and digits; functions.NAME:NUMBER. */
   callIds: 'free' | 'short' | 'numbered';
-  /** Where arguments are objects: whether a number may be given as the text it was. */
+  /** If arguments are objects: whether a number may be given as its text. */
   numbersAsText: boolean;
-  /** And whether null among them is written at all. */
+  /** If arguments are objects: whether null values are rendered at all. */
   writesNull: boolean;
-  /** The field whose reasoning in a running tool loop is shown. */
+  /** The field whose reasoning is shown in a running tool loop. */
   reasoningField: 'reasoning_content' | 'thinking' | 'reasoning' | null;
 }
 
 type Render = (context: TemplateContext) => string;
 
-/** A template whose capabilities are known. */
+/** A template with detected capabilities. */
 interface ProbedTemplate {
   readonly capabilities: TemplateCapabilities;
   try(context: TemplateContext): string;
@@ -41,7 +44,7 @@ const ARGUMENT_TEXT = '{"probe_key": "probe-value", "probe_number": 1.50}';
 const LONG_ID = 'call_0123456789abcdefghijklmn';
 const SHORT_ID = 'probe0001';
 
-/** A call's id as the template wants it. */
+/** Returns a call ID in the form that the template requires. */
 function idFor(callIds: TemplateCapabilities['callIds'], name: string, number: number): string {
   return callIds === 'numbered'
     ? `functions.${name}:${number}`
@@ -83,7 +86,10 @@ function calling(calls: Call[], more: Partial<TemplateMessage> = {}): TemplateMe
   return [user('probe-one'), { role: 'assistant', content: '', tool_calls: calls, ...more }, ...results];
 }
 
-/** One render, or null where the template refuses. Throws TemplateError where it takes more than it may: it is of no use. */
+/**
+ * Renders once. Returns null if the template rejects the messages. Throws TemplateError if it exceeds its budget,
+ * because it is unusable then.
+ */
 function attempt(render: Render, messages: TemplateMessage[], tools: TemplateTool[] | null = null): string | null {
   try {
     return render({ messages, tools, addGenerationPrompt: true, enableThinking: false });
@@ -93,7 +99,7 @@ function attempt(render: Render, messages: TemplateMessage[], tools: TemplateToo
   }
 }
 
-/** `plain`: what the template makes of one user message. */
+/** `plain`: the template's output for one user message. */
 export function probe(render: Render, plain: string): TemplateCapabilities {
   const shows = (messages: TemplateMessage[], words: string[], tools: TemplateTool[] | null = null): boolean => {
     const text = attempt(render, messages, tools);
@@ -111,14 +117,14 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   const tools =
     shows([user('probe-one')], toolWords, [probeTool]) &&
     (!first || shows([system, user('probe-one')], [...toolWords, 'probe-system'], [probeTool]));
-  // Past calls have to come through with and without definitions beside them.
+  // Past calls must be shown both with and without tool definitions.
   const definitions = tools ? [null, [probeTool]] : [null];
   const showsCalls = (messages: TemplateMessage[], words: string[]): boolean =>
     definitions.every((given) => shows(messages, words, given));
 
   const withId = (id: string): TemplateMessage[] => calling([call(id, PROBE_TOOL, { probe_key: VALUE })]);
   const takesId = (id: string): boolean => showsCalls(withId(id), [VALUE]);
-  // The result is left out: it has the name in it.
+  // The result message is omitted, because it contains the name.
   const showsName = (id: string): boolean => showsCalls(withId(id).slice(0, 2), [VALUE, PROBE_TOOL]);
   const callIds = takesId(LONG_ID)
     ? !showsName(LONG_ID) && showsName(idFor('numbered', PROBE_TOOL, 0))
@@ -129,7 +135,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
       : 'free';
   const id = idFor(callIds, PROBE_TOOL, 0);
   const asText = [call(id, PROBE_TOOL, ARGUMENT_TEXT)];
-  // Templates that write out member by member may take a text for one of them.
+  // Templates that write arguments member by member may accept a text for one of them.
   const memberwise = attempt(render, calling([call(id, PROBE_TOOL, { probe_key: VALUE })]).slice(0, 2));
   const isMemberwise = memberwise?.includes(VALUE) && !/"probe_key":\s*"probe-value"/.test(memberwise);
   const callArguments = isMemberwise
@@ -140,7 +146,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
         ? 'string'
         : 'object';
   const one = call(id, PROBE_TOOL, callArguments === 'text' ? ARGUMENT_TEXT : { probe_key: VALUE });
-  // Its value is its own: some templates show the first call alone, and all results.
+  // Has its own value, because some templates show only the first call but all results.
   const other = call(
     idFor(callIds, 'probe_other', 1),
     'probe_other',
@@ -171,7 +177,7 @@ export function probe(render: Render, plain: string): TemplateCapabilities {
   };
 }
 
-/** Whether reasoning written into the content, between its markers, comes through in a running tool loop. */
+/** Whether reasoning between its markers in the content is shown in a running tool loop. */
 export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: ReasoningMarkers): boolean {
   const { capabilities } = template;
   const content = `${open}\nprobe-reasoning\n${close}\n\nprobe-answer`;
@@ -187,12 +193,12 @@ export function keepsInlineReasoning(template: ProbedTemplate, { open, close }: 
 
 /** A past call as the template writes it. */
 export interface WrittenCall {
-  readonly turn: string; // what stands before an answer
-  readonly before: string; // what stands between the user's text and the call's name
-  readonly after: string; // what stands behind the name
-  readonly behind: string; // of that, what stands behind the arguments
-  readonly key: Place; // in `after`: the name of the one parameter
-  readonly value: Place; // and its value
+  readonly turn: string; // text before a response
+  readonly before: string; // text between the user's text and the call's name
+  readonly after: string; // text after the name
+  readonly behind: string; // the part of `after` that follows the arguments
+  readonly key: Place; // position in `after`: the name of the only parameter
+  readonly value: Place; // position of its value
 }
 
 export interface Place {
@@ -200,7 +206,7 @@ export interface Place {
   readonly end: number;
 }
 
-/** Null if the template shows no calls. */
+/** Returns null if the template shows no calls. */
 export function writtenCall(template: ProbedTemplate): WrittenCall | null {
   const { capabilities } = template;
   if (capabilities.calls === 'none') return null;
@@ -213,7 +219,7 @@ export function writtenCall(template: ProbedTemplate): WrittenCall | null {
     const text = attempt((context) => template.try(context), some, capabilities.tools ? [probeTool] : null) ?? '';
     return text.slice(text.lastIndexOf('probe-one') + 'probe-one'.length);
   };
-  // Some templates leave out a last message of the assistant, or what it calls.
+  // Some templates omit a last assistant message or its calls.
   const [text = ''] = [messages, conversation].map(behindUser).filter((some) => some.includes(PROBE_TOOL));
   const at = text.indexOf(PROBE_TOOL);
   if (at === -1) return null;

@@ -1,4 +1,4 @@
-// Parsing a chat template: the library's syntax tree, with marks for what can be decided once per template.
+// Parses a chat template to the library's syntax tree, and adds marks for decisions that are made once per template.
 import * as jinja from '@huggingface/jinja';
 import { TEMPLATE_LIMITS } from './template-limits.js';
 import { valueOf, type Value } from './template-values.js';
@@ -12,20 +12,20 @@ export interface Program extends Node {
 
 const BLANKS = new RegExp(`\\s{${TEMPLATE_LIMITS.blanksInARow + 1}}`);
 
-/** Throws an error that says what is wrong with the source. */
+/** Throws an error that describes the fault in the source. */
 export function parseTemplate(source: string): Program {
   if (BLANKS.test(source))
-    throw new Error(`more than ${TEMPLATE_LIMITS.blanksInARow} characters of white space in a row`);
+    throw new Error(`more than ${TEMPLATE_LIMITS.blanksInARow} consecutive white-space characters`);
   const program = jinja.parse(jinja.tokenize(source, { lstrip_blocks: true, trim_blocks: true })) as Program;
   prepare(program);
   return program;
 }
 
-/** Of the library's syntax tree: what is read here. `constant` and `plain` are set by prepare(). */
+/** The parts of the library's syntax tree that are read here. prepare() sets `constant` and `plain`. */
 export interface Prepared extends Node {
   constant?: Value;
-  plain?: boolean; // a loop over a list with one name and no break or continue
-  size?: number; // nodes of a macro or a call block, which the library walks through when it is declared
+  plain?: boolean; // a loop over a list with one variable and without break or continue
+  size?: number; // nodes of a macro or call block, which the library walks through at its declaration
   value?: string | readonly Node[] | ReadonlyMap<Node, Node>;
   object?: Node;
   property?: Node;
@@ -50,7 +50,7 @@ export interface Prepared extends Node {
 
 /** Marks what can be decided once per template. */
 function prepare(node: Prepared): { jumps: boolean; size: number } {
-  let jumps = node.type === 'Break' || node.type === 'Continue'; // a break or continue is inside
+  let jumps = node.type === 'Break' || node.type === 'Continue'; // contains a break or continue
   let size = 1;
   if (node.type === 'StringLiteral' || node.type === 'IntegerLiteral') node.constant = valueOf(node.value);
   for (const child of Object.values(node)) {

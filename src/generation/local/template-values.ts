@@ -1,5 +1,5 @@
-// Values and scopes of the template library: the members that are used here. The library's own declarations do not resolve
-// under this module resolution.
+// Types for the members of the template library's values and scopes that are used here. The library's own declarations
+// do not resolve under this module resolution.
 import * as jinja from '@huggingface/jinja';
 
 export interface Value {
@@ -9,21 +9,21 @@ export interface Value {
   toString(): string;
 }
 
-/** Variables of a block, and those around it. */
+/** The variables of a block and its enclosing scope. */
 export interface Scope {
   readonly parent?: Scope | undefined;
   readonly variables: ReadonlyMap<string, Value>;
-  /** Makes a value of plain data and declares it. */
+  /** Converts plain data to a value and declares it. */
   set(name: string, input: unknown): Value;
   setVariable(name: string, value: Value): Value;
 }
 
 export const Environment = jinja.Environment as new (parent?: Scope) => Scope;
 
-/** Positional and keyword arguments, evaluated. */
+/** Evaluated positional and keyword arguments. */
 export type Arguments = [positional: Value[], keywords: Map<string, Value>];
 
-/** The library keeps its value classes to itself; an environment makes them. */
+/** The library does not export its value classes, but an environment creates values. */
 export function valueOf(input: unknown): Value {
   return new Environment().set('value', input);
 }

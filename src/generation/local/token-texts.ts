@@ -1,4 +1,4 @@
-// Spelling and bytes of single tokens, for logprobs. Event-loop thread only.
+// Texts and bytes of single tokens, for log-probabilities. Event-loop thread only.
 import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../types.js';
 
 interface RawLogprob {
@@ -7,7 +7,7 @@ interface RawLogprob {
 }
 
 export class TokenTexts {
-  // Vocabulary entries are few and repeat at every step: each is turned into text once.
+  // A cache: the vocabulary is small and tokens recur at every step.
   readonly #known = new Map<number, { token: string; bytes: number[] }>();
 
   constructor(private readonly vocabulary: { tokenBytes(token: number): Uint8Array }) {}

@@ -1,10 +1,10 @@
-// Leaving out the oldest turns of a conversation that does not fit. Pure.
+// Drops the oldest turns of a conversation that does not fit. Pure.
 import type { Message } from '../types.js';
 
 /**
- * What can be left out, oldest first: turns, each a user message with all that answers it; then of the last
- * turn the assistant's steps, each with the results of its calls. System messages, the last user message and
- * whatever comes last are in none of them. Each group is a range of indexes [from, to).
+ * Returns what can be dropped, oldest first: turns, each a user message with its responses, then the assistant's steps
+ * within the last turn, each with the results of its calls. System messages, the last user message and the last group
+ * are never included. Each group is a range of indexes [from, to).
  */
 export function droppableGroups(messages: readonly Message[]): [from: number, to: number][] {
   const groups: [number, number][] = [];
@@ -24,7 +24,7 @@ function onlySystemBetween(messages: readonly Message[], from: number, to: numbe
   return true;
 }
 
-/** The messages without those groups that end at `cut` or before. */
+/** Returns the messages without the groups that end at or before `cut`. */
 export function withoutUpTo(messages: readonly Message[], cut: number): Message[] {
   const lastUser = messages.findLastIndex(({ role }) => role === 'user');
   return messages.filter(({ role }, index) => index >= cut || role === 'system' || index === lastUser);

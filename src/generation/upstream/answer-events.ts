@@ -1,12 +1,12 @@
-// What a server elsewhere says of its answer, in whatever order its format has, as our events in the order they must have:
-// `started` before all, one call at a time, ends last, when it is known what was used. Event-loop thread only.
+// Converts an upstream's response, whatever order its format has, to generation events in the required order: `started`
+// first, one tool call at a time, and the ends last, when the usage is known. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import { GrowingText } from '../../shared/growing-text.js';
 import { isDeeper, MAX_CALL_DEPTH } from '../../shared/json-depth.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
 import { notUnderstood, tooMuch } from './fault.js';
 
-/** As a server tells it; what it does not tell is undefined. */
+/** Usage as the upstream reports it. Values that it does not report are undefined. */
 export interface ToldUsage {
   promptTokens?: number | undefined;
   cachedTokens?: number | undefined;
@@ -17,21 +17,21 @@ export interface ToldUsage {
 export interface AnswerFacts {
   readonly n: number;
   readonly stop: readonly string[];
-  /** Calls that may be told; further ones are dropped. */
+  /** Maximum tool calls; further ones are dropped. */
   readonly maxCalls: number;
   readonly estimatedPrompt: number;
-  /** What each choice was told as its cap, and the context as far as it is known; null: none. */
+  /** The output cap sent for each choice, and the context size if known. Null: none. */
   readonly cap: number | null;
   readonly context: number | null;
-  /** UTF-8 bytes that the text and the arguments of one choice may take. */
+  /** Maximum UTF-8 bytes of the text and arguments of one choice. */
   readonly maxTextBytes: number;
-  /** Log-probabilities were asked for. Others are dropped. */
+  /** Whether log-probabilities were requested. Otherwise they are dropped. */
   readonly logprobs: boolean;
-  /** The content is kept until it ends, to be checked against the format. */
+  /** Whether the content is kept until the end, to be checked against the format. */
   readonly keepsContent: boolean;
 }
 
-/** Text and arguments of one choice: a fixed part, and 64 bytes for each token of its cap. */
+/** Maximum bytes of text and arguments of one choice: a fixed part plus 64 bytes per token of its cap. */
 const FIXED_TEXT_BYTES = 65_536,
   TOKEN_TEXT_BYTES = 64;
 export const maxTextBytes = (maxTokens: number): number => FIXED_TEXT_BYTES + TOKEN_TEXT_BYTES * maxTokens;
@@ -41,25 +41,31 @@ interface Choice {
   bytes: number;
   tokens: number;
   reasoningTokens: number;
-  /** Of everything, and of reasoning: by these shares are told where only a sum is. */
+  /**
+   * All characters, and those of reasoning. If the upstream reports only a sum of tokens, it is divided in this
+   * proportion.
+   */
   characters: number;
   reasoningCharacters: number;
   calls: number;
   complete: number;
   malformed: boolean;
-  /** The server's name of the open call; undefined: none is open. */
+  /** The upstream's key of the open call. Undefined: no call is open. */
   open: string | number | undefined;
   arguments: GrowingText;
-  /** Arguments were emitted; until they are, they may still be `null`. */
+  /** Whether arguments were emitted. Until then they may still turn out to be `null`. */
   given: boolean;
-  /** The open call, and those after it, are not emitted. */
+  /** Whether the open call and all later ones are dropped. */
   dropped: boolean;
   end: { reason: EndReason; stopString: string | null; stopUnsaid: boolean } | null;
 }
 
-/** More tokens than any context holds: whoever tells that many has told nothing. Counters and tables must not be filled by it for ever. */
+/**
+ * More tokens than any context has. Higher counts are ignored, because they would corrupt counters and tables
+ * permanently.
+ */
 const MOST_TOKENS = 2 ** 24;
-/** Of one choice. */
+/** Maximum tool calls per choice. */
 const MOST_CALLS = 1_024;
 /** Step size of memory reservations, in bytes. */
 const RESERVED_BYTES = 65_536;
@@ -69,11 +75,15 @@ export class AnswerEvents {
   readonly #usage: ToldUsage = {};
   readonly #sentAt = performance.now();
   #firstAt = 0;
-  #unreserved = 0; // bytes kept that are not reserved yet
+  #unreserved = 0; // bytes kept but not reserved yet
   #begun = false;
   #over = false;
 
-  /** `emit` takes the events; `queueMs`: how long it has waited before it was sent; `onToken`: something of the answer has come; `onOver`: all of it was emitted; `reserve`: reserves this many more bytes; throws ApiError 503, 422. */
+  /**
+   * `emit` receives the events. `queueMs`: time in the queue before the request was sent. `onToken`: called when output
+   * arrives. `onOver`: called when everything was emitted. `reserve`: reserves this many more bytes; throws ApiError
+   * 503, 422.
+   */
   constructor(
     private readonly facts: AnswerFacts,
     private readonly queueMs: number,
@@ -99,27 +109,27 @@ export class AnswerEvents {
     }));
   }
 
-  /** Strings that end it. */
+  /** The stop strings of the request. */
   get stop(): readonly string[] {
     return this.facts.stop;
   }
 
-  /** Something was told: it cannot begin again. */
+  /** Output was emitted, so the request cannot be retried. */
   get begun(): boolean {
     return this.#begun;
   }
 
-  /** All was told. */
+  /** Everything was emitted. */
   get over(): boolean {
     return this.#over;
   }
 
-  /** The choice has ended: a server that says so twice has said it. */
+  /** Whether the choice has ended. Some upstreams report an end twice. */
   hasEnded(index: number): boolean {
     return this.#over || this.#choices[index]?.end != null;
   }
 
-  /** Neither text nor a call of the choice has come. */
+  /** Whether the choice has neither text nor a tool call so far. */
   isEmpty(index: number): boolean {
     return this.#choices[index]?.bytes === 0;
   }
@@ -141,12 +151,12 @@ export class AnswerEvents {
     this.emit({ type: 'text', choice: index, section, text, tokens, logprobs });
   }
 
-  /** `key`: what the server calls it; one it has seen goes on. */
+  /** `key`: the upstream's identifier of the call. A known key continues that call. */
   call(index: number, key: string | number, name: string): void {
     const choice = this.#running(index);
     if (choice.open === key && !choice.dropped) return;
-    if (name === '') throw notUnderstood('with a call of no tool');
-    if (choice.calls >= MOST_CALLS) throw notUnderstood(`with more than ${MOST_CALLS} calls`);
+    if (name === '') throw notUnderstood('with a tool call without a name');
+    if (choice.calls >= MOST_CALLS) throw notUnderstood(`with more than ${MOST_CALLS} tool calls`);
     this.#take(choice, name, false);
     this.#begin();
     this.#closeCall(index, choice, true);
@@ -158,7 +168,7 @@ export class AnswerEvents {
 
   callArguments(index: number, key: string | number, text: string): void {
     const choice = this.#running(index);
-    if (choice.open !== key) throw notUnderstood('with arguments of a call that is not open');
+    if (choice.open !== key) throw notUnderstood('with arguments of a tool call that is not open');
     if (text === '') return;
     this.#take(choice, text, true);
     this.#begin();
@@ -176,7 +186,10 @@ export class AnswerEvents {
     this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: soFar, tokens: 1 });
   }
 
-  /** The last that is said of a choice. `stopString`: which of them ended it; undefined: nothing is said of that. */
+  /**
+   * Ends a choice. `stopString`: the stop string that ended it. Undefined: the upstream does not report whether one
+   * did.
+   */
   ended(index: number, reason: EndReason, stopString?: string | null): void {
     const choice = this.#running(index);
     const natural = reason === 'end_of_turn' || reason === 'tool_calls' || reason === 'stop_string';
@@ -196,7 +209,7 @@ export class AnswerEvents {
     };
   }
 
-  /** What is told again takes the place of what was told before; what cannot be is left out. */
+  /** Later values replace earlier ones. Impossible values are ignored. */
   usage(told: ToldUsage): void {
     for (const [name, value] of Object.entries(told) as [keyof ToldUsage, unknown][]) {
       if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST_TOKENS * this.facts.n)
@@ -204,13 +217,13 @@ export class AnswerEvents {
     }
   }
 
-  /** Everything has been said. Throws UpstreamFault if a choice has not ended. */
+  /** Called at the end of the response. Throws UpstreamFault if a choice has not ended. */
   finish(): void {
-    if (this.#choices.some(({ end }) => end === null)) throw notUnderstood('without an end');
+    if (this.#choices.some(({ end }) => end === null)) throw notUnderstood('without an end reason');
     this.#finish();
   }
 
-  /** It ends here, whatever is still to come. */
+  /** Ends the response here; later data is ignored. */
   cut(reason: EndReason): void {
     if (this.#over) return;
     for (const [index, choice] of this.#choices.entries()) if (choice.end === null) this.ended(index, reason);
@@ -268,7 +281,7 @@ export class AnswerEvents {
     this.onOver();
   }
 
-  /** Most formats have one word for an answer that reached its cap and for one that reached the end of the context. */
+  /** Distinguishes two cases for which most formats have one end reason: the output cap and the end of the context. */
   #isFull(used: number, completion: number): boolean {
     const { n, cap, context } = this.facts;
     return n === 1 && context !== null && used >= context && (cap === null || completion < cap);
@@ -276,13 +289,13 @@ export class AnswerEvents {
 
   #running(index: number): Choice {
     const choice = this.#choices[index];
-    if (choice === undefined) throw notUnderstood('with a choice that was not asked for');
-    if (choice.end !== null || this.#over) throw notUnderstood('more than its end');
+    if (choice === undefined) throw notUnderstood('with a choice that was not requested');
+    if (choice.end !== null || this.#over) throw notUnderstood('with more data after the end');
     this.onToken();
     return choice;
   }
 
-  /** Throws UpstreamFault once a choice has more text than its cap allows. */
+  /** Throws UpstreamFault if a choice has more text than its cap allows. */
   #take(choice: Choice, text: string, isKept: boolean): void {
     const bytes = Buffer.byteLength(text);
     choice.bytes += bytes;
@@ -312,7 +325,7 @@ export class AnswerEvents {
     });
   }
 
-  /** `whole`: nothing has cut it off, so what it has must be its arguments. */
+  /** `whole`: the call was not cut off, so its text must be complete arguments. */
   #closeCall(index: number, choice: Choice, whole: boolean): void {
     if (choice.open === undefined) return;
     choice.open = undefined;
@@ -325,7 +338,7 @@ export class AnswerEvents {
     const emit = (rest: string): void =>
       this.emit({ type: 'call_arguments', choice: index, index: choice.calls - 1, text: rest, tokens: 0 });
     if (isNone && whole) emit('{}');
-    else if (!isNone && !wasGiven) emit(text); // a beginning of null that went on otherwise
+    else if (!isNone && !wasGiven) emit(text); // the text began like null but continued differently
     const complete = (whole && isNone) || isObject(text);
     if (complete) choice.complete++;
     else choice.malformed ||= whole;
@@ -333,7 +346,7 @@ export class AnswerEvents {
   }
 }
 
-/** Servers write the arguments of a call without any as nothing, or as null. */
+/** Some upstreams send the arguments of a call without arguments as an empty text or as null. */
 const mayBeNull = (text: string): boolean => text.length < MAX_BLANK && /^\s*(n(u(l(l\s*)?)?)?)?$/.test(text);
 const MAX_BLANK = 64;
 
@@ -346,7 +359,7 @@ function isObject(text: string): boolean {
   }
 }
 
-/** `total` in whole numbers, in proportion to `weights`; without any, all is the first one's. */
+/** Divides `total` into integers in proportion to `weights`. If all weights are 0, the first share is everything. */
 function shares(weights: readonly number[], total: number): number[] {
   const sum = weights.reduce((all, one) => all + one, 0);
   let left = total,

@@ -1,7 +1,7 @@
-// One request to one upstream server: sent, its response read while it arrives, given up. Nothing is followed elsewhere. What is held of
-// a response: the beginning of an event, or what is kept of a large event or a JSON body (json-reader.ts), or a bounded part of
-// an error. Log-probabilities of a large one are emitted in slices (slices.ts); what arrives meanwhile waits, and is reserved like what
-// is kept. Event-loop thread only.
+// One request to one upstream server: sends it, reads the response while it arrives, and can abort it. Redirects are
+// not followed. Memory holds only the start of an event, the needed parts of a large event or JSON body
+// (json-reader.ts), or a bounded part of an error. Large log-probabilities are emitted in slices (slices.ts); data that
+// arrives meanwhile is queued and counts toward the same memory reservation. Event-loop thread only.
 import { StringDecoder } from 'node:string_decoder';
 import type { Dispatcher, Pool } from 'undici';
 import { parsed, type AnswerReader } from './apis/api.js';
@@ -25,12 +25,12 @@ export interface AttemptOptions {
   readonly body: string;
   readonly maxEventBytes: number;
   readonly maxAnswerBytes: number;
-  /** Bytes that the text and the arguments of all choices may take. */
+  /** Maximum bytes of text and arguments over all choices. */
   readonly maxTextBytes: number;
   readonly logprobs: boolean;
   readonly secrets: readonly string[];
   readonly promptParam: string;
-  /** Reserves memory for what is kept of the response. Throws ApiError 503, 422. */
+  /** Reserves memory for the kept parts of the response. Throws ApiError 503, 422. */
   reserve(bytes: number): void;
   free(bytes: number): void;
 }
@@ -43,12 +43,12 @@ interface Body {
   readonly decoder: StringDecoder;
 }
 
-/** A byte of text takes at most six in JSON: \u001f. */
+/** A byte of text takes at most six bytes in JSON: \u001f. */
 const JSON_EXPANSION = 6;
-/** What a response has besides text: ids, usage, calls; and the request, which some servers repeat twice. */
+/** Allowance for the rest of a response: IDs, usage and calls, and the request, which some upstreams repeat twice. */
 const FRAME_BYTES = 1 << 20,
   REPEATS = 2;
-/** Reading a smaller chunk takes less than measuring it is worth. */
+/** Chunks up to SMALL_CHUNK are read without measuring the time, because measuring would cost more. */
 const SMALL_CHUNK = 4_096,
   LARGE_CHUNK = 65_536;
 
@@ -64,15 +64,17 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   readonly #error = new GrowingBytes();
   #whole: Body | null = null;
   #work: Iterator<void> | null = null; // emits a large event or body
-  #waiting: Buffer[] = []; // has arrived and was not read yet ...
-  readonly #smallWaiting = new GrowingBytes(); // ... and after it, together, what came in small chunks
+  #waiting: Buffer[] = []; // received but not read yet
+  readonly #smallWaiting = new GrowingBytes(); // small chunks received after #waiting, joined
   #isScheduled = false;
   #complete = false; // everything has arrived
-  #isFinal = false; // and was read
+  #isFinal = false; // and has been read
   #broken: UpstreamFault | null = null; // the connection ended while events were waiting
   #over = false;
 
-  /** `ended` is called once: null, the answer is there; else why it is not. Not after give up(). */
+  /**
+   * `ended` is called once: with null after a complete response, else with the error. It is not called after giveUp().
+   */
   constructor(
     private readonly options: AttemptOptions,
     private readonly reader: AnswerReader,
@@ -88,7 +90,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   send(pool: Pool): void {
     const { path, headers, body } = this.options;
-    // A connection that was used for an answer read to its end is used again; every other is closed.
+    // A connection is reused only after a response that was read to its end. All others are closed.
     pool.dispatch(
       {
         path,
@@ -102,7 +104,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     );
   }
 
-  /** Nobody wants it any more. */
+  /** Aborts the request because its response is no longer needed. */
   giveUp(): void {
     if (this.#over) return;
     this.#drop();
@@ -128,8 +130,8 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     }
     this.#mode = status >= 300 ? 'error' : type.startsWith('text/event-stream') ? 'stream' : 'whole';
     if (this.#mode === 'whole') this.#whole = { reader: this.#jsonReader(), decoder: new StringDecoder('utf8') };
-    if (encoding !== '' && encoding !== 'identity') this.#fail(notUnderstood('in an encoding that was not asked for'));
-    // Nothing of what it says of an elsewhere is wanted.
+    if (encoding !== '' && encoding !== 'identity') this.#fail(notUnderstood('with an unexpected content encoding'));
+    // The body of a redirect is not needed.
     else if (status < 400 && this.#mode === 'error') this.#fail(this.#statusFault());
     return true;
   }
@@ -163,16 +165,16 @@ export class Attempt implements Dispatcher.DispatchHandlers {
 
   onError(error: Error): void {
     if (this.#over) return;
-    // A server that says what is wrong and closes the connection has said it.
+    // If the upstream sends an error and then closes the connection, the error counts.
     if (this.#mode === 'error' && this.#status >= 400) return this.#end(this.#statusFault());
     const code = 'code' in error ? error.code : undefined;
     if (code === 'HPE_HEADER_OVERFLOW' || code === 'UND_ERR_HEADERS_OVERFLOW' || String(code).startsWith('HPE_'))
-      return this.#end(notUnderstood('with what is not HTTP'));
+      return this.#end(notUnderstood('with invalid HTTP'));
     if (this.#isBusy) this.#broken = brokeOff();
     else this.#end(this.#connected ? brokeOff() : cannotConnect());
   }
 
-  /** The largest body that can be an answer to this request: a larger one is refused while it arrives. */
+  /** The maximum size of a valid response to this request. A larger one is rejected while it arrives. */
   #maxBytes(): number {
     const { logprobs, maxAnswerBytes } = this.options;
     return this.#mode === 'whole' && !logprobs ? Math.min(maxAnswerBytes, this.#maxJsonBytes) : maxAnswerBytes;
@@ -185,12 +187,12 @@ export class Attempt implements Dispatcher.DispatchHandlers {
       logprobs,
       reserve,
       free,
-      tooLong: () => tooMuch('The upstream returned more than an answer to this request may have.'),
-      malformed: () => notUnderstood('with what is not JSON'),
+      tooLong: () => tooMuch('The upstream returned a larger response than is allowed for this request.'),
+      malformed: () => notUnderstood('with invalid JSON'),
     });
   }
 
-  /** Something that has arrived is not read, or not emitted, yet. */
+  /** Whether received data is not read or not emitted yet. */
   get #isBusy(): boolean {
     return this.#work !== null || this.#waiting.length > 0 || this.#smallWaiting.length > 0;
   }
@@ -201,7 +203,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (chunk.length <= SMALL_CHUNK && small.length < LARGE_CHUNK) small.add(chunk);
     else {
       this.#gatherSmall();
-      // Its memory is not used again: each read of a socket has a buffer of its own.
+      // The chunk need not be copied, because each socket read has its own buffer.
       this.#waiting.push(chunk);
     }
     this.#schedule();
@@ -251,7 +253,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     }
   }
 
-  /** Reads the events that have arrived, until one is large. Throws UpstreamFault. */
+  /** Reads the received events until one is large. Throws UpstreamFault. */
   #drain(): void {
     while (!this.#over && this.#work === null) {
       const event = this.#lines.next();
@@ -267,7 +269,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.options.free(reserved);
   }
 
-  /** Everything has arrived and was read; what is left is the end. Called again when that was emitted. */
+  /** Everything has arrived and was read: emits the end. Called again after that. */
   #finish(): void {
     if (!this.#isFinal) {
       this.#isFinal = true;
@@ -285,7 +287,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.#end(null);
   }
 
-  /** Emits the response that was read: in one go if it is short, otherwise in slices. */
+  /** Emits the response: synchronously if it is short, otherwise in slices. */
   #begin(work: Iterator<void>): void {
     if (work.next().done === true || this.#over) return;
     this.#work = work;
@@ -310,7 +312,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     if (this.#over) return;
     this.#end(
       error instanceof SyntaxError
-        ? notUnderstood('with what is not JSON')
+        ? notUnderstood('with invalid JSON')
         : error instanceof Error
           ? error
           : new Error(String(error)),
@@ -323,7 +325,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
     this.ended(fault);
   }
 
-  /** Keeps nothing. */
+  /** Frees all buffers. */
   #drop(): void {
     this.#over = true;
     this.#error.clear();

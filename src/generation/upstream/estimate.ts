@@ -1,16 +1,16 @@
-// About how many tokens a prompt has, where nobody here has its vocabulary. Pure.
+// Estimates the number of prompt tokens when the model's vocabulary is not available. Pure.
 import { schemaCharacters } from '../output-format.js';
 import type { Content, GenerationRequest } from '../types.js';
 
-/** UTF-8 bytes of a token: of English about four, of code and of other languages fewer. */
+/** Average UTF-8 bytes per token. English has about four, code and other languages fewer. */
 const BYTES = 3.5;
-/** What a template puts around a message, and around the whole. */
+/** Tokens that a template adds per message, per prompt, per tool and per image. */
 const OF_A_MESSAGE = 4,
   OF_ALL = 3,
   OF_A_TOOL = 12,
   OF_AN_IMAGE = 1_000;
 
-/** An estimate that may be off by half in either direction. */
+/** The estimate may be wrong by half in either direction. */
 export function estimatedTokens({ raw, messages, tools }: GenerationRequest): number {
   if (raw !== undefined)
     return raw.kind === 'tokens'

@@ -1,29 +1,30 @@
-// Bytes of a server-sent event stream as events. The size of one event is bounded. The data of a long event is read as JSON while it
-// arrives (json-reader.ts): neither its text nor what is skipped of it is held. Event-loop thread only.
+// Parses the bytes of a server-sent event stream. The size of one event is bounded. The data of a long event is read as
+// JSON while it arrives (json-reader.ts), so that neither its full text nor skipped parts are kept in memory.
+// Event-loop thread only.
 import { StringDecoder } from 'node:string_decoder';
 import { GrowingText } from '../../shared/growing-text.js';
 import { GrowingBytes } from './growing-bytes.js';
 import type { JsonReader } from './json-reader.js';
 
 /**
- * One event; `name` is null where it has none. `data`: its lines joined. `value`: of a long one, what was read of its JSON, for which `reserved`
- * bytes of memory are reserved.
+ * One event. `name` is null if it has none. `data`: its data lines joined. `value`: for a long event, the JSON that was
+ * read, for which `reserved` bytes of memory are reserved.
  */
 export type StreamEvent =
   | { readonly name: string | null; readonly data: string }
   | { readonly name: string | null; readonly value: unknown; readonly reserved: number };
 
 export interface EventLineLimits {
-  /** Bytes of one event. */
+  /** Maximum bytes of one event. */
   readonly maxBytes: number;
-  /** Makes the error for a response above the limit. */
+  /** Creates the error for an event above the limit. */
   tooLong(): Error;
-  /** Reads the data of a long event. */
+  /** Creates a reader for the data of a long event. */
   longReader(): JsonReader;
 }
 
 const NEWLINE = 10;
-/** Characters of an event's data from which on it is read while it arrives. */
+/** Event data longer than this many characters is read while it arrives. */
 const LONG = 65_536;
 const DATA = 'data:';
 
@@ -34,31 +35,34 @@ interface LongData {
 }
 
 export class EventLines {
-  readonly #held = new GrowingBytes(); // a beginning of a line
+  readonly #held = new GrowingBytes(); // the beginning of a line
   readonly #events: StreamEvent[] = [];
   #name: string | null = null;
   #data: string | GrowingText | null = null;
-  #long: LongData | null = null; // instead of #data
-  #isInLongLine = false; // of #long; or of a line that is skipped, if there is none
-  #skipped = 0; // bytes of the latter
+  #long: LongData | null = null; // used instead of #data
+  #isInLongLine = false; // whether the current line belongs to #long, or is skipped if #long is null
+  #skipped = 0; // bytes of the skipped line
   #begun = false;
-  #failure: unknown; // of what came after the last of #events
+  #failure: unknown; // thrown after the last of #events
   #failed = false;
 
   constructor(private readonly limits: EventLineLimits) {}
 
-  /** The next event that is complete. Throws tooLong(), and what the reader of long events throws, after the events before it. */
+  /**
+   * Returns the next complete event. Errors from tooLong() or the long-event reader are thrown after all earlier
+   * events.
+   */
   next(): StreamEvent | undefined {
     if (this.#failed && this.#events.length === 0) throw this.#failure;
     return this.#events.shift();
   }
 
-  /** `chunk` may be used for something else afterwards. */
+  /** `chunk` may be reused by the caller afterwards. */
   push(chunk: Buffer): void {
     this.#guarded(() => this.#push(chunk));
   }
 
-  /** The stream is over: some servers leave out the last empty line. */
+  /** Called at the end of the stream. Some upstreams omit the last empty line. */
   end(): void {
     this.#guarded(() => this.#end());
   }
@@ -85,7 +89,7 @@ export class EventLines {
     const end = rest.lastIndexOf(NEWLINE);
     if (end < 0) return this.#hold(rest);
     const whole = rest.subarray(0, end);
-    // Cut after the end of a line, so no character is cut.
+    // The cut is after a line end, so no character is split.
     let text: string;
     if (this.#held.length === 0) text = whole.toString('utf8');
     else {
@@ -119,14 +123,14 @@ export class EventLines {
       this.#openLong();
       this.#longLine(bytes.subarray(DATA.length));
     } else {
-      // A comment, or a field that is not used.
+      // A comment or an unused field.
       this.#skipped = 0;
       this.#longLine(bytes);
     }
     this.#held.clear();
   }
 
-  /** More of a line that is read, or skipped, as it comes. */
+  /** Reads or skips more of a line that is processed while it arrives. */
   #longLine(part: Buffer): void {
     const { maxBytes, tooLong } = this.limits;
     if (this.#long === null) {
@@ -139,7 +143,7 @@ export class EventLines {
     this.#long.reader.push(this.#long.decoder.write(part));
   }
 
-  /** From here on the data of the event is read as it comes. */
+  /** From here on the event's data is read while it arrives. */
   #openLong(): void {
     if (this.#long !== null) return;
     this.#long = { reader: this.limits.longReader(), decoder: new StringDecoder('utf8'), bytes: 0 };
@@ -154,7 +158,7 @@ export class EventLines {
   #line(line: string): void {
     if (!this.#begun) {
       this.#begun = true;
-      // A byte order mark before the first event is none of its bytes.
+      // A byte order mark before the first event is skipped.
       if (line.charCodeAt(0) === 0xfeff) line = line.slice(1);
     }
     if (line === '') this.#event();
@@ -182,7 +186,7 @@ export class EventLines {
     if (this.#data.length > LONG) this.#openLong();
   }
 
-  /** An event without data is ignored: servers send one to keep the connection open. */
+  /** Events without data are ignored. Some upstreams send them as keep-alives. */
   #event(): void {
     const name = this.#name,
       data = this.#data?.toString() ?? '',

@@ -1,13 +1,14 @@
-// What can go wrong with a server elsewhere, and how clients are told: in our codes and shapes, with its status in the
-// details. What it says reaches them only where it is about their request, bounded and without its secrets. Pure.
+// Errors of upstream servers and how they are reported to clients: with this server's codes and formats, and the
+// upstream's status in the details. The upstream's own message is included only if it concerns the client's request; it
+// is shortened and secrets are masked. Pure.
 import { apiError, type ApiError, type ErrorCode, type ErrorExtra } from '../../shared/errors.js';
 import { masked } from './secrets.js';
 
-/** One attempt has failed. */
+/** A failed attempt. */
 export class UpstreamFault extends Error {
   /**
-   * `kind`: of metrics and the log. `retry`: another attempt may go well. `blames`: it is the server's doing, and not the request's;
-   * `alive`: the server has answered, so it may be the request's after all.
+   * `kind`: for metrics and the log. `retry`: another attempt may succeed. `blames`: the server caused the failure, not
+   * the request. `alive`: the server did respond, so the request may be the cause after all.
    */
   constructor(
     readonly kind: FaultKind,
@@ -23,37 +24,37 @@ export class UpstreamFault extends Error {
 
 export type FaultKind = 'connect' | 'status' | 'refused' | 'timeout' | 'broken' | 'protocol';
 
-/** Bytes of an error's body that are read at all. */
+/** Maximum bytes of an error's body that are read. */
 export const MAX_ERROR_BYTES = 65_536;
 const MAX_WORDS = 400;
-/** Characters of a text in an error within a stream that are looked at. */
+/** Maximum characters of a text in a streamed error that are examined. */
 const MAX_ERROR_WORDS = 16_384;
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** It cannot be reached. */
+/** No connection could be made. */
 export const cannotConnect = (): UpstreamFault =>
-  new UpstreamFault('connect', unavailable('The server this model runs on cannot be reached.'), true, true);
+  new UpstreamFault('connect', unavailable('The upstream of this model is unreachable.'), true, true);
 
-/** The connection ended before the answer did. */
+/** The connection ended before the response did. */
 export const brokeOff = (): UpstreamFault =>
   new UpstreamFault(
     'broken',
-    apiError('model_error', 'The connection to the server this model runs on broke off.', null),
+    apiError('model_error', 'The connection to the upstream of this model was lost.', null),
     true,
     true,
   );
 
-/** What came is no answer. `what`: in words of our own. */
+/** The response is not valid. `what`: a description that quotes nothing of it. */
 export const notUnderstood = (what: string): UpstreamFault =>
   new UpstreamFault(
     'protocol',
-    apiError('model_error', `The server this model runs on answered ${what}.`, null),
+    apiError('model_error', `The upstream of this model responded ${what}.`, null),
     true,
     true,
     true,
   );
 
-/** More came than an answer to the request may have. Another attempt would cost as much again. */
+/** The response is larger than this request allows. Not retried, because that would cost as much again. */
 export const tooMuch = (message: string): UpstreamFault =>
   new UpstreamFault('protocol', apiError('model_error', message, null), false, true, true);
 
@@ -62,18 +63,18 @@ export const tookTooLong = (what: 'first' | 'next'): UpstreamFault =>
     'timeout',
     unavailable(
       what === 'first'
-        ? 'The server this model runs on did not begin to answer in time.'
-        : 'The server this model runs on fell silent.',
+        ? 'The upstream of this model did not respond in time.'
+        : 'The upstream of this model stopped sending data.',
     ),
     false,
     true,
   );
 
-/** None is to be asked at the moment. */
+/** No server may be used at the moment. */
 export const noneAvailable = (retryAfterMs: number): UpstreamFault =>
   new UpstreamFault(
     'connect',
-    unavailable('The servers this model runs on do not answer at the moment.', { retryAfterMs }),
+    unavailable('All upstreams of this model are unavailable at the moment.', { retryAfterMs }),
     false,
     false,
   );
@@ -88,7 +89,10 @@ export interface ErrorAnswer {
   readonly retryAfter: string | null;
 }
 
-/** An answer that is an error. `secrets` are cut out of its words; `promptParam`: what a prompt that is too long is blamed on. */
+/**
+ * Converts an HTTP error response. `secrets` are masked in its message. `promptParam`: the field named for a prompt
+ * that is too long.
+ */
 export function faultOfStatus(
   { status, body, retryAfter }: ErrorAnswer,
   secrets: readonly string[],
@@ -101,7 +105,7 @@ export function faultOfStatus(
   if (status >= 300 && status < 400)
     return new UpstreamFault(
       'protocol',
-      unavailable('The server this model runs on sends us elsewhere, which is not followed.', extra),
+      unavailable('The upstream of this model responded with a redirect, which is not followed.', extra),
       false,
       true,
     );
@@ -125,7 +129,7 @@ export function faultOfStatus(
     case 422:
       return refused(
         'invalid_value',
-        `The server this model runs on refuses the request${said === null ? '.' : `: ${said}`}`,
+        `The upstream of this model rejected the request${said === null ? '.' : `: ${said}`}`,
       );
     case 401:
     case 403:
@@ -133,7 +137,7 @@ export function faultOfStatus(
     case 405:
       return new UpstreamFault(
         'status',
-        unavailable('The server this model runs on does not let us ask it.', extra),
+        unavailable('The upstream of this model rejected the credentials of this server.', extra),
         true,
         true,
         true,
@@ -145,7 +149,7 @@ export function faultOfStatus(
     case 529:
       return new UpstreamFault(
         'status',
-        apiError('capacity_exhausted', 'The server this model runs on is busy.', null, {
+        apiError('capacity_exhausted', 'The upstream of this model is busy.', null, {
           ...extra,
           retryAfterMs: waitOf(retryAfter),
         }),
@@ -155,7 +159,7 @@ export function faultOfStatus(
     default:
       return new UpstreamFault(
         'status',
-        apiError('model_error', 'The server this model runs on failed on this request.', null, extra),
+        apiError('model_error', 'The upstream of this model failed on this request.', null, extra),
         true,
         status >= 500,
         status !== 502 && status !== 504,
@@ -163,7 +167,7 @@ export function faultOfStatus(
   }
 }
 
-/** An error that came within a stream, or as a whole response. */
+/** Converts an error within a stream, or one that is the whole response. */
 export function faultOfEvent(error: unknown, secrets: readonly string[], promptParam: string): UpstreamFault {
   const body =
     JSON.stringify({ error }, (_, value: unknown) =>
@@ -182,20 +186,20 @@ const speaksOfLength = (body: string): boolean =>
     body,
   );
 
-/** Retry-After: seconds, or a date. */
+/** Parses Retry-After: seconds or a date. */
 function waitOf(header: string | null): number | undefined {
   if (header === null) return undefined;
   const ms = /^\d+(\.\d+)?$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
   return Number.isFinite(ms) ? Math.min(MAX_RETRY_AFTER_MS, Math.max(0, ms)) : undefined;
 }
 
-/** The message of an error's body, fit to be shown; null if there is none. */
+/** Returns the message in an error's body, safe to show, or null if there is none. */
 export function wordsOf(body: string, secrets: readonly string[]): string | null {
   let message: unknown;
   try {
     message = messageIn(JSON.parse(body));
   } catch {
-    return null; // a page of HTML, say
+    return null; // e.g. an HTML page
   }
   if (typeof message !== 'string') return null;
   const text = masked(message, secrets)
@@ -204,7 +208,7 @@ export function wordsOf(body: string, secrets: readonly string[]): string | null
   return text === '' ? null : text.length > MAX_WORDS ? `${text.slice(0, MAX_WORDS)}…` : text;
 }
 
-/** Fields that are called the same in all formats: others have another name, or another place, in the client's. */
+/** Fields with the same name in all formats. Other fields have a different name or path in the client's format. */
 const SAME_FIELDS: ReadonlySet<unknown> = new Set([
   'temperature',
   'top_p',
@@ -217,7 +221,7 @@ const SAME_FIELDS: ReadonlySet<unknown> = new Set([
   'repetition_penalty',
 ]);
 
-/** The field that an error's body blames, if it is one of these. */
+/** Returns the field that the error blames, if it is one of SAME_FIELDS. */
 function paramOf(body: string): string | null {
   try {
     const { error } = JSON.parse(body) as { error?: { param?: unknown } | null };

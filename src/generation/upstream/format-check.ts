@@ -1,22 +1,26 @@
-// A form that the server elsewhere does not hold answers to, checked when the answer has ended by itself: one that fails it is
-// told as a failure, never taken for an answer. Event-loop thread only.
+// Checks the output format of a completed response if the upstream does not enforce it. A response that fails the check
+// is reported as an error. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import { GrowingText } from '../../shared/growing-text.js';
 import { formatProblem } from '../output-format.js';
 import type { GenerationEvent, GenerationRequest, OutputFormat } from '../types.js';
 import { schemaProblem } from './schema-problem.js';
 
-/** Throws ApiError 422 for a form that cannot be checked here: patterns of strangers may take for ever. */
+/**
+ * Throws ApiError 422 for a format that cannot be checked here: matching client-supplied patterns could take forever.
+ */
 export function checkable(format: OutputFormat): void {
   if (format.type !== 'regex' && format.type !== 'grammar') return;
   throw apiError(
     'unsupported_feature',
-    `${format.path}: the server this model runs on binds answers to no ${format.type === 'regex' ? 'regular expression' : 'grammar'}.`,
+    `${format.path}: the upstream of this model does not support a ${format.type === 'regex' ? 'regular expression' : 'grammar'} as output format.`,
     format.path,
   );
 }
 
-/** Hands events on; an end that fails the form becomes a failure. `stop`: nothing more is wanted then. */
+/**
+ * Forwards events, and turns an end that fails the check into a failure. `stop`: called when the rest is not needed.
+ */
 export function checked(
   format: OutputFormat,
   onEvent: (event: GenerationEvent) => void,
@@ -30,7 +34,7 @@ export function checked(
       if (problem !== null) {
         const error = apiError(
           'model_error',
-          `The model's answer is not of the format that was asked for: ${problem}.`,
+          `The model's output does not match the requested format: ${problem}.`,
           null,
         );
         stop();
@@ -58,16 +62,16 @@ class Contents {
   }
 }
 
-/** In words that quote nothing of the answer. */
+/** Returns the problem without quoting the response. */
 function problemOf(format: OutputFormat, text: string): string | null {
-  if (format.type === 'choice') return format.choices.includes(text) ? null : 'it is none of the choices';
+  if (format.type === 'choice') return format.choices.includes(text) ? null : 'it is not one of the choices';
   const problem = formatProblem(format, text);
   return problem !== null || format.type !== 'json_schema' ? problem : schemaProblem(format.schema, JSON.parse(text));
 }
 
 /**
- * Hands events on of a server that holds to the form. Where there are stop strings, and it does not say whether one of them ended
- * an answer, one that is not of the form was cut by one, nobody knows which.
+ * Forwards events of an upstream that enforces the format. If the request has stop strings and the upstream does not
+ * report whether one ended the response, a response that does not match is assumed to have been cut by an unknown one.
  */
 export function heldTo(
   { format, stop }: Pick<GenerationRequest, 'format' | 'stop'>,

@@ -1,13 +1,13 @@
-// Backpressure for upstream connections: they are read only while there is time left for upstream responses in this turn of the event
-// loop (slices.ts). What is not read stays in the kernel, which slows the server down. The HTTP client's own way to pause a
+// Backpressure for upstream connections: sockets are read only while this event-loop turn has time left for upstream
+// responses (slices.ts). Unread data stays in the kernel, which slows down the sender. undici's own way to pause a
 // response fails an assertion if the connection is reset meanwhile. Event-loop thread only.
 import type { Socket } from 'node:net';
 import { mayReadNow } from './slices.js';
 
-/** What reads the connections that were refused a read, in the order in which they were. */
+/** Callbacks of the sockets whose read was refused, in order. */
 let refused: (() => void)[] = [];
 
-/** From now on `socket.read()` returns null while there is no time for it, and 'readable' is emitted again once there is. */
+/** Makes `socket.read()` return null while there is no time left, and emits 'readable' again once there is. */
 export function gate(socket: Socket): void {
   const read = socket.read.bind(socket);
   let isRefused = false;
@@ -28,6 +28,6 @@ export function gate(socket: Socket): void {
 function readRefused(): void {
   const again = refused;
   refused = [];
-  // Pictures that there is no time for are refused again.
+  // Sockets for which there is no time are refused again.
   for (const readAgain of again) readAgain();
 }

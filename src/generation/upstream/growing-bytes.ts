@@ -1,5 +1,5 @@
-// Bytes that arrive in pieces of any size, in one buffer: a Buffer for each one-byte chunk would take a hundred times its size.
-// Event-loop thread only.
+// Collects bytes that arrive in chunks of any size in one buffer. One Buffer per one-byte chunk would take a hundred
+// times the size. Event-loop thread only.
 
 const EMPTY = Buffer.alloc(0);
 
@@ -23,7 +23,7 @@ export class GrowingBytes {
     this.#length = length;
   }
 
-  /** What has arrived; valid until the next add(). */
+  /** Returns the collected bytes, which are valid until the next add(). */
   bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }

@@ -1,10 +1,10 @@
-// Reads the JSON of a large response body or event while it arrives. It keeps only the members that a wire format reads
-// (WANTED): everything else is skipped, so that a body of any size costs no more memory than the text in it, and each chunk
-// takes the event loop for about a millisecond. Log-probabilities are kept as JSON text, outside the JavaScript heap, and parsed
-// in batches later. Skipped values are checked for balanced quotes and brackets only. Event-loop thread only.
+// Reads the JSON of a large response body or event while it arrives. Only members that an API format reads (WANTED) are
+// kept and all others are skipped, so the memory depends only on the text in them. Each chunk occupies the event loop
+// for about a millisecond. Log-probabilities are kept as JSON text outside the JavaScript heap and parsed in batches
+// later. Skipped values are only checked for balanced quotes and brackets. Event-loop thread only.
 import { GrowingText } from '../../shared/growing-text.js';
 
-/** Members that a wire format of an upstream reads, at any depth. What is not named here is not kept. */
+/** Members that an upstream's API format reads, at any depth. All others are dropped. */
 const WANTED: ReadonlySet<string> = new Set([
   // chat completions, completions
   'error',
@@ -59,21 +59,24 @@ const WANTED: ReadonlySet<string> = new Set([
   'param',
   'detail',
 ]);
-/** Members whose value is kept as JSON text if it is not a string: arguments of calls, which may hold any names and numbers. */
+/**
+ * Members whose value is kept as JSON text if it is not a string: tool arguments, which may contain any names and
+ * numbers.
+ */
 const RAW: ReadonlySet<string> = new Set(['arguments', 'input']);
 const LOGPROBS = 'logprobs';
-/** Lists within a `logprobs` object. */
+/** The lists within a `logprobs` object. */
 const LOGPROB_LISTS: ReadonlySet<string> = new Set(['content', 'tokens', 'token_logprobs', 'top_logprobs']);
 
-/** What a kept value counts besides its text. */
+/** Size assumed for a kept value in addition to its text. */
 const NODE_BYTES = 32;
 const MAX_NAME = 256;
 const MAX_DEPTH = 64;
-/** One log-probability with its alternatives. */
+/** Maximum characters of one log-probability with its alternatives. */
 const MAX_ENTRY = 131_072;
-/** Characters of a list that are kept, and parsed, together. */
+/** Characters of a list that are stored and parsed together. */
 const BATCH = 16_384;
-/** Reservations grow in steps. */
+/** Memory is reserved in steps of this many bytes. */
 const STEP = 65_536;
 
 /** The JSON text of a value that was not parsed. */
@@ -81,11 +84,11 @@ export class RawJson {
   constructor(readonly text: string) {}
 }
 
-/** A list whose entries are parsed in batches; each batch is freed once it was read. */
+/** A list whose entries are parsed in batches. Each batch is freed after it was read. */
 export class JsonEntries {
   readonly #batches: Buffer[] = [];
 
-  /** `free`: the bytes of a batch that was read are not kept any longer. */
+  /** `free`: called with the size of a batch when it has been read. */
   constructor(private readonly free: (bytes: number) => void) {}
 
   add(entries: string): number {
@@ -94,7 +97,7 @@ export class JsonEntries {
     return batch.length;
   }
 
-  /** Throws SyntaxError if an entry is not JSON. */
+  /** Throws SyntaxError if an entry is not valid JSON. */
   *batches(): Generator<readonly unknown[]> {
     for (let batch = this.#batches.shift(); batch !== undefined; batch = this.#batches.shift()) {
       this.free(batch.length);
@@ -104,14 +107,14 @@ export class JsonEntries {
 }
 
 export interface JsonReaderLimits {
-  /** Bytes that everything except log-probabilities may take, as JSON. */
+  /** Maximum bytes of JSON, not counting log-probabilities. */
   readonly maxBytes: number;
-  /** Whether log-probabilities are wanted. */
+  /** Whether log-probabilities were requested. */
   readonly logprobs: boolean;
-  /** Reserves memory for what is kept; may throw. */
+  /** Reserves memory for kept values; may throw. */
   reserve(bytes: number): void;
   free(bytes: number): void;
-  /** Makes what is thrown above `maxBytes`, and for text that is not JSON. */
+  /** Create the errors for more than `maxBytes` and for invalid JSON. */
   tooLong(): Error;
   malformed(): Error;
 }
@@ -125,7 +128,7 @@ const enum Expect {
   CommaOrEnd,
   Nothing,
 }
-/** What the next character is part of. */
+/** The kind of token to which the next character belongs. */
 const enum Within {
   Structure,
   Text,
@@ -159,24 +162,24 @@ export class JsonReader {
   #expect: Expect = Expect.Value;
   #within: Within = Within.Structure;
   #value: unknown;
-  #kept = 0; // without log-probabilities
+  #kept = 0; // not counting log-probabilities
   #unreserved = 0;
   #reserved = 0;
   // The text, number, name or value that is being read.
   #token = new GrowingText();
   #isName = false;
-  #cut = ''; // of a text: an escape sequence whose end has not arrived
-  #escaped = false; // the character before was a backslash
-  // A value that is not built: skipped, raw, or a list.
+  #cut = ''; // in a text: an incomplete escape sequence
+  #escaped = false; // the previous character was a backslash
+  // State of a value that is not built: skipped, raw, or a list.
   #depth = 0;
   #quoted = false;
   #list: JsonEntries | null = null;
-  #entry = 0; // characters of the list's open entry
+  #entry = 0; // characters of the list's current entry
   #ends = false; // the list has ended
 
   constructor(private readonly limits: JsonReaderLimits) {}
 
-  /** Throws tooLong(), malformed(), and what reserve() throws. */
+  /** Throws tooLong(), malformed(), and the errors of reserve(). */
   push(text: string): void {
     let at = 0;
     while (at < text.length) {
@@ -203,12 +206,12 @@ export class JsonReader {
     }
   }
 
-  /** Bytes reserved for everything except log-probabilities: to be freed when the value is not used any longer. */
+  /** Bytes reserved, not counting log-probabilities. To be freed when the value is no longer used. */
   get reserved(): number {
     return this.#reserved;
   }
 
-  /** The value, after its last character. Throws malformed(). */
+  /** Returns the value after its last character. Throws malformed(). */
   end(): unknown {
     if (this.#within === Within.Word) this.#endWord();
     if (this.#expect !== Expect.Nothing || this.#within !== Within.Structure) throw this.limits.malformed();
@@ -252,7 +255,10 @@ export class JsonReader {
     return text.length;
   }
 
-  /** The first character of a value, which is read on as what it is wanted for. Returns where reading continues. */
+  /**
+   * Starts a value at its first character, in the mode that its member needs. Returns the position where reading
+   * continues.
+   */
   #begin(code: number, at: number): number {
     const parent = this.#open.at(-1);
     const name = parent?.list === null ? parent.name : null;
@@ -299,7 +305,7 @@ export class JsonReader {
     this.#done(open.list ?? open.members);
   }
 
-  /** A value is complete. */
+  /** Completes a value. */
   #done(value: unknown): void {
     this.#within = Within.Structure;
     const parent = this.#open.at(-1);
@@ -336,7 +342,7 @@ export class JsonReader {
     this.#escaped = escaped;
     const ends = at < text.length;
     if (this.#isName) {
-      // A name that is longer than any wanted one is cut, and so not wanted.
+      // A name longer than any wanted one is truncated, so that it does not match.
       this.#token.add(text.slice(from, Math.min(at, from + Math.max(0, MAX_NAME - this.#token.length))));
       if (ends) this.#endName();
     } else {
@@ -347,7 +353,7 @@ export class JsonReader {
     return ends ? at + 1 : at;
   }
 
-  /** Decodes a piece of a text; an escape sequence that is cut waits for the next one. */
+  /** Decodes a chunk of a text. An incomplete escape sequence waits for the next chunk. */
   #unescape(piece: string, isLast: boolean): void {
     const raw = this.#cut + piece;
     const end = isLast ? raw.length : endOfEscapes(raw);
@@ -363,7 +369,7 @@ export class JsonReader {
     this.#expect = Expect.Colon;
   }
 
-  /** Also a copy: a slice would keep the whole chunk that it is part of. */
+  /** Also copies: a slice would keep the whole chunk alive. */
   #decoded(raw: string): string {
     try {
       return JSON.parse(`"${raw}"`) as string;
@@ -397,7 +403,7 @@ export class JsonReader {
     return at;
   }
 
-  /** Where the value that is not built ends, or the text. */
+  /** Returns the end of a text, or of a value that is not built. */
   #valueEnd(text: string, from: number): number {
     let depth = this.#depth,
       quoted = this.#quoted,
@@ -419,7 +425,7 @@ export class JsonReader {
       } else if (code === QUOTE) quoted = true;
       else if (code === OPEN_BRACE || code === OPEN_BRACKET) depth++;
       else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
-        // The end of a number or a word is what its container has next.
+        // A number or literal ends where the next character of its container follows.
         if (depth === 0) {
           this.#ends = true;
           break;
@@ -456,7 +462,7 @@ export class JsonReader {
     return at;
   }
 
-  /** Entries of a list, kept in batches that end between two of them. */
+  /** Reads the entries of a list into batches that end between two entries. */
   #entries(text: string, from: number): number {
     let depth = this.#depth,
       quoted = this.#quoted,
@@ -518,13 +524,13 @@ export class JsonReader {
   }
 }
 
-/** Where `raw` can be cut: before an escape sequence that is not complete. */
+/** Returns where `raw` can be cut: before an incomplete escape sequence. */
 function endOfEscapes(raw: string): number {
   const last = raw.lastIndexOf('\\');
   if (last < raw.length - ESCAPE || last < 0) return raw.length;
   let first = last;
   while (first > 0 && raw.charCodeAt(first - 1) === BACKSLASH) first--;
-  // Of a run of backslashes each second one begins a sequence.
+  // In a run of backslashes, every second one starts an escape sequence.
   if ((last - first) % 2 === 1) return raw.length;
   return raw.length - last < (raw[last + 1] === 'u' ? ESCAPE : 2) ? last : raw.length;
 }

@@ -1,6 +1,6 @@
-// What a server elsewhere tells of a model when it is asked: how much its context holds, how many tokens a prompt has. All of it
-// is what servers happen to offer: an answer that is not understood is none, and nothing depends on there being one. Requests are
-// bounded in time and size, count towards no limit, and blame nobody. Event-loop thread only.
+// Optional queries to an upstream server about a model: its context size and the number of tokens of a prompt. Servers
+// may not support them; a reply that is not understood is ignored, and nothing depends on it. Queries are bounded in
+// time and size, do not count toward limits, and do not affect the circuit breaker. Event-loop thread only.
 //
 //   context   GET /v1/models (vLLM, SGLang, Monolith, routers), GET /props (llama-server)
 //   count     POST /tokenize (vLLM, Monolith), /apply-template and /tokenize (llama-server), /messages/count_tokens, /responses/input_tokens
@@ -11,26 +11,29 @@ import type { Server } from './server.js';
 
 const MAX_ANSWER = 4 << 20;
 const WAIT_MS = 3_000;
-/** As servers name it, beside a model. */
+/** Names of the context size in the servers' model lists. */
 const CONTEXT_FIELDS = ['max_model_len', 'context_length', 'context_window', 'max_context_length'] as const;
 
 const isContext = (tokens: number | undefined): tokens is number =>
   tokens !== undefined && Number.isSafeInteger(tokens) && tokens > 0 && tokens < 2 ** 31;
 
-/** How many tokens the context of its model holds; null: it does not say. */
+/** Returns the model's context size in tokens, or null if the server does not report it. */
 export async function contextOf(server: Server): Promise<number | null> {
   const name = server.settings.model ?? server.model;
   const models = listIn(objectIn(await ask(server, 'GET', `${server.path}/models`))['data']).map(objectIn);
   const model = models.find(({ id }) => id === name) ?? (models.length === 1 ? models[0] : undefined);
   const told = CONTEXT_FIELDS.map((field) => numberIn(model?.[field])).find(isContext);
   if (told !== undefined) return told;
-  // llama-server names none there but what the model was trained with.
+  // llama-server's model list has only the training context, so /props is queried.
   const { default_generation_settings: settings } = objectIn(await ask(server, 'GET', `${rootOf(server)}/props`));
   const tokens = numberIn(objectIn(settings)['n_ctx']);
   return isContext(tokens) ? tokens : null;
 }
 
-/** How many tokens a prompt has, as the server counts them; null: it does not say. `body`: as it would be asked for an answer. */
+/**
+ * Returns the number of prompt tokens by the server's own count, or null if it does not report it. `body`: as for a
+ * generation.
+ */
 export async function countOf(server: Server, body: Body, { raw }: GenerationRequest): Promise<number | null> {
   const model = server.settings.model ?? server.model;
   if (raw !== undefined)
@@ -102,7 +105,7 @@ async function countOfChat(
       );
 }
 
-/** Of an answer to /tokenize. A prompt without tokens is one that was not understood. */
+/** Reads a reply to /tokenize. Zero tokens mean that the server did not understand the request. */
 function tokensIn(answer: unknown): number | null {
   const { count, tokens } = objectIn(answer);
   return wholeIn(count) ?? wholeIn(listIn(tokens).length);
@@ -111,10 +114,10 @@ function tokensIn(answer: unknown): number | null {
 const wholeIn = (value: unknown): number | null =>
   typeof value === 'number' && Number.isSafeInteger(value) && value > 0 ? value : null;
 
-/** Its address without the version. */
+/** The base path without the version. */
 const rootOf = (server: Server): string => server.path.replace(/\/v\d+$/, '');
 
-/** A JSON answer of status 200; null: there is none. */
+/** Returns the JSON of a reply with status 200, or null. */
 async function ask(server: Server, method: 'GET' | 'POST', path: string, body?: Body): Promise<Json | null> {
   try {
     const answer = await server.pool.request({
@@ -132,7 +135,7 @@ async function ask(server: Server, method: 'GET' | 'POST', path: string, body?: 
     let bytes = 0;
     for await (const part of answer.body as AsyncIterable<Buffer>) {
       bytes += part.length;
-      if (bytes > MAX_ANSWER) return null; // leaving the loop ends the connection
+      if (bytes > MAX_ANSWER) return null; // leaving the loop closes the connection
       parts.push(part);
     }
     return answer.statusCode === 200 ? objectIn(JSON.parse(Buffer.concat(parts).toString('utf8'))) : null;

@@ -1,7 +1,8 @@
-// One request on its way: waits for its turn, is sent to a server, and to another where one fails before the first token;
-// then its events until its end, a limit, or nobody wants it any more. Event-loop thread only.
+// One request to an upstream model: waits for a concurrency slot, is sent to a server, and is sent to another one if
+// that fails before the first token. Then forwards events until the end, a limit or a cancellation. Event-loop thread
+// only.
 //
-//   turn ─► server ─► first token ─► … ─► end
+//   slot ─► server ─► first token ─► … ─► end
 //           fails: another, then the fallback
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Asker, BufferReservation, Provider, RunningGeneration } from '../provider.js';
@@ -15,7 +16,7 @@ import { faultOfEvent, noneAvailable, tookTooLong, UpstreamFault } from './fault
 import type { FairSlots } from '../fair-slots.js';
 import { leastBusy, type Server, type UpstreamSettings } from './server.js';
 
-/** What the runs of a model have in common. */
+/** What the runs of a model share. */
 export interface RunWorld {
   readonly model: string;
   readonly servers: readonly Server[];
@@ -23,15 +24,17 @@ export interface RunWorld {
   readonly queueWaitMs: number;
   readonly maxGenerationMs: number;
   readonly slots: FairSlots<number>;
-  /** The model to ask where no server answers; throws ApiError where that one cannot be asked. Null: there is none. */
+  /**
+   * Returns the fallback model for when no server responds. Throws ApiError if it cannot be used. Null: no fallback.
+   */
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
   readonly running: Roster<UpstreamRun>;
   tell(news: UpstreamNews): void;
-  /** Whose turn it is of servers that have as little to do. */
+  /** A rotating number that selects among equally busy servers. */
   turn(): number;
 }
 
-/** For the log. Words of servers are cut of secrets. */
+/** For the log. Messages from servers have their secrets masked. */
 export type UpstreamNews =
   | {
       type: 'failed';
@@ -52,22 +55,22 @@ export interface RunAsked {
   api(server: Server): { api: UpstreamApi; body: Body };
 }
 
-/** Before the first further attempt at the same server. */
+/** Delay before the first retry on the same server. */
 const AGAIN_MS = 50;
-/** For a server that has told its whole answer to end the connection's answer too, so that the connection can be used again. */
+/** Time for a server to close a completely read response, so that the connection can be reused. */
 const LAST_MS = 250;
 
 export class UpstreamRun implements RunningGeneration {
-  #leaving: AbortController | null = null; // while it waits for its turn
+  #leaving: AbortController | null = null; // set while it waits for a slot
   #attempt: Attempt | null = null;
   #answer: AnswerEvents | null = null;
   #other: RunningGeneration | null = null;
   #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
-  #place = 0; // among those that run
-  #memory: BufferReservation | undefined; // for what is kept of the answer while it is read
+  #place = 0; // index in the set of running requests
+  #memory: BufferReservation | undefined; // memory for parts of the response that are kept while it is read
   #over = false;
   #queueMs = 0;
-  #clock: NodeJS.Timeout | undefined; // the first token, then the next one
+  #clock: NodeJS.Timeout | undefined; // timeout for the first token, then for each next one
   #limit: NodeJS.Timeout | undefined;
 
   constructor(
@@ -76,7 +79,7 @@ export class UpstreamRun implements RunningGeneration {
     private readonly onEvent: (event: GenerationEvent) => void,
   ) {}
 
-  /** Throws ApiError if too many wait already. */
+  /** Throws ApiError if the queue is full. */
   start(): this {
     const { world } = this;
     this.#place = world.running.add(this);
@@ -118,7 +121,7 @@ export class UpstreamRun implements RunningGeneration {
     this.#other?.cancel();
   }
 
-  /** The server shuts down: what has begun ends here as it is. Who answers instead has its own end. */
+  /** The server is shutting down: ends the run with an error. A fallback run is ended by its own provider. */
   drain(): void {
     this.#end(apiError('shutting_down', 'The server is shutting down.', null));
   }
@@ -148,7 +151,7 @@ export class UpstreamRun implements RunningGeneration {
   #queueTimeout(): void {
     if (this.#over || this.#leaving === null) return;
     this.#stop();
-    this.onEvent({ type: 'failed', code: 'queue_timeout', message: 'it waited too long', retryAfterMs: undefined });
+    this.onEvent({ type: 'failed', code: 'queue_timeout', message: 'timed out in the queue', retryAfterMs: undefined });
   }
 
   #fail(error: unknown): void {
@@ -163,12 +166,12 @@ export class UpstreamRun implements RunningGeneration {
     this.onEvent({ type: 'failed', code: 'upstream', message: told.message, error: told });
   }
 
-  /** Attempts until one goes well, or none is left. */
+  /** Tries servers until one succeeds or none is left. */
   async #serve(): Promise<void> {
     const { world } = this;
     const { servers, settings } = world;
     const tried = new Set<Server>(),
-      failedOn = new Set<Server>(); // though they answered
+      failedOn = new Set<Server>(); // failed, although they responded
     let fault: UpstreamFault | Error | null = null;
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('first')), settings.first_token_ms);
     for (let attempt = 0; attempt <= settings.retries && !this.#over; attempt++) {
@@ -178,7 +181,7 @@ export class UpstreamRun implements RunningGeneration {
       tried.add(server);
       if (this.#over) return;
       if (!server.take()) {
-        // another request tries it, since it was chosen
+        // another request is already testing it
         attempt--;
         continue;
       }
@@ -203,7 +206,7 @@ export class UpstreamRun implements RunningGeneration {
     throw fault;
   }
 
-  /** `well` has answered what these failed on. */
+  /** `well` succeeded on a request on which these servers failed. */
   #blame(failedOn: ReadonlySet<Server>, well: Server): void {
     for (const server of failedOn) {
       if (server !== well && server.blame() === 'shut')
@@ -211,7 +214,7 @@ export class UpstreamRun implements RunningGeneration {
     }
   }
 
-  /** Null: it is over, well or because nobody wants it. */
+  /** Returns null if the run is over, because it succeeded or was cancelled. */
   async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
     const { asked, world } = this;
     const { request } = asked;
@@ -250,7 +253,7 @@ export class UpstreamRun implements RunningGeneration {
     });
     this.#attempt?.giveUp();
     this.#memory?.release();
-    // Whatever becomes of the connection of an answer that was told to its end.
+    // After a complete response, the fate of its connection does not matter.
     const fault = this.#answer?.over === true ? null : ended;
     const well = this.#answer?.begun === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
     const changed = server.release(
@@ -281,7 +284,7 @@ export class UpstreamRun implements RunningGeneration {
     if (!this.#over) (this.#memory ??= this.asked.asker.reserveBuffer?.())?.hold(bytes);
   }
 
-  /** Something of the answer has come: from now on it must go on. */
+  /** Output has arrived: the run can no longer be retried. */
   #token(): void {
     if (this.#answer?.begun === true) {
       this.#clock?.refresh();
@@ -291,13 +294,13 @@ export class UpstreamRun implements RunningGeneration {
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('next')), this.world.settings.idle_ms);
   }
 
-  /** The answer is whole. Its place is not for who keeps the connection open behind it. */
+  /** The response is complete. Its slot is freed even if the server keeps the connection open. */
   #told(): void {
     clearTimeout(this.#clock);
     if (!this.#over) this.#clock = setTimeout(() => this.#settle?.(null), LAST_MS);
   }
 
-  /** Another model answers instead; if that cannot be asked either, what was wrong here is told. */
+  /** Runs the fallback model. If that cannot be used either, the original error is reported. */
   async #fallBack(fault: UpstreamFault): Promise<void> {
     const { asked, world } = this;
     clearTimeout(this.#clock);

@@ -1,13 +1,15 @@
-// Whether a value is of a JSON Schema (2020-12), as far as its structure goes: types, members, items, constants, numbers,
-// lengths, references and alternatives. Patterns, formats and what depends on annotations are not looked at: they could only
-// refuse more. The work is bounded: alternatives within alternatives multiply. Pure.
+// Checks a value against the structural part of a JSON Schema (2020-12): types, members, items, constants, numbers,
+// lengths, references and alternatives. Patterns, formats and annotations are ignored, because they could only reject
+// more. The work is bounded, because nested alternatives multiply. Pure.
 import type { JsonSchema } from '../types.js';
 
-/** Visits of a value by a schema. */
+/** Maximum evaluations of a schema on a value. */
 const MAX_VISITS = 200_000;
 const MAX_DEPTH = 256;
 
-/** What is wrong and where, quoting nothing of the value; null: it is of the schema, as far as is seen. */
+/**
+ * Returns the first problem with its path, without quoting the value. Null: the value matches as far as it was checked.
+ */
 export function schemaProblem(schema: JsonSchema, value: unknown): string | null {
   try {
     return new Check(schema).problem(schema, value, '', 0);
@@ -26,7 +28,7 @@ class Check {
 
   problem(schema: unknown, value: unknown, at: string, depth: number): string | null {
     if (++this.#visits > MAX_VISITS || depth > MAX_DEPTH) throw new TooMuch();
-    if (schema === false) return `${at || 'the whole'} may not be there`;
+    if (schema === false) return `${at || 'the whole'} is not allowed`;
     if (typeof schema !== 'object' || schema === null) return null;
     const rules = schema as JsonSchema;
     return (
@@ -58,10 +60,10 @@ class Check {
     const where = at || 'the whole';
     const types = rules['type'] === undefined ? [] : [rules['type']].flat();
     if (types.length > 0 && !types.some((type) => isOf(type, value)))
-      return `${where} is not of the type ${types.join(' or ')}`;
-    if ('const' in rules && !same(rules['const'], value)) return `${where} is not the constant`;
+      return `${where} is not of type ${types.join(' or ')}`;
+    if ('const' in rules && !same(rules['const'], value)) return `${where} does not equal the constant`;
     if (Array.isArray(rules['enum']) && !rules['enum'].some((one) => same(one, value)))
-      return `${where} is none of the values`;
+      return `${where} is not one of the allowed values`;
     const beyond = (name: string, of: number, isBeyond: (limit: number) => boolean): boolean =>
       typeof rules[name] === 'number' && !Number.isNaN(of) && isBeyond(rules[name]);
     if (typeof value === 'number') {
@@ -108,8 +110,8 @@ class Check {
       const isKnown = Object.hasOwn(known, name);
       if (!isKnown && rules['patternProperties'] !== undefined) continue;
       const schema: unknown = isKnown ? known[name] : rules['additionalProperties'];
-      // The names of others are the answer's own words.
-      const where = isKnown ? (at === '' ? name : `${at}.${name}`) : `${at === '' ? '' : `${at}.`}a further member`;
+      // Unknown member names come from the response and are not quoted.
+      const where = isKnown ? (at === '' ? name : `${at}.${name}`) : `${at === '' ? '' : `${at}.`}an additional member`;
       const problem = schema === undefined ? null : this.problem(schema, member, where, depth + 1);
       if (problem !== null) return problem;
     }
@@ -124,9 +126,11 @@ class Check {
       if (problem !== null) return problem;
     }
     const where = at || 'the whole';
-    if (listOf('anyOf').length > 0 && !listOf('anyOf').some(passes)) return `${where} is none of the alternatives`;
-    // More than one may pass: what is not looked at could tell them apart.
-    return listOf('oneOf').length > 0 && !listOf('oneOf').some(passes) ? `${where} is none of the alternatives` : null;
+    if (listOf('anyOf').length > 0 && !listOf('anyOf').some(passes)) return `${where} matches none of the alternatives`;
+    // More than one alternative may match here, because an ignored keyword could distinguish them.
+    return listOf('oneOf').length > 0 && !listOf('oneOf').some(passes)
+      ? `${where} matches none of the alternatives`
+      : null;
   }
 }
 

@@ -1,15 +1,15 @@
-// Which texts must not appear in what an upstream says: the configured key and header values, every part of them that is a
-// credential, and both in the encodings that a server may repeat them in. Pure.
+// Texts that must not appear in messages from an upstream: the configured key and header values, every part of them
+// that is a credential, and both in all encodings in which a server may repeat them. Pure.
 
-/** A shorter part of a value, or a shorter value, is no credential: masking it would garble every message that has the same letters. */
+/** Shorter parts or values are not treated as credentials: masking them would garble unrelated messages. */
 const MIN_PART = 6,
   MIN_VALUE = 4;
-/** A credential that is this long is also masked where only its beginning is repeated. */
+/** Credentials at least this long are also masked if only their beginning is repeated. */
 const MIN_SHORTENED = 16,
   SHORTENED = 10;
-/** What separates parts of a header value: `Basic dXNl…`, `session=ab12; user=7`, `Digest username="a", response="b"`. */
+/** Separators within a header value: `Basic dXNl…`, `session=ab12; user=7`, `Digest username="a", response="b"`. */
 const SEPARATORS = /[\s,;"']+/;
-/** Parts of credentials that name something and say nothing by themselves. */
+/** Parts of header values that are keywords and not secret. */
 const WORDS: ReadonlySet<string> = new Set([
   'basic',
   'bearer',
@@ -22,7 +22,7 @@ const WORDS: ReadonlySet<string> = new Set([
   'text/event-stream',
 ]);
 
-/** Longest first, so that no part of a secret is left where a longer one was. */
+/** Returns the secrets, longest first, so that masking a short one never leaves part of a longer one. */
 export function secretsIn(values: readonly string[]): string[] {
   const plain = new Set<string>(),
     all = new Set<string>();
@@ -31,7 +31,7 @@ export function secretsIn(values: readonly string[]): string[] {
   return [...all].sort((a, b) => b.length - a.length);
 }
 
-/** The value itself, and what in it is a credential. */
+/** Returns the value itself and the credentials in it. */
 function partsOf(value: string): string[] {
   const parts: string[] = value.length < MIN_VALUE ? [] : [value];
   const add = (part: string): void => {
@@ -39,7 +39,7 @@ function partsOf(value: string): string[] {
   };
   for (const word of value.split(SEPARATORS)) {
     add(word);
-    // name=value, user:password; an = at the end pads base64.
+    // name=value and user:password. A trailing = is base64 padding.
     for (const named of [/^[^=]+=(.*[^=].*)$/.exec(word), /^[^:]+:(.+)$/.exec(word)]) add(named?.[1] ?? '');
   }
   const basic = /^basic\s+(\S+)$/i.exec(value.trim());
@@ -52,7 +52,9 @@ function partsOf(value: string): string[] {
   return parts;
 }
 
-/** A secret as it may be repeated: in a URL, in JSON within JSON, in HTML, in base64 or hexadecimal digits. */
+/**
+ * Returns a secret in the forms in which it may be repeated: in a URL, JSON within JSON, HTML, base64 or hexadecimal.
+ */
 function writtenForms(secret: string): string[] {
   if (secret.length < MIN_PART) return [secret];
   const bytes = Buffer.from(secret);
@@ -72,7 +74,7 @@ function writtenForms(secret: string): string[] {
     base64,
     base64.replace(/=+$/, ''),
     bytes.toString('base64url'),
-    // As HTTP basic authentication has it, with either half empty.
+    // As in HTTP basic authentication with an empty user name or password.
     Buffer.from(`:${secret}`).toString('base64'),
     Buffer.from(`${secret}:`).toString('base64'),
   ];
@@ -80,7 +82,7 @@ function writtenForms(secret: string): string[] {
 
 const MASK = '…';
 
-/** `text` without them, and without shortened ones: sk-ab…yz, or the beginning of a long one. */
+/** Masks the secrets in `text`, including shortened ones: sk-ab…yz, or the beginning of a long one. */
 export function masked(text: string, secrets: readonly string[]): string {
   let safe = text;
   for (const secret of secrets) safe = safe.replaceAll(secret, MASK);

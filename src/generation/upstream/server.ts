@@ -1,6 +1,5 @@
-// One server that a model runs on: its connections, how much it has to do, and whether it is to be asked (a circuit breaker
-// that goes by real requests). One per server and answering thread; what is counted is all threads' together. Event-loop
-// thread only.
+// One upstream server of a model: its connections, its load, and a circuit breaker that is driven by real requests. One
+// instance per server and HTTP worker; the counters are shared by all threads. Event-loop thread only.
 import { buildConnector, Pool } from 'undici';
 import type { Config } from '../../config/settings.js';
 import type { UpstreamServer } from '../../config/upstream.js';
@@ -13,7 +12,7 @@ import { sharedNow, type SharedRow } from './shared-counts.js';
 
 export type UpstreamSettings = Config['upstream'];
 
-/** Times in a row that it stays shut twice as long. */
+/** The time out of rotation doubles at most this many times in a row. */
 const MAX_DOUBLINGS = 3;
 
 export class Server {
@@ -21,11 +20,11 @@ export class Server {
   readonly api: UpstreamApi;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  /** Never to be shown: keys and headers, what in them is a credential, and how that may be written. */
+  /** Must never be shown: keys, header values, credentials in them, and their encodings. */
   readonly secrets: readonly string[];
-  /** What stands for it in logs and metrics. */
+  /** The server's name in logs and metrics. */
   readonly name: string;
-  #mine = 0; // under way, of this thread
+  #mine = 0; // running requests of this thread
   readonly #meter: UpstreamMeter;
 
   constructor(
@@ -56,7 +55,7 @@ export class Server {
     });
   }
 
-  /** Under way, of all threads; and of this one. */
+  /** Running requests of all threads, and of this thread. */
   get outstanding(): number {
     return this.row.underWay;
   }
@@ -64,7 +63,7 @@ export class Server {
     return this.#mine;
   }
 
-  /** Tokens of its context, as it has said; null: it has not. */
+  /** The context size in tokens that the server reported. Null: not reported. */
   get context(): number | null {
     return this.row.context || null;
   }
@@ -72,7 +71,7 @@ export class Server {
     this.row.context = tokens ?? 0;
   }
 
-  /** Milliseconds before it may be asked; 0: now. */
+  /** Milliseconds until the server may be used; 0: now. */
   get shutForMs(): number {
     const { shutUntil } = this.row;
     if (shutUntil === 0) return 0;
@@ -80,7 +79,10 @@ export class Server {
     return left > 0 ? left : this.row.trying ? 1 : 0;
   }
 
-  /** A request is given to it; false: it is shut, and another tries already. */
+  /**
+   * Assigns a request to the server. Returns false if the server is out of rotation and another request is already
+   * testing it.
+   */
   take(): boolean {
     if (this.row.shutUntil !== 0 && !this.row.tryIt()) return false;
     this.#mine++;
@@ -90,8 +92,9 @@ export class Server {
   }
 
   /**
-   * One that was given to it is over. `went`: well (its first token came), badly, or no matter how. `whose`: the organization whose
-   * request it was that went badly, where the server did answer: so nobody's own requests alone shut it for all others.
+   * Ends an assigned request. `went`: well (its first token arrived), badly, or neither. `whose`: if the server did
+   * respond, the organization whose request failed, so that the requests of one organization alone cannot take the
+   * server out of rotation for all.
    */
   release(went: 'well' | 'badly' | 'neither', whose: number | null = null): 'shut' | 'open' | null {
     this.#mine--;
@@ -110,14 +113,17 @@ export class Server {
     }
   }
 
-  /** What it failed on, though it answered, another server has answered well: so it was not the request's doing, whosever it was. */
+  /**
+   * Called when another server succeeded on a request on which this one failed although it responded. The failure then
+   * counts against the server.
+   */
   blame(): 'shut' | null {
     return this.#failed(this.row.shutUntil);
   }
 
   #failed(before: number): 'shut' | null {
     if (this.row.failed() < this.limits.breaker_failures && before === 0) return null;
-    // Of several that fail at once one shuts it.
+    // Of several concurrent failures, only one takes the server out of rotation.
     if (before > sharedNow()) return null;
     const times = this.row.shutAgain();
     return this.row.shut(before, sharedNow() + this.limits.breaker_ms * 2 ** Math.min(times, MAX_DOUBLINGS)) &&
@@ -131,7 +137,7 @@ export class Server {
   }
 }
 
-/** Of those that may be asked, the one with the least to do for its weight; null: none may be. `tried` come last. */
+/** Returns the available server with the least load relative to its weight, or null. Servers in `tried` come last. */
 export function leastBusy(servers: readonly Server[], tried: ReadonlySet<Server>, turn: number): Server | null {
   let best: Server | null = null,
     least = Infinity;

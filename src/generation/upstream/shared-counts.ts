@@ -1,16 +1,16 @@
-// What all answering threads know of servers elsewhere together: how much each has to do, whether it is to be asked, what
-// it has said of itself. A row of a buffer that all threads have for each server, changed with Atomics only. What a thread has
-// under way it notes in rows of its own, so that it can be given back if the thread ends. Behind the rows lie the places of
-// each model (shared-places.ts).
+// State of upstream servers that all HTTP workers share: load, availability, and reported values. Each server has a row
+// in a shared buffer, which is changed with Atomics only. Each thread also records its running requests in rows of its
+// own, so that they can be released if the thread terminates. The concurrency slots of each model follow
+// (shared-places.ts).
 //
-//   row           int32  0  under way
-//                        1  failures in a row       2  times in a row that it was shut
-//                        3  1: one request tries whether it answers again
+//   row           int32  0  running requests
+//                        1  consecutive failures   2  consecutive times out of rotation
+//                        3  1: one request is testing whether the server works again
 //                        4  tokens of its context; 0: not known
-//                        5  whose request it failed on last, though it answered; 0: nobody's
-//                 int64  3  until when it is shut, in milliseconds of now(); 0: it is not
-//                        4  since when it has only failed; 0: it has not
-//   thread's row  int32  0  under way               1  of these, trying
+//                        5  organization whose request it last failed on although it responded; 0: none
+//                 int64  3  end of its time out of rotation, in milliseconds of sharedNow(); 0: in rotation
+//                        4  time since which it has only failed; 0: it has not
+//   thread's row  int32  0  running requests       1  of these, test requests
 import { placesBytes, SharedPlaces } from './shared-places.js';
 
 const INTS = 10;
@@ -25,13 +25,15 @@ const SHUT_UNTIL = 3,
   FAILING_SINCE = 4;
 const OWN_INTS = 2;
 
-/** A server that has answered nobody well for so long is at fault itself, whosever requests it fails on. */
+/**
+ * If a server has only failed for this long, the failures count against it, whichever organizations the requests had.
+ */
 export const FAILING_MS = 60_000;
 
-/** Milliseconds by a clock that all threads share and nobody sets. */
+/** Milliseconds of a monotonic clock that all threads share. */
 export const sharedNow = (): number => Number(process.hrtime.bigint() / 1_000_000n);
 
-/** How many there are at most. Threads are 0 to `threads`. */
+/** Maximum numbers. Threads are numbered 0 to `threads`. */
 export interface SharedShape {
   readonly models: number;
   readonly servers: number;
@@ -40,7 +42,7 @@ export interface SharedShape {
 
 const rowsBytes = ({ servers, threads }: SharedShape): number => servers * (INTS + (threads + 1) * OWN_INTS) * 4;
 
-/** Memory for all of them, and for what each thread has of them. */
+/** Bytes for all rows, including those of each thread. */
 export const upstreamBytes = (shape: SharedShape): number =>
   rowsBytes(shape) + placesBytes(shape.models, shape.threads);
 
@@ -48,26 +50,28 @@ export class SharedCounts {
   #row = 0;
   #model = 0;
 
-  /** `thread`: whose these are; 0 where there is one. All threads take the same rows and places in the same order. */
+  /**
+   * `thread`: the owning thread; 0 if there is one. All threads must request the same rows and slots in the same order.
+   */
   constructor(
     private readonly buffer: SharedArrayBuffer,
     private readonly shape: SharedShape,
     private readonly thread: number,
   ) {}
 
-  /** Of the next server. */
+  /** Returns the row of the next server. */
   row(): SharedRow {
-    if (this.#row >= this.shape.servers) throw new RangeError(`more than ${this.shape.servers} servers elsewhere`);
+    if (this.#row >= this.shape.servers) throw new RangeError(`more than ${this.shape.servers} upstream servers`);
     return this.#rowAt(this.#row++, this.thread);
   }
 
-  /** Of the next model: at most so many at once. */
+  /** Returns the concurrency slots of the next model, which has at most `most`. */
   places(most: number): SharedPlaces {
-    if (this.#model >= this.shape.models) throw new RangeError(`more than ${this.shape.models} models elsewhere`);
+    if (this.#model >= this.shape.models) throw new RangeError(`more than ${this.shape.models} upstream models`);
     return this.#placesAt(this.#model++, this.thread, most);
   }
 
-  /** Gives back what a thread that has ended had under way. */
+  /** Releases the running requests of a thread that has terminated. */
   leaveAll(thread: number): void {
     for (let row = 0; row < this.shape.servers; row++) this.#rowAt(row, thread).abandon();
     for (let model = 0; model < this.shape.models; model++) this.#placesAt(model, thread, 0).abandon();
@@ -112,7 +116,7 @@ export class SharedRow {
     Atomics.sub(this.#ints, UNDER_WAY, 1);
   }
 
-  /** It is shut, from then on, by one who sees it: what was `before`. */
+  /** Takes the server out of rotation. Returns true for the one thread that changes the value from `before`. */
   shut(before: number, until: number): boolean {
     return (
       Atomics.compareExchange(this.#words, SHUT_UNTIL, BigInt(before), BigInt(Math.ceil(until))) === BigInt(before)
@@ -123,14 +127,14 @@ export class SharedRow {
     return Number(Atomics.load(this.#words, SHUT_UNTIL));
   }
 
-  /** A failure more; how many there are in a row. */
+  /** Counts a failure. Returns the number of consecutive failures. */
   failed(): number {
     return Atomics.add(this.#ints, FAILURES, 1) + 1;
   }
 
   /**
-   * Whether a failure at `now` counts: one on a request of an organization does not if the last that counted was on its own, for FAILING_MS; null: it is not
-   * the request's.
+   * Whether a failure at `now` counts. Within FAILING_MS, a failure on a request of an organization does not count if
+   * the last counted one was on a request of the same organization. Null: the request is not the cause.
    */
   failedFor(organization: number | null, now: number): boolean {
     const whose = organization === null ? 0 : (organization | 0) + 1;
@@ -142,12 +146,12 @@ export class SharedRow {
     );
   }
 
-  /** Shut once more; how often in a row before. */
+  /** Counts another time out of rotation. Returns how many came directly before. */
   shutAgain(): number {
     return Atomics.add(this.#ints, TIMES_SHUT, 1);
   }
 
-  /** It answers. True if it was shut. */
+  /** Records a success. Returns true if the server was out of rotation. */
   answered(): boolean {
     Atomics.store(this.#ints, FAILURES, 0);
     Atomics.store(this.#ints, FAILED_ON, 0);
@@ -160,7 +164,7 @@ export class SharedRow {
     return Atomics.load(this.#ints, TRYING) !== 0;
   }
 
-  /** One at a time tries. */
+  /** Starts a test request. Only one at a time is allowed. */
   tryIt(): boolean {
     if (Atomics.compareExchange(this.#ints, TRYING, 0, 1) !== 0) return false;
     Atomics.store(this.#own, 1, 1);
@@ -171,7 +175,7 @@ export class SharedRow {
     if (Atomics.exchange(this.#own, 1, 0) === 1) Atomics.store(this.#ints, TRYING, 0);
   }
 
-  /** Tokens of its context, as it has said; 0: it has not. */
+  /** The reported context size in tokens; 0: not reported. */
   get context(): number {
     return Atomics.load(this.#ints, CONTEXT);
   }
@@ -179,7 +183,7 @@ export class SharedRow {
     Atomics.store(this.#ints, CONTEXT, Math.min(tokens, 2 ** 31 - 1));
   }
 
-  /** Gives back what its thread had. */
+  /** Releases what its thread had. */
   abandon(): void {
     Atomics.sub(this.#ints, UNDER_WAY, Atomics.exchange(this.#own, 0, 0));
     this.tried();

@@ -1,16 +1,17 @@
-// The places of a model that runs elsewhere, and whose turn it is where all are taken: one number, and one order of those who
-// wait, for all answering threads. First comes whoever has the fewest at work in all threads together; of those that have
-// as many, who has had no turn for the longest. A thread tells who waits first there, and takes a place only if nobody waits
-// before that elsewhere. Changed with Atomics only; what a thread has is written by that thread, and given back if it ends.
+// The concurrency slots of an upstream model, and their order of assignment when all are in use: one count and one
+// queue for all HTTP workers. The organization with the fewest running requests in all threads comes first; among
+// equals, the one whose last slot was longest ago. Each thread publishes its first waiting request and takes a slot
+// only if no other thread has one with precedence. Changed with Atomics only. A thread's data is written by that thread
+// alone and released if it terminates.
 //
-//   head    int32  0  changes: who lets others go first looks again when this has changed
-//                  1  under way                   2  threads where somebody waits
-//   turns   int64     when an organization (by its slot) had its last turn, in microseconds of turnNow()
-//   thread  int64     who waits first there: since when, and the organization's slot + 1 in the lowest bits; 0: nobody
-//           int32     of each slot: at work
+//   head    int32  0  change counter: a thread that yields to others looks again when it changes
+//                  1  running requests            2  threads with waiting requests
+//   turns   int64     time of an organization's last slot (by its index), in microseconds of turnNow()
+//   thread  int64     first waiting request: its time, and the organization's index + 1 in the lowest bits; 0: none
+//           int32     for each index: running requests
 import type { Places } from '../fair-slots.js';
 
-/** Organizations that are told apart: more of them share, and are taken for one where they wait. */
+/** Number of organizations that are distinguished. With more, several share an index and wait as one. */
 const SLOTS = 1_024;
 const SLOT_BITS = 11n;
 const SLOT_MASK = (1n << SLOT_BITS) - 1n;
@@ -20,12 +21,12 @@ const CHANGES = 0,
   WAITERS = 2;
 const MODEL_BYTES = HEAD_INTS * 4 + SLOTS * 8;
 const THREAD_BYTES = 8 + SLOTS * 4;
-/** A place that another thread has freed is looked for again after so long at the latest. */
+/** A slot freed by another thread is noticed after this time at the latest. */
 const LOOK_MS = 1_000;
-/** A thread whose turn it is has so long to take the place: it may be busy with something else. */
+/** Time for a thread with precedence to take a slot. It may be busy with other work. */
 const PATIENCE_MS = 100;
 
-/** Newer than the declarations this is compiled with. */
+/** Missing from the type declarations that this is compiled with. */
 const waitAsync = (
   Atomics as unknown as {
     waitAsync(
@@ -37,10 +38,10 @@ const waitAsync = (
   }
 ).waitAsync;
 
-/** Microseconds by a clock that all threads share and nobody sets. */
+/** Microseconds of a monotonic clock that all threads share. */
 const turnNow = (): number => Number(process.hrtime.bigint() / 1_000n);
 
-/** Memory for `models`, and for what each of threads 0 to `threads` has of them. */
+/** Bytes for `models` models and threads 0 to `threads`. */
 export const placesBytes = (models: number, threads: number): number =>
   models * (MODEL_BYTES + (threads + 1) * THREAD_BYTES);
 
@@ -54,12 +55,13 @@ export class SharedPlaces implements Places<number> {
   readonly #turns: BigInt64Array;
   readonly #threads: readonly Thread[];
   readonly #own: Thread;
-  #told = 0n; // who waits first here, as the others see it
-  #seen = 0; // changes that the last look knew of
-  #lets = 0; // since when others go first although there is a place; 0: they do not
-  readonly #passed: bigint[]; // of each thread: whom it told of when its patience was over; not waited for again
+  #told = 0n; // this thread's first waiting request, as published
+  #seen = 0; // the change counter at the last look
+  #lets = 0; // time since which this thread yields although a slot is free; 0: it does not
+  // per thread: the published request whose patience ran out and that is not waited for again
+  readonly #passed: bigint[];
 
-  /** Of model number `model`, for `thread`; at most `most` at once, in all threads together. */
+  /** The slots of model number `model` for `thread`: at most `most` in all threads together. */
   constructor(
     buffer: SharedArrayBuffer,
     at: number,
@@ -133,7 +135,7 @@ export class SharedPlaces implements Places<number> {
     else setImmediate(tell);
   }
 
-  /** Gives back what its thread had. */
+  /** Releases what its thread had. */
   abandon(): void {
     let count = 0;
     for (let slot = 0; slot < SLOTS; slot++) count += Atomics.exchange(this.#own.atWork, slot, 0);
@@ -159,7 +161,10 @@ export class SharedPlaces implements Places<number> {
     }
   }
 
-  /** Those who wait in other threads and go before one that has so many at work and had its last turn then. */
+  /**
+   * Returns the waiting requests of other threads with precedence over one whose organization has `atWork` running
+   * requests and had its last slot at `turn`.
+   */
   #othersFirst(atWork: number, turn: number): { thread: number; told: bigint }[] {
     const others: { thread: number; told: bigint }[] = [];
     for (const [thread, { waits }] of this.#threads.entries()) {

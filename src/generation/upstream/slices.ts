@@ -1,22 +1,22 @@
-// Reading the upstream responses of this thread takes a few milliseconds between two turns of the event loop, and so does emitting
-// large ones: the rest waits, so that other requests do not. Event-loop thread only.
+// Limits the time that this thread spends between two event-loop turns on reading upstream responses and emitting large
+// ones. The rest is deferred, so that other requests are not delayed. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
-/** Work between two turns of the event loop. */
+/** Milliseconds of work between two event-loop turns. */
 const SLICE_MS = 3;
 
-/** Does about a millisecond of work; false: there is no more. Throws nothing. */
+/** Does about a millisecond of work. Returns false when it is done. Must not throw. */
 export type Step = () => boolean;
 
 const waiting: Step[] = [];
-let spentMs = 0; // since the last turn of the loop, outside run()
+let spentMs = 0; // since the last event-loop turn, outside run()
 
-/** Whether there is time left to read what arrives. */
+/** Whether there is time left to read data. */
 export function mayReadNow(): boolean {
   return spentMs < SLICE_MS;
 }
 
-/** Does work that is done now, and counts its time. */
+/** Runs `work` immediately and counts its time. */
 export function measured(work: () => void): void {
   const from = performance.now();
   try {
@@ -31,7 +31,7 @@ function reset(): void {
   spentMs = 0;
 }
 
-/** Calls `step`, in turn with all others, until it returns false. */
+/** Calls `step` until it returns false, in turn with all other steps. */
 export function inSlices(step: Step): void {
   if (waiting.push(step) === 1) setImmediate(run);
 }
@@ -40,7 +40,7 @@ function run(): void {
   const end = performance.now() + SLICE_MS;
   do {
     const step = waiting[0] as Step;
-    // Stays in the list meanwhile, so that inSlices() does not schedule a second run.
+    // The step stays in the list meanwhile, so that inSlices() does not schedule a second run.
     const goesOn = step();
     waiting.shift();
     if (goesOn) waiting.push(step);

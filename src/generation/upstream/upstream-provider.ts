@@ -1,5 +1,5 @@
-// A model that runs elsewhere, as a provider: its prompts are estimated, unless it is asked how many tokens they have. One per model and
-// answering thread; of requests it holds those under way, to end them. Event-loop thread only.
+// The provider of an upstream model. Prompt tokens are estimated unless a server is queried for the exact count. One
+// instance per model and HTTP worker. It keeps its running requests, in order to end them. Event-loop thread only.
 import { createHash } from 'node:crypto';
 import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { Upstream } from '../../config/upstream.js';
@@ -29,19 +29,21 @@ export interface UpstreamOptions {
   readonly queueWaitMs: number;
   readonly queueMax: number;
   readonly maxGenerationMs: number;
-  /** What all threads count together. */
+  /** Counters shared by all threads. */
   readonly counts: SharedCounts;
   meter(labels: { model: string; server: string }): UpstreamMeter;
   tell(news: UpstreamNews): void;
-  /** The provider of another model, once it can be asked. Throws ApiError. */
+  /** Returns the provider of another model once it is ready. Throws ApiError. */
   other(model: string, signal?: AbortSignal): Promise<Provider>;
 }
 
-/** Until a server has said more. */
+/** Used until a server has reported its context size. */
 const DEFAULT_CONTEXT = 131_072;
-/** Before one that has not said is asked for its context again. */
+/** Interval between queries to servers that have not reported their context size. */
 const ASK_AGAIN_MS = 60_000;
-/** Questions how many tokens a prompt has, at once, and of these one organization's. They are in no limit of generations. */
+/**
+ * Maximum concurrent token-count queries, in total and per organization. They do not count toward generation limits.
+ */
 const COUNTS = 32,
   COUNTS_OF_ONE = 24;
 
@@ -55,7 +57,7 @@ export class UpstreamProvider implements Provider {
   readonly #world: RunWorld;
   readonly #counts: FairSlots<number>;
   #turn = 0;
-  #askedAt = -Infinity; // for its context
+  #askedAt = -Infinity; // last query for the context size
 
   constructor(
     private readonly model: CatalogModel,
@@ -72,7 +74,7 @@ export class UpstreamProvider implements Provider {
     this.fingerprint = `fp_${createHash('sha256').update(identity).digest('hex').slice(0, 10)}`;
     this.#counts = new FairSlots(
       shareOf(COUNTS),
-      `counts of tokens for ${model.id}`,
+      `token counts for ${model.id}`,
       shareOf(queueMax),
       undefined,
       undefined,
@@ -94,13 +96,13 @@ export class UpstreamProvider implements Provider {
     };
   }
 
-  /** What the operator has set, else the least that its servers have told. */
+  /** The operator's setting, or else the smallest value that its servers reported. */
   get contextWindow(): number {
     if (this.model.context_window === null) this.#learn();
     return this.#knownContext ?? DEFAULT_CONTEXT;
   }
 
-  /** Null: nobody has told it. */
+  /** Null: unknown. */
   get #knownContext(): number | null {
     if (this.model.context_window !== null) return this.model.context_window;
     const told = this.servers.flatMap(({ context }) => (context === null ? [] : [context]));
@@ -124,7 +126,11 @@ export class UpstreamProvider implements Provider {
       if (typeof content !== 'object' || content === null) continue;
       for (const part of content) {
         if (part.type === 'image')
-          throw apiError('model_not_vision', `${part.path}: ${this.model.id} takes text only, not images.`, part.path);
+          throw apiError(
+            'model_not_vision',
+            `${part.path}: ${this.model.id} is a text-only model and does not accept images.`,
+            part.path,
+          );
       }
     }
   }
@@ -151,7 +157,7 @@ export class UpstreamProvider implements Provider {
         );
       return { api: chosen, body };
     };
-    // What a format cannot say is refused before anything is counted.
+    // Parameters that the format does not support are rejected before anything is counted.
     const held = this.servers
       .map((server) => api(server).api.holds(request.format, this.#upstream.structured_outputs))
       .every(Boolean);
@@ -186,7 +192,7 @@ export class UpstreamProvider implements Provider {
     };
   }
 
-  /** Asks a server that counts. Pictures are not sent for that. */
+  /** Queries a server that can count tokens. Images are not sent for that. */
   async count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
     if (server !== undefined && !(this.sees && hasImages(request))) {
@@ -205,7 +211,7 @@ export class UpstreamProvider implements Provider {
     return this.#estimate(request);
   }
 
-  /** Asks the servers that have not told their context, at the first need and once in a while. */
+  /** Queries the servers that have not reported their context size, when it is first needed and then at intervals. */
   #learn(): void {
     if (sharedNow() - this.#askedAt < ASK_AGAIN_MS) return;
     this.#askedAt = sharedNow();
@@ -217,7 +223,7 @@ export class UpstreamProvider implements Provider {
     }
   }
 
-  /** Ends what runs, as it is. */
+  /** Ends all running requests with an error. */
   drain(): void {
     for (const run of [...this.#world.running]) run.drain();
   }
@@ -231,7 +237,7 @@ export class UpstreamProvider implements Provider {
     return { tokens: estimatedTokens(request), exact: false };
   }
 
-  /** What the operator has set of sampling, where the client has not; and notes of images where the model does not see. */
+  /** Adds the operator's sampling defaults where the client set none, and image notes for a text-only model. */
   #withDefaults(seen: GenerationRequest): GenerationRequest {
     const request = this.sees || !hasImages(seen) ? seen : { ...seen, messages: seen.messages.map(noted) };
     const set = this.model.givenSampling;
@@ -259,12 +265,12 @@ const hasImages = ({ messages }: GenerationRequest): boolean =>
 function refusePlain(): never {
   throw apiError(
     'unsupported_feature',
-    'The server this model runs on takes conversations only, no plain prompts.',
+    'The upstream of this model supports conversations only, not raw prompts.',
     'prompt',
   );
 }
 
-/** Notes in the place of its images. */
+/** Replaces the images of a message with notes. */
 function noted(message: Message): Message {
   if (message.role !== 'user' && message.role !== 'tool') return message;
   const { content } = message;
@@ -278,7 +284,7 @@ function noted(message: Message): Message {
       };
 }
 
-/** A request for its prompt alone is counted and not asked: a server elsewhere keeps its cache its own way. */
+/** A request that generates nothing is counted but not sent, because upstreams manage their own caches. */
 function nothing(
   counting: Promise<TokenCount>,
   n: number,

@@ -1,4 +1,4 @@
-// The models of this thread that run elsewhere, by name. Event-loop thread only.
+// The upstream models of this thread, by name. Event-loop thread only.
 import type { CatalogModel } from '../../engine/catalog.js';
 import { UpstreamProvider, type UpstreamOptions } from './upstream-provider.js';
 
@@ -11,7 +11,7 @@ export class Upstreams {
         this.#providers.set(model.id, new UpstreamProvider(model, model.upstream, options));
   }
 
-  /** Asks those for their context that the settings give none: it is known when it is published. */
+  /** Queries the context sizes that the settings do not contain, so that they are known when models are listed. */
   look(): void {
     for (const provider of this.#providers.values()) void provider.contextWindow;
   }
@@ -20,7 +20,7 @@ export class Upstreams {
     return this.#providers.get(model);
   }
 
-  /** Ends what runs, as it is. */
+  /** Ends all running requests with an error. */
   drain(): void {
     for (const provider of this.#providers.values()) provider.drain();
   }

@@ -1,15 +1,15 @@
-// Lengths that are checked before the schema looks inside: it reports every fault it finds, so an
-// unbounded list of faults would cost memory and time out of all proportion to the request. Lists the
-// schema bounds itself are refused by it unseen; maps and lists of lists are left. Pure.
+// Length limits that are checked before schema validation. The schema reports every fault it finds, so an unbounded
+// list of faults would cost memory and time out of proportion to the request. This file covers maps and nested lists;
+// top-level lists have limits in the schema, which rejects longer ones without reading their entries. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../extent.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_MESSAGES } from './schema.js';
 
-/** Content parts and tool calls of all messages together. */
+/** Total of content parts and tool calls in all messages. */
 const MAX_PARTS = 200_000;
 
-/** The first list or map that is longer than any valid request has; null if none is. */
+/** Returns an error for the first list or map that is longer than valid requests may have, or null. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS, metadata: MAX_METADATA });
@@ -18,7 +18,7 @@ export function overlong(body: unknown): ApiError | null {
   let parts = 0;
   const messages = body['messages'] as unknown[];
   for (let index = 0; index < messages.length; index++) {
-    // of a hundred thousand; everybody waits
+    // reads up to a hundred thousand messages in one go; other requests wait meanwhile
     const message = messages[index];
     if (!isRecord(message)) continue;
     const { content, tool_calls: calls } = message;
@@ -31,4 +31,4 @@ export function overlong(body: unknown): ApiError | null {
 }
 
 const tooManyParts = (param: string): ApiError =>
-  apiError('array_too_long', `messages may have at most ${MAX_PARTS} content parts and tool calls in all.`, param);
+  apiError('array_too_long', `messages may have at most ${MAX_PARTS} content parts and tool calls in total.`, param);

@@ -1,5 +1,5 @@
-// Generation events → the chat completions wire form, whole and streamed (contract sections 7 and 8). Pure:
-// one encoder per request, told the events in order; a wrong order throws (event-order.ts).
+// Encodes generation events as chat completions JSON, whole or streamed (contract sections 7 and 8). Pure: one encoder
+// per request receives the events in order and throws on a wrong order (event-order.ts).
 import type { GenerationEvent, Logprob, TokenLogprob } from '../../generation/types.js';
 import { JsonList, JsonText } from '../../http/json-text.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -10,16 +10,16 @@ import { EventOrder, type ChoiceEvent } from './event-order.js';
 export interface ChatEnvelope {
   id: string;
   created: number; // seconds
-  model: string; // the name asked for
+  model: string; // the model name from the request
   fingerprint: string;
   n: number;
   wantLogprobs: boolean;
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
   newCallId: () => string;
-  /** Ids of the prompt's tokens, told with those of the answer's; null: none are. */
+  /** The prompt's token IDs, which are sent with those of the output. Null: token IDs were not requested. */
   promptIds: readonly number[] | null;
-  /** So many of the likeliest with each of the prompt's log-probabilities; null: these are not told. */
+  /** Number of most likely tokens per prompt log-probability. Null: prompt log-probabilities were not requested. */
   promptLogprobs: number | null;
 }
 
@@ -28,14 +28,14 @@ export type EvaluationEvent = Extract<GenerationEvent, { type: 'prompt' | 'token
 type TextEvent = Extract<GenerationEvent, { type: 'text' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 
-/** A whole answer or a stream of one. */
+/** Encodes a whole response or a stream. */
 export interface ChatEncoder {
-  /** Throws if the event may not come now. */
+  /** Throws if the event is out of order. */
   event(event: ChoiceEvent): void;
   evaluation(event: EvaluationEvent): void;
 }
 
-/** What ends every stream. */
+/** The last event of every stream. */
 const DONE = '[DONE]';
 
 function finishReason({ reason, calls }: FinishedEvent): 'stop' | 'length' | 'tool_calls' {
@@ -81,13 +81,13 @@ interface CollectedChoice {
   content: GrowingText;
   reasoning: GrowingText;
   calls: { id: string; name: string; arguments: GrowingText }[];
-  logprobs: JsonList; // as text: of long answers with many of the likeliest they are large
+  logprobs: JsonList; // kept as text, because long responses with many alternatives are large
   ids: number[];
   finish: ReturnType<typeof finishReason> | null;
-  stop: string | null; // which one ended it
+  stop: string | null; // the stop string that ended the choice
 }
 
-/** Collects a whole answer. */
+/** Collects a whole response. */
 export class ChatCollector implements ChatEncoder {
   readonly #order: EventOrder;
   readonly #choices: CollectedChoice[];
@@ -108,7 +108,7 @@ export class ChatCollector implements ChatEncoder {
     this.#prompt = promptLogprobs === null ? null : new PromptLogprobWriter(promptLogprobs);
   }
 
-  /** Characters of log-probabilities that are kept. */
+  /** Characters of log-probabilities held in memory. */
   get size(): number {
     return this.#choices.reduce((sum, { logprobs }) => sum + logprobs.size, this.#prompt?.list.size ?? 0);
   }
@@ -120,7 +120,7 @@ export class ChatCollector implements ChatEncoder {
 
   event(event: ChoiceEvent): void {
     this.#order.take(event);
-    const choice = this.#choices[event.choice] as CollectedChoice; // the order knows no other
+    const choice = this.#choices[event.choice] as CollectedChoice; // the order check has rejected other indexes
     switch (event.type) {
       case 'text':
         (event.section === 'reasoning' ? choice.reasoning : choice.content).add(event.text);
@@ -141,7 +141,7 @@ export class ChatCollector implements ChatEncoder {
     }
   }
 
-  /** After the last event. */
+  /** Call after the last event. */
   body(usage: Usage): JsonText {
     this.#order.complete();
     const { id, created, model, fingerprint, metadata, promptIds } = this.envelope;
@@ -197,16 +197,17 @@ export class ChatCollector implements ChatEncoder {
 }
 
 /**
- * Makes the data of a stream's events and gives it to `send`. Text is the hot path: everything that does
- * not change is serialized once, so a token costs one JSON.stringify of its text.
+ * Builds the data of a stream's events and passes it to `send`. Text events are the hot path: all constant parts are
+ * serialized once, so each token costs one JSON.stringify of its text.
  */
 export class ChatStreamEncoder implements ChatEncoder {
   readonly #order: EventOrder;
-  readonly #fixed: string; // what every chunk begins with
+  readonly #fixed: string; // the beginning of every chunk
   readonly #head: string; // up to and including `"choices":`
-  readonly #choiceHeads: string[]; // on from there, up to and including `"delta":`
-  readonly #plainEnd: string | null; // what follows the delta where there is nothing more to say; null: there always is
-  readonly #ids: number[][]; // by choice, not yet told
+  readonly #choiceHeads: string[]; // continues from `#head` up to and including `"delta":`
+  // the end of a chunk whose delta is its only content; null: chunks always have more fields
+  readonly #plainEnd: string | null;
+  readonly #ids: number[][]; // token IDs not sent yet, by choice
   #isFirst = true;
 
   constructor(
@@ -240,14 +241,14 @@ export class ChatStreamEncoder implements ChatEncoder {
   event(event: ChoiceEvent): void {
     const { choice } = event;
     const isFirst = this.#order.take(event);
-    const head = this.#choiceHeads[choice] as string; // the order knows no other
+    const head = this.#choiceHeads[choice] as string; // the order check has rejected other indexes
     if (isFirst) this.#begin(head);
     switch (event.type) {
       case 'text':
         this.#text(event, head);
         break;
       case 'call_started': {
-        // The only piece with id, type and name: the openai client refuses to see them twice.
+        // Only this chunk has id, type and name: the openai client rejects chunks that repeat them.
         const call = {
           index: event.index,
           id: this.envelope.newCallId(),
@@ -272,7 +273,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     }
   }
 
-  /** A choice's first chunk; the prompt's tokens go with the first of all. */
+  /** Sends a choice's first chunk. The prompt's token IDs go with the very first chunk. */
   #begin(head: string): void {
     const { promptIds } = this.envelope;
     const delta = '{"role":"assistant","content":""}';
@@ -299,7 +300,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     }
   }
 
-  /** What follows the delta. */
+  /** Returns the part of a chunk after the delta. */
   #end(choice: number, logprobs = 'null', finish = 'null'): string {
     if (this.#plainEnd !== null && logprobs === 'null' && finish === 'null') return this.#plainEnd;
     const ids =
@@ -313,7 +314,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     return atEnd ? ',"usage":null}' : '}';
   }
 
-  /** After the last event: the usage if it was asked for, and the mark that ends every stream. */
+  /** Call after the last event. Sends the usage if it was requested, and then the end marker. */
   complete(usage: Usage): void {
     this.#order.complete();
     if (this.told.atEnd) this.send(`${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`);
@@ -321,10 +322,10 @@ export class ChatStreamEncoder implements ChatEncoder {
   }
 }
 
-/** What a stream tells of its usage. */
+/** Which usage a stream reports. */
 export interface StreamUsage {
-  /** In a chunk of its own. */
+  /** In a separate chunk at the end. */
   readonly atEnd: boolean;
-  /** In every chunk; null: not. */
+  /** In every chunk, with the counts so far. Null: not requested. */
   readonly soFar: (() => Usage) | null;
 }

@@ -1,9 +1,9 @@
-// The order in which the events of one answer may come: nothing after a choice's end, one open call at a
-// time, every call opened, closed and numbered in turn. A wrong order is a fault of this server, so it ends
-// the answer as one instead of leaving the client with pieces that do not fit together. Pure.
+// Checks the order of a response's events: no event after a choice's end, one open tool call at a time, and every call
+// opened, closed and numbered in sequence. A wrong order is a bug in the server. It ends the response with an error, so
+// that the client never receives inconsistent chunks. Pure.
 import type { GenerationEvent } from '../../generation/types.js';
 
-/** Events that belong to one choice. */
+/** Events that belong to a single choice. */
 export type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'prompt' | 'tokens' }>;
 
 const enum Stage {
@@ -15,14 +15,14 @@ const enum Stage {
 
 export class EventOrder {
   readonly #stages: Stage[];
-  readonly #calls: number[]; // calls opened so far
+  readonly #calls: number[]; // number of calls opened so far
 
   constructor(n: number) {
     this.#stages = new Array<Stage>(n).fill(Stage.Silent);
     this.#calls = new Array<number>(n).fill(0);
   }
 
-  /** True if the event is the first of its choice. Throws if it may not come now. */
+  /** Returns true if the event is the first of its choice. Throws if the event is out of order. */
   take(event: ChoiceEvent): boolean {
     const { choice } = event;
     const stage = this.#stages[choice];
@@ -52,17 +52,17 @@ export class EventOrder {
     return stage === Stage.Silent;
   }
 
-  /** The answer is over. Throws if a choice has not ended. */
+  /** Call at the end of the response. Throws if a choice has not ended. */
   complete(): void {
     const open = this.#stages.findIndex((stage) => stage !== Stage.Finished);
-    if (open !== -1) throw new Error(`the answer is over, but choice ${open} is not`);
+    if (open !== -1) throw new Error(`the response ended, but choice ${open} did not`);
   }
 }
 
-const STAGES = ['before its first event', 'outside a call', 'within a call', 'after its end'] as const;
+const STAGES = ['before its first event', 'outside a tool call', 'within a tool call', 'after its end'] as const;
 
 function wrong(event: ChoiceEvent, stage: Stage | undefined, calls: number | undefined): Error {
   const index = 'index' in event ? ` ${event.index}` : '';
-  const where = stage === undefined ? 'that was not asked for' : `${STAGES[stage]}, with ${calls} calls opened`;
+  const where = stage === undefined ? 'that was not requested' : `${STAGES[stage]}, with ${calls} calls opened`;
   return new Error(`${event.type}${index} of choice ${event.choice} ${where}`);
 }

@@ -1,5 +1,5 @@
-// Chat completions request → GenerationRequest, or the precise error. Pure. Three stages in the order the
-// contract gives the checks: shape (400), then the caller looks the model up, then content (422).
+// Converts a chat completions request to a GenerationRequest or throws the exact error. Pure. The three stages follow
+// the contract: JSON structure (400), then the caller looks up the model, then content (422).
 import { apiError, type ErrorCode } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
@@ -21,7 +21,7 @@ import {
 
 export interface ParsedChat {
   model: string;
-  /** Completes the checks that come after the model's; throws ApiError (422). */
+  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
   content(limits: { maxN: number }): ChatGeneration;
 }
 
@@ -29,16 +29,16 @@ export interface ChatGeneration {
   request: GenerationRequest;
   stream: boolean;
   includeUsage: boolean;
-  /** The usage so far in every chunk. */
+  /** Whether every chunk reports the usage so far. */
   continuousUsage: boolean;
   includeReasoning: boolean;
   metadata: Record<string, string> | null;
-  /** `user` or `safety_identifier`: whom the client says it asks for. */
+  /** `user` or `safety_identifier`: the client's ID for its end user. */
   endUser: string | null;
-  ignored: string[]; // top-level fields this format does not know
+  ignored: string[]; // top-level fields that this format does not define
 }
 
-/** What of a large request may be checked before parseChat(), which tells what is wrong. */
+/** Validates entries of a large request in slices before parseChat(), which reports any errors. */
 export function chatAhead(body: unknown): Iterator<unknown> | null {
   if (
     !isRecord(body) ||
@@ -50,13 +50,13 @@ export function chatAhead(body: unknown): Iterator<unknown> | null {
   return checkAhead(messageSchema, body['messages']);
 }
 
-/** Throws ApiError for a body that is not a chat completions request at all (400). */
+/** Throws ApiError 400 for a body that is not a valid chat completions request. */
 export function parseChat(body: unknown): ParsedChat {
   const tooLong = overlong(body);
   if (tooLong !== null) throw tooLong;
   const envelope = validate(chatEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // From here on the body is an object with a string model and a list of messages, or its shape would be wrong.
+  // From here on the body has a string `model` and a list of `messages`, because structural errors were thrown above.
   const { model, messages: list } = body as { model: string; messages: unknown[] };
   const messages = list.length > MAX_MESSAGES ? null : validateList(messageSchema, list, 'messages');
   if (messages !== null && !messages.ok && messages.isShape) throw messages.error;
@@ -82,12 +82,12 @@ function toGeneration(
 ): ChatGeneration {
   refuseUnserved(chat);
   const n = chat.n ?? 1;
-  if (n > limits.maxN) refuse('unsupported_value', 'n', `n may be at most ${limits.maxN} on this server.`);
+  if (n > limits.maxN) refuse('unsupported_value', 'n', `n must be at most ${limits.maxN} on this server.`);
   if (chat.stream_options && chat.stream !== true) {
-    refuse('conflicting_parameters', 'stream_options', 'stream_options needs stream: true.');
+    refuse('conflicting_parameters', 'stream_options', 'stream_options requires stream: true.');
   }
   if (chat.top_logprobs != null && chat.top_logprobs > 0 && chat.logprobs !== true) {
-    refuse('conflicting_parameters', 'top_logprobs', 'top_logprobs needs logprobs: true.');
+    refuse('conflicting_parameters', 'top_logprobs', 'top_logprobs requires logprobs: true.');
   }
 
   const messages = toMessages(chatMessages);
@@ -97,7 +97,7 @@ function toGeneration(
     refuse(
       'conflicting_parameters',
       'continue_final_message',
-      'continue_final_message needs an assistant message without tool calls at the end of messages.',
+      'continue_final_message requires the last message to be an assistant message without tool calls.',
     );
   }
   const tools = toTools(chat);
@@ -133,10 +133,10 @@ function toGeneration(
   };
 }
 
-/** Known fields whose meaning this server does not offer: neutral values pass, others are refused by name. */
+/** Rejects known fields that this server does not support, unless their value has no effect. */
 function refuseUnserved(chat: ChatEnvelopeFields): void {
   for (const name of ['audio', 'web_search_options', 'moderation'] as const) {
-    if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not offered.`);
+    if (chat[name] != null) refuse('unsupported_feature', name, `${name} is not supported.`);
   }
   for (const name of ['functions', 'function_call'] as const) {
     if (chat[name] != null)
@@ -146,16 +146,15 @@ function refuseUnserved(chat: ChatEnvelopeFields): void {
         `${name} is not supported; use ${name === 'functions' ? 'tools' : 'tool_choice'}.`,
       );
   }
-  if (chat.modalities?.includes('audio'))
-    refuse('unsupported_feature', 'modalities', 'modalities may only be ["text"].');
+  if (chat.modalities?.includes('audio')) refuse('unsupported_feature', 'modalities', 'modalities must be ["text"].');
   if (chat.modalities?.length === 0) refuse('invalid_value', 'modalities', 'modalities must have at least 1 entry.');
 }
 
-/** Throws ApiError: unsupported_tool_type, those of the shared checks, and those of the schemas. */
+/** Throws ApiError: unsupported_tool_type, and the errors of the shared tool checks and of the schemas. */
 function toTools(chat: ChatEnvelopeFields): ToolDefinition[] {
   const inputs = (chat.tools ?? []).map((tool, index): ToolInput => {
     if (!('function' in tool))
-      return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type may only be "function".`);
+      return refuse('unsupported_tool_type', `tools[${index}].type`, `tools[${index}].type must be "function".`);
     return { path: `tools[${index}].function`, ...tool.function };
   });
   const tools = toToolDefinitions(inputs);
@@ -172,7 +171,7 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
       return refuse(
         'unsupported_tool_type',
         'tool_choice.type',
-        'tool_choice cannot name a custom tool; only functions are offered.',
+        'tool_choice cannot name a custom tool; only function tools are supported.',
       );
     case 'allowed_tools': {
       const names = choice.allowed_tools.tools.map((tool, index) =>
@@ -181,7 +180,7 @@ function toChoice(tools: readonly ToolDefinition[], choice: ChatEnvelopeFields['
           : refuse(
               'unsupported_tool_type',
               `tool_choice.allowed_tools.tools[${index}].type`,
-              `tool_choice.allowed_tools.tools[${index}].type may only be "function".`,
+              `tool_choice.allowed_tools.tools[${index}].type must be "function".`,
             ),
       );
       return toToolChoice(tools, choice.allowed_tools.mode, names);

@@ -1,6 +1,6 @@
-// POST /v1/chat/completions: one request from parsed body to last byte. Event-loop thread only.
+// POST /v1/chat/completions: handles a request from the parsed body to the last byte. Event-loop thread only.
 //
-//   parse ─► model ─► content ─► admit (admit.ts) ─► events ─► format guard ─► encoder ─► answer
+//   parse ─► model ─► content ─► admit (admit.ts) ─► events ─► format guard ─► encoder ─► response
 //   400      404/403  422        422, 429, 503                          500
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, EventStream, Route } from '../../http/exchange.js';
@@ -33,7 +33,7 @@ export function chatCompletionsRoute(deps: GenerationDeps): Route {
   };
 }
 
-/** Its own function, so that nothing of the body lives on while the answer is generated. */
+/** A separate function, so that the body can be garbage-collected during generation. */
 function read(deps: GenerationDeps, exchange: Exchange): { caller: Caller; model: ServedModel; chat: ChatGeneration } {
   const parsed = parseChat(exchange.body);
   const caller = callerOf(exchange, PATH, 'chat');
@@ -69,11 +69,14 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
   const run = new GenerationRun(admitted, sink, chat.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
-  // The stream opens only now: a refusal by start() must still be a plain error status.
+  // The stream is opened only here, so that an error from start() can still be sent with a plain HTTP status.
   if (sink instanceof StreamedAnswer && !run.ended) sink.open();
 }
 
-/** An answer that fails its form is told so before its end is: a stream that broke off is never taken for whole. */
+/**
+ * If the output fails its format check, the error is sent before the end marker. A client never mistakes the broken
+ * stream for a complete one.
+ */
 abstract class Answer implements RunSink {
   protected abstract readonly encoder: ChatEncoder;
   protected readonly memory: AnswerMemory;

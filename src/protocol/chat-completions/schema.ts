@@ -1,5 +1,5 @@
-// The shape of a chat completions request, field by field as the contract lists them (sections 1, 2, 4, 5).
-// Unknown fields are dropped; null means absent for every optional field.
+// Schema of a chat completions request, field by field as in the contract (sections 1, 2, 4, 5). Unknown fields are
+// dropped. Null means absent for every optional field.
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/errors.js';
 import {
@@ -26,7 +26,7 @@ import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
 
-// Every part is known in every role; which role may hold which is decided with the content (422).
+// The schema accepts every part in every role. Parts that a role does not support are rejected with the content (422).
 const part = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), text }),
   z.object({
@@ -67,7 +67,7 @@ export const messageSchema = z.discriminatedUnion('role', [
       context.addIssue({
         code: 'custom',
         path: ['content'],
-        message: 'must be given unless refusal or tool_calls is',
+        message: 'is required unless refusal or tool_calls is given',
         params: { api: 'missing_required_parameter' satisfies ErrorCode },
       });
     })
@@ -82,8 +82,9 @@ export const messageSchema = z.discriminatedUnion('role', [
   z.object({ role: z.literal('function') }),
 ]);
 
-// A type other than "function" is no fault of shape: it is refused by name with the content.
-const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } }); // abort: else a union takes it for the meant branch
+// A type other than "function" passes the schema. The content check rejects it with its name.
+// abort: otherwise the union selects this branch for error reports
+const otherType = text.refine((type) => type !== 'function', { abort: true }).meta({ not: { const: 'function' } });
 const tool = z.union([
   z.object({
     type: z.literal('function'),
@@ -125,7 +126,7 @@ export const responseFormat = z.discriminatedUnion('type', [
       description: text.nullish(),
     }),
   }),
-  // Ours: see docs/reference/structured-output.md.
+  // Extensions of this server: see docs/reference/structured-output.md.
   z.object({ type: z.literal('regex'), pattern: z.string().min(1).max(MAX_PATTERN_CHARACTERS) }),
   z.object({ type: z.literal('grammar'), grammar: z.string().min(1).max(MAX_GRAMMAR_CHARACTERS) }),
   z.object({
@@ -189,12 +190,14 @@ export const chatRequestSchema = z.object({
   function_call: z.unknown().optional(),
 });
 
-/** The same without a look into the messages: those are validated one by one, so that the first fault ends it. */
+/**
+ * The same schema without validation of the messages. They are validated one by one, which stops at the first fault.
+ */
 export const chatEnvelopeSchema = chatRequestSchema.extend({ messages: z.array(z.unknown()).min(1).max(MAX_MESSAGES) });
 
 export type ChatEnvelopeFields = z.infer<typeof chatEnvelopeSchema>;
 export type ChatMessage = z.infer<typeof messageSchema>;
 export type ChatPart = z.infer<typeof part>;
 
-/** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
+/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(chatRequestSchema.shape));

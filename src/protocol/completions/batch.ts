@@ -1,6 +1,6 @@
-// The generations of one completions request: one for each prompt, admitted one after the other and running side by side, as
-// many as the organization's limits and this file's own allow. The answer is whole when all are; the first that fails fails
-// it, and ends the others. Event-loop thread only.
+// The generations of one completions request. Each prompt is admitted in turn, and up to 16 run concurrently within the
+// organization's limits. The response is complete when all generations are. The first failure fails the response and
+// cancels the others. Event-loop thread only.
 import { toApiError, type ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest, SpelledToken } from '../../generation/types.js';
@@ -16,9 +16,9 @@ import type { Usage } from '../usage.js';
 import { addUsage, completionBody, PromptAnswer, type CompletionEnvelope, type PromptRules } from './encode.js';
 import type { CompletionGeneration } from './parse.js';
 
-/** Prompts of one request that run at once: it shall not fill the queue by itself. */
+/** Maximum prompts of one request that run concurrently, so that one request cannot fill the queue. */
 const MOST_AT_ONCE = 16;
-/** The same of prompts that are scored: what one is told waits in memory while the next is computed. */
+/** The same limit for requests with prompt log-probabilities, which are held in memory until the response is sent. */
 const MOST_SCORED_AT_ONCE = 2;
 
 export class CompletionBatch {
@@ -41,7 +41,7 @@ export class CompletionBatch {
     this.#left = asked.requests.length;
   }
 
-  /** Resolves when every prompt has begun, or the answer is over. */
+  /** Resolves when every prompt has started or the response has ended. */
   async run(): Promise<void> {
     const { exchange, asked } = this;
     exchange.annotate({
@@ -58,13 +58,16 @@ export class CompletionBatch {
         if (admitted === null) return;
         withAdmitted(admitted, () => this.#start(index, request, admitted));
       } catch (error) {
-        if (index === 0) throw error; // nothing has begun: a refusal like any other
+        if (index === 0) throw error; // nothing has started: reported like any other rejection
         this.fail(error);
       }
     }
   }
 
-  /** Waits for a place that a prompt of this very request holds. Null: the answer is over. */
+  /**
+   * Admits a prompt. If the limits are used up by other prompts of this request, waits for one of them to end. Null:
+   * the response has ended.
+   */
   async #admit(request: GenerationRequest): Promise<AdmittedGeneration | null> {
     for (;;) {
       try {
@@ -81,7 +84,7 @@ export class CompletionBatch {
     }
   }
 
-  /** Headers can be set only as long as nothing of the answer has left. */
+  /** Once the response has started, headers cannot be set, so this caller ignores them. */
   #quietCaller(): Caller {
     const { caller } = this;
     if (this.#stream === null) return caller;
@@ -119,7 +122,7 @@ export class CompletionBatch {
       this.#running--;
       throw error;
     }
-    // The stream opens only now: a refusal by start() must still be a plain error status.
+    // The stream is opened only here, so that an error from start() can still be sent with a plain HTTP status.
     if (asked.stream && this.#stream === null && !this.#over) this.#stream = this.exchange.sse();
   }
 
@@ -142,17 +145,17 @@ export class CompletionBatch {
     };
   }
 
-  /** Text is sent as it comes, and not kept. */
+  /** Streamed text is sent as it arrives and not kept. */
   get streams(): boolean {
     return this.asked.stream;
   }
 
-  /** So much more is kept for the answer. Throws ApiError 503, 422. */
+  /** Reserves memory for this many more characters of the response. Throws ApiError 503, 422. */
   hold(characters: number): void {
     this.exchange.hold(characters);
   }
 
-  /** One prompt's choices have said something more. */
+  /** Called when a choice of a prompt has new output. */
   told(answer: PromptAnswer, choice: number): void {
     if (this.#stream === null) return;
     const entry = answer.take(choice);
@@ -167,7 +170,8 @@ export class CompletionBatch {
     this.#ended();
     if (this.#left > 0 || this.#over) return;
     const usage = this.#usage();
-    // What cannot be put together fails the answer, which must not count as over yet.
+    // Building the body may throw, and that must fail the response, so this happens before the response counts as
+    // ended.
     const whole = this.asked.stream
       ? null
       : completionBody(
@@ -182,7 +186,7 @@ export class CompletionBatch {
     this.#stream?.end();
   }
 
-  /** The answer fails, and with it all that runs. */
+  /** Fails the response and cancels all running generations. */
   fail(error: unknown): void {
     if (this.#over) return;
     this.#stop();
@@ -200,7 +204,7 @@ export class CompletionBatch {
   }
 
   #known(): CompletionEnvelope {
-    return this.#envelope as CompletionEnvelope; // made before anything runs
+    return this.#envelope as CompletionEnvelope; // set before the first generation starts
   }
 
   #send(body: JsonText): void {
@@ -208,7 +212,7 @@ export class CompletionBatch {
   }
 }
 
-/** Takes one prompt's events. */
+/** Receives the events of one prompt. */
 class PromptSink implements RunSink {
   #begun = false;
   #held = 0;
@@ -244,7 +248,7 @@ class PromptSink implements RunSink {
     if (event.type === 'text' && event.logprobs !== null) this.#hold();
   }
 
-  /** As much as has come: an echoed prompt for each choice. */
+  /** Reserves memory for the output so far. An echoed prompt counts once per choice. */
   #hold(): void {
     const { size } = this.answer;
     this.batch.hold(size - this.#held);

@@ -1,5 +1,5 @@
-// Generation events → the completions wire form, whole and streamed. Pure: one PromptAnswer per prompt is told the events in
-// order; a wrong order throws (event-order.ts).
+// Encodes generation events as completions JSON, whole or streamed. Pure: one PromptAnswer per prompt receives the
+// events in order and throws on a wrong order (event-order.ts).
 import type { GenerationEvent, SpelledToken } from '../../generation/types.js';
 import { JsonText } from '../../http/json-text.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -9,26 +9,26 @@ import { PromptLogprobWriter } from '../prompt-logprobs.js';
 import type { Usage } from '../usage.js';
 import { LegacyLogprobs, LogprobWriter } from './logprobs.js';
 
-/** What all answers of one request have in common. */
+/** Fields that all choices and chunks of one request share. */
 export interface CompletionEnvelope {
   id: string;
   created: number; // seconds
-  model: string; // the name asked for
+  model: string; // the model name from the request
   fingerprint: string;
 }
 
-/** What is told of one prompt's choices. */
+/** What the response includes for one prompt. */
 export interface PromptRules {
-  /** Number of the prompt's first choice. */
+  /** Index of the prompt's first choice. */
   readonly first: number;
-  /** Choices that are generated, and of these told. */
+  /** Number of generated choices (`candidates`) and of returned choices (`n`). */
   readonly candidates: number;
   readonly n: number;
-  /** Of the prompt and the answer. Null: none. */
+  /** Number of most likely tokens per log-probability, for the output and for the prompt. Null: not requested. */
   readonly logprobs: number | null;
   readonly promptLogprobs: number | null;
   readonly returnTokens: boolean;
-  /** The prompt, where it is echoed; else null. */
+  /** The prompt if it is echoed, else null. */
   readonly echo: string | null;
   readonly promptIds: readonly number[];
   readonly spell: (id: number) => SpelledToken;
@@ -39,8 +39,8 @@ interface Choice {
   ids: number[];
   logprobs: LegacyLogprobs;
   writer: LogprobWriter;
-  sum: number; // of its tokens' log-probabilities
-  scored: number; // so many tokens
+  sum: number; // sum of its tokens' log-probabilities
+  scored: number; // number of tokens in `sum`
   finish: { reason: 'stop' | 'length'; stop: string | null } | null;
 }
 
@@ -60,12 +60,12 @@ export function addUsage(all: readonly Usage[]): Usage {
   };
 }
 
-/** What has come of one prompt. */
+/** The output for one prompt. */
 export class PromptAnswer {
   readonly #order: EventOrder;
   readonly #choices: Choice[];
   readonly #prompt: PromptLogprobWriter | null;
-  /** Of an echoed prompt, until each choice has begun with it. */
+  /** The echoed prompt's log-probabilities, until every choice has started with them. */
   #echoed: { readonly logprobs: LegacyLogprobs; readonly writer: LogprobWriter } | null;
 
   constructor(readonly rules: PromptRules) {
@@ -95,7 +95,7 @@ export class PromptAnswer {
     if (first !== undefined) this.#echoed?.writer.first(spell(first), this.#echoed.logprobs);
   }
 
-  /** Characters of log-probabilities that are kept. */
+  /** Characters of log-probabilities held in memory. */
   get size(): number {
     return this.#choices.reduce(
       (sum, { logprobs }) => sum + logprobs.size,
@@ -103,7 +103,7 @@ export class PromptAnswer {
     );
   }
 
-  /** What the prompt is told as, if it is: before the choices' first text. */
+  /** Adds the prompt's log-probabilities, if requested. They arrive before the first text of any choice. */
   prompt({ logprobs }: Extract<GenerationEvent, { type: 'prompt' }>): void {
     for (const entry of logprobs) {
       this.#prompt?.add(entry);
@@ -111,7 +111,7 @@ export class PromptAnswer {
     }
   }
 
-  /** Begins each choice with the prompt if it is echoed; once, before the first event of a choice. */
+  /** Starts each choice with the prompt if it is echoed. Call once, before the first event of a choice. */
   begin(): void {
     const { echo, logprobs } = this.rules;
     if (echo === null) return;
@@ -147,11 +147,11 @@ export class PromptAnswer {
 
   #of(index: number): Choice {
     const choice = this.#choices[index];
-    if (choice === undefined) throw new Error(`an event of choice ${index}, which nobody asked for`);
+    if (choice === undefined) throw new Error(`received an event for choice ${index}, which was not requested`);
     return choice;
   }
 
-  /** What has come of a choice since it was last taken, as one entry of `choices`; null if that is nothing. */
+  /** Returns the choice's new output since the last call as one entry of `choices`, or null if there is none. */
   take(index: number): JsonText | null {
     const choice = this.#of(index);
     const { text, ids, logprobs, finish } = choice;
@@ -162,7 +162,7 @@ export class PromptAnswer {
     return this.#wire(index, { text, ids, logprobs, finish });
   }
 
-  /** All choices, or the best of them, after the last event. */
+  /** Returns all choices, or the best ones if fewer are returned than generated. Call after the last event. */
   whole(): JsonText[] {
     this.#order.complete();
     const ranked = this.#choices.map((choice, index) => ({ choice, index }));
@@ -188,10 +188,13 @@ export class PromptAnswer {
   }
 }
 
-/** The mean of a choice's log-probabilities: what the best of several is chosen by. */
+/** The mean of a choice's log-probabilities, by which `best_of` ranks the choices. */
 const mean = ({ sum, scored }: Choice): number => sum / Math.max(1, scored);
 
-/** One answer's JSON, or one chunk's: they are alike. `usage`: undefined where none is told, null where it comes later. */
+/**
+ * Builds the JSON of a response or of a chunk, which have the same form. `usage`: undefined omits the field, null means
+ * it follows later.
+ */
 export function completionBody(
   { id, created, model, fingerprint }: CompletionEnvelope,
   choices: readonly JsonText[],

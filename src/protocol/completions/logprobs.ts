@@ -1,16 +1,16 @@
-// Log-probabilities in the format before conversations: four lists over the tokens of a text. Pure.
+// Log-probabilities in the legacy completions format: four parallel lists over the tokens of a text. Pure.
 import type { Logprob, PromptLogprob, SpelledToken, TokenLogprob } from '../../generation/types.js';
 import { JsonList, type JsonText } from '../../http/json-text.js';
 import { finiteLogprob } from '../prompt-logprobs.js';
 
-/** The lists, as they grow: of an echoed prompt they are long. */
+/** The lists, written incrementally because an echoed prompt may be long. */
 export class LegacyLogprobs {
   readonly #tokens = new JsonList();
-  /** Null: the first token of a prompt, which nothing comes before. */
+  /** Null for the first token of a prompt, which has no preceding tokens. */
   readonly #logprobs = new JsonList();
-  /** The likeliest and the token itself, by their texts. */
+  /** The most likely tokens and the token itself, keyed by text. */
   readonly #top = new JsonList();
-  /** Where each token's text begins in the choice's text, in UTF-16 units. */
+  /** Start of each token's text in the choice's text, in UTF-16 units. */
   readonly #offsets = new JsonList();
 
   get length(): number {
@@ -30,7 +30,7 @@ export class LegacyLogprobs {
     this.#offsets.add(String(offset));
   }
 
-  /** Another's behind these. */
+  /** Appends another object's entries. */
   append(other: LegacyLogprobs): void {
     this.#tokens.append(other.#tokens);
     this.#logprobs.append(other.#logprobs);
@@ -38,7 +38,7 @@ export class LegacyLogprobs {
     this.#offsets.append(other.#offsets);
   }
 
-  /** As the next thing of a text. */
+  /** Writes the lists as the next value of `text`. */
   into(text: JsonText): void {
     this.#tokens.into(text.add('{"tokens":'));
     this.#logprobs.into(text.add(',"token_logprobs":'));
@@ -48,26 +48,26 @@ export class LegacyLogprobs {
   }
 }
 
-/** Bytes that are no characters by themselves are spelled out. */
+/** A token whose bytes are not complete UTF-8 characters is written as `bytes:\x…`. */
 function spelling({ token, bytes }: Pick<Logprob, 'token' | 'bytes'>): string {
   if (!token.includes('\uFFFD')) return token;
   return `bytes:${bytes.map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('')}`;
 }
 
-/** Appends tokens of one text; `most`: so many of the likeliest are told. */
+/** Appends the tokens of one text. `most`: number of most likely tokens per entry. */
 export class LogprobWriter {
-  /** `offset`: where the text begins that is told of. */
+  /** `offset`: position in the choice's text at which the tokens start. */
   constructor(
     private readonly most: number,
     private offset = 0,
   ) {}
 
-  /** Where the next token's text begins. */
+  /** Position at which the next token's text starts. */
   get at(): number {
     return this.offset;
   }
 
-  /** The first token of a prompt. */
+  /** Appends the first token of a prompt. */
   first(token: SpelledToken, into: LegacyLogprobs): void {
     this.#add(token, null, null, into);
   }

@@ -1,5 +1,5 @@
-// Completions request → one GenerationRequest for each prompt, or the precise error. Pure. Stages as in chat completions:
-// shape (400), then the caller looks the model up, then content (422).
+// Converts a completions request to one GenerationRequest per prompt or throws the exact error. Pure. The stages are
+// those of chat completions: JSON structure (400), then the caller looks up the model, then content (422).
 import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../../shared/errors.js';
 import type { GenerationRequest, RawPrompt } from '../../generation/types.js';
 import { toFormat } from '../chat-completions/parse.js';
@@ -9,24 +9,24 @@ import { validate } from '../validation.js';
 import { readPrompts, type Prompts } from './prompt.js';
 import { completionEnvelopeSchema, KNOWN_FIELDS, MAX_CHOICES_IN_ALL, type CompletionFields } from './schema.js';
 
-/** What the format's vendor takes where nothing is stated. */
+/** The OpenAI API's default. */
 const DEFAULT_MAX_TOKENS = 16;
 
 export interface ParsedCompletion {
   model: string;
-  /** Completes the checks that come after the model's; throws ApiError (422). */
+  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
   content(limits: { maxN: number }): CompletionGeneration;
 }
 
 export interface CompletionGeneration {
-  /** One for each prompt. */
+  /** One per prompt. */
   requests: GenerationRequest[];
-  /** Choices that are told of each prompt; as many as the request has, or the best of these. */
+  /** Choices returned per prompt: all generated ones, or the best of them. */
   n: number;
   echo: boolean;
-  /** As asked for; null: none are told. */
+  /** As requested. Null: no log-probabilities. */
   logprobs: number | null;
-  /** Of `prompt_logprobs`, whatever is echoed. */
+  /** From `prompt_logprobs`, independent of `echo`. */
   promptLogprobs: number | null;
   returnTokens: boolean;
   stream: boolean;
@@ -36,7 +36,7 @@ export interface CompletionGeneration {
   ignored: string[];
 }
 
-/** Throws ApiError for a body that is not a completions request at all (400). */
+/** Throws ApiError 400 for a body that is not a valid completions request. */
 export function parseCompletion(body: unknown): ParsedCompletion {
   const overfull =
     typeof body === 'object' && body !== null
@@ -75,41 +75,41 @@ function toGeneration(
 ): CompletionGeneration {
   const n = fields.n ?? 1;
   const candidates = fields.best_of ?? n;
-  if (candidates < n) refuse('conflicting_parameters', 'best_of', `best_of must be at least n, which is ${n}.`);
+  if (candidates < n) refuse('conflicting_parameters', 'best_of', `best_of must be at least n (${n}).`);
   const counted = fields.best_of == null ? 'n' : 'best_of';
   if (candidates > limits.maxN)
-    refuse('unsupported_value', counted, `${counted} may be at most ${limits.maxN} on this server.`);
+    refuse('unsupported_value', counted, `${counted} must be at most ${limits.maxN} on this server.`);
   if (candidates * prompts.length > MAX_CHOICES_IN_ALL)
     refuse(
       'unsupported_value',
       counted,
-      `${prompts.length} prompts of ${candidates} choices are more than the ${MAX_CHOICES_IN_ALL} that one request may have.`,
+      `${prompts.length} prompts with ${candidates} choices each exceed the limit of ${MAX_CHOICES_IN_ALL} choices per request.`,
     );
   const stream = fields.stream === true;
   if (candidates > n && stream)
     refuse(
       'conflicting_parameters',
       'best_of',
-      'best_of above n cannot be streamed: which choices are best is known at the end.',
+      'best_of greater than n cannot be streamed: the best choices are known only at the end.',
     );
   if (fields.stream_options && !stream)
-    refuse('conflicting_parameters', 'stream_options', 'stream_options needs stream: true.');
+    refuse('conflicting_parameters', 'stream_options', 'stream_options requires stream: true.');
   const suffix = fields.suffix ?? null;
   const echo = fields.echo === true;
-  if (suffix !== null && echo) refuse('conflicting_parameters', 'echo', 'echo and suffix exclude one another.');
+  if (suffix !== null && echo) refuse('conflicting_parameters', 'echo', 'echo and suffix cannot be combined.');
   if (suffix !== null && prompts.some((prompt) => typeof prompt !== 'string'))
-    refuse('conflicting_parameters', 'suffix', 'suffix needs a prompt that is text.');
+    refuse('conflicting_parameters', 'suffix', 'suffix requires a text prompt.');
   const logprobs = fields.logprobs ?? null;
   const maxTokens = fields.max_tokens ?? DEFAULT_MAX_TOKENS;
   const evaluation = toEvaluation(fields, maxTokens);
-  // What is echoed is told of as what is generated.
+  // An echoed prompt has log-probabilities like the output.
   const ofPrompt =
     echo && logprobs !== null
       ? Math.max(logprobs, evaluation.promptLogprobs ?? 0)
       : (evaluation.promptLogprobs ?? null);
   const format = toFormat(fields.response_format);
   if (format.type !== 'text' && maxTokens === 0)
-    refuse('conflicting_parameters', 'max_tokens', 'response_format needs tokens to be generated.');
+    refuse('conflicting_parameters', 'max_tokens', 'response_format cannot be used when no tokens are generated.');
 
   const common: Omit<GenerationRequest, 'raw'> = {
     model: fields.model,
@@ -119,7 +119,7 @@ function toGeneration(
     n: candidates,
     maxTokens,
     stop: typeof fields.stop === 'string' ? [fields.stop] : (fields.stop ?? []),
-    // Which choices are best is told by their log-probabilities.
+    // Ranking the choices for `best_of` requires log-probabilities.
     topLogprobs: logprobs ?? (candidates > n ? 0 : null),
     effort: 'none',
     reasoningBudget: null,

@@ -1,16 +1,16 @@
-// What stands in `prompt`: a text, tokens, or a list of either. Looked at by hand: a list of a hundred thousand numbers that a
-// schema finds fault with would be as many faults. Pure.
+// Reads `prompt`: a text, a list of token IDs, or a list of either. Validated by hand: a schema would report one fault
+// per entry, possibly a hundred thousand. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { MAX_PROMPTS } from './schema.js';
 
 export type Prompts = readonly (string | readonly number[])[];
 
-/** Throws ApiError: 400 for what is no prompt at all, 422 for an empty list or too many. */
+/** Throws ApiError 400 for an invalid prompt, and 422 for an empty or too long list. */
 export function readPrompts(prompt: unknown): Prompts {
   if (prompt === undefined || prompt === null) throw fault('missing_required_parameter', 'prompt', 'is required');
   if (typeof prompt === 'string') return [prompt];
   if (!Array.isArray(prompt))
-    throw fault('invalid_type', 'prompt', 'must be a string, a list of token ids, or a list of either');
+    throw fault('invalid_type', 'prompt', 'must be a string, a list of token IDs, or a list of either');
   const list: readonly unknown[] = prompt;
   if (list.length === 0) throw fault('missing_required_parameter', 'prompt', 'must not be empty');
   if (typeof list[0] === 'number') return [readTokens(list, 'prompt')];
@@ -23,8 +23,8 @@ export function readPrompts(prompt: unknown): Prompts {
         'invalid_type',
         path,
         texts
-          ? 'must be a string, as the first entry is'
-          : 'must be a string or a list of token ids, and all entries alike',
+          ? 'must be a string, like the first entry'
+          : 'must be a string or a list of token IDs, and all entries must be of the same kind',
       );
     if (typeof entry === 'string') return entry;
     if ((entry as unknown[]).length === 0) throw fault('missing_required_parameter', path, 'must not be empty');
@@ -34,10 +34,10 @@ export function readPrompts(prompt: unknown): Prompts {
 
 function readTokens(list: readonly unknown[], path: string): readonly number[] {
   const wrong = list.findIndex((token) => typeof token !== 'number' || !Number.isInteger(token));
-  if (wrong !== -1) throw fault('invalid_type', `${path}[${wrong}]`, 'must be an integer, the id of a token');
+  if (wrong !== -1) throw fault('invalid_type', `${path}[${wrong}]`, 'must be an integer token ID');
   const tokens = list as readonly number[];
   const outside = tokens.findIndex((token) => token < 0 || token > 2 ** 31 - 1);
-  if (outside !== -1) throw fault('value_out_of_range', `${path}[${outside}]`, 'must be the id of a token');
+  if (outside !== -1) throw fault('value_out_of_range', `${path}[${outside}]`, 'must be a token ID');
   return tokens;
 }
 

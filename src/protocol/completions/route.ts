@@ -1,7 +1,7 @@
-// POST /v1/completions: text as it stands, without a conversation, and what benchmark and evaluation tools need of it.
-// Event-loop thread only.
+// POST /v1/completions: completes plain text without a conversation. Benchmark and evaluation tools use it. Event-loop
+// thread only.
 //
-//   parse ─► model ─► content ─► batch.ts: each prompt admitted and run in turn ─► answer
+//   parse ─► model ─► content ─► batch.ts: each prompt admitted and run in turn ─► response
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { GenerationDeps } from '../admit.js';
 import { findModel } from '../admit.js';
@@ -23,7 +23,7 @@ export function completionsRoute(deps: GenerationDeps): Route {
   };
 }
 
-/** Its own function, so that nothing of the body lives on while the answer is generated. */
+/** A separate function, so that the body can be garbage-collected during generation. */
 function read(deps: GenerationDeps, exchange: Exchange): CompletionBatch {
   const parsed = parseCompletion(exchange.body);
   const caller = callerOf(exchange, PATH, 'chat');

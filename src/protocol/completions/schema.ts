@@ -1,11 +1,11 @@
-// The shape of a completions request (the format before conversations), with the fields that benchmark and evaluation
-// tools send besides. Unknown fields are dropped; null means absent for every optional field.
+// Schema of a legacy completions request, with the extra fields that benchmark and evaluation tools send. Unknown
+// fields are dropped. Null means absent for every optional field.
 import { z } from 'zod';
 import { responseFormat } from '../chat-completions/schema.js';
 import { bounded, evaluationFields, integer, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 
 export const MAX_PROMPTS = 512;
-/** Of all prompts together. */
+/** Total over all prompts of a request. */
 export const MAX_CHOICES_IN_ALL = 1_024;
 export const MAX_BEST_OF = 128;
 
@@ -44,10 +44,10 @@ export const completionRequestSchema = z.object({
   user: bounded(512).nullish(),
 });
 
-/** The same without a look into the prompt, which is validated by itself: see parse.ts. */
+/** The same schema without validation of the prompt, which parse.ts validates separately. */
 export const completionEnvelopeSchema = completionRequestSchema.extend({ prompt: z.unknown() });
 
 export type CompletionFields = z.infer<typeof completionEnvelopeSchema>;
 
-/** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
+/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(completionRequestSchema.shape));

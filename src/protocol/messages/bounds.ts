@@ -1,17 +1,17 @@
-// Lengths that are checked before the schema looks inside: what follows costs time per entry, so the number
-// of entries is bounded first. Pure.
+// Length limits that are checked before schema validation: the later checks cost time per entry, so the number of
+// entries is bounded first. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, lengthOf, overfullMap } from '../extent.js';
 import { MAX_LOGIT_BIAS, MAX_STOP_STRINGS } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
 
 const MAX_MESSAGES = 100_000;
-/** Content blocks of all messages and of the system prompt together, those inside blocks included. */
+/** Total of content blocks in all messages and the system prompt, including nested blocks. */
 const MAX_BLOCKS = 200_000;
-/** Far above any conversation; each is verified with a keyed hash. */
+/** Far more than any conversation has. Each block costs a keyed hash to verify. */
 export const MAX_THINKING_BLOCKS = 10_000;
 
-/** The first list or map that is longer than any valid request has; null if none is. */
+/** Returns an error for the first list or map that is longer than valid requests may have, or null. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS });
@@ -47,7 +47,7 @@ function tooManyBlocks(messages: readonly unknown[], before: number): ApiError |
     if (blocks > MAX_BLOCKS)
       return apiError(
         'array_too_long',
-        `messages may have at most ${MAX_BLOCKS} content blocks in all.`,
+        `messages may have at most ${MAX_BLOCKS} content blocks in total.`,
         `messages[${index}].content`,
       );
   }

@@ -1,10 +1,10 @@
-// Content blocks → internal content. Adjacent texts of a user turn are paragraphs of their own; documents
-// and search results are read as text. Pure.
+// Converts content blocks to internal content. Adjacent texts of a user turn become separate paragraphs. Documents and
+// search results are converted to text. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart } from '../../generation/types.js';
 import type { WireBlock } from './schema.js';
 
-/** Texts that follow each other are parted by a blank line. */
+/** Separates adjacent texts. */
 export const BLANK_LINE = '\n\n';
 
 type Of<T extends WireBlock['type']> = Extract<WireBlock, { type: T }>;
@@ -12,13 +12,13 @@ export type ToolResultBlock = Of<'tool_result'>;
 type InnerBlock = Exclude<NonNullable<ToolResultBlock['content']>, string>[number];
 export type ReadableBlock = InnerBlock | Of<'text' | 'image' | 'document' | 'search_result'>;
 
-/** A block and where it stands. */
+/** A block with its path in the request. */
 export interface Placed<T> {
   block: T;
   path: string;
 }
 
-/** Throws ApiError 422 for kinds that are known and not offered. */
+/** Throws ApiError 422 for known content types that are not supported. */
 export function toContent(blocks: readonly Placed<ReadableBlock>[]): Content {
   const parts: ContentPart[] = [];
   for (const { block, path } of blocks) for (const part of partsOf(block, path)) append(parts, part);
@@ -36,7 +36,7 @@ export function toolResultContent({ content }: ToolResultBlock, path: string): C
 
 /** Throws ApiError 422. */
 export function refuseContent(type: string, path: string): never {
-  throw apiError('unsupported_content', `${path}: content of type ${type} is not offered.`, path);
+  throw apiError('unsupported_content', `${path}: content of type ${type} is not supported.`, path);
 }
 
 function append(parts: ContentPart[], part: ContentPart): void {
@@ -82,7 +82,7 @@ function* documentParts({ title, context, source }: Of<'document'>, path: string
     default:
       throw apiError(
         'unsupported_content',
-        `${path}.source: a document may be given as text or content, not as ${source.type}.`,
+        `${path}.source: documents must be given as text or content, not as ${source.type}.`,
         `${path}.source`,
       );
   }
@@ -97,7 +97,7 @@ function imagePart({ source }: Of<'image'>, path: string): ContentPart {
     case 'file':
       throw apiError(
         'unsupported_content',
-        `${path}.source: images may be given as base64 or url, not as file.`,
+        `${path}.source: images must be given as base64 or url, not as file.`,
         `${path}.source`,
       );
   }

@@ -1,6 +1,6 @@
-// Generation events → the messages wire form, whole and streamed (contract sections 6 and 7). Pure: told the
-// events of one request in order. One machine decides where blocks begin and end; the two forms only write
-// down what it says, so a stream joined is the whole answer.
+// Encodes the generation events of one request as messages JSON, whole or streamed (contract sections 6 and 7). Pure.
+// One state machine decides where content blocks start and end, and both forms only write its output. A joined stream
+// therefore equals the whole response.
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import { newToolUseId } from '../../shared/ids.js';
 import { parseExact } from '../../shared/exact-json.js';
@@ -11,14 +11,14 @@ import { completePart } from './partial-json.js';
 
 export interface MessageEnvelope {
   id: string;
-  model: string; // the name asked for
-  /** False: thinking is not shown, its text travels in the signature. */
+  model: string; // the model name from the request
+  /** False: thinking text is not shown and travels only sealed in the signature. */
   visibleThinking: boolean;
-  /** What the client must bring back with a thinking block. */
+  /** Returns the signature that the client must send back with a thinking block. */
   signature(thinking: string): string;
-  /** No output was wanted: the answer has no blocks. */
+  /** No output was requested, so the response has no blocks. */
   empty: boolean;
-  /** The cap is what the context window leaves, not what the client asked for. */
+  /** Whether the output cap comes from the context window rather than from the request. */
   cappedByContext: boolean;
 }
 
@@ -26,7 +26,7 @@ type OutputEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' }>;
 type FinishedEvent = Extract<GenerationEvent, { type: 'finished' }>;
 type BlockStart = { type: 'thinking' } | { type: 'text' } | { type: 'tool_use'; id: string; name: string };
 
-/** Takes what the machine decides: start, any number of appends and at most one signature, stop; then the next block. */
+/** Receives the state machine's output: per block a start, any number of appends, at most one signature, and a stop. */
 interface BlockWriter {
   start(block: BlockStart): void;
   append(text: string): void;
@@ -45,12 +45,12 @@ const STOP_REASONS = {
   malformed_call: 'max_tokens',
 } as const satisfies Record<EndReason, string>;
 
-/** Where blocks begin and end. At most one is open, and nothing is appended but to the open one. */
+/** Decides where blocks start and end. At most one block is open, and text is appended only to the open block. */
 class Blocks {
   #open: BlockStart['type'] | null = null;
   #last: BlockStart['type'] | null = null;
-  #thinking = new GrowingText(); // of the open thinking block
-  #arguments = false; // the open call has some
+  #thinking = new GrowingText(); // text of the open thinking block
+  #arguments = false; // whether the open call has arguments
 
   constructor(
     private readonly envelope: MessageEnvelope,
@@ -76,8 +76,8 @@ class Blocks {
         this.#arguments = false;
         return;
       case 'call_arguments': {
-        if (this.#open !== 'tool_use') throw new Error('arguments of a call that is not open');
-        // The clients' parser takes any beginning of an object, but not white space alone.
+        if (this.#open !== 'tool_use') throw new Error('received arguments for a tool call that is not open');
+        // The clients' parsers accept any prefix of a JSON object except white space alone.
         const text = this.#arguments ? event.text : event.text.trimStart();
         if (text === '') return;
         this.#arguments = true;
@@ -85,14 +85,14 @@ class Blocks {
         return;
       }
       case 'call_finished':
-        if (this.#open !== 'tool_use') throw new Error('the end of a call that is not open');
+        if (this.#open !== 'tool_use') throw new Error('received the end of a tool call that is not open');
         if (event.complete && !this.#arguments) this.writer.append('{}');
         this.#close();
         return;
       case 'finished':
         this.#close();
         if (this.envelope.empty || this.#last === 'text' || this.#last === 'tool_use') return;
-        // Readers take the answer from the last block.
+        // Clients read the final text from the last block, so one is added.
         this.#start({ type: 'text' });
         this.#close();
     }
@@ -120,7 +120,7 @@ class Blocks {
   }
 }
 
-/** The input counts leave out what was read from the cache. */
+/** In this format input_tokens excludes the tokens read from the cache. */
 function wireCounts(usage: Usage): object {
   return {
     input_tokens: usage.promptTokens - usage.cachedTokens,
@@ -171,7 +171,9 @@ function message(
   };
 }
 
-/** Without `citations`, as the vendor's own answers: a client whose description has them optional takes no null. */
+/**
+ * Has no `citations` field, like Anthropic's own responses: clients with an optional field in their schema reject null.
+ */
 const wireText = (text: string): object => ({ type: 'text', text });
 const wireThinking = (thinking: string, signature: string): object => ({ type: 'thinking', thinking, signature });
 const wireCall = (id: string, name: string, input: object): object => ({
@@ -182,19 +184,19 @@ const wireCall = (id: string, name: string, input: object): object => ({
   caller: { type: 'direct' },
 });
 
-/** The arguments as the object that the format has for them. Numbers keep their digits. */
+/** Parses the arguments to an object, as the format requires. Numbers keep their digits. */
 function inputOf(text: string): object {
   let value: unknown;
   try {
     value = parseExact(text);
   } catch {
-    value = null; // cut by the cap: what is complete of it counts
+    value = null; // cut by the output cap: the complete members are kept
   }
   const input = typeof value === 'object' && value !== null && !Array.isArray(value) ? value : completePart(text);
   return isDeeper(input, MAX_CALL_DEPTH) ? {} : input;
 }
 
-/** Collects a whole answer. */
+/** Collects a whole response. */
 export class MessageCollector {
   readonly #content: object[] = [];
   readonly #blocks: Blocks;
@@ -232,12 +234,12 @@ export class MessageCollector {
   }
 }
 
-/** `name`: of the event, the same as its `type`. */
+/** `name`: the name of the server-sent event, equal to the data's `type`. */
 export type Emit = (data: string, name: string) => void;
 
 /**
- * Emits the events of a stream. Deltas are the hot path: everything of them that does not change within a
- * block is serialized once, so a token costs one JSON.stringify of its text.
+ * Emits the events of a stream. Deltas are the hot path: their constant parts are serialized once per block, so each
+ * token costs one JSON.stringify of its text.
  */
 export class MessageStreamEncoder {
   readonly #blocks: Blocks;
@@ -249,7 +251,7 @@ export class MessageStreamEncoder {
     private readonly emit: Emit,
   ) {
     let index = -1;
-    let head = ''; // of the block's deltas, up to the text
+    let head = ''; // constant part of the block's deltas, up to the text
     this.#blocks = new Blocks(envelope, {
       start: (block) => {
         index++;
@@ -280,9 +282,9 @@ export class MessageStreamEncoder {
     });
   }
 
-  /** Comes before everything else, with the numbers of the prompt. */
+  /** Must be called first. Sends the prompt's token counts. */
   start({ promptTokens, cachedTokens }: Pick<Usage, 'promptTokens' | 'cachedTokens'>): void {
-    if (this.#started) throw new Error('a message that has started already');
+    if (this.#started) throw new Error('the message has already started');
     this.#started = true;
     const usage = {
       ...wireUsage({ promptTokens, cachedTokens, completionTokens: 0, reasoningTokens: 0 }),
@@ -296,14 +298,14 @@ export class MessageStreamEncoder {
   }
 
   take(event: OutputEvent): void {
-    if (!this.#started || this.#finished !== null) throw new Error('an event outside its message');
+    if (!this.#started || this.#finished !== null) throw new Error('received an event outside a message');
     this.#blocks.take(event);
     if (event.type === 'finished') this.#finished = event;
   }
 
-  /** After `finished`; nothing follows. */
+  /** Call after the `finished` event. Sends the last events. */
   end(usage: Usage): void {
-    if (this.#finished === null) throw new Error('the end of a message that has not finished');
+    if (this.#finished === null) throw new Error('the message ended before its finished event');
     this.emit(
       JSON.stringify({
         type: 'message_delta',

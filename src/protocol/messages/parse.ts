@@ -1,5 +1,5 @@
-// Messages request → GenerationRequest, or the precise error. Pure. Two stages, because the model is looked
-// up between them: shape and returned thinking (400), then content (422).
+// Converts a messages request to a GenerationRequest or throws the exact error. Pure. Two stages, because the caller
+// looks up the model between them: JSON structure and returned thinking blocks (400), then content (422).
 import { isDeepStrictEqual } from 'node:util';
 import { apiError, type ErrorCode } from '../../shared/errors.js';
 import { checkOutputFormat, checkToolSchemas } from '../../generation/output-format.js';
@@ -23,26 +23,28 @@ import { toMessages, toTurns } from './turns.js';
 
 export interface ParsedMessages {
   model: string;
-  /** Completes the checks that come after the model's; throws ApiError (422). */
+  /** Runs the checks that come after the model lookup. Throws ApiError 422. */
   content(): MessagesGeneration;
 }
 
 export interface MessagesGeneration {
   request: GenerationRequest;
   stream: boolean;
-  /** False: thinking is returned sealed inside its signature only. */
+  /** False: thinking is returned only sealed in its signature. */
   visibleThinking: boolean;
   userId: string | null;
-  ignored: string[]; // top-level fields this format does not know
+  ignored: string[]; // top-level fields that this format does not define
 }
 
-/** What of a large request may be checked before parseMessages(), which tells what is wrong. */
+/** Validates entries of a large request in slices before parseMessages(), which reports any errors. */
 export function messagesAhead(body: unknown): Iterator<unknown> | null {
   if (!isRecord(body) || !Array.isArray(body['messages']) || overlong(body) !== null) return null;
   return checkAhead(messageSchema, body['messages']);
 }
 
-/** `purpose` count: for /v1/messages/count_tokens. Throws ApiError for what is no messages request at all (400). */
+/**
+ * `purpose` count: for /v1/messages/count_tokens. Throws ApiError 400 for a body that is not a valid messages request.
+ */
 export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'generate' | 'count'): ParsedMessages {
   const tooLong = overlong(body);
   if (tooLong !== null) throw tooLong;
@@ -65,7 +67,7 @@ export function parseMessages(body: unknown, policy: ThinkingPolicy, purpose: 'g
   );
 }
 
-/** The fields about the answer itself. `maxTokens` null: no cap was given. */
+/** Fields that control the output. `maxTokens` null: no cap was given. */
 interface Output {
   maxTokens: number | null;
   stream: boolean;
@@ -91,7 +93,8 @@ function parsed(
     };
   }
   const turns = toTurns(result.messages);
-  if (turns.length === 0) throw apiError('missing_required_parameter', 'messages must hold some content.', 'messages');
+  if (turns.length === 0)
+    throw apiError('missing_required_parameter', 'messages must contain some content.', 'messages');
   const opened = openThinkingBlocks(result.messages, policy);
   return {
     model: result.model,
@@ -127,14 +130,14 @@ function toGeneration(
     refuse(
       'conflicting_parameters',
       'thinking',
-      'thinking cannot be on if the last message is the beginning of the answer (role assistant).',
+      'thinking cannot be enabled if the last message has the role assistant.',
     );
   }
   if (continueFinal && format.type !== 'text') {
     refuse(
       'conflicting_parameters',
       'output_config.format',
-      'output_config.format cannot be given if the last message is the beginning of the answer (role assistant).',
+      'output_config.format cannot be used if the last message has the role assistant.',
     );
   }
   return {
@@ -168,16 +171,16 @@ function toGeneration(
   };
 }
 
-/** Known fields whose meaning this server does not offer: neutral values pass. */
+/** Rejects known fields that this server does not support, unless their value has no effect. */
 function refuseUnserved(wire: MessagesRequest): void {
   for (const name of ['container', 'mcp_servers'] as const) {
     const value = wire[name];
     if (value == null || (Array.isArray(value) && value.length === 0)) continue;
-    refuse('unsupported_feature', name, `${name} is not offered.`);
+    refuse('unsupported_feature', name, `${name} is not supported.`);
   }
   if (wire.thread == null) return;
-  // The client's tool runner asks for a thread of itself; told by this code, it goes on without one.
-  throw apiError('unsupported_feature', 'thread is not offered; send the whole conversation without it.', 'thread', {
+  // Anthropic's tool runner first requests a thread. On this error code it continues without one.
+  throw apiError('unsupported_feature', 'thread is not supported; send the whole conversation without it.', 'thread', {
     messagesCode: 'thread_unsupported_request',
   });
 }
@@ -194,7 +197,7 @@ function outputFormat({ output_config: config, output_format: older }: MessagesR
     refuse(
       'conflicting_parameters',
       'output_config.format',
-      'output_config.format and output_format differ; give one of them.',
+      'output_config.format and output_format differ; use only one of them.',
     );
   }
   const chosen = format ?? older;
@@ -216,7 +219,7 @@ function toolDefinitions({ tools }: MessagesRequest): ToolDefinition[] {
       return refuse(
         'unsupported_tool_type',
         `tools[${index}].type`,
-        `tools[${index}].type may only be "custom"; tools that a vendor defines are not offered.`,
+        `tools[${index}].type must be "custom"; vendor-defined tools are not supported.`,
       );
     if (tool.input_schema['type'] !== 'object')
       refuse(

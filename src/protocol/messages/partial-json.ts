@@ -1,19 +1,19 @@
-// What a beginning of a JSON object says for certain: arguments that were cut by the output cap. Pure.
+// Parses the complete part of a truncated JSON object, for tool arguments that were cut by the output cap. Pure.
 import { parseExact } from '../../shared/exact-json.js';
 
-/** A string, number or literal, complete in itself; what follows decides whether a number has ended. */
+/** A complete string, number or literal. A number counts as complete only if a delimiter follows. */
 const SCALAR = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*(?=[\s,\]}])|true|false|null/y;
 
 /**
- * The members and items that are complete, in objects and lists as far as they were opened; a member cut in
- * its key or value is left out, as the streaming clients do it. {} if `text` is no beginning of an object.
+ * Returns the complete members and items of all objects and lists that were opened. A member that was cut in its key or
+ * value is omitted, as in the streaming clients. Returns {} if `text` is not the beginning of an object.
  */
 export function completePart(text: string): Record<string, unknown> {
   const open: ('}' | ']')[] = [];
-  let end = 0; // of the last complete value
-  let closers = ''; // of what is open there
+  let end = 0; // end of the last complete value
+  let closers = ''; // closing brackets of the objects and lists open at `end`
   let at = 0;
-  let isKey = false; // the next string is a key
+  let isKey = false; // whether the next string is a key
   const keep = (): void => {
     end = at;
     closers = open.toReversed().join('');

@@ -1,9 +1,10 @@
-// POST /v1/messages and /v1/messages/count_tokens: one request from parsed body to last byte. Event-loop
+// POST /v1/messages and /v1/messages/count_tokens: handles a request from the parsed body to the last byte. Event-loop
 // thread only.
 //
-//   parse, thinking ─► model ─► content ─► admit (admit.ts) ─► events ─► answer
+//   parse, thinking ─► model ─► content ─► admit (admit.ts) ─► events ─► response
 //   400                404/403  422        422, 429, 503                200 …
 import { ApiError, apiError, type ErrorCode } from '../../shared/errors.js';
+import { imageRefusedText } from '../../shared/matched-texts.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { EventStream, Exchange, Route } from '../../http/exchange.js';
 import { newMessageId } from '../../shared/ids.js';
@@ -58,7 +59,7 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
   ];
 }
 
-/** Its own function, so that nothing of the body lives on while the answer is generated. */
+/** A separate function, so that the body can be garbage-collected during generation. */
 function read(
   deps: MessagesDeps,
   exchange: Exchange,
@@ -82,13 +83,13 @@ const IMAGE_CODES: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 
 /**
- * Agents of this format read images into the conversation by themselves. Told so with this status and in these
- * words, they take the image out and go on; otherwise every later turn would fail on it too.
+ * Agents that use this format add images to the conversation on their own. On this status with exactly this text they
+ * remove the image and continue. With any other error every later turn would fail too.
  */
 function refuseImage(error: unknown): never {
   if (!(error instanceof ApiError) || !IMAGE_CODES.has(error.code)) throw error;
   const { code, param, headers, cause } = error;
-  throw apiError(code, `Could not process image. ${error.message}`, param, { status: 400, headers, cause });
+  throw apiError(code, imageRefusedText(error.message), param, { status: 400, headers, cause });
 }
 
 function parse(
@@ -130,24 +131,24 @@ function answer(sealer: Sealer, exchange: Exchange, asked: MessagesGeneration, a
   const run = new GenerationRun(admitted, sink, asked.stream);
   exchange.onAborted(() => run.cancel());
   run.start();
-  // The stream opens only now: a refusal by start() must still be a plain error status.
+  // The stream is opened only here, so that an error from start() can still be sent with a plain HTTP status.
   if (sink instanceof StreamedAnswer && !run.ended) sink.open();
 }
 
 type RunEvent = Parameters<RunSink['event']>[0];
 
-/** Whether an answer has the form that was asked for. One that was cut or calls tools need not. */
+/** Checks that a response matches the requested format. Responses that were cut or that call tools are not checked. */
 class FormatCheck {
   readonly #text = new GrowingText();
 
   constructor(private readonly format: MessagesGeneration['request']['format']) {}
 
-  /** The content is kept until then. */
+  /** Whether the content is kept for the check at the end. */
   get keepsContent(): boolean {
     return this.format.type !== 'text';
   }
 
-  /** Throws ApiError `model_error` at the end of an answer that has not. */
+  /** Throws ApiError `model_error` at the end of a response that does not match. */
   take(event: RunEvent): void {
     if (this.format.type === 'text') return;
     if (event.type === 'text' && event.section === 'content') this.#text.add(event.text);
@@ -203,7 +204,7 @@ class StreamedAnswer implements RunSink {
   }
 
   event(event: RunEvent): void {
-    // Thinking is kept until it is signed, content until it was checked.
+    // Thinking is kept until it is signed, and content until it has been checked.
     if (event.type === 'text' && (event.section === 'reasoning' || this.check.keepsContent)) this.#memory.take(event);
     if (event.type === 'started') this.#encoder.start(event);
     else this.#encoder.take(event);

@@ -1,6 +1,6 @@
-// The shape of a messages request, field by field as the contract lists them (sections 2 to 5). Unknown
-// fields are dropped; null means absent for every optional field. What is known but not offered passes here
-// and is refused by parse.ts: that comes after the model has been found.
+// Schema of a messages request, field by field as in the contract (sections 2 to 5). Unknown fields are dropped. Null
+// means absent for every optional field. Known but unsupported values pass here, because parse.ts rejects them after
+// the model lookup.
 import { z } from 'zod';
 import { bounded, given, integer, jsonObject, MAX_STOP_STRINGS, samplingFields, stopString } from '../fields.js';
 import { MAX_TOOLS } from '../tools.js';
@@ -8,7 +8,7 @@ import { list } from '../list.js';
 
 const text = z.string();
 
-/** Of `thinking.budget_tokens`; thinking.ts refuses less. */
+/** Minimum of `thinking.budget_tokens`, enforced in thinking.ts. */
 export const MIN_THINKING_BUDGET = 1_024;
 
 const textBlock = z.object({ type: z.literal('text'), text });
@@ -40,7 +40,7 @@ const documentBlock = z.object({
   ]),
 });
 
-/** Kinds that only a vendor's own service can make or read. */
+/** Block types that only Anthropic's own service can produce or read. */
 const unservedBlock = z.object({
   type: z.enum([
     'server_tool_use',
@@ -76,11 +76,11 @@ const toolResultBlock = z.object({
   is_error: z.boolean().nullish(),
 });
 const toolUseBlock = z.object({ type: z.literal('tool_use'), id: text, name: text, input: jsonObject() });
-// Their signatures may be missing here: that, too, is an invalid signature.
+// The signature is optional here, so that a missing one is reported as an invalid signature.
 const thinkingBlock = z.object({ type: z.literal('thinking'), thinking: text, signature: text.nullish() });
 const redactedThinkingBlock = z.object({ type: z.literal('redacted_thinking'), data: text.nullish() });
 
-/** parse.ts refuses an empty text as missing. */
+/** Empty strings pass here; parse.ts reports them as missing. */
 const content = <T extends z.ZodType>(block: T) =>
   z.union([z.string().meta({ minLength: 1 }), list(block, { atLeastOne: true })]);
 
@@ -177,7 +177,7 @@ export const messagesRequestSchema = z.object({
   thread: z.unknown().optional(),
 });
 
-/** `max_tokens` is optional for counting, but it counts: a cap that leaves no room for reasoning changes the prompt. */
+/** `max_tokens` is optional when counting but affects the count: a cap too small for reasoning changes the prompt. */
 export const countTokensSchema = messagesRequestSchema.extend({
   max_tokens: integer().min(0).nullish(),
   stream: z.unknown().optional(),
@@ -188,5 +188,5 @@ export type WireMessage = z.infer<typeof messageSchema>;
 export type WireBlock = Exclude<WireMessage['content'], string>[number];
 export type WireTool = NonNullable<MessagesRequest['tools']>[number];
 
-/** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
+/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(messagesRequestSchema.shape));

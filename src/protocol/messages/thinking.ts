@@ -1,12 +1,15 @@
-// Thinking: what the request asks for, and the blocks of earlier answers that come back. Every returned block
-// is opened before anything else is done with it; what it opened to is found by the block itself.
+// Thinking settings of a request, and the thinking blocks of earlier responses that the client sends back. All returned
+// blocks are opened before any other processing; the results are looked up by block object.
 import { apiError } from '../../shared/errors.js';
+import { invalidThinkingText } from '../../shared/matched-texts.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
 import { MAX_THINKING_BLOCKS } from './bounds.js';
 import { MIN_THINKING_BUDGET, type MessagesRequest, type WireBlock, type WireMessage } from './schema.js';
 
-/** Who verifies returned blocks, for whom, and what happens to blocks that do not verify. */
+/**
+ * How returned thinking blocks are verified: with which key, for which organization, and what happens to invalid ones.
+ */
 export interface ThinkingPolicy {
   sealer: Pick<Sealer, 'openThinking'>;
   organizationId: string;
@@ -15,7 +18,7 @@ export interface ThinkingPolicy {
 
 export type ThinkingBlock = Extract<WireBlock, { type: 'thinking' | 'redacted_thinking' }>;
 
-/** What the verified blocks hold. Those that are dropped are not in it. */
+/** The text of the verified blocks. Dropped blocks are missing. */
 export type OpenedBlocks = ReadonlyMap<ThinkingBlock, Unsealed>;
 
 /** Throws ApiError 400 `invalid_thinking_signature`. */
@@ -33,17 +36,15 @@ export function openThinkingBlocks(
       if (++seen > MAX_THINKING_BLOCKS)
         throw apiError(
           'array_too_long',
-          `messages may have at most ${MAX_THINKING_BLOCKS} thinking blocks in all.`,
+          `messages may have at most ${MAX_THINKING_BLOCKS} thinking blocks in total.`,
           path,
         );
       const found = open(block, sealer, organizationId);
       if (found !== null) opened.set(block, found);
       else if (foreignThinking === 'reject') {
-        // Coding clients look for "signature in thinking block", leave their blocks out and ask again.
-        const field = block.type === 'thinking' ? 'signature' : 'data';
         throw apiError(
           'invalid_thinking_signature',
-          `${path}: invalid ${field} in thinking block: not what this service made for it. Send thinking blocks back unchanged, or leave them out.`,
+          invalidThinkingText(path, block.type === 'thinking' ? 'signature' : 'data'),
           path,
         );
       }
@@ -61,7 +62,7 @@ function open(block: ThinkingBlock, sealer: Pick<Sealer, 'openThinking'>, organi
 export interface ThinkingSettings {
   effort: GenerationRequest['effort'];
   reasoningBudget: number | null;
-  /** False: the text travels sealed inside the signature. */
+  /** False: the thinking text travels only sealed in the signature. */
   visible: boolean;
 }
 

@@ -1,5 +1,5 @@
-// Messages → internal messages: neighbours of one role become one turn, calls and results are paired, and the
-// thinking of the running tool loop goes back to the model. Pure.
+// Converts messages to internal messages: consecutive messages of one role are merged, tool calls and results are
+// paired, and the thinking of the running tool loop is returned to the model. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Message, ToolCall } from '../../generation/types.js';
 import { stringifyExact } from '../../shared/exact-json.js';
@@ -22,18 +22,18 @@ const MAX_NAME = 128;
 /** Consecutive messages of one role. */
 interface Turn {
   role: WireMessage['role'];
-  path: string; // of the first message
+  path: string; // path of the first message
   blocks: Placed<WireBlock>[]; // without empty texts
 }
 
-/** Throws ApiError 400 for a message that has no content. */
+/** Throws ApiError 400 for a message without content. */
 export function toTurns(messages: readonly WireMessage[]): Turn[] {
   const turns: Turn[] = [];
   for (const [index, message] of messages.entries()) {
     const path = `messages[${index}]`;
     const blocks = placedBlocks(message, `${path}.content`);
     if (blocks.length === 0) {
-      // An answer of ours may be a single empty text block, and clients send answers back as they came.
+      // A response may consist of one empty text block, and clients send it back unchanged.
       if (message.role === 'assistant' && typeof message.content !== 'string') continue;
       throw apiError('missing_required_parameter', `${path}.content must not be empty.`, `${path}.content`);
     }
@@ -52,7 +52,7 @@ function placedBlocks({ content }: WireMessage, path: string): Placed<WireBlock>
   return placed;
 }
 
-/** `model`: the one asked now; thinking of another is left out. Throws ApiError 422. */
+/** `model`: the model of this request. Thinking from other models is omitted. Throws ApiError 422. */
 export function toMessages(
   turns: readonly Turn[],
   system: MessagesRequest['system'],
@@ -89,7 +89,7 @@ export function toMessages(
 
 function* userTurn({ path, blocks }: Turn, calls: ToolTurns): Generator<Message> {
   const rest: Placed<ReadableBlock>[] = [];
-  // Results first, wherever they stand: templates know no other place for them.
+  // Tool results go first, wherever they appear: templates support no other position.
   for (const placed of blocks) {
     if (isToolResult(placed)) yield toolMessage(placed, calls);
     else rest.push(placed as Placed<ReadableBlock>);
@@ -113,7 +113,7 @@ function toolMessage({ block, path }: Placed<ToolResultBlock>, calls: ToolTurns)
   };
 }
 
-/** Texts are joined as they are: a continued answer is one text cut anywhere. */
+/** Texts are joined without a separator, because a continued response may have been cut anywhere. */
 function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedBlocks, model: string): Message {
   const toolCalls: ToolCall[] = [];
   const reasoning: string[] = [];
@@ -143,7 +143,7 @@ function assistantTurn({ path, blocks }: Turn, calls: ToolTurns, opened: OpenedB
   };
 }
 
-/** The texts among `blocks`; kinds that only a vendor's own service makes are refused. */
+/** Returns the texts in `blocks`. Throws for block types that only Anthropic's own service produces. */
 function textOf(blocks: readonly Placed<WireBlock>[], separator: string): string {
   const texts: string[] = [];
   for (const { block, path } of blocks) {
@@ -182,8 +182,8 @@ function systemPrompt(system: MessagesRequest['system']): string {
 }
 
 /**
- * A coding client begins its system prompt with a line that changes with every request and means nothing to
- * the model; kept, it would end the reusable prefix where the prompt begins.
+ * Claude Code starts its system prompt with a line that changes with every request and has no meaning for the model. It
+ * is removed, because it would prevent any reuse of the prefix cache.
  */
 function withoutBillingLines(text: string): string {
   let rest = text;

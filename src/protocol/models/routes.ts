@@ -1,4 +1,4 @@
-// GET /v1/models and /v1/models/{id}, in the shape the client expects.
+// GET /v1/models and /v1/models/{id}, in the OpenAI or Anthropic format depending on the client.
 
 import { mayUse } from '../../shared/permissions.js';
 import { apiError } from '../../shared/errors.js';
@@ -10,9 +10,9 @@ import { queryList } from '../../http/query.js';
 import { wireShape } from '../../http/shape.js';
 
 export interface ModelsOptions {
-  /** Highest tier first. */
+  /** Sorted by tier, highest first. */
   list(): readonly ModelDescription[];
-  /** By any of its names, `description` under the one asked for. Throws ApiError 404. */
+  /** Finds a model by its name or an alias. The description has the requested name. Throws ApiError 404. */
   find(asked: string): { description: ModelDescription; name: string };
 }
 
@@ -31,7 +31,7 @@ function serveOne(exchange: Exchange, options: ModelsOptions): void {
   const id = exchange.params['id'] ?? '';
   const { description: model, name } = options.find(id);
   if (!mayUse(exchange.identity, name))
-    throw apiError('model_not_allowed', `This API key may not use the model "${id}".`, 'model');
+    throw apiError('model_not_allowed', `This API key does not have access to the model "${id}".`, 'model');
   exchange.json(200, shapeOf(exchange) === 'chat' ? chatModel(model) : messagesModel(model));
 }
 
@@ -68,7 +68,7 @@ function paged(
 ): { models: readonly ModelDescription[]; hasMore: boolean } {
   const text = query.get('limit');
   if (text !== null && !/^-?\d+$/.test(text))
-    throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
+    throw apiError('invalid_query_parameter', 'limit must be an integer.', 'limit');
   const limit = Number(text ?? 20);
   if (limit < 1 || limit > 1000) throw apiError('value_out_of_range', 'limit must be between 1 and 1000.', 'limit');
   const place = (name: string): number | null => {
@@ -81,7 +81,7 @@ function paged(
   const after = place('after_id');
   const before = place('before_id');
   const rest = models.slice(after === null ? 0 : after + 1, before ?? undefined);
-  // Paging backwards takes the entries nearest to the cursor.
+  // Paging backwards returns the entries closest to the cursor.
   const taken = before !== null && after === null ? rest.slice(-limit) : rest.slice(0, limit);
   return { models: taken, hasMore: taken.length < rest.length };
 }

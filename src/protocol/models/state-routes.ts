@@ -1,30 +1,31 @@
-// GET /props and /slots: what a model is served with and what it is doing, in the fields that clients, boards and harnesses
-// made for llama-server read. For operators, as /metrics is: load is other people's, and paths are the machine's.
-// Facts that have no like here (samplers' order, prompts of others) are left out. Event-loop thread only.
+// GET /props and /slots: a model's settings and current load, in the fields that clients and test harnesses for
+// llama-server read. Restricted to operators like /metrics, because it shows the load of all users and file paths.
+// llama-server fields without an equivalent here (sampler order, prompts of others) are omitted. Event-loop thread
+// only.
 import { apiError } from '../../shared/errors.js';
 import type { ModelDescription } from '../../generation/model-description.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { VERSION } from '../../shared/version.js';
 
-/** A model as it stands. */
+/** A model's current state. */
 export interface ModelState {
   readonly description: ModelDescription;
   readonly file: string;
-  /** Of its weights: Q8_0 and the like; null while it is not loaded, as all below. */
+  /** Quantization of the weights, e.g. Q8_0. This and all following fields are null while the model is not loaded. */
   readonly quantization: string | null;
   readonly chatTemplate: string | null;
   readonly bos: string | null;
   readonly eos: string | null;
-  /** Sequences that may run at once, and those that do; of all models that share its weights. */
+  /** Maximum and current number of running sequences, over all models that share the weights. */
   readonly sequences: { readonly most: number; readonly running: number } | null;
-  /** Its memory was given back until somebody asks. */
+  /** Whether the model is unloaded until the next request. */
   readonly rests: boolean;
-  /** Several tokens of an answer may come in a step. */
+  /** Whether speculative decoding is on, so that one step may produce several tokens. */
   readonly guesses: boolean;
 }
 
 export interface StateOptions {
-  /** Highest tier first. */
+  /** Sorted by tier, highest first. */
   states(): readonly ModelState[];
   /** Rejects with ApiError 401, 403. */
   check(exchange: Exchange): Promise<void>;
@@ -46,7 +47,7 @@ export function stateRoutes({ states, check }: StateOptions): Route[] {
     route('/slots', (exchange, state) => {
       const { most, running } = state.sequences ?? { most: 0, running: 0 };
       if (running >= most && (exchange.query.get('fail_on_no_slot') ?? '') !== '')
-        throw apiError('capacity_exhausted', 'Every sequence that may run does.', null, { retryAfterMs: 1_000 });
+        throw apiError('capacity_exhausted', 'All sequence slots are in use.', null, { retryAfterMs: 1_000 });
       exchange.json(
         200,
         Array.from({ length: most }, (_, id) => slotOf(state, id, id < running)),
@@ -55,7 +56,7 @@ export function stateRoutes({ states, check }: StateOptions): Route[] {
   ];
 }
 
-/** The one named, or the first. */
+/** Returns the named model, or the first one without a name. */
 function modelOf(states: readonly ModelState[], name: string | null): ModelState {
   const found = name === null ? states[0] : states.find(({ description }) => description.id === name);
   if (found === undefined)
@@ -67,7 +68,7 @@ function modelOf(states: readonly ModelState[], name: string | null): ModelState
   return found;
 }
 
-/** What a request that says nothing gets, by llama-server's names. */
+/** The default sampling parameters, with llama-server's names. */
 function defaultsOf({ sampling }: ModelDescription): object {
   return {
     n_predict: -1,
@@ -104,7 +105,7 @@ function propsOf(state: ModelState): object {
   };
 }
 
-/** Sequences have no places of their own here: the first so many are those that run. */
+/** Sequences have no fixed slot numbers here, so the first N slots are reported as busy. */
 function slotOf({ description, guesses }: ModelState, id: number, isProcessing: boolean): object {
   return {
     id,

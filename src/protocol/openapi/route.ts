@@ -1,4 +1,4 @@
-// GET /openapi.json: the description of everything public, for code generators and the curious. Needs no key.
+// GET /openapi.json: the OpenAPI description of the public API, for code generators and developers. Requires no key.
 import type { Route } from '../../http/exchange.js';
 import { openApiDocument, type PublishedLimits } from './document.js';
 

@@ -1,17 +1,17 @@
-// Background responses: generated without anybody waiting. Each is stored as queued before its request is
-// answered, its events go into a log that streams are served from, and its end into storage, whoever listens.
-// Event-loop thread only: a response runs on the thread that admitted it. Others are told over the bus when
-// its log has grown, and ask over it when it is to be stopped.
+// Background responses, which are generated without an open client connection. Each is stored as queued before its
+// request is answered. Its events are written to a log from which streams are served, and its end is stored whether or
+// not a client is listening. Event-loop thread only: a response runs on the thread that admitted it. Other threads are
+// notified over the bus when its log grows, and request its cancellation over the bus.
 //
 //   turn ─► events ─► tail (memory) ─► every 200 ms, all runs in one commit ─► log (storage) ─► streams
-//                                      at once and then every 25 ms, while somebody follows
+//                                      immediately, then every 25 ms, while a client follows
 //
-// A database that is away for a moment costs nothing of it: what could not be written is written when it is back, in
-// its order, for as long as PATIENCE_MS behind the end. What then is not there ends as if its process had.
+// A short database outage loses nothing: failed writes are retried in order until PATIENCE_MS after the response's end.
+// Events that are still missing then are lost, as in a process crash.
 //
-// A stream is sent what is in the log: after a crash the log goes on where it ends, and no number that anybody
-// has seen stands for another event. What a response came to is saved durably before its last event, log or
-// no log.
+// Streams send only logged events. After a crash the log continues where it ends, so an event number never refers to
+// two different events. The final state of a response is stored durably before its last event is sent, even if the log
+// cannot be written.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError, apiError } from '../../shared/errors.js';
@@ -42,26 +42,35 @@ import { sendEvents, type EventSource } from './stored-stream.js';
 import { startTurn, type Turn, type TurnDeps, type TurnEnd } from './turn.js';
 
 const FLUSH_MS = 200;
-/** Events that one commit takes of one response; more of them go at once. */
+/** Pending events of a response that trigger an immediate write; also the maximum per commit. */
 const FLUSH_EVENTS = 512;
-/** Pause between two commits for those who follow: the database's one writer's place is not fair, and other processes want it too. */
+/**
+ * Pause between two commits while clients follow the stream. The database has a single writer lock that is not fair,
+ * and other processes need it too.
+ */
 const REST_MS = 25;
-/** A cancelled response is stored before it is said to be: a disk may be slow. */
+/**
+ * How long another thread may take to cancel. A cancelled response is stored before the cancellation is confirmed, and
+ * disks can be slow.
+ */
 const CANCEL_MS = 10_000;
-/** How long a response that has ended waits for a database that is away, and how often it tries; after that it has failed, and that is tried ever more rarely. */
+/**
+ * For PATIENCE_MS after its end a response waits for an unavailable database and retries every AGAIN_MS. After that the
+ * response counts as failed, and storing that is retried at growing intervals up to LATEST_AGAIN_MS.
+ */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 200;
 const LATEST_AGAIN_MS = 30_000;
-/** Whoever cancels is told sooner. */
+/** A shorter patience for cancel requests. */
 const CANCEL_PATIENCE_MS = 2_000;
-/** Events that wait for it; beyond that the log has a gap. */
+/** Maximum pending events in memory while the database is unavailable. Beyond that the log has a gap. */
 const KEPT_EVENTS = 20_000;
 
 const isAway = (error: unknown): boolean => error instanceof ApiError && error.code === 'maintenance';
 
-/** Its end is stored as soon as there is room: see BackgroundRun. */
+/** Thrown if the end of a response cannot be stored now. BackgroundRun stores it as soon as possible. */
 export function endNotStored(): ApiError {
-  return apiError('maintenance', 'The server cannot store responses at the moment.');
+  return apiError('maintenance', 'The server cannot store responses at the moment. Retry later.');
 }
 
 export class BackgroundResponses {
@@ -75,22 +84,25 @@ export class BackgroundResponses {
   ) {
     bus.on('response.cancel', async ({ id }) => {
       const run = this.find(id);
-      await run?.cancel().catch(() => undefined); // whoever asks sees in storage that it has not ended
+      await run?.cancel().catch(() => undefined); // the stored status shows the client that the response has not ended
       return run !== null;
     });
   }
 
-  /** Those that run. */
+  /** The number of running responses. */
   get size(): number {
     return this.#runs.size;
   }
 
-  /** Resolves when none runs. */
+  /** Resolves when no response is running. */
   async idle(): Promise<void> {
     while (this.#runs.size > 0) await Promise.all([...this.#runs.values()].map(({ finished }) => finished));
   }
 
-  /** Stops the response on whichever thread it runs; resolves when it is stored as it ended, or, on another thread, cannot be. False if it runs nowhere. */
+  /**
+   * Cancels the response on whichever thread it runs. Resolves when its final state is stored, or, for another thread,
+   * also if storing failed there. Returns false if no thread runs it.
+   */
   async cancel(id: string): Promise<boolean> {
     const run = this.find(id);
     if (run === null) return (await this.bus.ask('response.cancel', { id }, CANCEL_MS)).includes(true);
@@ -98,21 +110,25 @@ export class BackgroundResponses {
     return true;
   }
 
-  /** The events of a response that may run on another thread or in another process, or not be logged to the end there. */
+  /**
+   * Returns the events of a response that may run on another thread or in another process, or whose log is not complete
+   * there. Null if there are none.
+   */
   async elsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.alone || !background) return null;
     if (!isUnfinished(status) && (await this.responses.events(id, -1, 1)) === null) return null;
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
   }
 
-  /** The run on this thread of an unfinished response, or of one whose last events are not logged yet. */
+  /** Returns this thread's run of a response that is unfinished or whose last events are not logged yet. */
   find(id: string): BackgroundRun | null {
     return this.#runs.get(id) ?? null;
   }
 
   /**
-   * Admits the request, stores the response as queued and lets it run: see `queued`. Null if the client has gone before it was
-   * admitted. Throws ApiError 422, 429, 503; nothing runs then. `kept`: what is held for it until its end.
+   * Admits the request, stores the response as queued and starts it (see `queued`). Returns null if the client
+   * disconnected before the admission. Throws ApiError 422, 429, 503 without starting anything. `kept`: memory that
+   * stays reserved until the response ends.
    */
   async start(
     deps: TurnDeps,
@@ -137,28 +153,31 @@ export class BackgroundResponses {
       kept.release();
       this.#ended(detached, end);
     });
-    const stored = run.begin(turn); // before any event of the engine: they come with later turns of the event loop
+    const stored = run.begin(turn); // before the engine's first event, which arrives in a later event-loop turn
     this.#runs.set(turn.id, run);
     void run.finished.then(() => this.#runs.delete(turn.id));
     this.#timer ??= setInterval(() => this.#flush(), FLUSH_MS).unref();
     try {
       await stored;
     } catch (error) {
-      run.giveUp(); // whoever asked is told now
+      run.giveUp(); // the client receives this error, so no retries follow
       await run.cancel().catch(() => undefined);
       throw error;
     }
     return run;
   }
 
-  /** What still runs is given up; the next start finds it unfinished. Resolves when nothing of it is being written. */
+  /**
+   * Abandons all running responses; the next start finds them unfinished. Resolves when their pending writes are
+   * complete.
+   */
   async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer);
     await Promise.all([...this.#runs.values()].map((run) => run.abandon()));
     this.#runs.clear();
   }
 
-  /** Its outcome is its own: the request that began it has been answered. */
+  /** Logs the outcome separately, because the request that started the response has already ended. */
   #ended(
     { identity, requestId, endpoint, receivedAt, fields, trace }: DetachedCaller,
     { record, error }: TurnEnd,
@@ -190,28 +209,28 @@ export class BackgroundResponses {
   }
 }
 
-/** One background response from its admission to its end; its events for any number of streams. */
+/** A background response from its admission to its end. Serves its events to any number of streams. */
 export class BackgroundRun implements EventSource {
-  /** Resolves when the response has ended and is in storage with all its events. Never rejects. */
+  /** Resolves when the response has ended and is stored with all its events. Never rejects. */
   readonly finished: Promise<void>;
   ended = false;
   #settle!: () => void;
   #turn: Turn | null = null;
   #queued: ResponseRecord | null = null;
-  #stored: Promise<void> = Promise.resolve(); // as queued
-  #tail: StoredEvent[] = []; // those logged last, and those that are not in the log yet, without gaps
-  #logged = 0; // so many of it are in the log, or will never be
+  #stored: Promise<void> = Promise.resolve(); // stored as queued
+  #tail: StoredEvent[] = []; // the events logged last and all later ones, without gaps
+  #logged = 0; // how many events of `#tail` are logged or given up
   #last: StoredEvent | null = null;
   readonly #end: StoredEvent[] = [];
   #unflushed = 0;
   #flushing: Promise<void> | null = null;
-  #resting = false; // the database is left to others for a moment
+  #resting = false; // pausing between commits, so that others can write to the database
   #progress: Promise<void> = Promise.resolve(); // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
   #patientUntil = Infinity;
   #tellUsage: () => void = () => undefined;
-  #isStored = false; // as it ended
-  #isGivenUp = false; // to store that
+  #isStored = false; // stored in its final state
+  #isGivenUp = false; // no further attempts to store the final state
   #wakeRetry: () => void = () => undefined;
   #onTried: (() => void)[] = [];
   readonly #watchers = new Set<() => void>();
@@ -228,11 +247,14 @@ export class BackgroundRun implements EventSource {
 
   /** The response as it was when it was admitted. */
   get queued(): ResponseRecord {
-    if (this.#queued === null) throw new Error('a background response that has not begun');
+    if (this.#queued === null) throw new Error('the background response has not started');
     return this.#queued;
   }
 
-  /** Told once the end is stored: if it never is, the next start counts what the log has, and must not count it again. */
+  /**
+   * Delays the usage record until the response's end is stored. If that never succeeds, the next start counts the usage
+   * from the log, and it must not be counted twice.
+   */
   usageInto(sink: UsageSink): UsageSink {
     return {
       finished: (usage) => {
@@ -258,26 +280,29 @@ export class BackgroundRun implements EventSource {
     if (this.#state === 'abandoned') return;
     this.#push(event);
     if (event.type === 'response.in_progress' && this.#turn !== null) {
-      // Only clients that poll look at it: what follows does not wait for it, and replaces it.
+      // Only polling clients see this status, so the code below does not wait for it. The final state overwrites it.
       this.#progress = this.responses.save(this.#turn.record()).catch((error: unknown) => this.#unexpected(error));
     }
     if (++this.#unflushed >= FLUSH_EVENTS || (this.#watchers.size > 0 && !this.#resting)) this.flush();
   }
 
-  /** As it ends. Rejects with ApiError 503 only when the database has been away for long. */
+  /** Stores the final state. Rejects with ApiError 503 only after a long database outage. */
   async save(record: ResponseRecord): Promise<void> {
     this.#endIsNear();
     await this.#patiently(() => this.responses.save(record));
   }
 
-  /** Waits no more for a database that is away. */
+  /** Stops waiting for an unavailable database. */
   giveUp(): void {
     this.#isGivenUp = true;
     this.#patientUntil = -Infinity;
     this.#wakeRetry();
   }
 
-  /** Stops it; resolves when it is stored as it ended, which it may have done before. Rejects with ApiError 503 if that cannot be stored now. */
+  /**
+   * Stops the response. Resolves when its final state is stored; it may have ended before. Rejects with ApiError 503 if
+   * that cannot be stored now.
+   */
   async cancel(): Promise<void> {
     this.#endIsNear(CANCEL_PATIENCE_MS);
     await this.#turn?.cancel();
@@ -292,7 +317,10 @@ export class BackgroundRun implements EventSource {
     await this.finished;
   }
 
-  /** Stops writing; resolves when the write under way is done. A response that has ended is written to its end, if that can be. */
+  /**
+   * Stops writing. Resolves when the current write is complete. A response that has ended is written completely if
+   * possible.
+   */
   async abandon(): Promise<void> {
     this.giveUp();
     if (this.#state === 'finishing') {
@@ -303,7 +331,7 @@ export class BackgroundRun implements EventSource {
     await Promise.allSettled([this.#stored, this.#flushing, this.#progress]);
   }
 
-  /** Hands new events to the log, unless the last hand-over is still under way. */
+  /** Writes new events to the log, unless a write is still in progress. */
   flush(): void {
     if (this.#flushing !== null || this.#tail.length === this.#logged || this.#state === 'abandoned') return;
     this.#flushing = this.#log().finally(() => {
@@ -333,7 +361,7 @@ export class BackgroundRun implements EventSource {
     return ended ? this.#end.filter(({ sequence }) => sequence > after) : [];
   }
 
-  /** Its log is over, by the calendar, before its last events are in it; they come. */
+  /** Whether the log has expired before the last events were written to it, so that they are still to come. */
   async #isOnItsWay(): Promise<boolean> {
     return (
       !this.ended &&
@@ -342,7 +370,7 @@ export class BackgroundRun implements EventSource {
     );
   }
 
-  /** With what lies behind a gap. */
+  /** Reads events from the log and the tail, including those after a gap. */
   async #after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
     const [first] = this.#tail;
     const inTail = (): StoredEvent[] => {
@@ -354,7 +382,7 @@ export class BackgroundRun implements EventSource {
     if (logged === null || first === undefined) return logged;
     const before = logged.filter(({ sequence }) => sequence < first.sequence);
     if (before.length > 0) return before;
-    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast); // more has been logged meanwhile
+    return this.#tail[0] === first ? inTail() : this.#after(after, atLeast); // more was logged meanwhile
   }
 
   watch(wake: () => void): () => void {
@@ -378,7 +406,7 @@ export class BackgroundRun implements EventSource {
       await this.responses.appendEvents(this.queued.id, events, this.#turn?.soFar());
     } catch (error) {
       this.#unexpected(error);
-      // No event stands in the log without those before it, as long as they can be kept.
+      // Keeps the events for the next attempt while memory allows, so that the log has no gap.
       if (isAway(error) && this.#keepsEvents && events.length < KEPT_EVENTS) return;
     }
     this.#tail.splice(0, this.#logged);
@@ -393,7 +421,7 @@ export class BackgroundRun implements EventSource {
     this.#endIsNear();
     try {
       await this.#stored.catch((error: unknown) => {
-        this.#tellUsage(); // nothing of it is in storage that could be counted
+        this.#tellUsage(); // nothing is stored from which the next start could count the usage
         throw error;
       });
       await this.#saveEnd(record);
@@ -421,7 +449,7 @@ export class BackgroundRun implements EventSource {
     this.#patientUntil = Math.min(this.#patientUntil, performance.now() + patience);
   }
 
-  /** Until its end is stored, and for a while after that. */
+  /** True until the end is stored, and for some time after that. */
   get #keepsEvents(): boolean {
     return !this.#isGivenUp && (!this.#isStored || performance.now() < this.#patientUntil);
   }
@@ -437,15 +465,16 @@ export class BackgroundRun implements EventSource {
     }
   }
 
-  /** If the turn could not save how it ended, a client that polls would wait for ever: it is tried until it can be, or the server ends. */
+  /** Retries until the final state is stored or the server stops. Without it, a polling client would wait forever. */
   async #saveEnd(record: ResponseRecord): Promise<void> {
     for (let wait = AGAIN_MS; ; wait = Math.min(2 * wait, LATEST_AGAIN_MS)) {
       try {
         const stored = await this.responses.head(record.organizationId, record.id);
-        // Of one whose time is over meanwhile nothing can be read, but the next start would still find it unfinished.
+        // A response that has expired meanwhile cannot be read, but the next start would still find it unfinished, so
+        // it is saved too.
         if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
-        if (!this.#isGivenUp) this.#patientUntil = performance.now() + PATIENCE_MS; // for its log
+        if (!this.#isGivenUp) this.#patientUntil = performance.now() + PATIENCE_MS; // time left for its log
         return;
       } catch (error) {
         if (this.#isGivenUp || !isAway(error)) throw error;
@@ -467,7 +496,7 @@ export class BackgroundRun implements EventSource {
     for (const wake of [...this.#watchers]) wake();
   }
 
-  /** Storage logs its own failures. */
+  /** Errors of the storage are ApiErrors here; the storage logs them itself. */
   #unexpected(error: unknown): void {
     if (error instanceof ApiError) return;
     this.telemetry.log.error(
@@ -477,7 +506,10 @@ export class BackgroundRun implements EventSource {
   }
 }
 
-/** The answer to the request that asked for it: the response as queued, or its events; closing the stream does not stop it. */
+/**
+ * Answers the request that created the response with the queued response or with its events. Closing the stream does
+ * not stop the response.
+ */
 export function answerBackground(
   exchange: Exchange,
   run: BackgroundRun,
@@ -489,7 +521,7 @@ export function answerBackground(
   else exchange.json(200, run.queued.resource);
 }
 
-/** The request that asked for it is over soon: then nothing of it is kept but what the log says of it. */
+/** Replaces the request's caller, so that the ended request can be freed except for its log fields. */
 class DetachedCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;
@@ -542,7 +574,7 @@ class DetachedCaller implements Caller {
   }
 }
 
-/** A part of another reservation, released on its own. */
+/** A part of another reservation that is released separately. */
 class PartOfReservation implements BufferReservation {
   #bytes = 0;
 

@@ -1,15 +1,15 @@
-// Lengths that are checked before the schema looks inside, and the types that items may leave out. Pure.
+// Length limits that are checked before schema validation, and the default of an item's `type`. Pure.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isRecord, overfullMap } from '../extent.js';
 import { MAX_LOGIT_BIAS, MAX_METADATA } from '../fields.js';
 import { MAX_ITEMS } from './schema.js';
 
-/** Content parts of all items together. */
+/** Total of content parts in all items. */
 const MAX_PARTS = 100_000;
-/** Each is looked up in storage. */
+/** Each reference costs a storage lookup. */
 const MAX_REFERENCES = 2_000;
 
-/** The first list or map that is longer than any valid request has; null if none is. */
+/** Returns an error for the first list or map that is longer than valid requests may have, or null. */
 export function overlong(body: unknown): ApiError | null {
   if (!isRecord(body)) return null;
   const overfull = overfullMap(body, { logit_bias: MAX_LOGIT_BIAS, metadata: MAX_METADATA });
@@ -32,7 +32,7 @@ export function overlong(body: unknown): ApiError | null {
       if (parts > MAX_PARTS)
         return apiError(
           'array_too_long',
-          `input may have at most ${MAX_PARTS} content parts in all.`,
+          `input may have at most ${MAX_PARTS} content parts in total.`,
           `input[${index}].${name}`,
         );
     }
@@ -40,7 +40,7 @@ export function overlong(body: unknown): ApiError | null {
   return null;
 }
 
-/** The item with a type: one without is a message if it has a role, else a reference if it has an id. */
+/** Returns the item with a `type`. Without one, an item with a role is a message and an item with an ID a reference. */
 export function withType(item: unknown): unknown {
   if (!isRecord(item) || (item['type'] ?? null) !== null) return item;
   const type = typeOf(item);

@@ -1,4 +1,4 @@
-// POST /v1/responses/{id}/cancel: stops a background response and keeps what there is of it.
+// POST /v1/responses/{id}/cancel: stops a background response and keeps its output so far.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { isUnfinished, type ResponseStore, type StoredResponse } from '../../storage/response-store.js';
 import { endNotStored, type BackgroundResponses } from './background.js';
@@ -6,12 +6,15 @@ import { endNotStored, type BackgroundResponses } from './background.js';
 export function notCancellable(): ApiError {
   return apiError(
     'response_not_cancellable',
-    'Only background responses can be cancelled; any other ends when its connection is closed.',
+    'Only background responses can be cancelled; to cancel any other response, close its connection.',
     'response_id',
   );
 }
 
-/** The response as it ended, now or before; null if its time was over meanwhile, or it was deleted. Throws ApiError 422 response_not_cancellable, or 503 if its end cannot be stored now. */
+/**
+ * Returns the ended response, or null if it expired or was deleted meanwhile. Throws ApiError 422
+ * response_not_cancellable, or 503 if its final state cannot be stored now.
+ */
 export async function cancelResponse(
   responses: ResponseStore,
   background: BackgroundResponses,
@@ -19,7 +22,7 @@ export async function cancelResponse(
 ): Promise<StoredResponse | null> {
   if (!isUnfinished(record.status)) return record;
   const stopped = await background.cancel(record.id);
-  // As it is stored, on whichever thread it ran: while its end waited for the disk it may have been deleted.
+  // Read from storage whichever thread it ran on: it may have been deleted while its final state was being written.
   const now = await responses.get(record.organizationId, record.id);
   if (now === null || !isUnfinished(now.status)) return now;
   throw stopped ? endNotStored() : notCancellable();

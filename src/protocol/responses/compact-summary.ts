@@ -1,5 +1,6 @@
-// The summary behind a compaction: a conversation as one text, and as many generations as it takes to bring it
-// into the model's context, oldest part first, each with the summary so far in front. Event-loop thread only.
+// Generates the summary for a compaction. The conversation is converted to one text. If it exceeds the model's context,
+// it is summarized in several generations, oldest part first, each including the summary so far. Event-loop thread
+// only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
@@ -7,14 +8,16 @@ import { unattendedAsker, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 
-/** The system message of each piece. */
+/** The system message of each generation. */
 export const TASK =
   'You compact conversations. Write a summary of the conversation below that another assistant can go on from without having seen it: ' +
   'who wants what, facts, names, numbers, decisions, results of tools, what is done and what is open. Leave out greetings and repetitions. Answer with the summary alone.';
 
-/** More characters per token than any text worth compacting has: a first guess at what fits, made smaller by counting. */
+/**
+ * Upper bound on characters per token, for the first estimate of how much text fits. Counting tokens then reduces it.
+ */
 const CHARACTERS_PER_TOKEN = 8;
-/** A piece this short that does not fit never will. */
+/** If a part this short does not fit, no part will. */
 const SMALLEST_PIECE = 64;
 
 export interface Summary {
@@ -24,11 +27,11 @@ export interface Summary {
 
 export interface SummaryOptions {
   instructions: string | null;
-  /** Tokens of the summary at most; less where the context is small. */
+  /** Maximum tokens of the summary. Small context windows reduce it further. */
   maxTokens: number;
 }
 
-/** The conversation as the summarizing model reads it; reasoning is left out, images are named. */
+/** Converts the conversation to text for the summarizing model. Reasoning is omitted and images become placeholders. */
 export function transcript(messages: readonly Message[]): string {
   const names = new Map<string, string>();
   const entries: string[] = [];
@@ -57,7 +60,7 @@ function plain(content: Content | null): string {
     : content.map((part) => (part.type === 'text' ? part.text : '[image]')).join('\n');
 }
 
-/** One conversation's summary; null if the client went away. Throws ApiError as admit() does. */
+/** Summarizes one conversation. Returns null if the client disconnected. Throws ApiError like admit(). */
 export class Summarizer {
   #running: GenerationRun | null = null;
   #left: (() => void) | null = null;
@@ -70,7 +73,7 @@ export class Summarizer {
     private readonly options: SummaryOptions,
   ) {}
 
-  /** The client has gone: stops what runs. */
+  /** Called when the client disconnects: stops the running generation. */
   cancel(): void {
     this.#running?.cancel();
     this.#left?.();
@@ -80,7 +83,7 @@ export class Summarizer {
     await this.model.awake();
     const provider = this.model.ready();
     const { contextWindow } = provider;
-    // The summary so far stands in the next prompt, which must leave room for the next summary.
+    // The next prompt contains the summary so far and must leave space for the next summary.
     const cap = Math.max(1, Math.min(this.options.maxTokens, Math.floor(contextWindow / 4)));
     const room = contextWindow - cap;
     let summary: string | null = null;
@@ -157,7 +160,10 @@ export class Summarizer {
   }
 }
 
-/** From `at` on, at most `length` characters: up to the end of an entry if that is not too far back, and no half character. */
+/**
+ * Returns at most `length` characters from `at`: up to the end of an entry if that is close enough, and never half a
+ * character.
+ */
 function cut(text: string, at: number, length: number): string {
   if (at + length >= text.length) return text.slice(at);
   const piece = text.slice(at, at + length);

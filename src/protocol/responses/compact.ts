@@ -1,5 +1,5 @@
-// POST /v1/responses/compact: a conversation becomes its user messages and one sealed summary. The result is
-// not stored. Event-loop thread only.
+// POST /v1/responses/compact: reduces a conversation to its user messages and one sealed summary. The result is not
+// stored. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -68,7 +68,7 @@ interface Conversation {
   kept: object[];
 }
 
-/** Its own function, so that nothing of the body lives on while the summary is generated. */
+/** A separate function, so that the body can be garbage-collected while the summary is generated. */
 async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversation> {
   const { organizationId } = exchange.identity;
   const body = exchange.body as Readonly<Record<string, unknown>>;
@@ -102,12 +102,12 @@ async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversati
   };
 }
 
-/** The known fields alone: whatever else a body has is none of this endpoint's. */
+/** Keeps only the fields that this endpoint defines. */
 export function pick(body: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
   return Object.fromEntries(names.filter((name) => Object.hasOwn(body, name)).map((name) => [name, body[name]]));
 }
 
-/** Every user message of the window as it was sent, with id and status. */
+/** Returns every user message of the conversation as it was sent, with ID and status. */
 function userMessages(chain: readonly ChainedResponse[], input: readonly StoredItem[]): object[] {
   return [...chain.flatMap((record) => record.input), ...input].flatMap(({ id, item, images }) => {
     if (item['role'] !== 'user') return [];
@@ -120,7 +120,7 @@ function userMessages(chain: readonly ChainedResponse[], input: readonly StoredI
   });
 }
 
-/** Storage keeps the data of data URLs apart. */
+/** Storage keeps the data of data URLs separate from the item, so it is added back here. */
 function withData(
   parts: readonly Readonly<Record<string, unknown>>[],
   images: readonly Uint8Array[] | undefined,

@@ -1,6 +1,6 @@
-// POST /v1/responses: one request from parsed body to last byte. Event-loop thread only.
+// POST /v1/responses: handles a request from the parsed body to the last byte. Event-loop thread only.
 //
-//   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► answer
+//   shape, seals ─► chain ─► model ─► content ─► turn (turn.ts) ─► response
 //   400             404      404/403  422        422, 429, 503     200 …
 import type { ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -37,14 +37,17 @@ export function createRoute(deps: ResponsesDeps): Route {
   };
 }
 
-/** Where the events go; the stream opens only once the turn runs. */
+/** The target of the events. The stream is opened only after the turn has started. */
 interface Out {
   stream: EventStream | null;
 }
 
 type Begun = { run: BackgroundRun; stream: boolean; dialect: EventDialect } | { turn: Turn; out: Out | null };
 
-/** Its own function, so that nothing of the conversation lives on while the answer is generated. Null if the client has gone. */
+/**
+ * A separate function, so that the conversation can be garbage-collected during generation. Returns null if the client
+ * disconnected.
+ */
 async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | null> {
   const { dialect, caller, model, created } = await read(deps, exchange);
   const { stream } = created;
@@ -65,7 +68,7 @@ async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | n
   return turn === null ? null : { turn, out };
 }
 
-/** What a response is to be stored with is kept until its end. Throws ApiError 503. */
+/** Reserves memory for the input, which is kept until the response is stored. Throws ApiError 503. */
 function holdInput(exchange: Exchange, { release }: Pick<CreateGeneration, 'release'>): void {
   try {
     exchange.hold(exchange.bodyBytes);
@@ -81,7 +84,7 @@ function into(out: Out | null): Pick<TurnOptions, 'take' | 'sent'> {
     : { take: ({ data, type }) => out.stream?.send(data, type), sent: () => out.stream?.started === true };
 }
 
-/** Its own function, so that nothing of the body lives on while the answer is generated. */
+/** A separate function, so that the body can be garbage-collected during generation. */
 async function read(
   deps: ResponsesDeps,
   exchange: Exchange,
@@ -104,7 +107,7 @@ async function read(
   return { dialect, caller, model, created };
 }
 
-/** Headers that name what the request has and this format leaves out. */
+/** Sets headers that list ignored fields and omitted tools. */
 export function nameLeftOut(
   created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>,
   setHeader: (name: string, value: string) => void,
@@ -123,7 +126,7 @@ async function whole(exchange: Exchange, turn: Turn): Promise<void> {
 
 async function streamed(exchange: Exchange, turn: Turn, out: Out): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
-  // The stream opens only now: a refusal by startTurn() must still be a plain error status.
+  // The stream is opened only here, so that an error from startTurn() can still be sent with a plain HTTP status.
   const stream = (out.stream = exchange.sse(lateFailure));
   const { error, announced } = await turn.done;
   if (error !== null && !announced) {
@@ -134,7 +137,7 @@ async function streamed(exchange: Exchange, turn: Turn, out: Out): Promise<void>
   stream.end(error);
 }
 
-/** A failure outside the turn while the stream is open: all that can be told without it. */
+/** The event for an error outside the turn while the stream is open. The response object is not available then. */
 function* lateFailure({ type, code, message, param }: ApiError): Generator<StreamEvent> {
   yield {
     event: 'error',

@@ -1,4 +1,4 @@
-// What the routes of the responses format are made of.
+// Dependencies of the routes of the responses format.
 
 import type { Config } from '../../config/settings.js';
 import type { BackgroundResponses } from './background.js';

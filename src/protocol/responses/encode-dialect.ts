@@ -1,12 +1,15 @@
-// Which names the raw-reasoning events get: two standards disagree, and each one's checker rejects the other's
-// (contract section 4). Pure.
+// Chooses the names of the raw-reasoning events: two standards disagree, and the validators of each reject the other's
+// names (contract section 4). Pure.
 import type { Config } from '../../config/settings.js';
 import { apiError } from '../../shared/errors.js';
 import type { EventDialect } from './encode-items.js';
 
 const HEADER = 'x-event-dialect';
 
-/** `header` returns '' for an absent one; over a WebSocket it reads the handshake. Throws ApiError 400 for an unknown dialect. */
+/**
+ * `header` returns '' for an absent header. For a WebSocket it reads the handshake's headers. Throws ApiError 400 for
+ * an unknown dialect.
+ */
 export function eventDialect(
   settings: Pick<Config['responses'], 'reasoning_events' | 'openai_user_agents'>,
   header: (name: string) => string,
@@ -15,7 +18,7 @@ export function eventDialect(
   if (asked === 'openai' || asked === 'openresponses') return asked;
   if (asked !== '') throw apiError('invalid_header', `${HEADER} must be openai or openresponses.`, HEADER);
   if (settings.reasoning_events !== 'auto') return settings.reasoning_events;
-  // The vendor's own clients, whatever program they are part of, and those generated like them.
+  // OpenAI's own SDKs, in whatever program they are used, and SDKs built by the same generator.
   if (header('x-stainless-lang') !== '') return 'openai';
   const agent = header('user-agent').toLowerCase();
   return settings.openai_user_agents.some((start) => agent.startsWith(start.toLowerCase()))

@@ -1,6 +1,6 @@
-// The three kinds of output item while they are open. An item announces itself when it is made and is closed
-// once, so that no delta can precede its start: only an open item takes deltas. The machine (encode.ts)
-// keeps one open at a time. Pure.
+// The three kinds of output items while they are open. An item emits its start when it is created and is closed once.
+// Only an open item accepts deltas, so no delta can precede its start. The state machine (encode.ts) keeps one item
+// open at a time. Pure.
 import type { TokenLogprob, Logprob } from '../../generation/types.js';
 import { newItemId, newToolCallId } from '../../shared/ids.js';
 import { GrowingText } from '../../shared/growing-text.js';
@@ -18,10 +18,10 @@ import type {
 
 export type EventDialect = 'openai' | 'openresponses';
 
-/** Ends of an open item. */
+/** The final statuses of an item. */
 export type ClosedStatus = Exclude<ItemStatus, 'in_progress'>;
 
-/** Tokens that cannot occur have a log probability of minus infinity, which JSON lacks. */
+/** Impossible tokens have a log-probability of minus infinity, which JSON cannot express. */
 const LOWEST_LOGPROB = -9999;
 
 function wireLogprob({ token, logprob, bytes }: Logprob): WireLogprob {
@@ -39,12 +39,12 @@ abstract class OpenItemBase<Item extends OutputItem> {
     readonly id: string,
   ) {}
 
-  /** The item as it stands. */
+  /** The item in its current state. */
   abstract item(status: ItemStatus): Item;
-  /** The `.done` events of the item's parts. */
+  /** Emits the `.done` events of the item's parts. */
   protected abstract finish(): void;
 
-  /** Sends the item's `.done` events; it takes nothing afterwards. */
+  /** Emits the item's `.done` events. The item accepts nothing afterwards. */
   close(status: ClosedStatus): Item {
     this.finish();
     const item = this.item(status);
@@ -56,7 +56,7 @@ abstract class OpenItemBase<Item extends OutputItem> {
     this.out.write('response.output_item.added', { output_index: this.index, item });
   }
 
-  /** What every delta of the item begins with, serialized once. */
+  /** The beginning of every delta of the item, serialized once. */
   protected head(place: 'content_index' | 'summary_index' | null): string {
     const start = `"item_id":"${this.id}","output_index":${this.index},`;
     return place === null ? `${start}"delta":` : `${start}"${place}":0,"delta":`;
@@ -154,10 +154,13 @@ export class OpenCall extends OpenItemBase<FunctionCallItem> {
 
 /** How the reasoning of one response is shown. */
 export interface ReasoningForm {
-  /** The text goes into `summary`, under the names both standards share; else into `content`, under the dialect's. */
+  /**
+   * True: the text goes into `summary`, with event names that both standards share. False: it goes into `content`, with
+   * the dialect's event names.
+   */
   summary: boolean;
   dialect: EventDialect;
-  /** Makes `encrypted_content`; null if it is not wanted. */
+  /** Creates `encrypted_content`. Null: not requested. */
   seal: ((text: string) => string) | null;
 }
 

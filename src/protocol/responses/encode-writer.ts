@@ -1,4 +1,4 @@
-// Numbers and serializes the events of one response. Without a taker nothing is serialized at all.
+// Numbers and serializes the events of one response. Without a consumer nothing is serialized.
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 
@@ -14,12 +14,12 @@ export class EventWriter {
     return this.take !== null;
   }
 
-  /** An event with these fields beside type and sequence_number. */
+  /** Writes an event with these fields in addition to type and sequence_number. */
   write(type: string, fields: object): void {
     if (this.take !== null) this.writeRaw(type, stringifyExact(fields).slice(1));
   }
 
-  /** The same with the fields serialized already: `"a":1,"b":2}`. The hot path of deltas. */
+  /** Like write(), but with already serialized fields: `"a":1,"b":2}`. The hot path for deltas. */
   writeRaw(type: string, fields: string): void {
     if (this.take === null) return;
     const sequence = this.#next++;

@@ -1,11 +1,11 @@
-// Generation events → the events and the resource of one response (contract sections 3 to 5), streamed or
-// whole by the same machine. Pure but for ids.
+// Converts generation events to the events and the resource of one response (contract sections 3 to 5). The same state
+// machine serves streamed and whole responses. Pure except for IDs.
 //
 //   begin ─► created (queued) ─► in_progress ─► item by item ─► end ─► terminal
 //                                                │ one open at a time; opening the next closes it
 //
-// Whether a stream can be built wrongly is settled by construction: events of an item exist only as methods
-// of an open item (encode-items.ts), and the machine owns at most one.
+// A malformed stream is impossible by construction: item events exist only as methods of an open item
+// (encode-items.ts), and the state machine has at most one open item.
 import type { ApiError } from '../../shared/errors.js';
 import type { EndReason, GenerationEvent } from '../../generation/types.js';
 import type { Usage } from '../usage.js';
@@ -16,13 +16,13 @@ import { wireUsage, type OutputItem, type ResponseResource } from './resource.js
 
 export interface MachineOptions {
   reasoning: ReasoningForm;
-  /** Model-side tool name → the client's, where they differ. */
+  /** The model's tool name → the client's, for names that differ. */
   toolNames: ReadonlyMap<string, ToolName>;
-  /** Takes the events; null if only the resource is wanted. */
+  /** Receives the events. Null: only the resource is needed. */
   take: ((event: WireEvent) => void) | null;
 }
 
-/** Ends that are the whole answer; every other one has cut it. */
+/** End reasons of a complete response. With any other reason it was cut. */
 const WHOLE: ReadonlySet<EndReason> = new Set<EndReason>(['end_of_turn', 'stop_string', 'tool_calls']);
 
 type Phase = 'new' | 'created' | 'running' | 'ended';
@@ -33,7 +33,7 @@ export class ResponseMachine {
   #begun = false;
   #open: OpenItem | null = null;
 
-  /** `resource` is the machine's from now on. */
+  /** The state machine takes ownership of `resource`. */
   constructor(
     readonly resource: ResponseResource,
     private readonly options: MachineOptions,
@@ -46,7 +46,7 @@ export class ResponseMachine {
     return this.#begun;
   }
 
-  /** response.created, and response.queued for a background response. Idempotent. */
+  /** Sends response.created, and response.queued for a background response. Idempotent. */
   begin(): void {
     if (this.#phase !== 'new') return;
     this.#phase = 'created';
@@ -85,11 +85,11 @@ export class ResponseMachine {
     }
   }
 
-  /** The generation ended by itself or at a limit: closes open items. terminal() tells of it. */
+  /** The generation ended by itself or at a limit: closes open items. terminal() emits the event for it. */
   end(reason: EndReason, usage: Usage, completedAt: number): void {
     this.#run();
     const whole = WHOLE.has(reason);
-    // A turn without a single token is an answer all the same; clients look for its message.
+    // A generation without any token still counts as a response, and clients expect it to contain a message.
     if (whole && !this.resource.output.some(({ type }) => type !== 'reasoning')) this.#message();
     this.#close(whole ? 'completed' : 'incomplete');
     this.#settle(whole ? 'completed' : 'incomplete', usage);
@@ -97,22 +97,28 @@ export class ResponseMachine {
     else this.resource.incomplete_details = { reason: 'max_output_tokens' };
   }
 
-  /** The prompt was prepared and nothing was to be generated. */
+  /** Ends a request that only prepared the prompt and generates nothing. */
   endPrewarm(usage: Usage, completedAt: number): void {
     this.#run();
     this.#settle('completed', usage);
     this.resource.completed_at = completedAt;
   }
 
-  /** Stopped on demand: output so far is kept, its open item incomplete. No event tells of it. */
+  /**
+   * Cancelled by the client: the output so far is kept, and its open item becomes incomplete. No event is emitted for
+   * it.
+   */
   cancel(usage: Usage): void {
     this.#close('incomplete');
     this.#settle('cancelled', usage);
-    this.resource.completed_at = null; // it may have had another end, which could not be stored
+    this.resource.completed_at = null; // may be set by an earlier end that could not be stored
     this.resource.incomplete_details = null;
   }
 
-  /** The generation failed: what is open is kept as it stands, without `.done`. `usage` null if nothing was generated. failure() tells of it. */
+  /**
+   * The generation failed: the open item is kept in its current state, without `.done` events. `usage` null if nothing
+   * was generated. failure() emits the events for it.
+   */
   settleFailure(error: ApiError, usage: Usage | null): void {
     if (this.#open !== null) this.resource.output.push(this.#open.item('incomplete'));
     this.#open = null;
@@ -123,21 +129,21 @@ export class ResponseMachine {
     resource.error = { code: isShed(error, resource) ? 'rate_limit_exceeded' : 'server_error', message: error.message };
   }
 
-  /** The last events of a failed response. `errorEvent`: streams tell of the error itself first. */
+  /** Emits the last events of a failed response. `errorEvent`: streams receive the error itself first. */
   failure({ type, code, message, param }: ApiError, errorEvent: boolean): void {
     if (errorEvent) this.#out.write('error', { error: { type, code, message, param }, code, message, param });
     this.#lifecycle('response.failed');
   }
 
-  /** The last event of a response that ended completed or incomplete. */
+  /** Emits the last event of a response that ended completed or incomplete. */
   terminal(): void {
     this.#lifecycle(this.resource.status === 'completed' ? 'response.completed' : 'response.incomplete');
   }
 
-  /** response.in_progress, once, after created. */
+  /** Sends response.in_progress once, after response.created. */
   #run(): void {
     if (this.#phase === 'running') return;
-    if (this.#phase === 'ended') throw new Error('an event after the end of a response');
+    if (this.#phase === 'ended') throw new Error('received an event after the end of the response');
     this.begin();
     this.#phase = 'running';
     this.resource.status = 'in_progress';
@@ -166,7 +172,7 @@ export class ResponseMachine {
 
   #call(): OpenCall {
     if (this.#open instanceof OpenCall) return this.#open;
-    throw new Error('an event of a tool call that is not open');
+    throw new Error('received an event for a tool call that is not open');
   }
 
   #add<T extends OpenItem>(make: (index: number) => T): T {
@@ -184,7 +190,7 @@ export class ResponseMachine {
   }
 }
 
-/** A background response that the queue had no room for has nobody to tell it with a status. */
+/** Whether a background response was rejected for lack of capacity, which cannot be reported with an HTTP status. */
 function isShed(error: ApiError, resource: ResponseResource): boolean {
   return resource.background && (error.status === 429 || error.code === 'capacity_exhausted');
 }

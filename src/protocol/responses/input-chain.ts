@@ -1,4 +1,4 @@
-// What a request refers to in storage: the chain it continues, and items by their ids.
+// Looks up what a request refers to in storage: the chain of responses that it continues, and items by ID.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -8,22 +8,25 @@ import type { CreateGeneration, ParsedCreate } from './parse.js';
 
 const PARAM = 'previous_response_id';
 
-/** Where a continuation begins. */
+/** The chain of responses that a request continues. */
 export interface Continued {
-  /** All of it, root first. */
+  /** The whole chain, root first. */
   chain: readonly ChainedResponse[];
-  /** The last of it that is in storage, and those after it, which are not. */
+  /** `base`: the last response of the chain that is stored. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
-  /** Of what is stored of it, where that is known; see itemSize(). */
+  /** Size of the stored part, if known; see itemSize(). */
   size?: number;
-  /** The chain is not erased until this is called, which may be done more than once. */
+  /** The chain is not erased until this is called. May be called more than once. */
   release(): void;
 }
 
 export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], release: () => undefined };
 
-/** As findChain(), in turn and on the account of who asks: by what the chain has, however short the request is. Rejects with ApiError 429 too. */
+/**
+ * Like findChain(), but queued and charged to the organization by the chain's size, because a short request can refer
+ * to a long chain. Also rejects with ApiError 429.
+ */
 export async function findChainInTurn(
   exchange: Pick<Exchange, 'inTurn'>,
   responses: Pick<ResponseStore, 'chain' | 'size'>,
@@ -34,7 +37,10 @@ export async function findChainInTurn(
   return { ...(await exchange.inTurn(size, () => findChain(responses, organizationId, id))), size };
 }
 
-/** The chain that ends with `id`, held. Rejects with ApiError: previous_response_not_found, response_not_usable. */
+/**
+ * Finds the chain that ends with `id` and holds it against erasure. Rejects with ApiError: previous_response_not_found,
+ * response_not_usable.
+ */
 export async function findChain(
   responses: Pick<ResponseStore, 'chain'>,
   organizationId: string,
@@ -48,7 +54,7 @@ export async function findChain(
     release();
     throw apiError(
       'response_not_usable',
-      `The previous response is ${String(last?.status).replace('_', ' ')}; only completed and incomplete ones can be continued.`,
+      `The previous response is ${String(last?.status).replace('_', ' ')}; only completed and incomplete responses can be continued.`,
       PARAM,
     );
   }
@@ -63,7 +69,7 @@ export function previousNotFound(id: string): ApiError {
   );
 }
 
-/** The model to use: the one asked for, else that of the response continued. Throws ApiError 400 without either. */
+/** Returns the requested model, or else that of the continued response. Throws ApiError 400 if there is neither. */
 export function modelOf(asked: string | null, chain: readonly ChainedResponse[]): string {
   const model = asked ?? chain.at(-1)?.model;
   if (model === undefined)
@@ -76,13 +82,13 @@ export interface ContentLookup {
   responses: Pick<ResponseStore, 'items'>;
   /** Throws ApiError 404, 403. */
   findModel(chain: readonly ChainedResponse[]): ServedModel;
-  /** Does the work on so many characters of the chain on the account of the organization. */
+  /** Runs the work and charges its event-loop time for `size` characters of the chain to the organization. */
   charged<T>(work: () => T, size: number): T;
 }
 
 /**
- * The second half of the checks: model, then content. Whoever gets `created` releases the chain; what is thrown has
- * released it. Nothing is awaited for a request that names no stored item.
+ * Runs the second half of the checks: model, then content. The caller must release the chain through `created`; if this
+ * throws, the chain has been released. A request without references to stored items is handled synchronously.
  */
 export async function readContent(
   parsed: ParsedCreate,
@@ -106,7 +112,10 @@ export async function readContent(
   }
 }
 
-/** Of those that the chain does not have, as many as may be read together: beyond them the reader of the input refuses the request. */
+/**
+ * Reads the referenced items that the chain does not contain, up to the maximum total size. If some are left out, the
+ * input reader rejects the request.
+ */
 function findItems(
   ids: readonly string[],
   chain: readonly ChainedResponse[],

@@ -1,20 +1,20 @@
-// Items → messages of the internal request. Reasoning, text and calls of one assistant turn become one
-// message; answers to calls follow it, whatever came in between. Pure.
+// Converts items to messages of the internal request. Reasoning, text and calls of one assistant turn become one
+// message. Its tool results follow directly, whatever items were in between. Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, Message, ToolCall } from '../../generation/types.js';
 
 type AssistantMessage = Extract<Message, { role: 'assistant' }>;
 
 /**
- * What a client sends while calls are open waits for their answers: templates and models know answers only
- * right behind the calls, and clients that steer a running loop put their message in between.
+ * Items that arrive while tool calls are open are deferred until all calls have results. Templates and models accept
+ * results only directly after the calls, but clients that steer a running tool loop put their message in between.
  */
 export class Conversation {
   readonly messages: Message[] = [];
-  #turn: AssistantMessage | null = null; // the last message, as long as it can take more of its turn
+  #turn: AssistantMessage | null = null; // the last message, while it can still receive items of its turn
   #caller: AssistantMessage | null = null; // the message with the open calls
-  #reasoning: string[] = []; // of the turn that begins
-  readonly #open = new Map<string, string>(); // call id → where it stands, still unanswered
+  #reasoning: string[] = []; // reasoning of the turn that is starting
+  readonly #open = new Map<string, string>(); // call ID → its path, for calls without a result so far
   readonly #answered = new Set<string>();
   readonly #waiting: Message[] = [];
 
@@ -34,9 +34,10 @@ export class Conversation {
     if (this.#open.size === 0) this.#turn = message;
   }
 
-  /** Throws ApiError invalid_value for an id that is open already. */
+  /** Throws ApiError invalid_value for an ID that is already open. */
   call(call: ToolCall, path: string): void {
-    if (this.#open.has(call.id)) throw apiError('invalid_value', `${path}.call_id is used twice.`, `${path}.call_id`);
+    if (this.#open.has(call.id))
+      throw apiError('invalid_value', `${path}.call_id is already used by an earlier tool call.`, `${path}.call_id`);
     const turn = this.#open.size > 0 ? this.#caller : this.#turn;
     if (turn === null) {
       this.#caller = { role: 'assistant', content: null, path, ...this.#takeReasoning(), toolCalls: [call] };
@@ -50,15 +51,16 @@ export class Conversation {
     }
     this.#turn = null;
     this.#open.set(call.id, path);
-    this.#answered.delete(call.id); // some models count their calls anew in every turn
+    this.#answered.delete(call.id); // some models restart their call numbering in every turn
   }
 
   /** Throws ApiError: tool_call_not_found, invalid_value. */
   result(callId: string, content: Content, path: string): void {
     const idPath = `${path}.call_id`;
-    if (this.#answered.has(callId)) throw apiError('invalid_value', `${idPath} is answered twice.`, idPath);
+    if (this.#answered.has(callId))
+      throw apiError('invalid_value', `${idPath}: this tool call already has a result.`, idPath);
     if (!this.#open.delete(callId))
-      throw apiError('tool_call_not_found', `${idPath} matches no tool call before it.`, idPath);
+      throw apiError('tool_call_not_found', `${idPath} does not match a preceding tool call.`, idPath);
     this.#answered.add(callId);
     this.messages.push({ role: 'tool', content, toolCallId: callId, path });
     this.#turn = null;
@@ -67,11 +69,11 @@ export class Conversation {
     this.messages.push(...this.#waiting.splice(0));
   }
 
-  /** Throws ApiError missing_tool_output if a call was left without its answer. */
+  /** Throws ApiError missing_tool_output if a call has no result. */
   end(): void {
     const [unanswered] = this.#open.values();
     if (unanswered !== undefined)
-      throw apiError('missing_tool_output', `${unanswered}: this tool call has no output that answers it.`, unanswered);
+      throw apiError('missing_tool_output', `${unanswered} has no tool output.`, unanswered);
   }
 
   #push(message: Message): void {

@@ -1,14 +1,14 @@
-// Bytes of images, kept with the items that named them: a chain re-sends them from here, and a later change
-// or loss of a URL does not matter to it. Pure.
+// Stores the bytes of images with their items. A continued chain uses these bytes, so later changes to a URL have no
+// effect. Pure.
 import type { Message } from '../../generation/types.js';
 import type { StoredItem } from '../../storage/response-store.js';
 
 export interface InputItem extends StoredItem {
-  /** Where the item's images stand in the request, by index; absent for one without, or with their bytes already. */
+  /** Paths of the item's images in the request, by index. Absent for an item without images or with loaded images. */
   readonly imagePaths?: readonly string[] | undefined;
 }
 
-/** The items with the bytes of their images, from the messages as ImageLoader returned them. */
+/** Returns the items with the bytes of their images, which are taken from the messages that ImageLoader returned. */
 export function withImages(items: readonly InputItem[], messages: readonly Message[]): StoredItem[] {
   if (!items.some(({ imagePaths }) => imagePaths !== undefined)) return [...items];
   const loaded = new Map<string, Uint8Array>();

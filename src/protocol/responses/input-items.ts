@@ -1,5 +1,5 @@
-// GET /v1/responses/{id}/input_items: what a response was generated from, chain included, a page at a time.
-// Items are kept in the form they are listed in; only images are shown as asked for. Event-loop thread only.
+// GET /v1/responses/{id}/input_items: pages through the items that a response was generated from, including its chain.
+// Items are stored in the form in which they are listed; only images depend on the query. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import type { ItemPage as StoredPage, StoredItem } from '../../storage/response-store.js';
 
@@ -10,7 +10,7 @@ export interface ItemQuery {
   limit: number;
   order: 'asc' | 'desc';
   after: string | null;
-  /** `image_url` of images is shown, otherwise null. */
+  /** Whether the `image_url` of images is shown. Otherwise it is null. */
   imageUrls: boolean;
 }
 
@@ -51,7 +51,7 @@ export function itemPage({ items, more }: StoredPage, imageUrls: boolean): ItemP
   };
 }
 
-/** The lists of an item that may hold images. */
+/** The lists of an item that may contain images. */
 const LISTS = ['content', 'output'] as const;
 
 function shown(stored: StoredItem, imageUrls: boolean): Readonly<Record<string, unknown>> {
@@ -86,7 +86,7 @@ function isImage(part: unknown): part is ImagePart {
   return typeof part === 'object' && part !== null && 'type' in part && part.type === 'input_image';
 }
 
-/** The data of a data URL is stored beside it. */
+/** The data of a data URL is stored separately from the item, so it is added back here. */
 function imageUrl(url: unknown, { images }: StoredItem, index: number): unknown {
   if (typeof url !== 'string' || !/^data:[^,]*,$/.test(url)) return url ?? null;
   const bytes = images?.[index];

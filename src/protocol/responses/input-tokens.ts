@@ -1,4 +1,4 @@
-// POST /v1/responses/input_tokens: the number of prompt tokens of a request, without generating. Event-loop thread only.
+// POST /v1/responses/input_tokens: counts the prompt tokens of a request without generating. Event-loop thread only.
 import type { ServedModel } from '../../generation/served-models.js';
 import type { GenerationRequest } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -12,7 +12,10 @@ import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/input_tokens';
 
-/** Fields that change the prompt. `max_output_tokens` does where it leaves no room for reasoning, and where it decides what truncation drops. */
+/**
+ * Fields that change the prompt. `max_output_tokens` changes it if it leaves no space for reasoning or decides what
+ * truncation drops.
+ */
 const FIELDS = [
   'model',
   'input',
@@ -44,7 +47,7 @@ async function serve(deps: ResponsesDeps, exchange: Exchange): Promise<void> {
   if (tokens !== null) exchange.json(200, { object: 'response.input_tokens', input_tokens: tokens });
 }
 
-/** Its own function, so that nothing of the body lives on while the prompt waits to be counted. */
+/** A separate function, so that the body can be garbage-collected while the prompt waits to be counted. */
 async function read(
   deps: ResponsesDeps,
   exchange: Exchange,

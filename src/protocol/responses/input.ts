@@ -1,5 +1,5 @@
-// The input of a request, behind the chain it continues: items in the form they are kept in, and the messages
-// they make (contract sections 2 and 6). Pure.
+// Reads the input of a request together with the chain that it continues, and returns the items in their stored form
+// and the messages made from them (contract sections 2 and 6). Pure.
 import { apiError } from '../../shared/errors.js';
 import type { Content, ContentPart, Message } from '../../generation/types.js';
 import type { Sealer, Unsealed } from '../../accounts/sealing/sealer.js';
@@ -11,7 +11,7 @@ import { keptItem, textItem, toKept, type KeptItem, type KeptPart } from './item
 import type { WireItem } from './schema-items.js';
 import { modelName, type ToolList } from './tools.js';
 
-/** Where the items of a chain stand for errors: the request has no place for them. */
+/** The path for errors in items of the chain, which have no path in the request. */
 const CHAIN = 'previous_response_id';
 
 export interface InputContext {
@@ -24,18 +24,18 @@ export interface InputContext {
 }
 
 export interface ReadInput {
-  /** The request's own items, references resolved. */
+  /** The request's own items, with references resolved. */
   own: InputItem[];
-  /** Of chain and input. */
+  /** The messages of chain and input. */
   messages: Message[];
-  /** Tools that stand among the items. */
+  /** Tool lists that appear among the items. */
   tools: ToolList[];
 }
 
-/** Sealed values of the input's items, opened; by index. */
+/** The opened sealed values of the input's items, by item index. */
 export type OpenedSeals = ReadonlyMap<number, Unsealed>;
 
-/** Ids of stored items that reading the input asks for, in that order: references, then reasoning that came without its text. */
+/** IDs of stored items that the input needs, in this order: references, then reasoning items without text. */
 export function references(input: readonly WireItem[]): string[] {
   const ids: string[] = [];
   const reasoning: string[] = [];
@@ -52,20 +52,27 @@ export function references(input: readonly WireItem[]): string[] {
   return [...ids, ...reasoning];
 }
 
-/** Throws ApiError 400 invalid_encrypted_content for a value that is not ours, or another organization's. */
+/**
+ * Throws ApiError 400 invalid_encrypted_content for a value that this service did not create, or created for another
+ * organization.
+ */
 export function openSeals(input: readonly WireItem[], sealer: Sealer, organizationId: string): OpenedSeals {
   const opened = new Map<number, Unsealed>();
   for (const [index, item] of input.entries()) {
     if ((item.type !== 'reasoning' && item.type !== 'compaction') || item.encrypted_content == null) continue;
     const value = sealer.unseal(item.type, item.encrypted_content, organizationId);
     const path = `input[${index}]`;
-    if (value === null) throw apiError('invalid_encrypted_content', `${path}.encrypted_content does not verify.`, path);
+    if (value === null)
+      throw apiError('invalid_encrypted_content', `${path}.encrypted_content could not be verified.`, path);
     opened.set(index, value);
   }
   return opened;
 }
 
-/** Throws ApiError: item_not_found (404); unsupported_content, tool_call_not_found, missing_tool_output, invalid_value, response_not_usable (422). */
+/**
+ * Throws ApiError: item_not_found (404); unsupported_content, tool_call_not_found, missing_tool_output, invalid_value,
+ * response_not_usable (422).
+ */
 export function readInput(input: string | readonly WireItem[], seals: OpenedSeals, context: InputContext): ReadInput {
   const read = new Reader(context);
   if (typeof input === 'string') read.add(textItem(input), 'input', undefined);
@@ -85,11 +92,11 @@ class Reader {
   readonly #tools: ToolList[] = [];
   readonly #placed: Placed[] = [];
 
-  /** By id, each at its first place: of the chain, whatever became of the response it came from. */
+  /** Items of the chain by ID, each at its first occurrence, whatever the status of its response. */
   readonly #chain = new Map<string, StoredItem>();
   readonly #ownIds = new Set<string>();
 
-  /** What was read from storage or a connection's memory, see itemSize(). */
+  /** Size of the items read from storage or a connection's memory, see itemSize(). */
   #size = 0;
 
   constructor(private readonly context: InputContext) {
@@ -117,7 +124,7 @@ class Reader {
         return;
       case 'item_reference': {
         const found = this.#stored(item.id);
-        if (found === null) throw apiError('item_not_found', `${path}: there is no stored item with this id.`, path);
+        if (found === null) throw apiError('item_not_found', `${path}: no stored item has this ID.`, path);
         this.#count(found, path);
         this.add(found, path, undefined);
         return;
@@ -130,7 +137,7 @@ class Reader {
       case 'program':
       case 'program_output':
         throw apiError('unsupported_content', `${path}: items of type ${item.type} are not supported.`, path);
-      default: // a hosted tool's: nothing here could have made or can use it
+      default: // belongs to a hosted tool, which this server cannot run or interpret
     }
   }
 
@@ -150,7 +157,7 @@ class Reader {
     if (this.#size > MAX_CHAIN_SIZE)
       throw apiError(
         'response_not_usable',
-        `${path}: the stored items that the request refers to are too long to be read together.`,
+        `${path}: the stored items that this request refers to are too large in total.`,
         path,
       );
   }
@@ -178,7 +185,7 @@ class Reader {
         else conversation.say({ role: 'system', content: textOf(kept.content), path });
         return;
       case 'function_call':
-        // Cut by a limit, and never answered: the model has not called anything.
+        // The call was cut by a limit and has no result, so the model did not make a complete call.
         if (kept.status === 'incomplete' && !answered.has(kept.call_id)) return;
         conversation.call(
           { id: kept.call_id, name: modelName(kept.name, kept.namespace), arguments: kept.arguments },
@@ -200,13 +207,13 @@ class Reader {
       case 'compaction': {
         const summary = opened ?? this.#unseal('compaction', kept.encrypted_content);
         if (summary === null)
-          throw apiError('invalid_encrypted_content', `${path}: a stored summary does not open any more.`, path);
+          throw apiError('invalid_encrypted_content', `${path}: a stored summary can no longer be opened.`, path);
         conversation.say({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
       }
     }
   }
 
-  /** Reasoning of another of our models is of no use to this one. */
+  /** Reasoning of another model is not useful to this one. */
   #reasoning(kept: Extract<KeptItem, { type: 'reasoning' }>, opened: Unsealed | undefined, path: string): string {
     if (opened !== undefined) return opened.model === this.context.model ? opened.text : '';
     const text = reasoningText(kept.content);
@@ -236,7 +243,7 @@ function textOf(parts: readonly KeptPart[]): string {
     .join('');
 }
 
-/** A string unless there are images. */
+/** Returns a string unless there are images. */
 function toContent(parts: readonly KeptPart[], images: readonly Uint8Array[] | undefined, path: string): Content {
   if (!parts.some(({ type }) => type === 'input_image')) return textOf(parts);
   let image = 0;

@@ -1,5 +1,5 @@
-// Items as they are kept: wire form with id, status and parts filled in, whichever way the client spelled them
-// (contract section 2). Listed, stored and turned into messages in this one form. Pure but for ids.
+// The stored form of items: wire form with ID, status and parts filled in, however the client wrote them (contract
+// section 2). Items are listed, stored and converted to messages in this form. Pure except for IDs.
 import { apiError } from '../../shared/errors.js';
 import { newItemId, type ItemPrefix } from '../../shared/ids.js';
 import type { StoredItem } from '../../storage/response-store.js';
@@ -44,10 +44,10 @@ export type KeptItem =
     }
   | { id: string; type: 'compaction'; encrypted_content: string };
 
-/** What was stored is what this file made, or an output item, which has the same shape. */
+/** Stored items were created by this file or are output items, which have the same form. */
 export const keptItem = ({ item }: StoredItem): KeptItem => item as unknown as KeptItem;
 
-/** The items that stand in the input themselves; references and additional tools are the reader's affair. */
+/** The items that the input contains directly. The input reader handles references and additional tools. */
 export type OwnItem = Extract<
   WireItem,
   {
@@ -62,7 +62,7 @@ export type OwnItem = Extract<
   }
 >;
 
-/** A string as input: one user message. */
+/** Converts string input to one user message. */
 export function textItem(text: string): InputItem {
   return keep({
     id: newItemId('msg'),
@@ -73,7 +73,7 @@ export function textItem(text: string): InputItem {
   });
 }
 
-/** Throws ApiError 422 unsupported_content for parts the role cannot have. `path`: input[3]. */
+/** Throws ApiError 422 unsupported_content for parts that the role does not support. `path`: input[3]. */
 export function toKept(item: OwnItem, path: string): InputItem {
   switch (item.type) {
     case 'message': {
@@ -182,7 +182,7 @@ function toPart(part: InputPart, role: Role | 'tool', path: string): KeptPart {
     case 'input_image':
       if (role !== 'user' && role !== 'tool') return refuse();
       if (part.image_url == null)
-        throw apiError('unsupported_content', `${path}: images by file_id are not offered; use image_url.`, path);
+        throw apiError('unsupported_content', `${path}: images by file_id are not supported; use image_url.`, path);
       return { type: 'input_image', image_url: part.image_url, detail: part.detail ?? 'auto' };
     default:
       return refuse();

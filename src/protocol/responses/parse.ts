@@ -1,5 +1,5 @@
-// Create request → CreateGeneration, or the precise error. Pure. Stages in the order the contract gives the
-// checks: shape and sealed values (400), then the caller looks chain and model up, then content (422).
+// Converts a create request to a CreateGeneration or throws the exact error. Pure. The stages follow the contract: JSON
+// structure and sealed values (400), then the caller looks up chain and model, then content (422).
 import { apiError, type ErrorCode } from '../../shared/errors.js';
 import { checkOutputFormat } from '../../generation/output-format.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -19,89 +19,89 @@ import { createEnvelopeSchema, KNOWN_FIELDS, type CreateEnvelope } from './schem
 import { itemSchema, type WireItem } from './schema-items.js';
 import { readToolChoice, readTools, type ToolName } from './tools.js';
 
-/** Whose request it is: sealed values open only for the organization they were made for. */
+/** The request's organization. Sealed values can be opened only by the organization they were created for. */
 export interface ParseContext {
   organizationId: string;
   sealer: Sealer;
 }
 
 export interface ParseOptions {
-  /** Whether anything is to be generated, whatever the body says of it. */
+  /** True: nothing is generated, whatever the body says. */
   prewarm?: boolean;
-  /** Without a model it is for the caller to say what is missing: there a response that is continued gives none. */
+  /** True: the caller reports a missing model, because the continued response does not supply one there. */
   looksAtModel?: boolean;
 }
 
-/** What the request refers to, found by the caller. */
+/** The objects that the request refers to, found by the caller. */
 export interface ContentContext {
   model: ServedModel;
   /** The chain that `previousId` names, root first; [] without one. See findChain(). */
   chain: readonly ChainedResponse[];
-  /** So many at the end of the chain are not in storage (a WebSocket's memory has them); 0 if absent. */
+  /** Number of responses at the end of the chain that are not stored but kept in a WebSocket's memory. 0 if absent. */
   unsaved?: number;
-  /** What there is of `references`. */
+  /** The stored items found for `references`. */
   items?: ReadonlyMap<string, StoredItem> | undefined;
-  /** Lets go of the chain; nothing if absent. */
+  /** Releases the chain. May be absent. */
   release?: (() => void) | undefined;
 }
 
 export interface ParsedCreate {
-  /** Null: as the previous response has it. */
+  /** Null: the model of the previous response. */
   model: string | null;
   previousId: string | null;
-  /** Ids of stored items that the input refers to, unless the chain has them. */
+  /** IDs of stored items that the input refers to. Items of the chain may be among them. */
   references: readonly string[];
-  /** Completes the checks that come after the model's; throws ApiError (422, and 404 item_not_found). */
+  /** Runs the checks that come after the model lookup. Throws ApiError 422, and 404 item_not_found. */
   content(context: ContentContext): CreateGeneration;
 }
 
 export interface CreateGeneration {
-  /** `promptParam` is 'input'; instructions first, then chain and input. */
+  /** `promptParam` is 'input'. The messages are the instructions, then chain and input. */
   request: GenerationRequest;
-  /** The messages of chain and input alone, without the instructions. */
+  /** The messages of chain and input without the instructions. */
   conversation: Message[];
-  /** The request's own input items, references resolved; withImages() adds the bytes of images. */
+  /** The request's own input items with references resolved. withImages() adds the bytes of images. */
   input: InputItem[];
   previousId: string | null;
-  /** The last response of the chain that is in storage, and those after it, which are not. */
+  /** `base`: the last response of the chain that is stored. `tail`: the responses after it, which are not stored. */
   base: string | null;
   tail: readonly ChainedResponse[];
-  /** The chain is not erased until this is called, which may be done more than once. */
+  /** The chain is not erased until this is called. May be called more than once. */
   release(): void;
   store: boolean;
   background: boolean;
   stream: boolean;
-  /** Nothing is generated: the prompt is checked and its prefix cached. */
+  /** Nothing is generated: the prompt is validated and its prefix cached. */
   prewarm: boolean;
   /** Reasoning text goes into `summary` instead of `content`. */
   summarize: boolean;
-  /** Reasoning items carry `encrypted_content`. */
+  /** Reasoning items have `encrypted_content`. */
   sealReasoning: boolean;
-  /** Model-side tool name → the client's, where they differ (namespaces). */
+  /** The model's tool name → the client's, for names that differ (namespaces). */
   toolNames: ReadonlyMap<string, ToolName>;
   echo: ResourceEcho;
-  /** `safety_identifier`, else `user`: for the log, hashed. */
+  /** `safety_identifier`, or else `user`. Logged as a hash. */
   endUser: string | null;
-  ignored: string[]; // top-level fields this format does not know
-  ignoredTools: string[]; // types of tools that were left out
+  ignored: string[]; // top-level fields that this format does not define
+  ignoredTools: string[]; // types of tools that were omitted
 }
 
-/** What of a large request may be checked before parseCreate(), which tells what is wrong. */
+/** Validates entries of a large request in slices before parseCreate(), which reports any errors. */
 export function createAhead(body: unknown): Iterator<unknown> | null {
   if (!isRecord(body) || !Array.isArray(body['input']) || overlong(body) !== null) return null;
   return checkAhead(itemSchema, body['input'], withType);
 }
 
 /**
- * `body` is a create request, or what input_tokens and compact take, which are made of the same fields. Throws
- * ApiError for a body that is not such a request at all, or carries a sealed value that does not open (400).
+ * `body` is a request to create, input_tokens or compact, which share their fields. Throws ApiError 400 for a body that
+ * is not a valid request or has a sealed value that cannot be opened.
  */
 export function parseCreate(body: unknown, context: ParseContext, options: ParseOptions = {}): ParsedCreate {
   const tooLong = overlong(body);
   if (tooLong !== null) throw tooLong;
   const envelope = validate(createEnvelopeSchema, body);
   if (!envelope.ok && envelope.isShape) throw envelope.error;
-  // From here on the body's fields are of the right types, or validation would have failed by shape.
+  // From here on the body's fields have the right types, because structural errors were thrown above.
   const {
     model = null,
     previous_response_id: previousId = null,
@@ -163,7 +163,7 @@ function toGeneration(
   refuseUnserved(create);
   const store = create.store !== false;
   const background = create.background === true;
-  if (background && !store) refuse('conflicting_parameters', 'background', 'background: true needs store: true.');
+  if (background && !store) refuse('conflicting_parameters', 'background', 'background: true requires store: true.');
 
   const { model, chain, unsaved = 0, items = new Map<string, StoredItem>(), release = () => undefined } = context;
   const input = readInput(wire, seals, { ...context, items, model: model.asked });
@@ -184,8 +184,8 @@ function toGeneration(
       ? input.messages
       : [{ role: 'system', content: instructions, path: 'instructions' }, ...input.messages];
   if (messages.length === 0) {
-    if (!prewarm) refuse('missing_required_parameter', 'input', 'input holds nothing that the model could answer.');
-    messages.push({ role: 'system', content: '', path: 'input' }); // templates want a message
+    if (!prewarm) refuse('missing_required_parameter', 'input', 'input contains nothing to respond to.');
+    messages.push({ role: 'system', content: '', path: 'input' }); // templates require at least one message
   }
 
   return {
@@ -257,7 +257,7 @@ function toGeneration(
   };
 }
 
-/** Known fields whose meaning this server does not offer. */
+/** Rejects known fields that this server does not support. */
 function refuseUnserved(create: CreateEnvelope): void {
   for (const name of ['conversation', 'prompt', 'moderation'] as const) {
     if (create[name] != null) refuse('unsupported_parameter', name, `${name} is not supported.`);

@@ -1,6 +1,6 @@
-// The events of a background response that runs on another thread, as they come into its log: that thread
-// tells when it has written some. In case it does not get to tell, the log is looked at by itself, seldom.
-// Event-loop thread only.
+// Serves the events of a background response that runs on another thread or in another process, from its log. The
+// running thread sends a notification when it has written events. The log is also polled once a second in case a
+// notification is lost. Event-loop thread only.
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { ThreadBus } from '../../shared/bus.js';
@@ -9,7 +9,9 @@ import type { ResponseResource } from './resource.js';
 import type { EventSource } from './stored-stream.js';
 
 const LOOK_MS = 1_000;
-/** The end is stored before the last events are logged. If they have not come after so many looks, they never will. */
+/**
+ * The end is stored before the last events are logged. If they are missing after this many polls, they never arrive.
+ */
 const PATIENCE = 3;
 
 export class RemoteRun implements EventSource {
@@ -25,7 +27,8 @@ export class RemoteRun implements EventSource {
   ) {}
 
   static async open(responses: ResponseStore, bus: ThreadBus, organizationId: string, id: string): Promise<RemoteRun> {
-    return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id)); // if it has ended: it may be deleted while it is sent
+    // if the response has ended: it may be deleted while its events are sent
+    return new RemoteRun(responses, bus, organizationId, id, await endOf(responses, id));
   }
 
   async after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null> {
@@ -44,10 +47,10 @@ export class RemoteRun implements EventSource {
       this.ended = events.some(isTerminal);
       return events;
     }
-    // Who has seen the last event, or says so, is not told the end again.
+    // A client that has received the last event, or claims so, does not receive the end again.
     const last = await this.responses.lastEvent(this.id);
     if (last !== null && isTerminal(last)) {
-      this.ended = last.sequence <= after; // else it has come since the log was read, a moment ago
+      this.ended = last.sequence <= after; // otherwise it was logged just after the log was read
       return last.sequence <= after ? events : this.after(after, atLeast);
     }
     if (this.#looks < PATIENCE) return events;
@@ -56,17 +59,18 @@ export class RemoteRun implements EventSource {
     if (isUnfinished(record.status)) return events;
     this.ended = true;
     const resource = record.resource as unknown as ResponseResource;
-    if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after); // nobody has seen any others
+    // no other events were sent to anyone
+    if (last === null) return replayEvents(resource, 'openai').filter(({ sequence }) => sequence > after);
     return last.sequence < after ? events : terminalEvents(resource, last.sequence + 1);
   }
 
-  /** It was deleted, or its log is over; null if all that can be told is `end`. */
+  /** Called when the response was deleted or its log has expired. Null if only the events in `end` are available. */
   async #withoutLog(after: number): Promise<readonly StoredEvent[] | null> {
     if (this.ended) return [];
     if (this.end.length > 0) return null;
     const end = await endOfStored(this.responses, this.organizationId, this.id, after);
     this.ended = end !== null;
-    // Deleted: what tells how it ended was sent before that, and may come a moment later.
+    // The response was deleted. Its last events were published before that and may arrive shortly.
     return end ?? (this.#looks === 0 ? [] : null);
   }
 
@@ -78,12 +82,12 @@ export class RemoteRun implements EventSource {
           if (head === null || !isUnfinished(head.status)) this.#looks++;
         })
         .finally(wake)
-        .catch(() => undefined); // who is woken meets the same failure, and reports it
+        .catch(() => undefined); // the watcher reads next, meets the same error and reports it
     }, LOOK_MS);
     timer.unref();
     const stop = this.bus.on('response.logged', ({ id, ended, end = [] }) => {
       if (id !== this.id) return;
-      if (ended) this.#looks = PATIENCE; // what is not in the log by now is lost
+      if (ended) this.#looks = PATIENCE; // events that are not in the log now are lost
       if (end.length > 0) this.end = end;
       wake();
     });

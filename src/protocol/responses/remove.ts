@@ -1,8 +1,8 @@
-// DELETE /v1/responses/{id}. A background response that still runs is cancelled first.
+// DELETE /v1/responses/{id}. A background response that is still running is cancelled first.
 import { isUnfinished, type ResponseHead, type ResponseStore } from '../../storage/response-store.js';
 import type { BackgroundResponses } from './background.js';
 
-/** What the client is answered; null if it was deleted meanwhile. */
+/** Returns the response body, or null if the response was deleted meanwhile. */
 export async function removeResponse(
   responses: ResponseStore,
   background: BackgroundResponses,

@@ -1,11 +1,11 @@
-// The events of a stored response, made again from its items: one delta per part (contract section 7). Pure but for
-// reads of its log.
+// Recreates the events of a stored response from its items, with one delta per part (contract section 7). Pure except
+// for reading its log.
 import { isUnfinished, type ResponseStore } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import type { EventDialect } from './encode-items.js';
 import type { FunctionCallItem, MessageItem, OutputItem, ReasoningItem, ResponseResource } from './resource.js';
 
-/** All of them, numbered from 0, with the terminal event of how the response ended; without one if it has not. */
+/** Returns all events, numbered from 0. The last one is the terminal event, unless the response has not ended. */
 export function replayEvents(resource: ResponseResource, dialect: EventDialect): StoredEvent[] {
   const out = new EventList(0);
   const before: ResponseResource = {
@@ -22,7 +22,7 @@ export function replayEvents(resource: ResponseResource, dialect: EventDialect):
   if (resource.status !== 'queued')
     out.write('response.in_progress', { response: { ...before, status: 'in_progress' } });
   resource.output.forEach((item, index) => {
-    // What was open when a response failed got no `.done`.
+    // Items that were open when the response failed have no `.done` events.
     const done = resource.status !== 'failed' || item.status === 'completed';
     new ItemReplay(out, index, dialect, done).item(item);
   });
@@ -30,7 +30,7 @@ export function replayEvents(resource: ResponseResource, dialect: EventDialect):
   return out.events;
 }
 
-/** The last events of a response whose log ends before them, numbered from `next`. */
+/** Returns the last events of a response whose log is incomplete, numbered from `next`. */
 export function terminalEvents(resource: ResponseResource, next: number): StoredEvent[] {
   const out = new EventList(next);
   writeTerminal(out, resource);
@@ -52,16 +52,19 @@ const TERMINAL: ReadonlySet<string> = new Set(['response.completed', 'response.i
 
 export const isTerminal = ({ type }: StoredEvent): boolean => TERMINAL.has(type);
 
-/** One of those that tell how a response ended. */
+/** Whether the event is one of those that end a response. */
 export const isOfEnd = (event: StoredEvent): boolean => isTerminal(event) || event.type === 'error';
 
-/** Of events behind number `after`, those that no missing one stands before: a log that could not be written for long has a gap. */
+/**
+ * Returns the events directly after number `after`, up to the first missing number. A log has a gap if the database was
+ * unavailable for long.
+ */
 export function unbroken(events: readonly StoredEvent[], after: number): readonly StoredEvent[] {
   const end = events.findIndex(({ sequence }, at) => sequence !== after + 1 + at);
   return end < 0 ? events : events.slice(0, end);
 }
 
-/** The last events of a log that has its end; else []. */
+/** Returns the last events of the log, or [] if the log is incomplete. */
 export async function endOf(
   responses: Pick<ResponseStore, 'events' | 'lastEvent'>,
   id: string,
@@ -71,7 +74,10 @@ export async function endOf(
   return ((await responses.events(id, last.sequence - 2)) ?? []).filter(isOfEnd);
 }
 
-/** The last events of a response whose log is over before all of it was read, behind number `after`; null if it is not there any more, or has not ended. */
+/**
+ * Returns the last events after number `after` of a response whose log expired before it was read completely. Null if
+ * the response no longer exists or has not ended.
+ */
 export async function endOfStored(
   responses: Pick<ResponseStore, 'get'>,
   organizationId: string,
@@ -84,7 +90,7 @@ export async function endOfStored(
     : terminalEvents(record.resource as unknown as ResponseResource, after + 1);
 }
 
-/** The closed list of events has none for a cancelled response: it ends as incomplete, its status says the rest. */
+/** The standard has no event for a cancelled response, so it ends with response.incomplete and the status cancelled. */
 function writeTerminal(out: EventList, resource: ResponseResource): void {
   const { status, error } = resource;
   switch (status) {
@@ -187,7 +193,7 @@ const RENAMED: Readonly<Record<EventDialect, readonly [from: string, to: string]
   openresponses: ['response.reasoning_text.', 'response.reasoning.'],
 };
 
-/** A logged event under the names of another dialect than it was logged in. */
+/** Returns a logged event with the names of `dialect`, which may differ from the one it was logged in. */
 export function inDialect(event: StoredEvent, dialect: EventDialect): StoredEvent {
   const [from, to] = RENAMED[dialect];
   if (!event.type.startsWith(from)) return event;

@@ -1,5 +1,5 @@
-// The response resource of the wire (contract section 3) and its output items. All fields are always there:
-// checkers and typed clients rely on it. Pure.
+// The response resource (contract section 3) and its output items. All fields are always present, because validators
+// and typed clients require them. Pure.
 import type { OutputFormat } from '../../generation/types.js';
 import type { ResponseStatus } from '../../storage/response-store.js';
 import type { Usage } from '../usage.js';
@@ -74,7 +74,7 @@ export type WireFormat =
   | { type: 'json_object' }
   | { type: 'json_schema'; name: string; description: string | null; schema: object; strict: boolean };
 
-/** What the resource repeats of the request. */
+/** Fields of the request that the resource repeats. */
 export interface ResourceEcho {
   background: boolean;
   instructions: string | null;
@@ -121,7 +121,7 @@ export interface ResponseResource extends ResourceEcho {
   usage: WireUsage | null;
 }
 
-/** The resource of a response that begins now. */
+/** Returns the resource of a response that starts now. */
 export function newResource(id: string, createdAt: number, echo: ResourceEcho): ResponseResource {
   const { background, instructions, model, previous_response_id, ...rest } = echo;
   return {
@@ -155,6 +155,7 @@ export function wireUsage(usage: Usage): WireUsage {
 
 export function wireFormat(format: OutputFormat, description: string | null): WireFormat {
   if (format.type === 'text' || format.type === 'json_object') return format;
-  if (format.type !== 'json_schema') throw new Error(`the responses format has no text.format of type ${format.type}`);
+  if (format.type !== 'json_schema')
+    throw new Error(`the responses format does not support text.format of type ${format.type}`);
   return { type: 'json_schema', name: format.name ?? '', description, schema: format.schema, strict: format.strict };
 }

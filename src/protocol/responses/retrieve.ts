@@ -1,4 +1,4 @@
-// GET /v1/responses/{id}: a stored response as it is, or its events as a stream. Event-loop thread only.
+// GET /v1/responses/{id}: returns a stored response, or its events as a stream. Event-loop thread only.
 import { apiError } from '../../shared/errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { queryList } from '../../http/query.js';
@@ -15,7 +15,10 @@ import { eventList, sendEvents, type EventSource } from './stored-stream.js';
 
 const includeSchema = createSchema.pick({ include: true });
 
-/** `include` as in a create request, in any of its spellings. Throws ApiError 422 for an unknown value. */
+/**
+ * Reads `include`, with the same values as in a create request and in any query syntax. Throws ApiError 422 for an
+ * unknown value.
+ */
 export function readInclude(query: URLSearchParams): string[] {
   return validated(includeSchema, { include: queryList(query, 'include') }).include ?? [];
 }
@@ -34,7 +37,7 @@ export function readStreamQuery(query: URLSearchParams): StreamQuery {
   if (after !== null && !/^\d{1,15}$/.test(after))
     throw apiError(
       'invalid_query_parameter',
-      'starting_after must be the number of an event, 0 or more.',
+      'starting_after must be the number of an event, an integer of 0 or more.',
       'starting_after',
     );
   return { stream: stream === 'true', startingAfter: after === null ? -1 : Number(after) };
@@ -67,7 +70,7 @@ export async function retrieve(
 
 const resourceOf = (record: StoredResponse): ResponseResource => record.resource as unknown as ResponseResource;
 
-/** Reasoning items that were made without `encrypted_content`, with it. */
+/** Adds `encrypted_content` to reasoning items that were created without it. */
 function withSealedReasoning(record: StoredResponse, sealer: Sealer): StoredResponse['resource'] {
   const { organizationId, model } = record;
   const resource = resourceOf(record);
@@ -81,7 +84,7 @@ function withSealedReasoning(record: StoredResponse, sealer: Sealer): StoredResp
   return { ...resource, output: resource.output.map((item) => (item.type === 'reasoning' ? sealed(item) : item)) };
 }
 
-/** The log of a background response that has ended; null if there is none any more, or never was. */
+/** Returns the log of a background response that has ended, or null if there is none. */
 async function loggedEvents(
   responses: ResponseStore,
   record: StoredResponse,
@@ -89,7 +92,8 @@ async function loggedEvents(
 ): Promise<EventSource | null> {
   const last = record.background ? await responses.lastEvent(record.id) : null;
   if (last === null) return null;
-  // A log that could not be written lacks its end: that is told from the response, but not to who has seen more.
+  // If the end of the log is missing, the last events are recreated from the response, unless the client already has
+  // later events.
   let told = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
   const end = await endOf(responses, record.id);
   return {

@@ -1,4 +1,4 @@
-// Everything under /v1/responses but the WebSocket.
+// All HTTP routes under /v1/responses. The WebSocket is separate.
 import type { Route } from '../../http/exchange.js';
 import { compactRoute } from './compact.js';
 import { createRoute } from './create.js';

@@ -1,5 +1,5 @@
-// The shape of input items and of tools (contract sections 1.1 and 2). Unknown fields are dropped; null means
-// absent for every optional field. What is known but not served passes here and is refused by content (422).
+// Schemas of input items and tools (contract sections 1.1 and 2). Unknown fields are dropped. Null means absent for
+// every optional field. Known but unsupported values pass here and are rejected by the content checks (422).
 import { z } from 'zod';
 import type { ErrorCode } from '../../shared/errors.js';
 import { BROKEN_TEXT, clientId, given, isWhole, jsonObject } from '../fields.js';
@@ -8,9 +8,9 @@ import { MAX_TOOLS } from '../tools.js';
 
 const text = z.string();
 
-/** Ids that are stored, to be found again. */
+/** IDs that are stored and looked up later. */
 const storedId = clientId().refine(isWhole, { error: BROKEN_TEXT });
-/** Ids of items that clients send back; '' counts as none. */
+/** IDs of items that clients send back. An empty string counts as absent. */
 const itemId = z.string().max(256).refine(isWhole, { error: BROKEN_TEXT }).nullish();
 const itemStatus = text.nullish();
 
@@ -26,13 +26,13 @@ const imagePart = z
     context.addIssue({
       code: 'custom',
       path: ['image_url'],
-      message: 'must be given',
+      message: 'is required',
       params: { api: 'missing_required_parameter' satisfies ErrorCode },
     });
   })
   .meta({ anyOf: [given('image_url', { type: 'string' }), given('file_id', { type: 'string' })] });
 
-/** Every kind of part; which role may have which is content. */
+/** All kinds of parts. The content checks decide which role may contain which part. */
 export const partSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('input_text'), text }),
   z.object({ type: z.literal('output_text'), text }),
@@ -57,7 +57,7 @@ const messageSchema = z.discriminatedUnion('role', [
   }),
 ]);
 
-/** Calls and results of tools the service does not offer, as other providers leave them in histories. */
+/** Calls and results of tools that this service does not support, which occur in histories from other providers. */
 const hostedItemTypes = [
   'web_search_call',
   'file_search_call',
@@ -90,7 +90,10 @@ const functionTool = z.object({
   strict: z.boolean().nullish(),
 });
 
-/** Hosted tools and whatever else clients put into the list: left out, whatever they hold. Aborts, or a union would take it for the meant branch. */
+/**
+ * Hosted tools and any other entries of the list. They are ignored without validation. Aborts, because otherwise a
+ * union would select this branch for error reports.
+ */
 const otherTool = z.object({
   type: text.refine((type) => !SERVED_TOOLS.includes(type), { abort: true }).meta({ not: { enum: [...SERVED_TOOLS] } }),
 });

@@ -1,5 +1,5 @@
-// The shape of a create request, field by field as the contract lists them (section 1). Unknown fields are
-// dropped; null means absent for every optional field. input_tokens and compact take parts of it.
+// Schema of a create request, field by field as in the contract (section 1). Unknown fields are dropped. Null means
+// absent for every optional field. input_tokens and compact use parts of it.
 import { z } from 'zod';
 import {
   bounded,
@@ -19,12 +19,18 @@ import { itemSchema, toolSchema } from './schema-items.js';
 const text = z.string();
 const summary = z.enum(['auto', 'concise', 'detailed']).nullish();
 
-/** Input items of one request, far more than a context holds; any longer list is refused before it is looked into. */
+/**
+ * Maximum input items per request, far more than fit in a context. Longer lists are rejected without validating
+ * entries.
+ */
 export const MAX_ITEMS = 32_768;
 
 const functionName = z.object({ type: z.literal('function'), name: text, namespace: text.nullish() });
 
-/** Tool types that are tolerated in `tools` and left out: a choice of one is a choice of a tool that is not there. */
+/**
+ * Tool types that are accepted in `tools` and ignored. Choosing one of them is an error, as for a tool that does not
+ * exist.
+ */
 const HOSTED_TOOLS = [
   'custom',
   'file_search',
@@ -37,7 +43,7 @@ const HOSTED_TOOLS = [
   'tool_search',
   'programmatic_tool_calling',
 ];
-/** These carry a date or a version at their end. */
+/** Names of these tools end with a date or a version. */
 const HOSTED_FAMILIES = [/^web_search/, /^computer/];
 const isHosted = (type: string): boolean =>
   HOSTED_TOOLS.includes(type) || HOSTED_FAMILIES.some((family) => family.test(type));
@@ -88,7 +94,7 @@ const include = z.enum([
 
 export const inputSchema = z.union([text, z.array(itemSchema).max(MAX_ITEMS)]);
 
-// For the published schema; parse.ts refuses a body without them.
+// For the published schema only; parse.ts rejects a body without these fields.
 const hasInput = given('input', { allOf: [component('ResponseInput')], minItems: 1 });
 const hasPrevious = given('previous_response_id', { type: 'string' });
 const hasModel = given('model', { type: 'string' });
@@ -156,14 +162,14 @@ export const createSchema = createFields.meta({
   ],
 });
 
-/** The same without a look into the items: those are validated one by one, so that the first fault ends it. */
+/** The same schema without validation of the items. They are validated one by one, which stops at the first fault. */
 export const createEnvelopeSchema = createFields.extend({
   input: z.union([text, z.array(z.unknown()).max(MAX_ITEMS)]).nullish(),
 });
 
 export type CreateEnvelope = z.infer<typeof createEnvelopeSchema>;
 
-/** The same as a message on the WebSocket. */
+/** The same schema for a WebSocket message. */
 export const socketCreateSchema = createFields.extend({
   type: z.literal('response.create'),
   stream_id: text.regex(/^[A-Za-z0-9_.-]{1,256}$/, 'must be 1 to 256 letters, digits, _, . or -').nullish(),
@@ -198,5 +204,5 @@ export const compactSchema = createFields
   .extend({ model: text })
   .meta({ anyOf: [hasInput, hasPrevious] });
 
-/** Every field name this format knows; others are ignored and named in the x-ignored-parameters header. */
+/** All field names of this format. Other fields are ignored and listed in the x-ignored-parameters header. */
 export const KNOWN_FIELDS: ReadonlySet<string> = new Set(Object.keys(socketCreateSchema.shape));

@@ -1,8 +1,8 @@
-// What one WebSocket connection remembers: the chain state of its last responses, unsaved ones included, so
-// that a client who stores nothing can still continue. Gone with the connection.
+// Memory of one WebSocket connection: the chain state of its last responses, including unsaved ones, so that a client
+// with `store: false` can continue them. Freed with the connection.
 //
-//   stored  ◄─ stored  ◄─ unsaved ◄─ unsaved          an entry keeps the unsaved end (`tail`) and the id of
-//   └──── in storage ──┘ └────── tail ──────┘         the stored response it hangs on (`base`)
+//   stored  ◄─ stored  ◄─ unsaved ◄─ unsaved          an entry keeps the unsaved end (`tail`) and the ID of
+//   └──── in storage ──┘ └────── tail ──────┘         the last stored response before it (`base`)
 import type { Exchange } from '../../http/exchange.js';
 import type { ChainedResponse, ResponseStore } from '../../storage/response-store.js';
 import { NOTHING_BEFORE, findChainInTurn, previousNotFound, type Continued } from './input-chain.js';
@@ -15,7 +15,7 @@ export class SocketMemory {
   readonly #entries = new Map<string, Entry>(); // oldest first
   readonly #sizes = new WeakMap<ChainedResponse, number>();
 
-  /** `maxBytes` bounds the unsaved responses kept, by the length of the messages that asked for them. */
+  /** `maxBytes`: limit for the unsaved responses, measured by the length of the messages that requested them. */
   constructor(
     private readonly responses: Pick<ResponseStore, 'chain' | 'size'>,
     private readonly maxBytes: number,
@@ -25,7 +25,10 @@ export class SocketMemory {
     return this.#entries.size;
   }
 
-  /** The chain that ends with `id`, from here or from storage; what of it is stored is held. Rejects with ApiError: previous_response_not_found, response_not_usable. */
+  /**
+   * Finds the chain that ends with `id` in memory or storage. Its stored part is held against erasure. Rejects with
+   * ApiError: previous_response_not_found, response_not_usable.
+   */
   async find(
     organizationId: string,
     id: string,
@@ -38,14 +41,14 @@ export class SocketMemory {
     const size = await this.responses.size(organizationId, base);
     const stored = await inTurn(size, () => this.responses.chain(organizationId, base));
     if (stored === null) {
-      // deleted since: what hung on it goes with it
+      // the stored part was deleted meanwhile, so the unsaved part is dropped too
       this.#entries.delete(id);
       throw previousNotFound(id);
     }
     return { chain: [...stored.responses, ...tail], base, tail, size, release: stored.release };
   }
 
-  /** A response that can be continued. `size`: bytes it keeps in memory if it was not saved. */
+  /** Adds a response that can be continued. `size`: bytes that it keeps in memory if it was not saved. */
   remember(record: ChainedResponse, saved: boolean, continued: Entry, size: number): void {
     this.#sizes.set(record, size);
     this.#entries.set(

@@ -1,14 +1,13 @@
-// The messages of WebSocket mode that are not response events: what a client may send, and how it is told of
-// an error. Pure.
+// WebSocket messages that are not response events: client messages and error messages. Pure.
 import { apiError, errorHeaders, type ApiError } from '../../shared/errors.js';
 import { parseJsonBody } from '../../http/json.js';
 
 const STREAM_ID = /^[A-Za-z0-9_.-]{1,256}$/;
 
-/** A `response.create`: the body of a create request, and what only this transport has. */
+/** A `response.create` message: the body of a create request and the fields that only this transport has. */
 export interface CreateMessage {
   body: Record<string, unknown>;
-  /** Only prepare the prefix cache; the input may be empty. */
+  /** False: only prepares the prefix cache. The input may be empty then. */
   generate: boolean;
 }
 
@@ -20,7 +19,10 @@ export function parseMessage(bytes: Uint8Array, binary: boolean): Fields {
   return parseJsonBody(bytes, 'message') as Fields;
 }
 
-/** What to copy onto every event of the turn; null without one. Throws ApiError for one that cannot be. */
+/**
+ * Returns the stream ID to copy to every event of the turn, or null if there is none. Throws ApiError for an invalid
+ * one.
+ */
 export function streamIdOf({ stream_id: id }: Fields): string | null {
   if (id === undefined || id === null) return null;
   if (typeof id !== 'string') throw apiError('invalid_type', 'stream_id must be a string.', 'stream_id');
@@ -29,25 +31,28 @@ export function streamIdOf({ stream_id: id }: Fields): string | null {
   return id;
 }
 
-/** Throws ApiError: unknown_variant, steering_not_supported, unsupported_value, and shape errors of the fields it looks at. */
+/**
+ * Throws ApiError: unknown_variant, steering_not_supported, unsupported_value, and structural errors of the fields it
+ * reads.
+ */
 export function toCreate(message: Fields): CreateMessage {
   const { type, stream: _stream, stream_options: _options, stream_id: _id, generate, background, ...body } = message;
   if (type === undefined || type === null) throw apiError('missing_required_parameter', 'type is required.', 'type');
   if (typeof type !== 'string') throw apiError('invalid_type', 'type must be a string.', 'type');
   if (type === 'response.steer')
-    throw apiError('steering_not_supported', 'A running response cannot be steered.', 'type');
+    throw apiError('steering_not_supported', 'A running response does not accept further input.', 'type');
   if (type !== 'response.create') throw apiError('unknown_variant', 'type must be "response.create".', 'type');
   if (background !== undefined && background !== null) {
     if (typeof background !== 'boolean') throw apiError('invalid_type', 'background must be a boolean.', 'background');
     if (background)
-      throw apiError('unsupported_value', 'background: true is not offered over a WebSocket.', 'background');
+      throw apiError('unsupported_value', 'background: true is not supported over a WebSocket.', 'background');
   }
   if (generate !== undefined && generate !== null && typeof generate !== 'boolean')
     throw apiError('invalid_type', 'generate must be a boolean.', 'generate');
   return { body, generate: generate !== false };
 }
 
-/** The one message of a turn that failed before its response was created. */
+/** Returns the only message of a turn that failed before its response was created. */
 export function errorMessage(error: ApiError, streamId: string | null): string {
   const { status, type, code, message, param } = error;
   const headers = status === 429 || status === 503 ? { headers: retryHeaders(error) } : {};
@@ -67,7 +72,8 @@ function retryHeaders(error: ApiError): Record<string, string> {
   );
 }
 
-/** An event of the turn as it is sent: the event itself, with the turn's stream id. */
+/** Returns the event's JSON with the turn's stream ID added. */
 export function withStreamId(data: string, streamId: string | null): string {
-  return streamId === null ? data : `${data.slice(0, -1)},"stream_id":"${streamId}"}`; // needs no escaping, see STREAM_ID
+  // no escaping needed, see STREAM_ID
+  return streamId === null ? data : `${data.slice(0, -1)},"stream_id":"${streamId}"}`;
 }

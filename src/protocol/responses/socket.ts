@@ -4,8 +4,8 @@
 //                │ busy: queue, at most 16                 any error up to here: one error message
 //                └─ next one when the turn has ended
 //
-// A turn that fails ends itself, not the connection; only a revoked key, an oversized message, age and shutdown
-// end that.
+// A failing turn ends only itself. The connection is closed only by a revoked key, an oversized message, the maximum
+// age or a shutdown.
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../../config/settings.js';
 import { ApiError, apiError, toApiError } from '../../shared/errors.js';
@@ -24,16 +24,19 @@ import { startTurn, type Turn, type TurnEnd } from './turn.js';
 
 const PATH = '/v1/responses';
 const MAX_QUEUED = 16;
-/** A turn that runs when the connection comes of age may go on this long. */
+/** How long a turn may continue after the connection has reached its maximum age. */
 const OVERTIME_MS = 600_000;
-/** Above it a message that is refused unread is not searched for its stream id. */
+/** Rejected messages longer than this are not parsed to find their stream ID. */
 const SMALL_MESSAGE = 65_536;
 
 export interface SocketDeps extends ResponsesDeps {
   maxAgeS: Config['ws']['max_age_s'];
-  /** Largest message; together, the queued ones may have as much, and what is remembered twice that. */
+  /**
+   * Maximum message size in bytes. It also limits the total of queued messages; the memory for continued responses has
+   * twice as much.
+   */
   maxMessageBytes: number;
-  /** How long a turn may go on that runs at that age. */
+  /** How long a turn may continue after the maximum age, in ms. */
   overtimeMs?: number;
 }
 
@@ -46,33 +49,33 @@ interface Waiting {
   binary: boolean;
 }
 
-/** A turn under way. */
+/** A running turn. */
 interface Current {
   readonly turn: SocketTurn;
-  readonly bytes: number; // of its message
+  readonly bytes: number; // size of its message
   streamId: string | null;
   previousId: string | null;
-  running: Turn | null; // once its response has been admitted
-  onClosed?: () => void; // told if the client leaves before that
+  running: Turn | null; // set once its response has been admitted
+  onClosed?: () => void; // called if the client disconnects before that
 }
 
-/** A turn that runs, and what is needed of its request when it has ended. */
+/** A started turn and the parts of its request that are needed at its end. */
 interface Begun {
   readonly turn: Turn;
   readonly kept: Pick<CreateGeneration, 'store' | 'base' | 'tail'>;
 }
 
-/** A message as it came in. */
+/** A received message. */
 interface Read {
   readonly fields: Fields;
   readonly problem: unknown;
 }
 
-/** A reason to take no more turns: what later ones are told, and how the connection is closed. */
+/** Why no more turns are accepted: the error for later turns and the close code of the connection. */
 interface Closing {
   readonly error: ApiError;
   readonly code: CloseCode;
-  tell: boolean; // also if no turn asks
+  tell: boolean; // send the error even if no turn is waiting
 }
 
 class Session implements SocketListener {
@@ -97,14 +100,14 @@ class Session implements SocketListener {
     if (this.#current === null) {
       this.#begin({ bytes, binary });
     } else if (this.#waiting.length < MAX_QUEUED && this.#waitingBytes + bytes.length <= this.deps.maxMessageBytes) {
-      this.#waiting.push({ bytes: bytes.slice(), binary }); // the memory is the socket's
+      this.#waiting.push({ bytes: bytes.slice(), binary }); // copied, because the socket owns the memory
       this.#waitingBytes += bytes.length;
     } else {
       this.#refuse(
         { bytes, binary },
         apiError(
           'concurrency_limit_exceeded',
-          `This connection has too many turns waiting; at most ${MAX_QUEUED} may.`,
+          `Too many turns are waiting on this connection; the limit is ${MAX_QUEUED}.`,
           null,
           { retryAfterMs: 1000 },
         ),
@@ -113,7 +116,7 @@ class Session implements SocketListener {
   }
 
   drain(): void {
-    // The end of a running turn is the last message then: a client would count an error to its next turn.
+    // If a turn is running, its end must be the last message: a client would assign an error message to its next turn.
     this.#endWith({
       error: apiError('shutting_down', 'The server is shutting down.'),
       code: CLOSE.serviceRestart,
@@ -137,7 +140,7 @@ class Session implements SocketListener {
     this.#endWith({
       error: apiError(
         'websocket_connection_limit_reached',
-        `This connection is ${minutes} minute${minutes === 1 ? '' : 's'} old, the most it may be. Open a new one to continue.`,
+        `This connection has reached its maximum age of ${minutes} minute${minutes === 1 ? '' : 's'}. Open a new one to continue.`,
       ),
       code: CLOSE.goingAway,
       tell: true,
@@ -147,7 +150,7 @@ class Session implements SocketListener {
     this.#overtime.unref();
   }
 
-  /** At once if nothing runs, else when the running turn has ended. */
+  /** Closes immediately if no turn is running, otherwise after the running turn. */
   #endWith(closing: Closing): void {
     this.#closing ??= closing;
     if (this.#current === null) this.#close(this.#closing);
@@ -160,14 +163,14 @@ class Session implements SocketListener {
     this.socket.close(code, error.message);
   }
 
-  /** Answers without a turn. */
+  /** Rejects a message without starting a turn. */
   #refuse({ bytes, binary }: Waiting, error: ApiError): void {
     const turn = this.socket.turn();
     let streamId: string | null = null;
     try {
       if (bytes.length <= SMALL_MESSAGE) streamId = streamIdOf(parseMessage(bytes, binary));
     } catch {
-      // Without one, then: that the message is refused does not hang on it.
+      // An invalid stream ID does not matter here: the message is rejected in any case.
     }
     this.socket.send(errorMessage(error, streamId));
     turn.end(error.status, error);
@@ -186,7 +189,7 @@ class Session implements SocketListener {
     try {
       const read = current.turn.read(current.bytes, () => this.#read(waiting, current));
       const identified = this.socket.identify();
-      // Nothing that waits for the answer refers to the message.
+      // Pending promises must not reference the message.
       const started =
         identified === undefined ? this.#start(current, read) : identified.then(() => this.#start(current, read));
       work = started.then((begun) => this.#follow(current, begun));
@@ -198,14 +201,14 @@ class Session implements SocketListener {
     work.catch((error: unknown) => this.#failed(current, error)).finally(() => this.#next());
   }
 
-  /** Parses the message while it is in memory. What is wrong with it is told after key and age. */
+  /** Parses the message while it is in memory. Errors in it are reported after the checks of key and age. */
   #read({ bytes, binary }: Waiting, current: Current): Read {
     let fields: Fields = {};
     let problem: unknown = null;
     try {
       fields = parseMessage(bytes, binary);
       if (typeof fields['previous_response_id'] === 'string') current.previousId = fields['previous_response_id'];
-      current.streamId = streamIdOf(fields); // now, for the errors that come first
+      current.streamId = streamIdOf(fields); // set early, for the errors of the checks above
     } catch (error) {
       problem = error;
     }
@@ -225,7 +228,10 @@ class Session implements SocketListener {
     );
   }
 
-  /** What the message asks for. Its own function, so that nothing of the message lives on while the answer is generated. Rejects with ApiError. */
+  /**
+   * Reads the message's content. A separate function, so that the message can be garbage-collected during generation.
+   * Rejects with ApiError.
+   */
   async #content(current: Current, caller: Caller, read: Read): ReturnType<typeof readContent> {
     const { deps, socket } = this;
     const parsed = current.turn.charged(current.bytes, () => this.#parse(read));
@@ -242,7 +248,7 @@ class Session implements SocketListener {
     });
   }
 
-  /** To the end of what was begun. */
+  /** Waits for the end of the started turn. */
   async #follow(current: Current, begun: Begun | null): Promise<void> {
     if (begun === null) return;
     const { turn, kept } = begun;
@@ -251,7 +257,10 @@ class Session implements SocketListener {
     this.#ended(current, await turn.done, kept);
   }
 
-  /** Its own function, so that nothing of the conversation lives on while the answer is generated. Null if the client has gone. */
+  /**
+   * A separate function, so that the conversation can be garbage-collected during generation. Returns null if the
+   * client disconnected.
+   */
   async #start(current: Current, read: Read): Promise<Begun | null> {
     const { deps, socket } = this;
     const caller = this.#caller(current);
@@ -296,14 +305,14 @@ class Session implements SocketListener {
     if (error === this.#closing?.error) this.#closing.tell = false;
   }
 
-  /** A chain whose continuation failed is no longer offered from memory. */
+  /** Drops a chain from memory if its continuation failed. */
   #forgetContinued({ previousId }: Current): void {
     if (previousId !== null) this.#memory.forget(previousId);
   }
 
-  /** The turn is over: the next, or the end of the connection. */
+  /** The turn has ended: starts the next one or closes the connection. */
   #next(): void {
-    this.#current?.turn.end(0, null); // it has, unless the client left before it was admitted
+    this.#current?.turn.end(0, null); // has no effect unless the client disconnected before the admission
     this.#current = null;
     if (!this.socket.open) return;
     if (this.#closing !== null) {
@@ -317,7 +326,7 @@ class Session implements SocketListener {
   }
 }
 
-/** A turn's way into what all formats share; a class for the reason that an HTTP request's is (caller.ts). */
+/** A turn as a Caller for the code that all formats share. A class for the same reason as the one in caller.ts. */
 class TurnCaller implements Caller {
   readonly identity: Caller['identity'];
   readonly requestId: string;
@@ -346,7 +355,7 @@ class TurnCaller implements Caller {
   keeping(): BufferReservation {
     return this.current.turn.keeping();
   }
-  setHeader(): void {} // a frame has none; what matters of them is in the error message
+  setHeader(): void {} // frames have no headers; error messages contain the important ones
   annotate(fields: Parameters<Caller['annotate']>[0]): void {
     this.current.turn.annotate(fields);
   }

@@ -1,5 +1,5 @@
-// What can be done with a stored response under /v1/responses/{id}: retrieve, list its input, cancel, delete.
-// None of it counts for the limits. Event-loop thread only.
+// Routes of a stored response under /v1/responses/{id}: retrieve, list its input, cancel, delete. They do not count
+// toward the generation limits. Event-loop thread only.
 import { ApiError, apiError } from '../../shared/errors.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import { isResponseId } from '../../shared/ids.js';
@@ -38,13 +38,14 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
         const query = shapeFirst(() => readItemQuery(exchange.query, readInclude(exchange.query)));
         found(exchange, await responses.head(...idOf(exchange)));
         const { order, after, limit, imageUrls } = query();
-        // What lies before it may have been erased while it was generated: then what is left of it is listed.
+        // Earlier responses of the chain may have been erased during the generation. The remaining items are listed.
         const size = await responses.size(...idOf(exchange));
         const page = await exchange.inTurn(size, () =>
           responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }),
         );
         if (page === 'no response') throw notFound(exchange);
-        if (page === 'no item') throw apiError('item_not_found', 'after names no item of this response.', 'after');
+        if (page === 'no item')
+          throw apiError('item_not_found', 'after does not name an item of this response.', 'after');
         const shown = itemPage(page, imageUrls);
         exchange.jsonInTurn(
           shown.data.reduce((sum, item) => sum + itemSize(item), 0),
@@ -111,7 +112,10 @@ function notFound(exchange: Exchange): ApiError {
   );
 }
 
-/** A 400 is thrown at once, anything else when the value is asked for: whether the response exists comes in between. */
+/**
+ * Throws a 400 immediately and defers any other error until the value is used, because the check that the response
+ * exists comes in between.
+ */
 function shapeFirst<T>(read: () => T): () => T {
   try {
     const value = read();

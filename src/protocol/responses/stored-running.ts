@@ -1,11 +1,11 @@
-// Which foreground responses are being generated: they are not stored yet, but a client who cancels one is told
-// why that cannot be, rather than that it does not exist. Event-loop thread only; other threads are asked.
+// The foreground responses that are being generated. They are not stored yet, but a client that tries to cancel one
+// receives an explanation instead of "not found". Event-loop thread only; other threads are queried over the bus.
 
 import { LocalBus, type ThreadBus } from '../../shared/bus.js';
 import type { ResponseRecord } from '../../storage/response-store.js';
 
 export class RunningResponses {
-  readonly #organizations = new Map<string, string>(); // by response id
+  readonly #organizations = new Map<string, string>(); // by response ID
 
   constructor(
     private readonly bus: ThreadBus = new LocalBus(),
@@ -18,18 +18,21 @@ export class RunningResponses {
     );
   }
 
-  /** Until `ended` resolves. */
+  /** Keeps the response listed until `ended` resolves. */
   add(organizationId: string, id: string, ended: Promise<unknown>): void {
     this.#organizations.set(id, organizationId);
     void ended.finally(() => this.#organizations.delete(id));
   }
 
-  /** On this thread. */
+  /** Checks this thread. */
   has(organizationId: string, id: string): boolean {
     return this.#organizations.get(id) === organizationId;
   }
 
-  /** On another thread. A background response is none: one that cannot be read and still runs there is over for its clients. */
+  /**
+   * Checks the other threads. Background responses are excluded: one that cannot be read but still runs there has ended
+   * as far as clients can see.
+   */
   async elsewhere(organizationId: string, id: string): Promise<boolean> {
     return (await this.bus.ask('response.running', { organizationId, id, foreground: true })).includes(true);
   }

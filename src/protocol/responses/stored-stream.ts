@@ -1,5 +1,5 @@
-// Sends a client the events of a stored response, at the pace it reads them: those there are, then, while the
-// response runs, those that come. Nothing is kept for a slow reader; it is served from the log when it is
+// Streams the events of a stored response to a client at the client's reading speed: first the existing events, then,
+// while the response runs, new ones. Nothing is buffered for a slow reader, which is served from the log when it is
 // ready again. Event-loop thread only.
 import { apiError, type ApiError } from '../../shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../http/exchange.js';
@@ -8,27 +8,28 @@ import type { RunningGenerations } from '../running-generations.js';
 import type { EventDialect } from './encode-items.js';
 import { inDialect, isOfEnd } from './replay.js';
 
-// Read at a time, and handed to the socket before it has taken them.
+// PAGE: events read at a time. AHEAD_BYTES: bytes that may be buffered in the socket.
 const PAGE = 64;
 const AHEAD_BYTES = 262_144;
-// How often a reader who is behind is looked at.
+// Interval at which a slow reader is checked, in ms.
 const SLOW_MS = 20;
 
 export interface EventSource {
   /**
-   * Events above `after`, each the next one, about `atLeast` of them if there are so many; null if the source is gone. Where
-   * some could not be kept, nothing comes until the end is there, and then the end: it has all that they told.
+   * Returns consecutive events after number `after`, about `atLeast` of them if available, or null if the source is
+   * gone. If events were lost, returns nothing until the response ends, and then its last events, which contain the
+   * full output.
    */
   after(after: number, atLeast: number): Promise<readonly StoredEvent[] | null>;
-  /** No event follows those there are. */
+  /** True: no events will be added. */
   readonly ended: boolean;
-  /** The last events, as far as known: for who finds the source gone, since all are to see the same end. */
+  /** The last events, as far as known. Needed if the source is deleted, so that all readers receive the same end. */
   readonly end: readonly StoredEvent[];
-  /** `wake` is called when there are more, or the end has come; until the returned function is called. */
+  /** Calls `wake` when there are more events or the response has ended, until the returned function is called. */
   watch(wake: () => void): () => void;
 }
 
-/** A source of events that are all there. */
+/** A source with a fixed list of events. */
 export function eventList(events: readonly StoredEvent[]): EventSource {
   return {
     after: async (after, atLeast) => {
@@ -42,8 +43,8 @@ export function eventList(events: readonly StoredEvent[]): EventSource {
 }
 
 /**
- * Answers with an event stream; events up to number `after` are left out. It ends when the client leaves, and with an error when the
- * reader's key is revoked: `running` watches that.
+ * Responds with an event stream that starts after number `after`. It stops when the client disconnects, and with an
+ * error when the client's key is revoked, which `running` watches.
  */
 export function sendEvents(
   exchange: Exchange,
@@ -62,7 +63,7 @@ class Sender {
   #timer: NodeJS.Timeout | NodeJS.Immediate | null = null;
   #over = false;
   #reading = false;
-  #woken = false; // while it read
+  #woken = false; // woken while reading
 
   constructor(
     private readonly exchange: Exchange,
@@ -109,7 +110,7 @@ class Sender {
     let bytes = 0;
     const [first] = events;
     if (first !== undefined && first.sequence !== this.last + 1 && !(first.sequence > this.last && isOfEnd(first)))
-      throw new Error(`events are missing after number ${this.last}`);
+      throw new Error(`events after number ${this.last} are missing`);
     for (const event of events) {
       if (bytes > AHEAD_BYTES) break;
       const { type, data } = inDialect(event, this.dialect);
@@ -118,13 +119,13 @@ class Sender {
       bytes += data.length;
     }
     if (events.length > 0) {
-      this.#timer = setImmediate(() => void this.send()); // others have their turn in between
+      this.#timer = setImmediate(() => void this.send()); // lets other work run in between
     } else if (ended) {
       this.#done();
     }
   }
 
-  /** Those before are gone. */
+  /** The earlier events are gone. */
   #sendEnd(): void {
     const { end } = this.source;
     if (end.length === 0) throw apiError('response_not_found', 'The response was deleted.', 'response_id');

@@ -1,5 +1,5 @@
-// The tools of a request: those the service offers, under the names the model sees, and those that are left
-// out (contract section 1.1). Pure.
+// The tools of a request: the supported ones, with the names that the model sees, and the types of ignored ones
+// (contract section 1.1). Pure.
 import { apiError } from '../../shared/errors.js';
 import { checkToolSchemas } from '../../generation/output-format.js';
 import type { ToolChoice, ToolDefinition } from '../../generation/types.js';
@@ -8,16 +8,16 @@ import type { WireTool, WireToolChoice, WireToolName } from './resource.js';
 import type { CreateEnvelope } from './schema.js';
 import type { ToolEntry } from './schema-items.js';
 
-/** Functions in all namespaces together. */
+/** Maximum functions in all namespaces together. */
 const MAX_FUNCTIONS = 1_024;
 
-/** A tool's name as the client knows it. */
+/** A tool's name from the client's point of view. */
 export interface ToolName {
   name: string;
   namespace: string | null;
 }
 
-/** A list of tools and where it stands: `tools`, or an item of additional tools. */
+/** A list of tools with its path: `tools`, or an item with additional tools. */
 export interface ToolList {
   path: string;
   tools: readonly ToolEntry[];
@@ -25,15 +25,15 @@ export interface ToolList {
 
 export interface ReadTools {
   definitions: ToolDefinition[];
-  /** Model-side name → the client's, where they differ. */
+  /** The model's tool name → the client's, for names that differ. */
   names: Map<string, ToolName>;
-  /** As the resource lists them. */
+  /** The tools as the resource lists them. */
   wire: WireTool[];
-  /** Types of what was left out, each once. */
+  /** Types of the ignored tools, without duplicates. */
   ignored: string[];
 }
 
-/** The name the model sees. */
+/** Returns the name that the model sees. */
 export const modelName = (name: string, namespace: string | null | undefined): string =>
   namespace ? `${namespace}__${name}` : name;
 
@@ -43,7 +43,7 @@ const isFunction = (tool: { type: string }): tool is FunctionEntry => tool.type 
 const isNamespace = (tool: { type: string }): tool is Extract<ToolEntry, { type: 'namespace' }> =>
   tool.type === 'namespace';
 
-/** Throws ApiError 422: names and schemas of tools, too many of them. */
+/** Throws ApiError 422 for invalid names or schemas and for too many tools. */
 export function readTools(lists: readonly ToolList[]): ReadTools {
   const inputs: ToolInput[] = [];
   const read: ReadTools = { definitions: [], names: new Map(), wire: [], ignored: [] };
@@ -65,7 +65,7 @@ export function readTools(lists: readonly ToolList[]): ReadTools {
       strict: strict ?? null,
     });
     if (inputs.length > MAX_FUNCTIONS)
-      throw apiError('array_too_long', `tools may have at most ${MAX_FUNCTIONS} functions in all.`, path);
+      throw apiError('array_too_long', `tools may have at most ${MAX_FUNCTIONS} functions in total.`, path);
   };
   for (const { path, tools } of lists) {
     tools.forEach((tool, index) => {
@@ -117,7 +117,7 @@ function wireName(name: string, namespace: string | null | undefined): WireToolN
 function notFound(): never {
   throw apiError(
     'tool_not_found',
-    'tool_choice names a tool that is not in tools, or one of a type that is left out.',
+    'tool_choice names a tool that is not in tools or that is of an ignored type.',
     'tool_choice',
   );
 }

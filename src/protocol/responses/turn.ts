@@ -1,6 +1,6 @@
-// One response from admission to its end, for every transport: a whole HTTP answer, an event stream, a
-// background response, a WebSocket turn. The transport gives a taker of events and looks at the end; storage
-// happens here, before the last event is handed out. Event-loop thread only.
+// One response from admission to its end, for every transport: a whole HTTP response, an event stream, a background
+// response or a WebSocket turn. The transport supplies a consumer for the events and handles the end. The response is
+// stored here, before the last event is emitted. Event-loop thread only.
 //
 //   startTurn ─► admitted, running ─► events … ─► saved ─► last event ─► done
 //   ApiError                             │ cancel(), failure
@@ -32,37 +32,40 @@ export interface TurnDeps extends GenerationDeps {
 }
 
 export interface TurnOptions {
-  /** Takes each event as it is to be sent; null for an answer wanted whole: nothing is serialized then. */
+  /** Receives each event as it is sent. Null for a whole response: nothing is serialized then. */
   take: ((event: WireEvent) => void) | null;
   /** Names of the raw-reasoning events; see eventDialect(). */
   dialect: EventDialect;
-  /** A failure gets an `error` event before response.failed: true for event streams, false on a WebSocket. */
+  /** Whether a failure emits an `error` event before response.failed: true for event streams, false on a WebSocket. */
   errorEvents: boolean;
-  /** So much more is kept for the answer. Throws ApiError 503, 422. */
+  /** Reserves memory for this many more bytes of the response. Throws ApiError 503, 422. */
   hold?: (bytes: number) => void;
-  /** Storing it, instead of the store's own. Rejects with ApiError 503. */
+  /** Stores the response instead of the store's own save(). Rejects with ApiError 503. */
   save?: (record: ResponseRecord) => Promise<void>;
-  /** Bytes of the answer have left, so that a failure before the first event must travel as events too. */
+  /**
+   * Whether bytes of the response were already sent, so that a failure before the first event must be sent as events
+   * too.
+   */
   sent?: () => boolean;
 }
 
-/** What a log-probability takes as part of an item, about. */
+/** Approximate bytes of one log-probability in an item. */
 const LOGPROB_BYTES = 200;
 
-/** How a turn ended. */
+/** The result of a turn. */
 export interface TurnEnd {
-  /** The response as it ended. Saved already if it was to be, except a failure that nobody was told the id of. */
+  /** The ended response. It is already stored, if it had to be, unless it failed before the client received its ID. */
   readonly record: ResponseRecord;
-  /** Why it failed, else null. */
+  /** The reason of a failure, else null. */
   readonly error: ApiError | null;
-  /** Events were handed out. If not, `error` is all there is to send. */
+  /** Whether events were emitted. If not, only `error` is to be sent. */
   readonly announced: boolean;
 }
 
 /**
- * Admits the request and starts generating. The first event comes with the engine's first, or, for a background
- * response, before this resolves. Null if the client has gone meanwhile. Throws ApiError 400, 422, 429, 503; nothing
- * was handed out then. Lets go of the chain when the response has been saved, or is not going to be.
+ * Admits the request and starts generating. The first event is emitted with the engine's first event, or, for a
+ * background response, before this resolves. Returns null if the client disconnected meanwhile. Throws ApiError 400,
+ * 422, 429, 503 without emitting anything. Releases the chain once the response is saved or will not be saved.
  */
 export async function startTurn(
   deps: TurnDeps,
@@ -94,7 +97,7 @@ export async function startTurn(
 
 export class Turn implements RunSink {
   readonly id = newResponseId();
-  /** Resolves when the response has ended, been saved and its last event handed out. Never rejects. */
+  /** Resolves when the response has ended, been saved and emitted its last event. Never rejects. */
   readonly done: Promise<TurnEnd>;
   readonly #machine: ResponseMachine;
   readonly #run: GenerationRun;
@@ -103,7 +106,7 @@ export class Turn implements RunSink {
   readonly #memory: AnswerMemory;
   readonly #madeAt = madeAt();
   readonly #createdAt = Math.floor(this.#madeAt);
-  /** What is needed of the request until the end: not its messages, which may be large. */
+  /** The parts of the request that are needed until the end. Excludes its messages, which may be large. */
   readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
   #resolve!: (end: TurnEnd) => void;
   #reason: EndReason = 'end_of_turn';
@@ -144,7 +147,7 @@ export class Turn implements RunSink {
     return this.#run.ended;
   }
 
-  /** The response as it stands, for storage. */
+  /** The response in its current state, for storage. */
   record(): ResponseRecord {
     const { resource } = this.#machine;
     return {
@@ -162,7 +165,7 @@ export class Turn implements RunSink {
     };
   }
 
-  /** It is in storage, and no later save has it: of a response that exists it stays as it was. */
+  /** Frees the input after it has been stored. Later saves leave the stored input unchanged. */
   forgetInput(): void {
     this.#input = [];
   }
@@ -172,15 +175,15 @@ export class Turn implements RunSink {
     return this.#run.soFar();
   }
 
-  /** Throws ApiError if the engine does not take the request. */
+  /** Throws ApiError if the engine rejects the request. */
   start(): void {
     this.#run.start();
     if (this.#created.background) this.#machine.begin();
   }
 
   /**
-   * Nobody wants the rest: generation stops before the engine's next step. A background response is saved as
-   * cancelled, another is forgotten. Harmless after the end; resolves as `done` does.
+   * Stops the generation before the engine's next step because its output is no longer needed. A background response is
+   * saved as cancelled; any other is dropped. Has no effect after the end. Resolves like `done`.
    */
   cancel(): Promise<TurnEnd> {
     this.#isCancelled = true;
@@ -199,7 +202,7 @@ export class Turn implements RunSink {
       this.#guard?.text(event);
       for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
     }
-    // With nothing to generate the engine's end says no more than that the prompt is done.
+    // If nothing is generated, the engine's end event means only that the prompt is done.
     if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
   }
 
@@ -220,13 +223,14 @@ export class Turn implements RunSink {
       this.#machine.terminal();
       this.#resolve({ record, error: null, announced: this.#machine.begun && this.options.take !== null });
     } catch (error) {
-      // Whoever cancels ends the wait for storage: that is no failure of the response, and nobody has been told another end.
+      // A cancellation ends the wait for storage. That is not a failure of the response, and no client has received
+      // another end.
       if (this.#isCancelled && this.#created.background && error instanceof ApiError) await this.#cancelled();
       else await this.#fail(error);
     }
   }
 
-  /** Every way to fail ends here; what fails within must not leave `done` hanging. */
+  /** Every failure ends here. Errors within must not leave `done` pending. */
   async #fail(thrown: unknown): Promise<void> {
     let error = toApiError(thrown);
     this.#unexpected(thrown);
@@ -254,7 +258,7 @@ export class Turn implements RunSink {
     this.#resolve({ record: this.record(), error: null, announced: this.#machine.begun && this.options.take !== null });
   }
 
-  /** A stored response must not depend on one that is not: such a chain's items become its own. */
+  /** A stored response must not depend on one that is not stored, so it is saved with the items of such a chain. */
   async #save(record: ResponseRecord): Promise<void> {
     const { store, base, tail } = this.#created;
     if (!store) return;
@@ -269,7 +273,7 @@ export class Turn implements RunSink {
     await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
   }
 
-  /** What a client was told in so many words was foreseen: storage logs its failures itself. */
+  /** ApiErrors are expected failures, and the storage logs its own errors. */
   #unexpected(error: unknown): void {
     if (error instanceof ApiError) return;
     this.deps.telemetry.log.error({ err: error, response_id: this.id }, 'unexpected failure of a response');
@@ -278,7 +282,7 @@ export class Turn implements RunSink {
 
 let lastMadeAt = 0;
 
-/** Seconds since 1970, to the microsecond: no two responses of a thread have the same, so that lists have their order. */
+/** Seconds since 1970 with microsecond precision, unique per thread so that lists have a defined order. */
 function madeAt(): number {
   const at = Date.now() / 1000;
   const again = at <= lastMadeAt && lastMadeAt - at < 0.001;

@@ -1,15 +1,15 @@
-// Background responses that the end of the process, or of a thread of it, cut short: what is in their logs is what
-// they came to. Pure.
+// Finishes background responses that were interrupted by the end of their process or thread, using the events in their
+// logs. Pure.
 import type { LogKeeper, StoredItem } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import { isTerminal, terminalEvents, unbroken } from './replay.js';
 import { wireUsage, type OutputItem, type ResponseResource, type WireTokenLogprob } from './resource.js';
 
-const RESTARTED = 'The server, or its part that generated this response, was restarted before it was finished.';
+const RESTARTED = 'The server process or thread that generated this response was restarted before it finished.';
 
 export const unfinishedResponses: LogKeeper = {
   fail(stored, log, usage) {
-    const output = outputOf(unbroken(log, -1)); // what lies behind a gap would be put together with what came before it
+    const output = outputOf(unbroken(log, -1)); // events after a gap would be joined to the wrong text
     const resource: ResponseResource = {
       ...(stored.resource as unknown as ResponseResource),
       status: 'failed',
@@ -30,7 +30,7 @@ export const unfinishedResponses: LogKeeper = {
         ...stored,
         status: 'failed',
         resource: { ...resource },
-        input: [], // stays as it is stored
+        input: [], // unchanged in storage
         output: output.map((item): StoredItem => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
       },
       usage,
@@ -42,7 +42,7 @@ export const unfinishedResponses: LogKeeper = {
 
 type Data = { item: OutputItem; delta: string; logprobs?: WireTokenLogprob[] };
 
-/** The items that the events tell of; the one that is open at their end is incomplete. */
+/** Builds the output items from the events. The item that is open at the end becomes incomplete. */
 function outputOf(log: readonly StoredEvent[]): OutputItem[] {
   const output: OutputItem[] = [];
   let open: OutputItem | null = null;
@@ -82,7 +82,7 @@ function outputOf(log: readonly StoredEvent[]): OutputItem[] {
   return output;
 }
 
-/** An item as it stood. */
+/** Returns the open item with its text so far. */
 function cut(item: OutputItem, text: string, logprobs: WireTokenLogprob[], isSummary: boolean): OutputItem {
   const status = 'incomplete';
   switch (item.type) {

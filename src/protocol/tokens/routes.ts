@@ -1,5 +1,5 @@
-// POST /tokenize and /detokenize: a model's own tokens of a text or a conversation, and back, in vLLM's shapes; GET
-// /tokenizer_info, by which lm-eval finds that it may ask for them. Event-loop thread only.
+// POST /tokenize and /detokenize: convert a text or a conversation to the model's tokens and back, in vLLM's formats.
+// GET /tokenizer_info: tells lm-eval that these endpoints are available. Event-loop thread only.
 import { z } from 'zod';
 import { apiError, ERROR_CODES } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
@@ -11,14 +11,14 @@ import { callerOf, type Caller } from '../caller.js';
 import { integer } from '../fields.js';
 import { validate } from '../validation.js';
 
-/** Of a text or of tokens that one request may have turned into the other. */
+/** Maximum characters (/tokenize) or tokens (/detokenize) per request. */
 const MAX_TEXT = 4 * 1024 * 1024;
 const MAX_TOKENS = 1_000_000;
 
 export const tokenizeSchema = z.object({
   model: z.string().nullish(),
   prompt: z.string().nullish(),
-  /** Instead of a prompt: as in chat completions, whose other fields may stand beside them. */
+  /** An alternative to `prompt`. Other chat completions fields are accepted with it. */
   messages: z.array(z.unknown()).nullish(),
   add_special_tokens: z.boolean().nullish(),
   return_token_strs: z.boolean().nullish(),
@@ -35,7 +35,7 @@ export const detokenizeSchema = z.object({
     .max(MAX_TOKENS),
 });
 
-/** What of a model's file others tokenize by. */
+/** The tokenizer metadata from a model's file. */
 export interface TokenizerInfo {
   readonly bos: string | null;
   readonly eos: string | null;
@@ -44,7 +44,7 @@ export interface TokenizerInfo {
 
 type Deps = Pick<GenerationDeps, 'models' | 'images' | 'limits'> & {
   names(): readonly string[];
-  /** Of a loaded model; null if it is not loaded. */
+  /** Returns null if the model is not loaded. */
   info(name: string): TokenizerInfo | null;
 };
 
@@ -82,7 +82,7 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
   if ((prompt == null) === (messages == null))
     throw apiError(
       'missing_required_parameter',
-      'Either prompt or messages is required, and not both.',
+      'Exactly one of prompt and messages is required.',
       prompt == null ? 'prompt' : 'messages',
     );
   const caller = callerOf(exchange, '/tokenize', 'chat');
@@ -112,7 +112,7 @@ async function tokenize(deps: Deps, exchange: Exchange): Promise<void> {
 
 async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
   const overlong = (exchange.body as { tokens?: unknown } | null)?.tokens;
-  // Before the schema looks at each: it tells of every fault it finds.
+  // Checked before the schema, which would report a fault for each entry.
   if (Array.isArray(overlong)) {
     if (overlong.length > MAX_TOKENS)
       throw apiError('array_too_long', `tokens may have at most ${MAX_TOKENS} entries.`, 'tokens');
@@ -130,7 +130,7 @@ async function detokenize(deps: Deps, exchange: Exchange): Promise<void> {
   if (unknown !== -1)
     throw apiError(
       'invalid_value',
-      `tokens[${unknown}]: ${tokens[unknown]} is not a token of this model, which has ${vocabulary.size}.`,
+      `tokens[${unknown}] (${tokens[unknown]}) is not a token of this model; its vocabulary has ${vocabulary.size} tokens.`,
       `tokens[${unknown}]`,
     );
   exchange.json(200, {
@@ -152,18 +152,22 @@ async function tokenizerInfo(deps: Deps, exchange: Exchange): Promise<void> {
   });
 }
 
-/** Where one model is served nobody has to name it. */
+/** If the server has a single model, `model` may be omitted. */
 function modelOf(deps: Deps, caller: Caller, asked: string | null | undefined): ServedModel {
   const names = deps.names();
   const name = asked ?? (names.length === 1 ? names[0] : undefined);
   if (name === undefined)
-    throw apiError('missing_required_parameter', `model is required: this server has ${names.length} models.`, 'model');
+    throw apiError(
+      'missing_required_parameter',
+      `model is required, because this server has ${names.length} models.`,
+      'model',
+    );
   return findModel(deps, caller, name, 'tokens.count');
 }
 
 async function vocabularyOf(model: ServedModel, caller: Caller): Promise<Vocabulary> {
   const { vocabulary } = await awake(model, caller);
   if (vocabulary === undefined)
-    throw apiError('unsupported_feature', 'The tokens of this model are not known here: it runs elsewhere.', 'model');
+    throw apiError('unsupported_feature', 'Token IDs are not available for upstream models.', 'model');
   return vocabulary;
 }

@@ -317,7 +317,7 @@ t.test('completions: plain prompts; conversations are refused by name', async (t
   });
   t.equal(refused.status, 422);
   t.match(await refused.json(), {
-    error: { code: 'unsupported_feature', param: 'messages', message: /plain prompts only/ },
+    error: { code: 'unsupported_feature', param: 'messages', message: /raw prompts only/ },
   });
   const other = await gateway.post('/v1/completions', { model: 'm', prompt: 'Once', max_tokens: 5 });
   t.match(await other.json(), { error: { code: 'unsupported_feature' } });

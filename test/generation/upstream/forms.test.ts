@@ -132,12 +132,12 @@ t.test('else it is checked, and said so', async (t) => {
     sent: { response_format: { type: 'json_object' } },
   });
   for (const [model, form, text, words] of [
-    ['none', 'schema', '{"city":"Paris"}', /city is none of the values/],
+    ['none', 'schema', '{"city":"Paris"}', /city is not one of the allowed values/],
     ['json_object', 'schema', '{}', /city is missing/],
-    ['none', 'schema', '{"city":"Oslo","more":1}', /a further member may not/],
+    ['none', 'schema', '{"city":"Oslo","more":1}', /an additional member is not/],
     ['none', 'object', '[]', /not a JSON object/],
-    ['none', 'choice', 'maybe', /none of the choices/],
-    ['none', 'schema', 'Oslo', /not JSON/],
+    ['none', 'choice', 'maybe', /not one of the choices/],
+    ['none', 'schema', 'Oslo', /not valid JSON/],
   ] as const) {
     const { status, body } = await answer(model, form, text);
     t.equal(status, 500, text);

@@ -554,5 +554,5 @@ t.test('the other formats of ours get the same', async (t) => {
 
 t.test('text after the end is still refused: which of the two is the answer, nobody knows', async (t) => {
   standIn.say = streaming(chunk({ content: 'Hello' }, 'stop'), chunk({ content: ' again' }), DONE);
-  await t.rejects(ask('chat', false), /more than its end/);
+  await t.rejects(ask('chat', false), /data after the end/);
 });

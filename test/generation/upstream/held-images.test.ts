@@ -45,7 +45,7 @@ const refused = async (t: Tap): Promise<void> => {
   const response = await asked({ signal: AbortSignal.timeout(10_000) });
   t.equal(response.status, 503);
   t.equal(response.headers.get('retry-after'), '2');
-  t.match(await response.json(), { error: { code: 'capacity_exhausted', message: /bytes of images/ } });
+  t.match(await response.json(), { error: { code: 'capacity_exhausted', message: /image bytes/ } });
 };
 type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 

@@ -1,6 +1,6 @@
 // <|tools_prefix|>[{"get_weather": {...}}, {"get_time": {}}]<|tools_suffix|>
 //
-// Apertus: a list of objects whose one member is the tool's name.
+// Apertus: a list of objects. The only member of each is named after the tool.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
@@ -9,7 +9,7 @@ const OPEN = '<|tools_prefix|>',
 
 const header = headerOf(['{', /^\s*/, '"', new RegExp(`^(${NAME})`), '"', /^\s*/, ':']);
 
-/** `list`: what stands before the first call, its brace and quote included; `colon`: behind a name. */
+/** `list`: text before the first call, including its brace and quote. `colon`: text after a name. */
 function spaced(list: string, colon: string): ToolSyntax {
   const call = list.slice(list.indexOf('{'));
   return {

@@ -1,14 +1,17 @@
-// Past calls' arguments on their way into the prompt. They are text that should have been a JSON object, and
-// go back as the model wrote them wherever the template lets them: numbers keep all their digits.
+// Passes the arguments of past calls to the prompt. They should be the JSON text of an object, and are written as the
+// model wrote them wherever the template allows: numbers keep all their digits.
 import { randomInt } from 'node:crypto';
 import type { Shield } from '../shield.js';
 import type { TemplateCapabilities } from '../template-probe.js';
 import { valueSpans } from './value-spans.js';
 
-/** Arguments nested deeper are passed on as text; it also bounds the recursions below. */
+/** Arguments nested deeper than this are passed as text. This also bounds the recursions below. */
 const MAX_DEPTH = 256;
 
-/** Of a million whole numbers that stand for others; a text that has one by chance is a text that has fifteen digits in common with it. */
+/**
+ * Up to a million integers that stand for numbers with more digits. Their common prefix is random, so that a text
+ * contains one only if it matches fifteen digits by chance.
+ */
 const STAND_INS = String(randomInt(1_000_000_000, 8_000_000_000));
 const MAX_STAND_INS = 1_000_000;
 const NUMBER = /\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
@@ -24,7 +27,7 @@ export class CallArguments {
   readonly #texts: string[] = [];
   readonly #mark: string;
 
-  readonly #digits: string[] = []; // what whole numbers stand for: others that are none of JavaScript's
+  readonly #digits: string[] = []; // numbers that JavaScript cannot represent, indexed by stand-in
 
   constructor(
     private readonly shield: Shield,
@@ -33,7 +36,10 @@ export class CallArguments {
     this.#mark = String.fromCodePoint(shield.guard).repeat(2);
   }
 
-  /** The value that comes out whole. Arguments that are no JSON object never make the template fail. */
+  /**
+   * Returns a value that the template renders without loss. Arguments that are not a JSON object never make the
+   * template fail.
+   */
   forTemplate(text: string): unknown {
     const given = text.trim() === '' ? '{}' : text;
     const { callArguments: kind, numbersAsText, writesNull } = this.can;
@@ -43,16 +49,17 @@ export class CallArguments {
     if (kind === 'object')
       return protectDeep(numbersAsText ? withDigits(parsed as Record<string, unknown>, given) : parsed, this.shield);
     if (parsed === null) return this.shield.protect(given);
-    // The template would make a JSON string of it: a stand-in that no client text contains, replaced by restore().
+    // The template would convert the text to a JSON string, so it gets a stand-in that no client text contains.
+    // restore() replaces it.
     return `${this.#mark}${this.#texts.push(this.shield.protect(given)) - 1}${this.#mark}`;
   }
 
-  /** For a call that is written without the template's help. */
+  /** For a call that is written without the template. */
   asText(text: string): string {
     return this.shield.protect(text.trim() === '' ? '{}' : text);
   }
 
-  /** Puts the arguments in their stand-ins' places. */
+  /** Replaces the stand-ins with the arguments. */
   restore(rendered: string): string {
     let text = rendered;
     if (this.#digits.length > 0) {
@@ -68,7 +75,10 @@ export class CallArguments {
     return STAND_INS + String(this.#digits.push(text) - 1).padStart(6, '0');
   }
 
-  /** A JSON text with numbers that come out of a template as they are in the place of those that would lose digits, and of null where it would be lost. */
+  /**
+   * Returns the JSON text with stand-ins for numbers that would lose digits, and for null if the template would drop
+   * it.
+   */
   #withStandIns(text: string, forNull: boolean): string {
     if (!/\d{16}/.test(text) && !(forNull && text.includes('null'))) return text;
     let out = '';
@@ -98,7 +108,7 @@ export class CallArguments {
   }
 }
 
-/** Null if the text is no JSON object, or one nested without end. */
+/** Returns null if the text is not a JSON object or is nested too deeply. */
 export function parseObject(text: string): Record<string, unknown> | null {
   if (opensTooDeep(text)) return null;
   try {
@@ -110,7 +120,7 @@ export function parseObject(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Whether a JSON text is nested too deep, seen before a parser spends its time on it. */
+/** Whether a JSON text is nested too deeply, checked before a parser spends time on it. */
 function opensTooDeep(text: string): boolean {
   if (text.length <= MAX_DEPTH) return false;
   let depth = 0;
@@ -128,7 +138,9 @@ function opensTooDeep(text: string): boolean {
   return false;
 }
 
-/** Numbers as the text they were: templates that walk through arguments write each value out, and text keeps its digits. */
+/**
+ * Replaces numbers by their text. Templates that iterate over arguments print each value, and text keeps its digits.
+ */
 function withDigits(parsed: Record<string, unknown>, text: string): Record<string, unknown> {
   if (!Object.values(parsed).some((value) => typeof value === 'number')) return parsed;
   const result = { ...parsed };

@@ -1,4 +1,5 @@
-// What the engine has to know of a request's tools: how calls begin, which may, and whether one must. Pure.
+// The engine's options for a request's tools: how calls start, which tools may be called, and whether a call is
+// required. Pure.
 import type { CallOptions, NativeGrammar } from '../../../engine/addon-types.js';
 import type { GenerationRequest } from '../../types.js';
 import type { CallableTools } from './call-reader.js';
@@ -6,7 +7,7 @@ import type { ToolSyntax } from './syntax.js';
 
 type ToolRequest = Pick<GenerationRequest, 'tools' | 'toolChoice' | 'parallelToolCalls'>;
 
-/** The tools this request lets the model call; empty if none. */
+/** Returns the tools that this request lets the model call; empty if none. */
 export function callableTools({
   tools,
   toolChoice: { mode, allowed },
@@ -19,10 +20,13 @@ export function callableTools({
   );
 }
 
-/** What may follow in a section, at most; the engine takes no more. */
+/** Maximum alternatives for the next call in a section, a limit of the engine. */
 const MAX_NEXT = 128;
 
-/** Null where nothing is to be told apart or kept out. `grammars`: of the tools' arguments, by name; `keepsOut`: the markers, where there are no tools. */
+/**
+ * Returns null if nothing has to be recognized or suppressed. `grammars`: of the tools' arguments, by tool name.
+ * `keepsOut`: suppresses the markers when there are no tools.
+ */
 export function callOptions(
   request: ToolRequest,
   syntax: ToolSyntax,
@@ -34,7 +38,7 @@ export function callOptions(
   const required = request.toolChoice.mode === 'required';
   if (names.length === 0)
     return { open: syntax.open, close: syntax.close, atStart: false, prefixes: [], required: false, forbidden: true };
-  // An answer that happens to begin like a bare call may be no call at all: nothing is forced upon it.
+  // A response that starts like a bare call may not be a call, so its text is not constrained.
   const isFree = syntax.bare && !required;
   const binds = !isFree && names.every((name) => grammars.has(name));
   return {
@@ -53,7 +57,7 @@ export function callOptions(
   };
 }
 
-/** Of heads one of which begins another the engine would take the shorter. */
+/** If one head is a prefix of another, the engine would recognize only the shorter one. */
 function headsOf(names: readonly string[], syntax: ToolSyntax): string[] {
   const heads = names.map((name) => syntax.head(name));
   const sorted = [...heads].sort();

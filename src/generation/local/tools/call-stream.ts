@@ -1,46 +1,50 @@
-// Finding the calls in a model's text: markers, white space and separators around them, and what only looked
-// like a call. Fed in pieces; any split gives the same. One per choice. Pure.
+// Finds the calls in a model's text, including the markers, white space and separators around them, and recovers text
+// that only looked like a call. Text arrives in chunks, and the result does not depend on where it is split. One
+// instance per choice. Pure.
 //
 //   between ──'{', a name, '<function='──► call ──complete──► between
 //      │                                    ├──broken────► (nothing more is read)
 //      └──anything else──► content ◄──foreign┘   up to a marker
-//                          (`junk` where a complete call came before in the same section)
+//                          (`junk` after a complete call in the same section)
 import { partialAtEnd, type CallableTools, type CallReader, type CallSink } from './call-reader.js';
 import { isJsonSpace } from './json-scanner.js';
 
-/** How calls are written: what stands around them, and what reads one. */
+/** The syntax of calls: the markers around them, and their reader. */
 export interface CallSyntax {
   readonly open: string;
-  readonly close: string; // '' = calls go on to the end of the turn
-  /** A call may be the whole answer, without a marker. */
+  readonly close: string; // '' = calls extend to the end of the turn
+  /** Whether a call may be the whole response, without a marker. */
   readonly bare: boolean;
-  readonly separators: string; // characters that may stand between calls
-  readonly skipped?: readonly string[]; // texts that may: what ends a call, and not the section
-  readonly answer?: string; // behind `open`: what follows is no call, but content
-  /** What reads a call that begins with this character; null if none does. */
+  readonly separators: string; // characters allowed between calls
+  readonly skipped?: readonly string[]; // texts allowed between calls: they end a call but not the section
+  readonly answer?: string; // after `open`: content follows instead of a call
+  /** Returns the reader for a call that starts with this character, or null if no call does. */
   reader(first: string, tools: CallableTools, sink: CallSink): CallReader | null;
 }
 
 export interface CallStreamSink extends CallSink {
-  /** What turned out to be no call. */
+  /** Receives text that is not part of a call. */
   text(text: string): void;
 }
 
-/** After so many things that only looked like calls nothing is taken for one any more: reading them again has to end. */
+/**
+ * After this many texts that only looked like calls, nothing is read as a call any more. This bounds the repeated
+ * reading.
+ */
 const MAX_FOREIGN = 16;
 
 export class CallStream {
   #state: 'between' | 'call' | 'content' | 'junk' | 'over' = 'between';
-  #text = ''; // to be read, from #at on
+  #text = ''; // text to read, starting at #at
   #at = 0;
   #reader: CallReader | null = null;
-  #readerAt = 0; // where in #text it began, or before it: the rest is in #taken
+  #readerAt = 0; // index in #text where the call started; if it started earlier, the rest is in #taken
   #taken = '';
-  #raw = ''; // marker and white space before a call that nothing was told of yet
-  #afterCall = false; // in the same section
+  #raw = ''; // marker and white space before a call of which nothing was emitted
+  #afterCall = false; // a complete call came before in the same section
   #foreign = 0;
   readonly #markers: readonly string[];
-  readonly #around: readonly string[]; // calls, the longest first
+  readonly #around: readonly string[]; // texts around calls, longest first
 
   constructor(
     private readonly syntax: CallSyntax,
@@ -56,7 +60,7 @@ export class CallStream {
   }
 
   push(piece: string): void {
-    // The rest may be the beginning of a marker.
+    // The remaining text may be the beginning of a marker.
     this.#text = this.#text.slice(this.#at) + piece;
     this.#at = 0;
     while (this.#at < this.#text.length && this.#step());
@@ -65,8 +69,8 @@ export class CallStream {
   }
 
   /**
-   * The engine has left the section: a close marker ended it, whatever the parser took that for (within a string
-   * of the arguments it is text). A call that is still being read is broken by it; an open marker that nothing followed is text.
+   * The engine has left the section after a close marker, even if the parser treats that marker as text (within a
+   * string of the arguments). This breaks a call that is still being read. An open marker without a call becomes text.
    */
   leave(): void {
     if (this.#state === 'between' && !this.#afterCall) {
@@ -83,17 +87,17 @@ export class CallStream {
     this.#reader = null;
   }
 
-  /** The turn is over, by the model's own will or not. */
+  /** Called at the end of the turn, whether it ended naturally or not. */
   end(natural: boolean): void {
     const { bare } = this.syntax;
     const rest = this.#raw + this.#taken + this.#text.slice(this.#at);
     if (this.#state === 'call' && this.#reader?.started === true) this.sink.finished(false);
     else if (this.#state === 'junk' || this.#state === 'over' || rest === '') return;
-    // A call cut before its name was whole says nothing; what the model itself left so is its answer.
+    // A call cut before its name was complete is dropped. If the model itself stopped there, the text is its response.
     else if (this.#state === 'content' || natural || bare) this.sink.text(rest);
   }
 
-  /** Reads on; false if more text is needed. */
+  /** Continues reading. Returns false if more text is needed. */
   #step(): boolean {
     switch (this.#state) {
       case 'between':
@@ -139,7 +143,7 @@ export class CallStream {
     const rest = this.#text.slice(this.#at, this.#at + this.#longest);
     if ((this.#afterCall ? this.#around : this.#markers).some((marker) => marker.startsWith(rest))) return false;
     if (isJsonSpace(first.charCodeAt(0)) || separators.includes(first)) {
-      if (!this.#afterCall) this.#raw += first; // behind a call it belongs to nothing
+      if (!this.#afterCall) this.#raw += first; // after a call it is dropped
       return this.#skip(1);
     }
     this.#reader = this.#foreign < MAX_FOREIGN ? this.syntax.reader(first, this.tools, this.sink) : null;
@@ -165,7 +169,7 @@ export class CallStream {
         break;
       case 'foreign':
         this.#foreign++;
-        // How much was read of it depends on the split: it is read again, as text.
+        // How much was read depends on where the text was split, so it is read again as text.
         if (this.#taken !== '') this.#text = this.#taken + this.#text;
         this.#at = this.#readerAt;
         this.#taken = '';
@@ -177,7 +181,9 @@ export class CallStream {
     return true;
   }
 
-  /** No call: what stands before it is content, and what follows up to a marker; nothing is behind a call in its section. */
+  /**
+   * The text is not a call. Up to the next marker it is content, or dropped if it follows a call in the same section.
+   */
   #leaveOut(): void {
     if (this.#afterCall && this.syntax.close !== '') {
       this.#state = 'junk';
@@ -188,7 +194,7 @@ export class CallStream {
     this.#raw = '';
   }
 
-  /** Passes on, or drops, all up to the next marker. */
+  /** Emits or drops the text up to the next marker. */
   #content(): boolean {
     const { open, close, bare } = this.syntax;
     const opened = bare ? -1 : this.#text.indexOf(open, this.#at);
@@ -198,7 +204,7 @@ export class CallStream {
       this.#pass(Math.max(this.#at, this.#text.length - held));
       return false;
     }
-    // A marker that opens may have the one that closes in it (command-plus: a fence), and only its beginning may be here yet.
+    // An open marker may contain the close marker (command-plus: a fence), and only its beginning may have arrived.
     const begun = bare || opened !== -1 ? this.#text.length : this.#text.length - partialAtEnd(this.#text, open);
     if (begun < closed && begun >= this.#at) {
       this.#pass(begun);

@@ -1,44 +1,44 @@
-// One choice of a request with tools: what the engine says of it, told apart into text and tool calls. White
-// space around calls is nobody's, but that texts with calls between them stay apart. Event-loop thread only.
+// One choice of a request with tools: separates the engine's output into text and tool calls. White space around calls
+// is dropped, except that texts separated only by calls keep some between them. Event-loop thread only.
 import type { FinishedEvent, TextEvent } from '../../../engine/events.js';
 import type { EndReason, GenerationEvent, TokenLogprob } from '../../types.js';
 import { CallStream } from './call-stream.js';
 import type { CallableTools } from './call-reader.js';
 import type { ToolSyntax } from './syntax.js';
 
-/** What the choices of one request have in common. */
+/** What the choices of one request share. */
 export interface CallRules {
   readonly syntax: ToolSyntax;
   readonly tools: CallableTools;
   readonly parallel: boolean;
-  /** A call was demanded: what fails to become one is no answer. */
+  /** A call is required, so text that is not a call is dropped. */
   readonly required: boolean;
 }
 
 type Told = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
-/** Without the choice and the tokens, which are the same affair for every event. */
+/** An event without choice and tokens, which are added the same way to every event. */
 type Untold<T = Told> = T extends Told ? Omit<T, 'choice' | 'tokens'> : never;
 
 export class ChoiceEvents {
   readonly #calls: CallStream;
   #started = 0;
   #complete = 0;
-  #tokens = 0; // generated and not told of yet
-  #answerTokens = 0; // generated as long as they were wanted, reasoning not among them
-  #logprobs: TokenLogprob[] = []; // the same of content
+  #tokens = 0; // generated tokens not reported yet
+  #answerTokens = 0; // generated tokens that were needed, excluding reasoning
+  #logprobs: TokenLogprob[] = []; // log-probabilities of content not reported yet
   #white = ''; // white space that belongs to the content if text follows
-  #inCalls = false; // a bare call's syntax: the whole answer is being read as one
+  #inCalls = false; // bare syntax only: the whole response is being read as a call
   #hasText = false;
-  #afterCall = false; // nothing but white space since
-  #parts = false; // and that is all there is between two texts
-  #over = false; // no more of this choice is wanted
+  #afterCall = false; // only white space since a call
+  #parts = false; // calls are the only separator between two texts
+  #over = false; // the rest of this choice is not needed
   #malformed = false;
-  #isSingle = false; // the one call there may be is complete
-  #endedEarly = false; // by us: how far the engine had come by then is chance
-  #ended = false; // by the engine
-  #cut = false; // and not by the model's own will
+  #isSingle = false; // the only allowed call is complete
+  #endedEarly = false; // ended by this class, so the engine's token count at that point is arbitrary
+  #ended = false; // ended by the engine
+  #cut = false; // not ended by the model itself
 
-  /** `emit` is told the events in order; `end` asks the engine to end the choice before its next step. */
+  /** `emit` receives the events in order. `end` asks the engine to end the choice before its next step. */
   constructor(
     private readonly choice: number,
     private readonly rules: CallRules,
@@ -72,7 +72,7 @@ export class ChoiceEvents {
     this.#content(event.text);
   }
 
-  /** Sends the choice's remaining events, its end included. */
+  /** Emits the choice's remaining events including its end. */
   finished(event: FinishedEvent, stopString: string | null): void {
     const natural = event.reason === 'end_of_turn' || event.reason === 'stop_string';
     this.#ended = true;
@@ -102,7 +102,7 @@ export class ChoiceEvents {
   }
 
   #read(text: string): void {
-    // From here on a bare call's text is the parser's, whichever section the engine takes it for.
+    // From here on the parser handles all text of a bare call, whichever section the engine assigns it to.
     this.#inCalls = this.rules.syntax.bare;
     this.#calls.push(text);
   }
@@ -129,7 +129,10 @@ export class ChoiceEvents {
     this.end();
   }
 
-  /** Trailing white space waits for text behind it; of that around calls between two texts, one side is kept. */
+  /**
+   * Trailing white space is held until text follows. Of the white space around calls between two texts, only one side
+   * is kept.
+   */
   #content(piece: string): void {
     if (this.#over) return;
     const text = this.#afterCall ? piece.trimStart() : piece;

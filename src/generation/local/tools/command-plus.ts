@@ -7,14 +7,14 @@
 //     }
 // ]```
 //
-// Command-R and Command-R+: a fenced list behind a word that is no token.
+// Command-R and Command-R+: a fenced list after a word that is not a special token.
 import { JsonCall } from './json-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
 const WORD = 'Action:',
   FENCE = '```';
 
-/** `behind`: what stands between the word and the list. */
+/** `behind`: text between the word and the list. */
 function spaced(behind: string): ToolSyntax {
   const open = `${WORD}${behind}`;
   const entry = (tool: string): string => `\n    {\n        "tool_name": "${tool}",\n        "parameters":`;

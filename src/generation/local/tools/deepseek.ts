@@ -16,7 +16,7 @@ const FENCE = '```json\n',
 const fenced = headerOf([CALL, 'function', SEPARATOR, new RegExp(`^(${NAME})`), /^\s*/, FENCE]);
 const plain = headerOf([CALL, new RegExp(`^(${NAME})`), SEPARATOR]);
 
-/** A tool may be called "function": then what follows the separator tells. */
+/** A tool may itself be named "function". Then the text after the separator decides. */
 function header(text: string): Header {
   const one = fenced(text);
   return one === null ? plain(text) : one;

@@ -1,8 +1,8 @@
-// Telling a model of its tools in the system text, for templates that have no place for them. Pure.
+// Describes the tools in the system text, for models whose templates do not support tools. Pure.
 import type { TemplateTool } from '../template-context.js';
 import type { ToolSyntax } from './syntax.js';
 
-/** `tools` as the template would get them, shielded. */
+/** `tools`: shielded, as for a template. */
 export function describeTools(tools: readonly TemplateTool[], syntax: ToolSyntax): string {
   const definitions = tools.map((tool) => JSON.stringify(tool.function)).join('\n');
   const example = syntax.write([{ name: 'tool-name', arguments: '{"argument-name": "value"}' }]);

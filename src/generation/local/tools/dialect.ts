@@ -1,4 +1,4 @@
-// Which way a model writes tool calls, and whether its template has a place for tools. Once per loaded model.
+// Determines a model's tool-call syntax and whether its template supports tools. Runs once per loaded model.
 import type { ChatTemplate } from '../chat-template.js';
 import { writtenCall } from '../template-probe.js';
 import { HERMES } from './hermes.js';
@@ -7,15 +7,15 @@ import { FAMILIES, SPOKEN } from './syntaxes.js';
 
 export interface ToolDialect {
   readonly syntax: ToolSyntax;
-  /** The template shows the tools' definitions in its own way. If not, a system message does (describe.ts). */
+  /** Whether the template shows tool definitions. If not, a system message does (describe.ts). */
   readonly showsTools: boolean;
-  /** The template shows past calls and their results in this syntax. If not, they become text. */
+  /** Whether the template shows past calls and their results in this syntax. If not, they become text. */
   readonly showsCalls: boolean;
 }
 
 /**
- * The template's own rendering of a call decides. A model without one, or with one in none of the known
- * ways, writes calls as its vocabulary has markers for, or else is asked to do it as most models do.
+ * The template's own rendering of a call decides. Without a template, or with an unknown rendering, the syntax is that
+ * of the markers in the vocabulary, or else the most common one.
  */
 export function findDialect(template: ChatTemplate, hasToken: (spelling: string) => boolean): ToolDialect {
   const written = writtenCall(template);
@@ -26,7 +26,7 @@ export function findDialect(template: ChatTemplate, hasToken: (spelling: string)
     }
   }
   const spoken = SPOKEN.find(({ token }) => token !== undefined && hasToken(token));
-  // One that shows tools but no calls tells the model to write them as it has learned.
+  // A template that shows tools but no calls relies on the syntax that the model was trained with.
   return {
     syntax: spoken?.usual ?? HERMES,
     showsTools: spoken !== undefined && written === null && template.capabilities.tools,

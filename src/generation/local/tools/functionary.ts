@@ -3,8 +3,8 @@
 // >>>get_weather                              Functionary 3.2
 // {...}
 //
-// In 3.2 an answer's text has a recipient too, all; the prompt ends with the first of these markers, which is taken from it
-// where something may be called.
+// In 3.2 plain text has the recipient `all`. The prompt ends with the first of these markers, which is removed from it
+// if a tool may be called.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
@@ -54,7 +54,10 @@ export const functionary: SyntaxFamily = {
   },
 };
 
-/** A prompt that ends with the marker of a recipient: without it where the model may choose one, else with that of a text. */
+/**
+ * Adjusts a prompt that ends with a recipient marker: removes it if the model may choose a recipient, otherwise
+ * completes it with the recipient of plain text.
+ */
 export function withRecipient(
   prompt: string,
   { open, answer }: Pick<ToolSyntax, 'open' | 'answer'>,

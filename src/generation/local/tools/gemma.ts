@@ -1,6 +1,6 @@
 // <|tool_call>call:get_weather{days:3,location:<|"|>San Francisco<|"|>}<tool_call|>
 //
-// Gemma 4: names stand bare, strings between markers.
+// Gemma 4: names have no quotes, and strings are enclosed in markers.
 import { parseObject } from './call-arguments.js';
 import { LooseCall, type Notation } from './loose-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
@@ -46,7 +46,7 @@ export const GEMMA: ToolSyntax = {
   write: (calls) => calls.map((call) => `${OPEN}${CALL}${call.name}${inNotation(call.arguments)}${CLOSE}`).join(''),
 };
 
-/** Of JSON text: strings between marks, names bare, all else as it is. */
+/** Converts JSON text: strings get markers, names lose their quotes, and everything else stays. */
 function inNotation(json: string): string {
   if (parseObject(json) === null) return `{arguments:${MARK}${json}${MARK}}`;
   return json.replace(

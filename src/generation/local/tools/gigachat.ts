@@ -5,7 +5,7 @@
 import { JsonCall } from './json-call.js';
 import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 
-/** `spaced`: what stands between the marker and the call. */
+/** `spaced`: text between the marker and the call. */
 function behind(open: string, spaced: string): ToolSyntax {
   return {
     name: 'gigachat',

@@ -1,7 +1,7 @@
 // <|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{...}<|call|>
 //
-// gpt-oss: a message of its own on the commentary channel; the turn ends with it. The recipient may also stand before the
-// channel, as the template writes past calls. What else is in channels is message-parts.ts's.
+// gpt-oss: a separate message on the commentary channel, which ends the turn. The recipient may also precede the
+// channel, as in the template's rendering of past calls. message-parts.ts handles all other channels.
 import { HeadedCall, type Header } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 
@@ -10,7 +10,7 @@ const OPEN = '<|start|>assistant',
 const ENGINE_OPEN = `${OPEN}<|channel|>commentary to`;
 const MAX_HEADER = 1_024;
 
-/** All up to the message, in any order; what it is for need not be said. */
+/** Matches everything up to the message, in any order. The constraint is optional. */
 function header(text: string): Header {
   if (!text.endsWith(MESSAGE)) return text.length > MAX_HEADER ? null : 'more';
   const [, name] = /(?:^|\s)to=functions\.([A-Za-z0-9_.-]+)/.exec(text) ?? [];

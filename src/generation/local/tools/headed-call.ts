@@ -1,9 +1,12 @@
-// Calls with a header in front of their bare JSON arguments: the tool's name, perhaps a number, and markers between
-// them, as Mistral, Kimi, DeepSeek and gpt-oss write them. The header is each syntax's own affair. Pure.
+// Reads calls with a header before their JSON arguments, as Mistral, Kimi, DeepSeek and gpt-oss write them. The header
+// has the tool's name, perhaps a number, and markers; each syntax defines its own. Pure.
 import type { CallableTools, CallReader, CallSink, CallState } from './call-reader.js';
 import { At, JsonScanner } from './json-scanner.js';
 
-/** A header that a text begins with: the tool's name and how long it is; `more`: it may be one yet; null: it is none. */
+/**
+ * A header at the start of a text, with the tool's name and its length. `more`: may become a header. Null: not a
+ * header.
+ */
 export type Header = { readonly name: string; readonly length: number } | 'more' | null;
 
 const MAX_HEADER = 2_048;
@@ -13,9 +16,9 @@ export class HeadedCall implements CallReader {
   started = false;
   readonly #scanner = new JsonScanner();
   #header = '';
-  #name: string | null = null; // as soon as the header is whole
-  #behind = ''; // of the arguments: what it took to see that
-  #told = false; // the arguments' first brace
+  #name: string | null = null; // set once the header is complete
+  #behind = ''; // consumed beginning of the arguments
+  #told = false; // the arguments' first brace was emitted
 
   constructor(
     private readonly header: (text: string) => Header,
@@ -37,7 +40,7 @@ export class HeadedCall implements CallReader {
     return from + taken;
   }
 
-  /** Character by character: where the header ends does not depend on how the text is cut. */
+  /** Reads character by character, so that the end of the header does not depend on where the text is split. */
   #takeHeader(character: string): void {
     this.#header += character;
     const header = this.header(this.#header);
@@ -57,7 +60,7 @@ export class HeadedCall implements CallReader {
     this.sink.started(this.#name as string);
   }
 
-  /** Of the arguments: what was read of them now. */
+  /** Emits the newly read part of the arguments. */
   #tell(text: string): void {
     if (!this.started) return;
     const state: CallState = this.state;
@@ -71,12 +74,12 @@ export class HeadedCall implements CallReader {
   }
 }
 
-/** What a tool's name has. */
+/** The characters of a tool's name. */
 export const NAME = '[A-Za-z0-9_.-]{1,128}';
 
 /**
- * A header of parts: texts as they are, and patterns for what differs; the one in brackets is the tool's name. It ends
- * with its last part, which is a text.
+ * Builds a matcher for a header of literal texts and patterns. The pattern with a group is the tool's name. The header
+ * ends with its last part, which must be a literal.
  */
 export function headerOf(parts: readonly (string | RegExp)[]): (text: string) => Header {
   return (text) => {
@@ -91,7 +94,7 @@ export function headerOf(parts: readonly (string | RegExp)[]): (text: string) =>
       }
       const [found, captured] = part.exec(rest) ?? [null];
       if (found === null) return rest === '' ? 'more' : null;
-      // What it goes on with is not seen yet.
+      // What follows has not arrived yet.
       if (found.length === rest.length && index < parts.length - 1) return 'more';
       if (captured !== undefined) name = captured;
       at += found.length;

@@ -5,8 +5,8 @@
 // </tool_call:opensource>
 // </tool_calls:opensource>
 //
-// Hy3: a section may hold several. What the markers' names end with is each checkpoint's own; Hy4 has neither line breaks nor
-// the marker behind the tool's name.
+// Hy3: a section may contain several calls. The suffix of the marker names differs between checkpoints. Hy4 has neither
+// line breaks nor the marker after the tool's name.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags } from './tagged-call.js';
 import { membersOf } from './written-members.js';

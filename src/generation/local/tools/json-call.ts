@@ -1,10 +1,10 @@
-// A call written as a JSON object: {"name": "get_weather", "arguments": {...}}. Keys in any order, unknown
-// ones skipped; the arguments may also be a string that holds their JSON. They are told as the model wrote
-// them, character by character, and never further than they are valid JSON. Pure.
+// Reads a call written as a JSON object: {"name": "get_weather", "arguments": {...}}. Keys may come in any order,
+// unknown keys are skipped, and the arguments may be a string that contains their JSON. The arguments are emitted
+// character by character as the model wrote them, and only as far as they are valid JSON. Pure.
 import { MAX_HELD, type CallableTools, type CallReader, type CallSink, type CallState } from './call-reader.js';
 import { At, isJsonSpace, JsonScanner } from './json-scanner.js';
 
-/** What the characters being read belong to. */
+/** What the current characters belong to. */
 type Part = 'between' | 'key' | 'name' | 'object' | 'string';
 
 const NAME_KEYS: ReadonlySet<string> = new Set(['name', 'tool_name']);
@@ -17,14 +17,14 @@ export class JsonCall implements CallReader {
   readonly #scanner = new JsonScanner();
   #part: Part = 'between';
   #key = '';
-  #word = ''; // the key or name being read, quotes and escapes included
+  #word = ''; // the current key or name, including quotes and escapes
   #name: string | null = null;
   #hasArguments = false;
-  #held = ''; // arguments read before the name
-  #fresh = ''; // arguments of this piece, not told yet
+  #held = ''; // arguments that preceded the name
+  #fresh = ''; // arguments of this chunk, not emitted yet
   #inner: StringArguments | null = null;
 
-  /** `exact`: an object with other keys than a call has is none. */
+  /** `exact`: an object with other keys is not a call. */
   constructor(
     private readonly tools: CallableTools,
     private readonly sink: CallSink,
@@ -85,7 +85,7 @@ export class JsonCall implements CallReader {
     if (this.#held !== '') this.#start();
   }
 
-  /** A value of the call's own keys. */
+  /** Starts the value of one of the call's own keys. */
   #beginValue(code: number): void {
     const first = String.fromCharCode(code);
     if (NAME_KEYS.has(this.#key) && this.#name === null) {
@@ -100,7 +100,7 @@ export class JsonCall implements CallReader {
         this.#part = 'string';
         this.#inner = new StringArguments();
       } else if (first !== 'n') {
-        this.#fail(); // a number, a list: no tool is called with that
+        this.#fail(); // a number or a list is not a valid value
       }
     }
   }
@@ -150,7 +150,7 @@ export class JsonCall implements CallReader {
   }
 
   #tell(): void {
-    // Escapes come one UTF-16 unit at a time: a character is told whole.
+    // Escapes arrive one UTF-16 unit at a time, but a character is emitted as a whole.
     const half = this.state === 'reading' && /[\ud800-\udbff]$/.test(this.#fresh) ? 1 : 0;
     const text = this.#fresh.slice(0, this.#fresh.length - half);
     this.#fresh = this.#fresh.slice(text.length);
@@ -166,18 +166,21 @@ const ESCAPES: ReadonlyMap<string, number> = new Map([
   ['f', 0x0c],
 ]);
 
-/** Arguments inside a JSON string: unescaped, and checked to be an object themselves. */
+/** Arguments inside a JSON string: unescapes them and checks that they are an object. */
 class StringArguments {
   readonly #scanner = new JsonScanner();
-  #escape = ''; // what was read of an escape, without the backslash; 'u' stands before its digits
+  #escape = ''; // the escape so far without the backslash; for \u it starts with 'u'
   #escaped = false;
 
-  /** An object, or nothing at all. */
+  /** Whether the arguments are complete or empty. */
   get isWhole(): boolean {
     return this.#scanner.at === At.Done || this.#scanner.at === At.Object;
   }
 
-  /** What a character of the string, the outer scanner standing behind it, adds to the arguments; null if it breaks them. */
+  /**
+   * Returns what a character of the string adds to the arguments, or null if it makes them invalid. `outer`: the outer
+   * scanner's position after that character.
+   */
   take(code: number, outer: At): string | null {
     if (outer !== At.String) {
       // within an escape
@@ -194,7 +197,7 @@ class StringArguments {
   }
 }
 
-/** Of `n`, `"`, `u00e9`. */
+/** Returns the character for `n`, `"` or `u00e9`. */
 function unescaped(escape: string): number {
   return escape.startsWith('u') ? parseInt(escape.slice(1), 16) : (ESCAPES.get(escape) ?? escape.charCodeAt(0));
 }

@@ -1,13 +1,13 @@
 // [TOOL_CALLS][{"name": "get_weather", "arguments": {...}}, ...]
 //
-// One list behind a marker, as Mistral's models up to the second generation of its tokenizers, Granite 3, Nemotron 2,
-// Phi-4 and Apriel write it; the markers differ.
+// One list after a marker. Used by Mistral's models up to the second generation of its tokenizers, Granite 3, Nemotron
+// 2, Phi-4 and Apriel, with different markers.
 import { HeadedCall } from './headed-call.js';
 import { JsonCall } from './json-call.js';
 import { mistralHeader } from './mistral.js';
 import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 
-/** Without a close marker the list goes on to the end of the turn. */
+/** Without a close marker the list extends to the end of the turn. */
 const MARKERS: readonly (readonly [name: string, open: string, close: string])[] = [
   ['mistral', '[TOOL_CALLS]', ''],
   ['nemotron', '<TOOLCALL>', '</TOOLCALL>'],
@@ -25,7 +25,7 @@ function listIn(name: string, open: string, close: string): ToolSyntax {
     bare: false,
     separators: '[],',
     engineOpen: open,
-    // Whatever a model's template shows, its weights may know the other way too.
+    // Whichever syntax the template shows, the model may also use the other one.
     reader: (first, tools, sink) => {
       if (first === '{') return new JsonCall(tools, sink, false);
       return name === 'mistral' ? new HeadedCall(mistralHeader, tools, sink) : null;
@@ -40,10 +40,10 @@ function listIn(name: string, open: string, close: string): ToolSyntax {
 
 const SYNTAXES = MARKERS.map(([name, open, close]) => listIn(name, open, close));
 
-/** Mistral's. */
+/** Mistral's markers. */
 export const MISTRAL = SYNTAXES[0] as ToolSyntax;
 
-/** By what only one of them has in its vocabulary. */
+/** Recognized by a token that only one of them has in its vocabulary. */
 export const spokenLists: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [
   { usual: MISTRAL, token: MISTRAL.open },
   { usual: SYNTAXES[1] as ToolSyntax, token: '<TOOLCALL>' },
@@ -60,7 +60,7 @@ export const jsonList: SyntaxFamily = {
       const opened = json.lead.lastIndexOf(syntax.open);
       const between = json.lead.slice(opened + syntax.open.length);
       if (opened === -1 || !/^\s*\[\s*$/.test(between)) continue;
-      // An id may stand behind the arguments: it need not.
+      // An ID may follow the arguments; it is optional.
       const [ends, first, last] = /^(\s*\})?[^\]]*?(\s*\]\s*)/.exec(written.behind) ?? [];
       if (ends === undefined || last === undefined || !written.behind.startsWith(syntax.close, ends.length)) continue;
       return {

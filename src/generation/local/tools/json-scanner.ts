@@ -1,10 +1,10 @@
-// Is a text the beginning of a JSON object? Read character by character, nothing kept but the nesting: what
-// was accepted so far is always a prefix of some valid object (RFC 8259, the strict grammar). Pure.
+// Checks whether a text is the beginning of a JSON object. Reads character by character and keeps only the nesting. The
+// accepted text is always a prefix of some valid object (RFC 8259, strict grammar). Pure.
 import { MAX_CALL_DEPTH } from '../../../shared/json-depth.js';
 
-/** Where the next character stands. */
+/** The position of the next character in the grammar. */
 export const enum At {
-  Object, // the opening brace of the whole
+  Object, // the opening brace of the top-level object
   FirstKey, // a key or the closing brace
   Key,
   Colon,
@@ -26,7 +26,7 @@ export const enum At {
   ExponentSign,
   ExponentDigits,
   Literal,
-  Done, // after the closing brace of the whole
+  Done, // after the closing brace of the top-level object
 }
 
 const QUOTE = 0x22,
@@ -56,14 +56,14 @@ function isHex(code: number): boolean {
 
 export class JsonScanner {
   at: At = At.Object;
-  /** Objects and arrays open at this place. */
+  /** Number of open objects and arrays. */
   depth = 0;
   #inObject: boolean[] = [];
   #isKey = false;
   #literal = '';
   #literalAt = 0;
 
-  /** Whether the text may go on with this UTF-16 unit. After a false the scanner is of no more use. */
+  /** Whether the text may continue with this UTF-16 unit. After a false the scanner must not be used again. */
   accept(code: number): boolean {
     switch (this.at) {
       case At.Object:

@@ -1,6 +1,7 @@
 // {"name": "get_weather", "parameters": {...}}
 //
-// Llama 3.x: the call is the whole answer. Its marker is optional, and a control token that content does not show.
+// Llama 3.x: the call is the whole response. Its marker is optional and is a control token, which content does not
+// show.
 import { JsonCall } from './json-call.js';
 import { jsonCall, type SyntaxFamily, type ToolSyntax } from './syntax.js';
 
@@ -23,7 +24,7 @@ export const llama: SyntaxFamily = {
   usual: LLAMA,
   recognize(written) {
     const json = jsonCall(written);
-    // Nothing in between: the call is the answer.
+    // No text may be in between, because the call is the whole response.
     if (json === null || json.lead.trim() !== written.turn.trim()) return null;
     return {
       ...LLAMA,

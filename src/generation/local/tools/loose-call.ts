@@ -1,16 +1,16 @@
-// Calls whose arguments are values in a notation near to JSON: Python's, as LFM2 writes it, and Gemma 4's, where names
-// stand without quotation marks and strings between markers of their own. They are told as the JSON they mean, strings as
-// they come. Pure.
+// Reads calls whose arguments are in a notation close to JSON: Python's, as LFM2 writes it, and Gemma 4's, which has
+// names without quotes and strings between markers. They are emitted as the equivalent JSON, strings as they arrive.
+// Pure.
 import type { CallableTools, CallSink } from './call-reader.js';
 import { endsInHalf, TextCall } from './text-call.js';
 
 export interface Notation {
-  /** What stands before the tool's name. */
+  /** Text before the tool's name. */
   readonly before: string;
-  readonly open: string; // of the arguments: ( or {
+  readonly open: string; // opens the arguments: ( or {
   readonly close: string;
   readonly assign: string; // between a name and its value: = or :
-  /** What stands around strings, the longest first; escapes with a backslash count within some. */
+  /** Delimiters of strings, longest first. Backslash escapes are processed only within some of them. */
   readonly quotes: readonly { readonly mark: string; readonly escapes: boolean }[];
 }
 
@@ -48,10 +48,10 @@ type Container = 'arguments' | 'object' | 'array';
 
 export class LooseCall extends TextCall {
   #part: Part = 'start';
-  #told = ''; // of this piece
+  #told = ''; // arguments of this chunk, not emitted yet
   readonly #open: Container[] = [];
-  #quote: Notation['quotes'][number] | null = null; // of the string being read
-  #isName = false; // which is a member's name
+  #quote: Notation['quotes'][number] | null = null; // delimiter of the current string
+  #isName = false; // the current string is a member's name
 
   constructor(
     private readonly notation: Notation,
@@ -131,7 +131,7 @@ export class LooseCall extends TextCall {
     return true;
   }
 
-  /** Of a member: bare, or a string. */
+  /** Reads a member's name: bare or a string. */
   #name(): boolean {
     if (this.#beginsString(true)) return true;
     if (this.#mayBeMark()) return false;
@@ -212,7 +212,7 @@ export class LooseCall extends TextCall {
       plain += escape.text;
       at += escape.length - 1;
     }
-    // A character is told whole.
+    // A character is emitted as a whole.
     if (endsInHalf(plain) && !(at < text.length && text[at] !== '\\')) {
       const rest = text.slice(at);
       const half = plain.at(-1) as string;
@@ -230,7 +230,10 @@ export class LooseCall extends TextCall {
   }
 }
 
-/** The escape a text begins with, and how long it is; null if it is not whole yet. One that is none is text. */
+/**
+ * Returns the escape at the start of a text and its length, or null if it is incomplete. An unknown escape is plain
+ * text.
+ */
 function unescape(text: string): { text: string; length: number } | null {
   if (text.length < 2) return null;
   const kind = text[1] as string;

@@ -2,7 +2,7 @@
 // ]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<location>San Francisco]<]minimax[>[</location>]<]minimax[>[</invoke>
 // ]<]minimax[>[</tool_call>
 //
-// MiniMax M3: a section may hold several. What arguments hold is in tags too (nested-tags.ts).
+// MiniMax M3: a section may contain several calls. Nested arguments are in tags too (nested-tags.ts).
 import { NestedTagCall, nestedHead, nestedSpelling, nestedTail, writeNested } from './nested-tags.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 

@@ -4,7 +4,7 @@
 // </invoke>
 // </minimax:tool_call>
 //
-// MiniMax M2: a section may hold several.
+// MiniMax M2: a section may contain several calls.
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';
 import { membersOf } from './written-members.js';

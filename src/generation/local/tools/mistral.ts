@@ -1,7 +1,7 @@
 // [TOOL_CALLS]get_weather[ARGS]{...}
 // [TOOL_CALLS]get_weather[CALL_ID]a1B2c3D4e[ARGS]{...}
 //
-// Mistral's newer models: each call behind a marker of its own, numbered or not.
+// Mistral's newer models: each call has its own marker, with or without an ID.
 import { HeadedCall, headerOf, NAME, type Header } from './headed-call.js';
 import { JsonCall } from './json-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
@@ -13,7 +13,7 @@ const OPEN = '[TOOL_CALLS]',
 const plain = headerOf([new RegExp(`^(${NAME})`), ARGS]);
 const numbered = headerOf([new RegExp(`^(${NAME})`), CALL_ID, /^[^[]{0,256}/, ARGS]);
 
-/** With an id or without. */
+/** Accepts a header with or without an ID. */
 export function mistralHeader(text: string): Header {
   const header = plain(text);
   return header === null ? numbered(text) : header;

@@ -1,11 +1,11 @@
-// Calls whose arguments are members between tags that repeat their name, and so are the members of objects within; an array's
-// items are called `item`. Every tag has a mark in front, which stands in no value:
+// Reads calls whose arguments are members between tags with their names, nested for objects within. Items of arrays
+// have the name `item`. Every tag is preceded by a mark, which does not occur in values:
 //
 //   MARK<invoke name="get_weather">MARK<location>San FranciscoMARK</location>MARK<days>MARK<item>1MARK</item>MARK</days>MARK</invoke>
 //
-// What tells "5" from 5, nothing from an empty array, and an object from an array is the tool's schema; where it lets a value be
-// several of them, text that spells JSON of an allowed type is that. Calls are told as the JSON object they mean: strings as they
-// come, other values when they are whole. Pure.
+// The tool's schema distinguishes "5" from 5, an empty value from an empty array, and objects from arrays. If it allows
+// several types, text that is valid JSON of an allowed type is read as that. Calls are emitted as the equivalent JSON
+// object: strings as they arrive, other values when they are complete. Pure.
 import type { GrammarOptions } from '../../../engine/addon-types.js';
 import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
 import { endsInHalf, jsonWord, TextCall } from './text-call.js';
@@ -16,7 +16,7 @@ const ITEM = 'item',
   NAMED = '">';
 const MAX_DEPTH = 128;
 
-/** The same for the engine's grammar. */
+/** The same syntax for the engine's grammar. */
 export function nestedSpelling(mark: string): NonNullable<GrammarOptions['spelling']> {
   return {
     nameOpen: `${mark}<`,
@@ -34,14 +34,17 @@ export function nestedSpelling(mark: string): NonNullable<GrammarOptions['spelli
   };
 }
 
-/** What stands before the arguments, and what behind them. */
+/** The text before and after the arguments. */
 export const nestedHead = (mark: string, tool: string): string => `${mark}${INVOKE}${tool}${NAMED}`;
 export const nestedTail = (mark: string): string => `${mark}</invoke>`;
 
-/** A past call's arguments in tags, for templates without a place for calls. `text`: their JSON; what is no object is one member. */
+/**
+ * Writes a past call's arguments in tags, for templates that do not support calls. `text`: their JSON. Anything but an
+ * object becomes a single member.
+ */
 export function writeNested(mark: string, text: string): string {
   const digits: string[] = [];
-  // Numbers keep their digits: behind a mark, which no argument holds.
+  // Numbers keep their digits: they are replaced by a mark, which no argument contains, and an index.
   const kept = text.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
     token.startsWith('"') ? token : JSON.stringify(`${mark}${digits.push(token) - 1}`),
   );
@@ -69,7 +72,7 @@ export function writeNested(mark: string, text: string): string {
     : tag('arguments', text);
 }
 
-/** An object or array that is open. */
+/** An open object or array. */
 interface Container {
   readonly isArray: boolean;
   readonly schema: unknown;
@@ -80,10 +83,10 @@ type Part = 'start' | 'inside' | 'value' | 'string' | 'held' | 'close';
 
 export class NestedTagCall extends TextCall {
   #part: Part = 'start';
-  #held = ''; // of a value that is told whole
+  #held = ''; // a value that is emitted as a whole
   #types = new ValueTypes({});
-  #schema: unknown = undefined; // of the value that begins
-  #allowed: Set<string> | null = null; // its types; null: any
+  #schema: unknown = undefined; // schema of the current value
+  #allowed: Set<string> | null = null; // types of the current value; null: any
   readonly #open: Container[] = [];
 
   constructor(
@@ -121,7 +124,7 @@ export class NestedTagCall extends TextCall {
     return true;
   }
 
-  /** Between members: another, or the end of what they are in. */
+  /** Reads between members: the next member, or the end of the container. */
   #inside(): boolean {
     this.skipSpace();
     const within = this.#open.at(-1) as Container;
@@ -140,7 +143,7 @@ export class NestedTagCall extends TextCall {
     if (this.#open.length > MAX_DEPTH) return this.fail();
     const comma = within.members > 0 ? ', ' : '';
     const before = within.isArray ? comma : `${comma}${JSON.stringify(name)}: `;
-    if (before !== '') this.sink.arguments(before); // a list's first item has nothing before it
+    if (before !== '') this.sink.arguments(before); // empty before a list's first item
     this.#schema = within.isArray
       ? this.#types.item(within.schema, within.members)
       : this.#types.member(within.schema, name);
@@ -151,14 +154,14 @@ export class NestedTagCall extends TextCall {
     return true;
   }
 
-  /** Behind an opening tag: text, tags, or nothing. */
+  /** Reads after an opening tag: text, tags, or an empty value. */
   #beginValue(): boolean {
     if (this.text === '') return false;
-    if (this.mark.startsWith(this.text)) return false; // more of it tells
+    if (this.mark.startsWith(this.text)) return false; // more text is needed
     const may = (type: string): boolean => this.#allowed === null || this.#allowed.has(type);
     if (!this.text.startsWith(this.mark)) {
       const isString = this.#allowed?.size === 1 && this.#allowed.has('string');
-      // What no JSON begins with is a string, if there may be one.
+      // Text that cannot start a JSON value is a string, if the schema allows strings.
       const streams = isString || (may('string') && !/^[\s"{[\-0-9tfnTFN]/.test(this.text));
       this.#held = '';
       if (streams) this.sink.arguments('"');
@@ -183,7 +186,7 @@ export class NestedTagCall extends TextCall {
     return true;
   }
 
-  /** Up to the next mark. */
+  /** Reads up to the next mark. */
   #readText(): boolean {
     const end = this.text.indexOf(this.mark);
     const known = end === -1 ? this.text.length - partialAtEnd(this.text, this.mark) : end;
@@ -198,18 +201,21 @@ export class NestedTagCall extends TextCall {
     return true;
   }
 
-  /** What ends the member, whatever its name. */
+  /** Reads the tag that ends the member, whatever its name. */
   #closeMember(): boolean {
     if (this.#tag('</', '>') === null) return false;
     this.#part = 'inside';
     return true;
   }
 
-  /** The JSON that a text spells, its number's digits included, if that is of a type it may have; else the text as a string. */
+  /**
+   * Returns the text itself if it is JSON of an allowed type, so that numbers keep their digits, and otherwise as a
+   * string.
+   */
   #asJson(text: string): string {
     const allowed = this.#allowed;
     const word = jsonWord(text);
-    // Null is all that is told from a string that is one or the other.
+    // For a value that is a string or null, only the word null is special.
     if (allowed?.size === 2 && allowed.has('string') && allowed.has('null'))
       return word === 'null' ? word : JSON.stringify(text);
     let value: unknown;
@@ -224,7 +230,10 @@ export class NestedTagCall extends TextCall {
       : JSON.stringify(text);
   }
 
-  /** Whether the tag that the text begins with is a closing one; null if that is not seen yet, or (then it fails) it is no tag. */
+  /**
+   * Whether the tag at the start of the text is a closing one. Returns null if that is not known yet, or if it is not a
+   * tag, in which case the call fails.
+   */
   #isClosing(): boolean | null {
     const { mark } = this;
     const tag = `${mark}<`;
@@ -235,14 +244,17 @@ export class NestedTagCall extends TextCall {
     return this.text.length === tag.length ? null : this.text[tag.length] === '/';
   }
 
-  /** The name of the opening tag that the text begins with, which stays; null if it is not whole. */
+  /** Returns the name of the opening tag at the start of the text without consuming it, or null if it is incomplete. */
   #peekTag(): string | null {
     const end = this.text.indexOf('>', this.mark.length);
     if (end === -1) this.failIfLong();
     return end === -1 ? null : this.text.slice(this.mark.length + 1, end);
   }
 
-  /** Takes the tag that the text begins with; its name, or null if it is not whole, or (then it fails) no such tag. */
+  /**
+   * Consumes the tag at the start of the text and returns its name. Returns null if it is incomplete, or if it is
+   * another tag, in which case the call fails.
+   */
   #tag(before: string, behind: string): string | null {
     return this.takeTag(this.mark + before, [behind])?.name ?? null;
   }

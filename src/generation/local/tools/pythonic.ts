@@ -27,7 +27,7 @@ export const PYTHONIC: ToolSyntax = {
   engineOpen: OPEN,
   reader: (first, tools, sink) => (/[A-Za-z0-9_.-]/.test(first) ? new LooseCall(NOTATION, tools, sink) : null),
   head: (tool) => `[${tool}(`,
-  // Double quotes and JSON's escapes are Python's too.
+  // Python also supports double quotes and JSON's escapes.
   spelling: () => ({
     nameOpen: '',
     textOpen: '=',

@@ -1,7 +1,7 @@
 // <|begin|>assistant<|tool_calls|><|tool_call:begin|>a1b2c3d4e5<|tool_call:name|>get_weather<|tool_call:args|>{...}<|tool_call:end|>
 //
-// Solar Open: a message of calls, each between markers of its own; the turn ends with it. An id stands before the name;
-// where a call is bound it is a number. What else is in messages is message-parts.ts's.
+// Solar Open: a message of calls, each between its own markers; it ends the turn. An ID precedes the name and is a
+// number in constrained calls. message-parts.ts handles all other messages.
 import { HeadedCall, headerOf, NAME } from './headed-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 

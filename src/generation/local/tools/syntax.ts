@@ -1,4 +1,4 @@
-// What a way to write tool calls has to say of itself. One file for each syntax; a template decides which (dialect.ts).
+// The interface of a tool-call syntax. Each syntax has its own file; the model's template selects one (dialect.ts).
 import type { GrammarOptions } from '../../../engine/addon-types.js';
 import type { ToolCall } from '../../types.js';
 import type { WrittenCall } from '../template-probe.js';
@@ -7,40 +7,40 @@ import type { ParametersSchema } from './value-kinds.js';
 
 export interface ToolSyntax extends CallSyntax {
   readonly name: string;
-  /** The opening that the engine tells calls by: `open`, its beginning, or for a bare call what such an answer begins with. */
+  /** The text by which the engine recognizes a call: `open`, a prefix of it, or the start of a bare call. */
   readonly engineOpen: string;
-  /** What follows it up to the arguments, or to what the model makes up before them. */
+  /** The text from there to the arguments, or to the part that the model makes up before them. */
   head(tool: string): string;
-  /** The same where one tool's name is the beginning of another's, if nothing of the head's own ends a name. */
+  /** Like head(), for tools whose name is a prefix of another's, if the head itself has nothing that ends the name. */
   headApart?(tool: string): string;
-  /** What a model makes up between head and arguments: an id, and the text behind it. */
+  /** What the model makes up between head and arguments: an ID, and the text after it. */
   readonly lead?: GrammarOptions['lead'];
-  /** How the arguments are written; absent: as a JSON object. */
+  /** The notation of the arguments. Absent: a JSON object. */
   spelling?(schema: ParametersSchema): NonNullable<GrammarOptions['spelling']>;
-  /** What follows the arguments: the end of the call, and of the section where it holds one call only. */
+  /** The text after the arguments: the end of the call, and of the section if it contains only one call. */
   readonly tail: string;
-  /** Without a close marker: the section ends with the tail all the same, and another may follow. */
+  /** The section ends with the tail although there is no close marker, and another section may follow. */
   readonly endsItself?: boolean;
-  /** Of a section that holds several calls. */
+  /** For sections that may contain several calls. */
   readonly several?: {
-    /** What stands between a call's tail and the next one's arguments; `number`: how many calls came before, at least. */
+    /** The text between one call's tail and the next one's arguments. `number`: minimum number of preceding calls. */
     next(tool: string, number: number): string;
-    /** The numbers are written: after so many calls they are told apart no more. */
+    /** Calls are numbered in the text. After this many calls the numbers are no longer distinguished. */
     readonly numbered?: number;
-    /** What ends the section behind the last call's tail. */
+    /** The end of the section after the last call's tail. */
     readonly end: string;
   };
-  /** Calls as the model itself would have written them: for templates that have no place for them. */
+  /** Writes calls as the model would, for templates that do not support calls. */
   write(calls: readonly WrittenArguments[]): string;
 }
 
 export type WrittenArguments = Pick<ToolCall, 'name' | 'arguments'>;
 
-/** A syntax as a template writes it, spacing included: that is what the model has learned. */
+/** A syntax with the spacing of a template, because that is what the model was trained with. */
 export interface SyntaxFamily {
-  /** Null if the call is written in another way. */
+  /** Returns null if the call has another syntax. */
   recognize(written: WrittenCall): ToolSyntax | null;
-  /** As it is usually spaced: for templates without a place for calls, where the vocabulary has `token`. */
+  /** With the usual spacing: for templates that do not show calls, if the vocabulary has `token`. */
   readonly usual: ToolSyntax;
   readonly token?: string;
 }
@@ -48,7 +48,10 @@ export interface SyntaxFamily {
 const JSON_HEAD = /\{\s*"name":\s*"$/;
 const JSON_TAIL = /^",\s*"(?:arguments|parameters)":/;
 
-/** What stands before a call's JSON object and what it is like up to its arguments; null if it is none. */
+/**
+ * Returns the text before a call's JSON object and the object's text up to its arguments, or null if it is not a JSON
+ * call.
+ */
 export function jsonCall({ before, after }: WrittenCall): { lead: string; head: string; tail: string } | null {
   const head = JSON_HEAD.exec(before)?.[0];
   const tail = JSON_TAIL.exec(after)?.[0];

@@ -1,5 +1,5 @@
-// The ways models write tool calls: the families that are known, in the order in which a template's call is held against
-// them. Adding one means a file of its own and a line here.
+// The known families of tool-call syntaxes, in the order in which a template's call is compared with them. A new one
+// needs its own file and a line here.
 import { apertus } from './apertus.js';
 import { command } from './command.js';
 import { commandPlus } from './command-plus.js';
@@ -49,7 +49,7 @@ export const FAMILIES: readonly SyntaxFamily[] = [
   llama,
 ];
 
-/** Of models whose templates show no calls: the first whose token the vocabulary has. */
+/** For models whose templates show no calls: the first family whose token is in the vocabulary. */
 export const SPOKEN: readonly Pick<SyntaxFamily, 'usual' | 'token'>[] = [
   hunyuan,
   glm,

@@ -1,4 +1,5 @@
-// Calls whose arguments stand between tags, each by its name, as Qwen3-Coder, GLM, MiniMax, MiniCPM5 and DeepSeek V3.2 write them:
+// Reads calls whose arguments are between tags with their names, as Qwen3-Coder, GLM, MiniMax, MiniCPM5 and DeepSeek
+// V3.2 write them:
 //
 //   <function=get_weather>
 //   <parameter=location>
@@ -6,36 +7,42 @@
 //   </parameter>
 //   </function>
 //
-// What the tags are is each syntax's own affair. Values are bare text; the tool's schema decides which are strings, if the
-// tag does not say so. They are told as the JSON object they mean: strings as they come, other values when they are
-// whole. Pure.
+// Each syntax defines its own tags. Values have no quotes; the tool's schema decides which are strings, unless the tag
+// does. Calls are emitted as the equivalent JSON object: strings as they arrive, other values when they are complete.
+// Pure.
 import type { GrammarOptions } from '../../../engine/addon-types.js';
 import { MAX_HELD, partialAtEnd, type CallableTools, type CallSink } from './call-reader.js';
 import { endsInHalf, jsonWord, TextCall } from './text-call.js';
 import { kindOf, valueKinds, type ParametersSchema, type ValueKind, type ValueKinds } from './value-kinds.js';
 
 export interface Tags {
-  /** Around the tool's name. Without an ending the name goes on up to white space or a tag. */
+  /** The texts around the tool's name. Without the second one, the name extends to white space or a tag. */
   readonly call: readonly [before: string, behind: string | null];
-  /** Around a parameter's name. Between the texts behind it there may be white space; a string is told from other values by which it is, if they differ. */
+  /**
+   * The texts around a parameter's name. White space may separate the texts after it. If they differ, they distinguish
+   * strings from other values.
+   */
   readonly parameter: readonly [before: string, behindText: readonly string[], behindJson: readonly string[]];
   readonly endParameter: string;
-  /** Of the call; with `closes` it is what closes the section too. */
+  /** The end of the call. `closes`: it closes the section too. */
   readonly end: string;
   readonly closes: boolean;
-  /** A line break at either end of a value is not part of it. */
+  /** Whether a line break at either end of a value is not part of it. */
   readonly framed: boolean;
-  /** What a value may stand in besides. There the end tag counts only behind it, or where a call goes on behind the tag. */
+  /**
+   * Optional delimiters around a value. Within them the end tag counts only after the closing delimiter, or if a valid
+   * continuation of the call follows it.
+   */
   readonly wrapped?: readonly [before: string, behind: string];
 }
 
-/** White space as a template has it: behind the parts of a parameter's opening, and behind its end. */
+/** A template's white space after the parts of a parameter's opening tag and after its end. */
 export interface TagSpacing {
   readonly within: string;
   readonly behind: string;
 }
 
-/** The same for the engine's grammar. */
+/** The same syntax for the engine's grammar. */
 export function taggedSpelling(
   tags: Tags,
   spacing: TagSpacing,
@@ -59,7 +66,7 @@ export function taggedSpelling(
   };
 }
 
-/** A call in tags, for templates without a place for calls. What is no object is written as it is. */
+/** Writes a call in tags, for templates that do not support calls. Anything but an object is written unchanged. */
 export function writeTagged(
   tags: Tags,
   spacing: TagSpacing,
@@ -79,13 +86,13 @@ type Part = 'start' | 'tags' | 'behind' | 'value';
 
 export class TaggedCall extends TextCall {
   #part: Part = 'start';
-  #value = ''; // of a value that is told whole: what is before `text`
+  #value = ''; // a value that is emitted as a whole: the part before `text`
   #kinds: ValueKinds = { named: new Map(), others: 'text' };
   #name = '';
   #kind: ValueKind = 'text';
-  #behind: readonly string[] = []; // of the opening tag, still to come
+  #behind: readonly string[] = []; // texts of the opening tag still to come
   #parameters = 0;
-  #frame: string | null = null; // what ends the current value with its end tag; null: it has not begun
+  #frame: string | null = null; // text before the end tag that ends the current value; null: the value has not started
 
   constructor(
     private readonly tags: Tags,
@@ -147,7 +154,7 @@ export class TaggedCall extends TextCall {
     return true;
   }
 
-  /** The rest of the opening tag. */
+  /** Reads the rest of the opening tag. */
   #readBehind(): boolean {
     const next = this.#behind[0];
     if (next !== undefined) {
@@ -165,14 +172,17 @@ export class TaggedCall extends TextCall {
     return true;
   }
 
-  /** Up to the end tag: strings are told as they come, other values when they are whole. What frames it is no part of it. */
+  /**
+   * Reads up to the end tag: strings are emitted as they arrive, other values when they are complete. The delimiters
+   * are not part of the value.
+   */
   #readValue(): boolean {
     if (this.#frame === null) {
       const [before, behind] = this.tags.wrapped ?? (this.tags.framed ? ['\n', '\n'] : ['', '']);
       if (this.text.length < before.length && before.startsWith(this.text)) return false;
       const isFramed = this.text.startsWith(before);
       if (isFramed) this.take(before.length);
-      // A line break at the end alone is one too.
+      // A line break only at the end is not part of the value either.
       this.#frame = isFramed || this.tags.framed ? behind : '';
     }
     const { endParameter } = this.tags;
@@ -189,7 +199,7 @@ export class TaggedCall extends TextCall {
     return true;
   }
 
-  /** Where the value ends, or up to where it is sure to go on. */
+  /** Returns where the value ends, or up to where it certainly continues. */
   #findEnd(frame: string): { at: number; isEnd: boolean } {
     const { text } = this;
     const {
@@ -208,14 +218,14 @@ export class TaggedCall extends TextCall {
     return { at: text.length - held - (held === 0 && endsInHalf(text) ? 1 : 0), isEnd: false };
   }
 
-  /** So many characters are sure to belong to the value. */
+  /** Consumes this many characters, which certainly belong to the value. */
   #takeValue(length: number): void {
     const text = this.take(length);
     if (this.#kind !== 'text') this.#value += text;
     else if (text !== '') this.sink.arguments(JSON.stringify(text).slice(1, -1));
   }
 
-  /** Up to white space or a tag, which stays. */
+  /** Reads a name up to white space or a tag, which is not consumed. */
   #bareName(before: string): string | null {
     if (!this.text.startsWith(before)) {
       if (!before.startsWith(this.text)) this.fail();
@@ -233,7 +243,7 @@ export class TaggedCall extends TextCall {
   }
 }
 
-/** The value as it stands if it is JSON, its number's digits included, else as a string. */
+/** Returns the text unchanged if it is JSON, so that numbers keep their digits, and otherwise as a string. */
 function asJson(text: string, kind: ValueKind): string {
   const word = jsonWord(text);
   const bare = kind === 'nullable' ? word === 'null' : isJson(word);

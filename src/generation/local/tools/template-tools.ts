@@ -1,5 +1,5 @@
-// A request's tools in the shape templates expect, all client text shielded. The same tools come with every
-// request of a conversation: what they become is remembered. Event-loop thread only.
+// Converts a request's tools to the form that templates expect, with all client text shielded. The result is cached,
+// because every request of a conversation has the same tools. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import { stringifyExact } from '../../../shared/exact-json.js';
 import type { TemplateTool } from '../template-context.js';
@@ -9,26 +9,29 @@ import { isShallow, protectDeep } from './call-arguments.js';
 
 const MAX_DEPTH = 256;
 const REMEMBERED = 32;
-/** Characters of definitions beyond which they are not worth keeping. */
+/** Definitions with more characters than this are not cached. */
 const LARGE = 1 << 18;
 
 export class TemplateTools {
   readonly #known = new Map<string, TemplateTool[]>();
 
-  /** All text of the definitions in one string, escapes of special characters undone or not: for the shield's choice of a guard. Throws ApiError 422. */
+  /**
+   * Returns all text of the definitions in one string, with escapes of special characters resolved where needed, so
+   * that the shield can choose a guard. Throws ApiError 422.
+   */
   textOf(tools: readonly ToolDefinition[]): string {
     tools.forEach(({ parameters }, index) => {
       if (!isShallow(parameters, MAX_DEPTH))
         throw apiError(
           'invalid_json_schema',
-          `tools[${index}]: the schema is nested deeper than ${MAX_DEPTH} levels.`,
+          `tools[${index}]: the schema is nested more than ${MAX_DEPTH} levels deep.`,
           `tools[${index}]`,
         );
     });
     return stringifyExact(tools.map(({ name, description, parameters }) => [name, description, parameters]));
   }
 
-  /** `text`: what textOf() made of them. */
+  /** `text`: the result of textOf(). */
   forTemplate(tools: readonly ToolDefinition[], text: string, shield: Shield): TemplateTool[] {
     const key = String.fromCodePoint(shield.guard) + text;
     const known = this.#known.get(key);
@@ -43,7 +46,7 @@ export class TemplateTools {
 }
 
 function toTemplateTool({ name, description, parameters }: ToolDefinition, shield: Shield): TemplateTool {
-  // Templates walk through the properties without asking whether there are any.
+  // Templates iterate over the properties without checking that there are any.
   const schema = { type: 'object', ...parameters, properties: parameters?.['properties'] ?? {} };
   return {
     type: 'function',

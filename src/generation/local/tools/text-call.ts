@@ -1,15 +1,15 @@
-// What readers share that understand a call bit by bit: the loop, what is read and not understood yet, and how a call
-// begins and fails. What the bits are is each one's own affair. Pure.
+// Base class of readers that parse a call step by step: the loop, the unparsed text, and how a call starts and fails.
+// Subclasses define the steps. Pure.
 import type { CallableTools, CallReader, CallSink, CallState } from './call-reader.js';
 import { isJsonSpace } from './json-scanner.js';
 
-/** Nothing that long is a tag. */
+/** Longer text is not a tag. */
 const MAX_TAG = 1_024;
 
 export abstract class TextCall implements CallReader {
   state: CallState = 'reading';
   started = false;
-  protected text = ''; // read and not understood yet
+  protected text = ''; // read but not parsed yet
 
   constructor(
     private readonly tools: CallableTools,
@@ -28,13 +28,16 @@ export abstract class TextCall implements CallReader {
     return text.length - this.text.length;
   }
 
-  /** Understands one more thing; false if more text is needed, or the call is over. */
+  /** Parses one more element. Returns false if more text is needed or the call has ended. */
   protected abstract step(): boolean;
 
-  /** What a reader has gathered of this piece and not told yet. */
+  /** Emits what the reader has collected in this chunk. */
   protected tell(): void {}
 
-  /** The call is one of this tool; its parameters' schema, or undefined if there is none such (then it fails). */
+  /**
+   * Starts a call of this tool and returns its parameters' schema. Returns undefined if there is no such tool, in which
+   * case the call fails.
+   */
   protected start(name: string): Readonly<Record<string, unknown>> | null | undefined {
     const schema = this.tools.get(name);
     if (schema === undefined) {
@@ -46,7 +49,10 @@ export abstract class TextCall implements CallReader {
     return schema;
   }
 
-  /** The name in the tag the text begins with, which ends with the first of `behind`; null if it is not whole, or (then it fails) no such tag. */
+  /**
+   * Returns the name in the tag at the start of the text, which ends with one of `behind`. Returns null if it is
+   * incomplete, or if it is another tag, in which case the call fails.
+   */
   protected takeTag(before: string, behind: readonly string[]): { name: string; behind: string } | null {
     if (!this.text.startsWith(before)) {
       if (!before.startsWith(this.text)) this.fail();
@@ -87,17 +93,17 @@ export abstract class TextCall implements CallReader {
   }
 }
 
-/** Whether a text that may go on ends in the middle of a character. */
+/** Whether the text ends in the middle of a surrogate pair. */
 export const endsInHalf = (text: string): boolean => /[\ud800-\udbff]$/.test(text);
 
-/** As models trained on Python write them. */
+/** Literals as written by models trained on Python. */
 const PYTHON_WORDS: ReadonlyMap<string, string> = new Map([
   ['True', 'true'],
   ['False', 'false'],
   ['None', 'null'],
 ]);
 
-/** The JSON that a text may spell. */
+/** Returns the JSON that a text may represent. */
 export function jsonWord(text: string): string {
   const trimmed = text.replace(/^[\t\n\r ]+|[\t\n\r ]+$/g, '');
   return PYTHON_WORDS.get(trimmed) ?? trimmed;

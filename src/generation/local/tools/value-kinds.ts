@@ -1,10 +1,10 @@
-// What the values of a tool's arguments may be where a call's syntax does not say: bare text is a string, or JSON, by the
-// tool's schema. The reader of such calls and the grammar that binds them both go by this. Pure.
+// The kinds of a tool's argument values in syntaxes without quotes: the tool's schema decides whether text is a string
+// or JSON. Used both by the reader of such calls and by their grammar. Pure.
 import { isObject, ValueTypes } from './value-types.js';
 
 export type ParametersSchema = Readonly<Record<string, unknown>> | null;
 
-/** A string, as it stands; that or null; whatever JSON it spells. */
+/** text: a literal string. nullable: a string or null. json: any JSON value. */
 export type ValueKind = 'text' | 'nullable' | 'json';
 
 export interface ValueKinds {
@@ -16,7 +16,7 @@ export function kindOf({ named, others }: ValueKinds, name: string): ValueKind {
   return named.get(name) ?? others;
 }
 
-/** Of a tool's parameters. */
+/** Determines the kinds for a tool's parameters. */
 export function valueKinds(schema: ParametersSchema): ValueKinds {
   const root: unknown = schema ?? {};
   const types = new ValueTypes(root);

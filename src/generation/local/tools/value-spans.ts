@@ -1,15 +1,15 @@
-// Where a JSON object's own members stand in its text: numbers keep all their digits there. Pure.
+// Finds a JSON object's own members in its text, where numbers keep all their digits. Pure.
 import { At, JsonScanner } from './json-scanner.js';
 
-/** Of a JSON object's text: what stands for each of its own members. */
+/** Returns the text of the value of each own member. */
 export function valueSpans(text: string): Map<string, string> {
   const spans = new Map<string, string>();
   const scanner = new JsonScanner();
-  let key = 0; // where the last key of the object itself began
-  let value = -1; // and its value
+  let key = 0; // start of the last own key
+  let value = -1; // start of its value
   for (let index = 0; index < text.length; index++) {
     const { at, depth } = scanner;
-    if (!scanner.accept(text.charCodeAt(index))) return spans; // nested too deep, or the end
+    if (!scanner.accept(text.charCodeAt(index))) return spans; // nested too deeply, or the end
     if (depth !== 1) continue;
     const now: At = scanner.at;
     if ((at === At.FirstKey || at === At.Key) && now === At.String) key = index;

@@ -1,18 +1,20 @@
-// The JSON types that a value may be of, wherever it stands in a tool's arguments, as its schema says. For syntaxes that write
-// numbers and strings alike. Pure.
+// Determines the JSON types that the schema allows for a value at any position of a tool's arguments. For syntaxes that
+// write numbers and strings alike. Pure.
 
 export type Schema = Readonly<Record<string, unknown>>;
 
 const MAX_DEPTH = 16;
 const MAX_LOOKS = 4_096;
 
-/** Of one tool's parameters; what it is asked about are parts of that schema. */
+/** For one tool's parameters. All schemas passed in must be parts of that schema. */
 export class ValueTypes {
   #looks = 0;
 
   constructor(private readonly root: unknown) {}
 
-  /** As a schema names them; null: it says nothing; 'any' among them: it says what is not followed. */
+  /**
+   * Returns the type names of a schema. Null: not restricted. With 'any': the schema has parts that are not analyzed.
+   */
   types(schema: unknown, depth = 0): Set<string> | null {
     if (!isObject(schema)) return null;
     if (depth > MAX_DEPTH || this.#looks++ > MAX_LOOKS) return new Set(['any']);
@@ -38,7 +40,7 @@ export class ValueTypes {
     return types;
   }
 
-  /** A schema and those it is made of. */
+  /** Yields a schema and its subschemas that apply to the same value. */
   parts(schema: unknown, depth = 0): Schema[] {
     if (!isObject(schema) || depth > MAX_DEPTH || this.#looks++ > MAX_LOOKS) return [];
     const inner = ['allOf', 'anyOf', 'oneOf'].flatMap((word) =>
@@ -48,7 +50,7 @@ export class ValueTypes {
     return [schema, ...[...inner, ...referred].flatMap((part) => this.parts(part, depth + 1))];
   }
 
-  /** Of an object's member; undefined: any. */
+  /** Returns the schema of an object's member; undefined: any value. */
   member(schema: unknown, name: string): unknown {
     const found: unknown[] = [];
     const others: unknown[] = [];
@@ -60,7 +62,7 @@ export class ValueTypes {
     return oneOf(found.length > 0 ? found : others);
   }
 
-  /** Of an array's item; undefined: any. */
+  /** Returns the schema of an array's item; undefined: any value. */
   item(schema: unknown, index: number): unknown {
     const found: unknown[] = [];
     for (const { items, prefixItems } of this.parts(schema)) {
@@ -75,7 +77,7 @@ export class ValueTypes {
     return oneOf(found);
   }
 
-  /** Within the document; undefined if it is not there. */
+  /** Resolves a reference within the document; undefined if the target does not exist. */
   #resolve(reference: string): unknown {
     if (!reference.startsWith('#')) return undefined;
     let at: unknown = this.root;
@@ -96,7 +98,7 @@ function both(some: Set<string>, others: Set<string>): Set<string> {
   return new Set([...whole(some, others), ...whole(others, some)]);
 }
 
-/** Several schemas, any of which may hold. */
+/** Combines several alternative schemas. */
 function oneOf(schemas: readonly unknown[]): unknown {
   return schemas.length < 2 ? schemas[0] : { anyOf: schemas };
 }
@@ -110,7 +112,7 @@ function unescaped(step: string): string {
   }
 }
 
-/** As a schema names it, but for whole numbers. */
+/** Returns the schema type name, except that integers are "number". */
 export function typeOf(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';

@@ -1,8 +1,11 @@
-// A past call's arguments, member by member, for syntaxes that write them so. Pure.
+// Splits a past call's arguments into members, for syntaxes that write them one by one. Pure.
 import { parseObject } from './call-arguments.js';
 import { valueSpans } from './value-spans.js';
 
-/** Strings as they are, other values as their JSON was written, digits and all; what is no object as one member. */
+/**
+ * Strings are returned unquoted and other values as their original JSON text. Anything but an object becomes one
+ * member.
+ */
 export function membersOf(text: string): Map<string, { text: string; isString: boolean }> {
   const parsed = parseObject(text);
   if (parsed === null) return new Map([['arguments', { text, isString: true }]]);

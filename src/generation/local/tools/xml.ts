@@ -6,7 +6,7 @@
 // </function>
 // </tool_call>
 //
-// Qwen3-Coder, Qwen3.5, Nemotron 3, Step 3.5; Seed-OSS with a marker of its own.
+// Qwen3-Coder, Qwen3.5, Nemotron 3, Step 3.5; Seed-OSS with different markers.
 import { JsonCall } from './json-call.js';
 import type { SyntaxFamily, ToolSyntax } from './syntax.js';
 import { TaggedCall, taggedSpelling, writeTagged, type Tags, type TagSpacing } from './tagged-call.js';

@@ -1,4 +1,4 @@
-// The wire formats that servers elsewhere may speak, by the names that settings have for them.
+// The API formats that upstreams may use, by their names in the settings.
 import type { UpstreamApi as ApiName } from '../../../config/upstream.js';
 import type { UpstreamApi } from './api.js';
 import { chatCompletions } from './chat-completions.js';
@@ -13,5 +13,5 @@ export const APIS: Readonly<Record<ApiName, UpstreamApi>> = {
   messages,
 };
 
-/** Prompts that stand as they are go by the form for these, which every server that has the chat form has beside it. */
+/** Raw prompts use the completions format, which every upstream with chat completions also has. */
 export { completions };

@@ -1,4 +1,5 @@
-// What a wire format of servers elsewhere has to do: write a request, read an answer. Types, and what readers share.
+// The interface of an upstream's API format: it writes requests and reads responses. Also helpers that the formats
+// share.
 import { parseExact, stringifyExact } from '../../../shared/exact-json.js';
 import type { Upstream } from '../../../config/upstream.js';
 import type { GenerationRequest, OutputFormat } from '../../types.js';
@@ -8,35 +9,38 @@ import { JsonEntries, RawJson } from '../json-reader.js';
 
 export interface Asked {
   readonly request: GenerationRequest;
-  /** The cap of each choice; null: the server's own. */
+  /** The output cap of each choice. Null: the upstream's default. */
   readonly cap: number | null;
-  /** Where a format cannot do without one. */
+  /** Used by formats in which a cap is mandatory. */
   readonly maxOutputTokens: number;
   readonly upstream: Upstream;
 }
 
-/** A JSON object; without the model, which each server calls its own way. */
+/** A JSON object without the model name, which may differ per server. */
 export type Body = Record<string, unknown>;
 
 export interface UpstreamApi {
-  /** Below the server's address. */
+  /** Path below the server's base address. */
   readonly path: string;
-  /** Throws ApiError 422 for what the format cannot say. */
+  /** Throws ApiError 422 for parameters that the format does not support. */
   body(asked: Asked): Body;
-  /** Whether an answer is held to the form by what the body says of it. */
+  /** Whether the request makes the upstream enforce the output format. */
   holds(format: OutputFormat, held: Upstream['structured_outputs']): boolean;
   headers(key: string): Record<string, string>;
   reader(answer: AnswerEvents, fault: (error: unknown) => UpstreamFault): AnswerReader;
 }
 
-/** Reads one answer. What its methods return emits the answer as it is iterated, and may pause after each step. Throws UpstreamFault. */
+/**
+ * Reads one response. The generators that its methods return emit events while they are iterated, and may pause after
+ * each step. Throws UpstreamFault.
+ */
 export interface AnswerReader {
   event(name: string | null, event: Json): Generator<void, void>;
-  /** `[DONE]`. */
+  /** Called for `[DONE]`. */
   done(): void;
-  /** Of a server that does not stream. */
+  /** Called for a response that is not streamed. */
   whole(answer: unknown): Generator<void, void>;
-  /** The stream is over. */
+  /** Called at the end of the stream. */
   end(): void;
 }
 
@@ -48,11 +52,11 @@ export const listIn = (value: unknown): readonly unknown[] => (Array.isArray(val
 export const textIn = (value: unknown): string => (typeof value === 'string' ? value : '');
 export const numberIn = (value: unknown): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) ? value : undefined;
-/** The number of a choice, a call or a block. */
+/** Returns the index of a choice, a call or a block, or 0 if it is invalid. */
 export const placeIn = (value: unknown): number =>
   typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : 0;
 
-/** The arguments of a call as JSON text. Some servers send an object instead, or null where there are none. */
+/** Returns the arguments of a call as JSON text. Some upstreams send an object instead, or null for no arguments. */
 export const argumentsIn = (value: unknown): string =>
   value instanceof RawJson
     ? value.text
@@ -60,28 +64,28 @@ export const argumentsIn = (value: unknown): string =>
       ? stringifyExact(value)
       : textIn(value);
 
-/** The entries of a list of log-probabilities; a long list in batches. */
+/** Returns the entries of a list of log-probabilities, a long list in batches. */
 export const batchesIn = (value: unknown): Iterable<readonly unknown[]> =>
   value instanceof JsonEntries ? value.batches() : Array.isArray(value) && value.length > 0 ? [value] : [];
 
-/** The object of an event: parsed from its data, or already read. Throws UpstreamFault. */
+/** Returns the object of an event, which is parsed from its data or was already read. Throws UpstreamFault. */
 export function parsed(data: unknown): Json {
   let value = data;
   if (typeof data === 'string') {
     try {
       value = parseExact(data);
     } catch {
-      throw notUnderstood('with what is not JSON');
+      throw notUnderstood('with invalid JSON');
     }
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw notUnderstood('with what is no object');
+    throw notUnderstood('with JSON that is not an object');
   return value as Json;
 }
 
 export const bearer = (key: string): Record<string, string> => ({ authorization: `Bearer ${key}` });
 
-/** Without what is undefined. */
+/** Removes undefined fields. */
 export function given(fields: Body): Body {
   for (const name of Object.keys(fields)) if (fields[name] === undefined) delete fields[name];
   return fields;

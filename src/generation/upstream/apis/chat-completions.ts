@@ -1,5 +1,6 @@
-// Answers in the chat completions form, streamed or whole. Reasoning comes as `reasoning_content` (llama-server, SGLang,
-// DeepSeek, older vLLM) or `reasoning` (vLLM, Ollama, OpenRouter). One per answer. Event-loop thread only.
+// Reads responses in the chat completions format, streamed or whole. Reasoning arrives as `reasoning_content`
+// (llama-server, SGLang, DeepSeek, older vLLM) or `reasoning` (vLLM, Ollama, OpenRouter). One instance per response.
+// Event-loop thread only.
 import type { AnswerEvents } from '../answer-events.js';
 import type { UpstreamFault } from '../fault.js';
 import {
@@ -26,7 +27,7 @@ export const chatCompletions: UpstreamApi = {
 };
 
 class ChatReader implements AnswerReader {
-  /** The newest call of each choice. Some servers number every call 0 and tell them apart by their ids alone. */
+  /** The latest call of each choice. Some upstreams number every call 0 and distinguish them only by ID. */
   readonly #calls = new Map<number, { key: number; number: number | null; id: string }>();
 
   constructor(
@@ -58,9 +59,9 @@ class ChatReader implements AnswerReader {
       const choice = objectIn(entry);
       const index = placeIn(choice['index']);
       const ends = isEnd(choice['finish_reason']);
-      // Some servers send the final chunk twice, the second time with the usage.
+      // Some upstreams send the final chunk twice, the second time with the usage.
       if (ends && this.answer.hasEnded(index)) continue;
-      // Some send a message in the last chunk of a stream, which is all there is if no delta came.
+      // Some upstreams send a message in the last chunk of a stream. It is used only if no delta arrived.
       const message =
         isWhole || (choice['delta'] == null && this.answer.isEmpty(index)) ? choice['message'] : choice['delta'];
       yield* this.#content(index, objectIn(message), choice);
@@ -90,7 +91,9 @@ class ChatReader implements AnswerReader {
     for (const [at, entry] of listIn(delta['tool_calls']).entries()) this.#call(index, objectIn(entry), at);
   }
 
-  /** A piece with a name begins a call, unless it is the newest one's again; one without goes on with the newest. */
+  /**
+   * A chunk with a name starts a call, unless it repeats the latest call's name. A chunk without a name continues it.
+   */
   #call(index: number, call: Json, at: number): void {
     const { name, arguments: given } = objectIn(call['function']);
     const newest = this.#calls.get(index);

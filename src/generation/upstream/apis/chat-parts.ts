@@ -1,4 +1,4 @@
-// What the chat form shares with the form for plain prompts: sampling, log-probabilities, usage, reasons of ends. Pure.
+// What the chat completions and completions formats share: sampling, log-probabilities, usage and end reasons. Pure.
 import type { Upstream } from '../../../config/upstream.js';
 import { apiError } from '../../../shared/errors.js';
 import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';
@@ -6,7 +6,7 @@ import type { AnswerEvents, ToldUsage } from '../answer-events.js';
 import { notUnderstood } from '../fault.js';
 import { listIn, numberIn, objectIn, textIn, type Body, type Json } from './api.js';
 
-/** Only what was asked for: of the rest the server has its own idea. */
+/** Sends only the requested fields. For all others the upstream uses its own defaults. */
 export function samplingFields({ sampling, stop, n, ...request }: GenerationRequest): Body {
   return {
     temperature: sampling.temperature,
@@ -30,25 +30,20 @@ export function samplingFields({ sampling, stop, n, ...request }: GenerationRequ
   };
 }
 
-/** Usage at the end; of servers that know the word all along, so that a stream begins with the true count of its prompt, and one that is cut is counted. */
+/**
+ * Requests the usage at the end of the stream, and continuously from upstreams that support it. Streams then start with
+ * the exact prompt token count, and cut streams are counted correctly.
+ */
 export function streamOptions(held: Upstream['structured_outputs']): Body {
   return { include_usage: true, ...(held === 'vllm' || held === 'monolith' ? { continuous_usage_stats: true } : {}) };
 }
 
-/** Throws ApiError for what needs the model's own arithmetic. */
+/** Throws ApiError for features that require the model's own logits or tokens. */
 export function refuseOwnArithmetic(request: GenerationRequest): void {
   if (request.promptLogprobs != null)
-    throw apiError(
-      'unsupported_feature',
-      'prompt_logprobs is not offered for this model: it runs elsewhere.',
-      'prompt_logprobs',
-    );
+    throw apiError('unsupported_feature', 'prompt_logprobs is not supported for upstream models.', 'prompt_logprobs');
   if (request.returnTokens === true)
-    throw apiError(
-      'unsupported_feature',
-      'return_token_ids is not offered for this model: it runs elsewhere.',
-      'return_token_ids',
-    );
+    throw apiError('unsupported_feature', 'return_token_ids is not supported for upstream models.', 'return_token_ids');
 }
 
 export function usageIn(value: unknown): ToldUsage {
@@ -63,12 +58,12 @@ export function usageIn(value: unknown): ToldUsage {
   };
 }
 
-/** Whether a `finish_reason` says that the choice has ended: some servers send "" until then. */
+/** Whether a `finish_reason` means that the choice has ended. Some upstreams send "" until then. */
 export const isEnd = (reason: unknown): boolean => reason != null && reason !== '';
 
 /**
- * How a choice ended. vLLM and Monolith say in `stop_reason`, SGLang in `matched_stop`, which stop string or token it was, or null;
- * of a server with neither `stopString` is undefined: it may have been one.
+ * Returns how a choice ended. vLLM and Monolith report the stop string or token, or null, in `stop_reason`, and SGLang
+ * in `matched_stop`. For other upstreams `stopString` is undefined: a stop string may have ended it.
  */
 export function endOf(choice: Json, stop: readonly string[]): { reason: EndReason; stopString?: string | null } {
   const met = choice['stop_reason'] === undefined ? choice['matched_stop'] : choice['stop_reason'];
@@ -94,11 +89,11 @@ export function endOf(choice: Json, stop: readonly string[]): { reason: EndReaso
     case 'repetition':
       return { reason: 'repetition' };
     default:
-      throw notUnderstood('with an end of no known reason');
+      throw notUnderstood('with an unknown finish_reason');
   }
 }
 
-/** Content that is one part or a list of parts, of text or reasoning (Mistral's reasoning models, some gateways). */
+/** Content as a single part or a list of parts, with text or reasoning (Mistral's reasoning models, some gateways). */
 export function partsIn(content: object): { content: string; reasoning: string } {
   const all = { content: '', reasoning: '' };
   for (const entry of Array.isArray(content) ? (content as unknown[]) : [content]) {
@@ -121,7 +116,7 @@ export function partsIn(content: object): { content: string; reasoning: string }
   return all;
 }
 
-/** The text of a choice with its log-probabilities, a batch of them with each event. */
+/** Emits the text of a choice with its log-probabilities, one batch of them per event. */
 export function* textWithLogprobs(
   answer: AnswerEvents,
   index: number,

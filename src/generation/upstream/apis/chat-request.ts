@@ -1,4 +1,5 @@
-// A request in the chat completions form: for vLLM, SGLang, llama-server, Ollama, TensorRT-LLM and hosted models. Pure.
+// Builds requests in the chat completions format, for vLLM, SGLang, llama-server, Ollama, TensorRT-LLM and hosted
+// models. Pure.
 import type { Upstream } from '../../../config/upstream.js';
 import type { Content, GenerationRequest, ImagePart, Message, OutputFormat, ReasoningEffort } from '../../types.js';
 import { given, type Asked, type Body } from './api.js';
@@ -23,7 +24,7 @@ export function chatBody({ request, cap, upstream }: Asked): Body {
 function toolFields({ tools, toolChoice, parallelToolCalls }: GenerationRequest): Body {
   if (tools.length === 0) return {};
   const { mode, allowed } = toolChoice;
-  // A choice among some is told by showing those alone: few servers know the word for it.
+  // If only some tools are allowed, only those are sent, because few upstreams support `allowed_tools`.
   const shown = allowed === null ? tools : tools.filter(({ name }) => allowed.includes(name));
   const only = mode === 'required' && shown.length === 1 ? shown[0] : undefined;
   return {
@@ -41,7 +42,7 @@ function toolFields({ tools, toolChoice, parallelToolCalls }: GenerationRequest)
   };
 }
 
-/** As far as the server holds to it; what is left is checked when the answer has come. */
+/** The format fields that the upstream can enforce. The rest is checked when the response is complete. */
 export function formatFields(format: OutputFormat, held: Upstream['structured_outputs']): Body {
   switch (format.type) {
     case 'text':
@@ -76,14 +77,14 @@ export function formatFields(format: OutputFormat, held: Upstream['structured_ou
   }
 }
 
-/** Whether a server asked in the chat completions form holds an answer to the form by itself. */
+/** Whether an upstream with this format enforces the output format by itself. */
 export function chatHolds(format: OutputFormat, held: Upstream['structured_outputs']): boolean {
   if (format.type === 'text') return true;
   const fields = formatFields(format, held);
   return format.type === 'json_schema' && held === 'json_object' ? false : Object.keys(fields).length > 0;
 }
 
-/** The levels that servers know. */
+/** The effort levels that upstreams support. */
 export const LEVELS: Readonly<Record<ReasoningEffort, string>> = {
   none: 'none',
   minimal: 'low',
@@ -126,7 +127,7 @@ function chatMessages(message: Message, thinkingField: Upstream['thinking_field'
         }),
       ];
     case 'tool': {
-      // Results are text there; what they show follows as the user's.
+      // Tool results are text in this format, so their images follow in a user message.
       const { content } = message;
       const images = typeof content === 'string' ? [] : content.filter((part) => part.type === 'image');
       return [
@@ -156,9 +157,9 @@ function contentOf(content: Content): string | object[] {
   );
 }
 
-/** The picture itself, however it came: a server elsewhere is not sent to fetch it. */
+/** The image data itself, also for images given by URL: the upstream never has to download anything. */
 export function imageData({ source }: ImagePart): { mime: string; data: string } {
-  if (source.kind !== 'loaded') throw new Error('an image that was not loaded');
+  if (source.kind !== 'loaded') throw new Error('the image was not loaded');
   return {
     mime: `image/${source.image.format}`,
     data: Buffer.from(source.image.bytes.buffer, source.image.bytes.byteOffset, source.image.bytes.byteLength).toString(

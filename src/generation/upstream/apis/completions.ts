@@ -1,5 +1,5 @@
-// Prompts as they stand, in the completions form: for models without a chat template, and for /v1/completions of all that
-// have it. Event-loop thread only.
+// Sends raw prompts in the completions format: for models without a chat template, and for /v1/completions with all
+// upstreams that have it. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import type { GenerationRequest, Logprob, RawPrompt, TokenLogprob } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -35,7 +35,7 @@ function body({ request, cap, upstream }: Asked): Body {
   if (request.format.type !== 'text')
     throw apiError(
       'unsupported_feature',
-      'The server this model runs on is asked for plain completions, which no form binds.',
+      'Structured output is not supported by the completions format of this upstream.',
       'response_format',
     );
   return given({
@@ -53,7 +53,7 @@ function body({ request, cap, upstream }: Asked): Body {
 function refuseMessages({ promptParam }: GenerationRequest): RawPrompt {
   throw apiError(
     'unsupported_feature',
-    'This model runs elsewhere and takes plain prompts only (POST /v1/completions), no conversation.',
+    'This upstream model supports raw prompts only (POST /v1/completions), not conversations.',
     promptParam,
   );
 }
@@ -103,10 +103,10 @@ class CompletionReader implements AnswerReader {
   }
 }
 
-/** Entries that are emitted with one event. */
+/** Maximum log-probabilities per event. */
 const BATCH = 256;
 
-/** Lists next to each other, one entry a token. */
+/** The log-probabilities are parallel lists with one entry per token. */
 function* logprobsIn(value: unknown): Generator<TokenLogprob[]> {
   const { tokens, token_logprobs: numbers, top_logprobs: tops } = objectIn(value);
   const ownNumbers = entriesIn(numbers),

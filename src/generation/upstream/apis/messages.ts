@@ -1,4 +1,4 @@
-// Servers of the messages form: requests to them and their answers, streamed or whole. Event-loop thread only.
+// Requests to upstreams with the messages format, and their responses, streamed or whole. Event-loop thread only.
 import { parseExact } from '../../../shared/exact-json.js';
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat, ReasoningEffort } from '../../types.js';
@@ -29,7 +29,7 @@ export const messages: UpstreamApi = {
   reader: (answer, fault) => new MessagesReader(answer, fault),
 };
 
-/** Tokens of thinking that an effort may take; the form has no words for levels. */
+/** Thinking budget in tokens for each effort, because the format has no effort levels. */
 const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {
   minimal: 1_024,
   low: 2_048,
@@ -43,15 +43,19 @@ const MIN_BUDGET = 1_024;
 function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
   if (request.n > 1)
-    throw apiError('unsupported_value', 'n: the server this model runs on gives one answer at a time.', 'n');
+    throw apiError('unsupported_value', 'n must be 1: the upstream of this model returns a single choice.', 'n');
   if (request.topLogprobs !== null)
-    throw apiError('unsupported_feature', 'logprobs: the server this model runs on tells none.', 'logprobs');
+    throw apiError(
+      'unsupported_feature',
+      'logprobs: the upstream of this model does not return log-probabilities.',
+      'logprobs',
+    );
   const { sampling, stop, tools } = request;
-  // The form cannot do without one.
+  // A cap is mandatory in this format.
   const max = cap ?? Math.min(maxOutputTokens, DEFAULT_CAP);
   const { system, turns } = turnsOf(request.messages);
   const thinking = upstream.thinking === 'none' ? undefined : thinkingOf(request, max);
-  // Who thinks has no say in how it is sampled.
+  // With thinking enabled, the API rejects sampling parameters.
   const samples = thinking?.type !== 'enabled';
   return given({
     messages: turns,
@@ -73,7 +77,7 @@ function body({ request, cap, maxOutputTokens, upstream }: Asked): Body {
 
 const DEFAULT_CAP = 8_192;
 
-/** The form knows schemas alone. */
+/** The format supports JSON schemas only. */
 function holds({ type }: OutputFormat, held: Asked['upstream']['structured_outputs']): boolean {
   return type === 'text' || (type === 'json_schema' && held !== 'none' && held !== 'json_object');
 }
@@ -83,7 +87,7 @@ function thinkingOf(
   max: number,
 ): { type: 'enabled' | 'disabled'; budget_tokens?: number } | undefined {
   if (effort === null && reasoningBudget === null) return undefined;
-  // Nor may it be made to call.
+  // With thinking enabled, the API also rejects a required tool choice.
   if ((effort === 'none' && reasoningBudget === null) || toolChoice.mode === 'required') return { type: 'disabled' };
   const wanted =
     reasoningBudget ?? BUDGETS[effort === 'enabled' || effort === null || effort === 'none' ? 'medium' : effort];
@@ -106,7 +110,7 @@ function choiceOf({ toolChoice: { mode, allowed }, parallelToolCalls }: Generati
   return { type: mode, ...one };
 }
 
-/** Roles take turns: what one says in several messages becomes one of several parts. */
+/** Roles must alternate, so consecutive messages of one role become one message with several parts. */
 function turnsOf(list: readonly Message[]): {
   system: string;
   turns: { role: 'user' | 'assistant'; content: object[] }[];
@@ -115,7 +119,7 @@ function turnsOf(list: readonly Message[]): {
   const turns: { role: 'user' | 'assistant'; content: object[] }[] = [];
   for (const message of list) {
     if (message.role === 'system') {
-      // Once the conversation has begun, only the user's side can say something.
+      // After the start of the conversation, system messages are sent with the user role.
       if (turns.length === 0) system.push(message.content);
       else add('user', [{ type: 'text', text: message.content }]);
     } else {
@@ -135,7 +139,7 @@ function partsOf(message: Exclude<Message, { role: 'system' }>): object[] {
   switch (message.role) {
     case 'user':
       return contentOf(message.content);
-    // Earlier thinking stays behind: its signature is ours, and theirs is not known.
+    // Earlier thinking is omitted: its signature is this server's, and the upstream's is not known.
     case 'assistant':
       return [
         ...(message.content === null || message.content.trim() === '' ? [] : [{ type: 'text', text: message.content }]),
@@ -158,7 +162,7 @@ function partsOf(message: Exclude<Message, { role: 'system' }>): object[] {
   }
 }
 
-/** The form takes these characters only. */
+/** The format allows only these characters in IDs. */
 const idOf = (id: string): string => id.replace(/[^A-Za-z0-9_-]/g, '_');
 
 function inputOf(text: string): object {
@@ -179,7 +183,7 @@ function contentOf(content: Content): object[] {
 }
 
 class MessagesReader implements AnswerReader {
-  /** Kinds of the blocks that are open, by number. */
+  /** Types of the open blocks, by index. */
   readonly #blocks = new Map<number, string>();
 
   constructor(
@@ -205,11 +209,11 @@ class MessagesReader implements AnswerReader {
         return this.answer.finish();
       case 'error':
         throw this.fault(statusOf(event['error']));
-      default: // ping, ends of blocks, and what is to come
+      default: // ping, block ends, and future event types
     }
   }
 
-  /** Not of this format; some gateways send it. */
+  /** `[DONE]` is not part of this format, but some gateways send it. */
   done(): void {
     this.answer.finish();
   }
@@ -229,7 +233,7 @@ class MessagesReader implements AnswerReader {
     this.answer.finish();
   }
 
-  /** What a block begins with; of a whole answer, all of it. */
+  /** Reads the start of a block, or a complete block of a whole response. */
   #block(index: number, block: Json): void {
     const type = textIn(block['type']);
     this.#blocks.set(index, type);
@@ -244,7 +248,7 @@ class MessagesReader implements AnswerReader {
 
   #delta(index: number, delta: Json): void {
     const type = this.#blocks.get(index);
-    if (type === undefined) throw notUnderstood('with a piece of a block that is not open');
+    if (type === undefined) throw notUnderstood('with a delta for a block that is not open');
     switch (delta['type']) {
       case 'text_delta':
         return this.answer.text(0, 'content', textIn(delta['text']));
@@ -273,11 +277,11 @@ class MessagesReader implements AnswerReader {
       case 'model_context_window_exceeded':
         return this.answer.ended(0, 'context_full');
       default:
-        throw notUnderstood('with an end of no known reason');
+        throw notUnderstood('with an unknown stop_reason');
     }
   }
 
-  /** What was read from a cache, and what was written to one, are told beside the rest of the prompt. */
+  /** Tokens read from and written to a cache are reported separately from the other input tokens. */
   #usage(value: unknown): void {
     const usage = objectIn(value);
     const input = numberIn(usage['input_tokens']);
@@ -295,7 +299,7 @@ class MessagesReader implements AnswerReader {
   }
 }
 
-/** Errors within a stream have types, and no status. */
+/** Errors within a stream have types but no HTTP status. */
 function statusOf(error: unknown): unknown {
   const { type, message } = objectIn(error);
   const status =

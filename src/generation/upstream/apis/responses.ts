@@ -1,5 +1,5 @@
-// Servers of the responses form: requests to them and their answers, streamed or whole. Nothing is stored there: chains are
-// kept here and sent whole. Event-loop thread only.
+// Requests to upstreams with the responses format, and their responses, streamed or whole. Nothing is stored there:
+// chains are stored here and sent in full. Event-loop thread only.
 import { apiError } from '../../../shared/errors.js';
 import type { Content, GenerationRequest, Message, OutputFormat } from '../../types.js';
 import type { AnswerEvents } from '../answer-events.js';
@@ -34,9 +34,9 @@ export const responses: UpstreamApi = {
 function body({ request, cap, upstream }: Asked): Body {
   refuseOwnArithmetic(request);
   if (request.n > 1)
-    throw apiError('unsupported_value', 'n: the server this model runs on gives one answer at a time.', 'n');
+    throw apiError('unsupported_value', 'n must be 1: the upstream of this model returns a single choice.', 'n');
   if (request.stop.length > 0)
-    throw apiError('unsupported_parameter', 'stop: the server this model runs on knows no stop strings.', 'stop');
+    throw apiError('unsupported_parameter', 'stop: the upstream of this model does not support stop strings.', 'stop');
   const { sampling, effort, tools } = request;
   return given({
     input: request.messages.flatMap(itemsOf),
@@ -96,7 +96,7 @@ function itemsOf(message: Message): object[] {
       return [{ type: 'message', role: 'system', content: message.content }];
     case 'user':
       return [{ type: 'message', role: 'user', content: partsOf(message.content) }];
-    // Earlier thinking stays behind: what seals it is not known.
+    // Earlier thinking is omitted, because the upstream's sealed form of it is not known.
     case 'assistant':
       return [
         ...(message.content === null || message.content === ''
@@ -133,26 +133,26 @@ function partsOf(content: Content): string | object[] {
   });
 }
 
-/** Places and ids of the items of one answer. */
+/** Maximum indexes and IDs of items per response. */
 const MAX_ITEMS = 8_192;
 
-/** What has been read of one output item. */
+/** The state of one output item. */
 interface Item {
   readonly number: number;
-  callId: string; // the id of a call's item
-  name: string; // of a call
-  isOpen: boolean; // the call was emitted, with arguments
-  hasUnread: boolean; // arguments came before the name did
+  callId: string; // ID of a call's item
+  name: string; // tool name of a call
+  isOpen: boolean; // the call was emitted with arguments
+  hasUnread: boolean; // arguments arrived before the name
   isComplete: boolean;
-  readonly texts: Set<number>; // content parts that something was emitted of
-  readonly thoughts: Set<number>; // the same of its reasoning ...
-  thoughtsOf: 'content' | 'summary' | null; // ... which is in one of two places
+  readonly texts: Set<number>; // content parts of which something was emitted
+  readonly thoughts: Set<number>; // the same for reasoning parts,
+  thoughtsOf: 'content' | 'summary' | null; // which are in one of two lists
 }
 
 class ResponsesReader implements AnswerReader {
   readonly #items = new Map<number | string, Item>();
   #numbers = 0;
-  #calls = 0; // emitted
+  #calls = 0; // number of emitted calls
   #hasText = false;
   #hasThoughts = false;
 
@@ -161,7 +161,7 @@ class ResponsesReader implements AnswerReader {
     private readonly fault: (error: unknown) => UpstreamFault,
   ) {}
 
-  /** Servers send an item's text and arguments as deltas, or only with the end of the part, of the item, or of the response. */
+  /** Upstreams send an item's text and arguments as deltas, or only at the end of the part, item or response. */
   *event(_name: string | null, event: Json): Generator<void, void> {
     const at = placeIn(event['content_index']);
     switch (event['type']) {
@@ -209,11 +209,11 @@ class ResponsesReader implements AnswerReader {
         throw this.fault(objectIn(event['response'])['error']);
       case 'error':
         throw this.fault(event['error'] ?? event);
-      default: // beginnings of parts, and what is to come
+      default: // starts of parts, and future event types
     }
   }
 
-  /** Not of this format; some servers send it. */
+  /** `[DONE]` is not part of this format, but some upstreams send it. */
   done(): void {}
 
   *whole(answer: unknown): Generator<void, void> {
@@ -226,7 +226,10 @@ class ResponsesReader implements AnswerReader {
     this.answer.finish();
   }
 
-  /** The item that an event is about. Places and ids are not reliable: some servers leave one out, number all items 0, or change ids. */
+  /**
+   * Finds the item of an event. Indexes and IDs are unreliable: some upstreams omit one, number all items 0, or change
+   * IDs.
+   */
   #itemOf(event: Json, call: 'added' | 'part' | null = null): Item {
     const index = numberIn(event['output_index']);
     return this.#item(
@@ -238,7 +241,7 @@ class ResponsesReader implements AnswerReader {
 
   #item(index: number | null, id: string, call: 'added' | 'part' | null): Item {
     const byPlace = index === null ? undefined : this.#items.get(index);
-    // A call that is added at the place of another is another; a part under a new id belongs to the call that has no arguments yet.
+    // A call added at another call's index is a new call. A delta with a new ID belongs to the call without arguments.
     const isOther =
       call !== null &&
       byPlace !== undefined &&
@@ -246,7 +249,7 @@ class ResponsesReader implements AnswerReader {
       id !== '' &&
       (call === 'added' || byPlace.isOpen || byPlace.isComplete);
     const known = (id === '' ? undefined : this.#items.get(id)) ?? (isOther ? undefined : byPlace);
-    if (known === undefined && this.#items.size >= MAX_ITEMS) throw notUnderstood('with more items than an answer has');
+    if (known === undefined && this.#items.size >= MAX_ITEMS) throw notUnderstood('with too many items');
     const item = known ?? {
       number: this.#numbers++,
       callId: '',
@@ -311,12 +314,12 @@ class ResponsesReader implements AnswerReader {
       this.#thought(item, where, at, text);
   }
 
-  /** A call is emitted with its first arguments: of several calls one may be open at a time. */
+  /** A call is emitted with its first arguments, because only one call may be open at a time. */
   #arguments(item: Item, text: string): void {
     if (text === '' || item.isComplete) return;
     if (!item.isOpen) {
       if (item.name === '') {
-        item.hasUnread = true; // they come again, whole and with the name
+        item.hasUnread = true; // they arrive again in full, with the name
         return;
       }
       this.#open(item);
@@ -341,7 +344,7 @@ class ResponsesReader implements AnswerReader {
     item.isComplete = true;
   }
 
-  /** What has not been emitted of an item. */
+  /** Emits the parts of an item that were not emitted yet. */
   *#wholeItem(item: Item, told: Json): Generator<void, void> {
     const content = told['content'];
     switch (told['type']) {
@@ -361,7 +364,7 @@ class ResponsesReader implements AnswerReader {
     }
   }
 
-  /** Emits the items of the final list that no event carried: all items of a kind, or further calls. */
+  /** Emits the items of the final list that no event contained: all items of a kind, or further calls. */
   *#unsaid(items: readonly Json[]): Generator<void, void> {
     const isCall = (told: Json): boolean => told['type'] === 'function_call';
     const hasText = this.#hasText,
@@ -382,12 +385,12 @@ class ResponsesReader implements AnswerReader {
     }
   }
 
-  /** `by`: how the event says that it ended; null: the response itself says it. */
+  /** `by`: the end reported by the event type. Null: the response object reports it. */
   *#ended(response: Json, by: 'completed' | 'incomplete' | null): Generator<void, void> {
     if (this.answer.hasEnded(0)) return; // sent twice
     yield* this.#unsaid(listIn(response['output']).map(objectIn));
     if (this.#calls === 0 && [...this.#items.values()].some(({ hasUnread }) => hasUnread))
-      throw notUnderstood('with arguments of a call of no tool');
+      throw notUnderstood('with arguments of a tool call without a name');
     const usage = objectIn(response['usage']);
     this.answer.usage({
       promptTokens: numberIn(usage['input_tokens']),
@@ -398,7 +401,7 @@ class ResponsesReader implements AnswerReader {
     const status = response['status'] ?? by;
     if (status === 'incomplete') this.answer.ended(0, 'max_tokens');
     else if (status === 'completed') this.answer.ended(0, this.#calls > 0 ? 'tool_calls' : 'end_of_turn');
-    else throw notUnderstood('with an end of no known kind');
+    else throw notUnderstood('with an unknown final status');
     this.answer.finish();
   }
 }

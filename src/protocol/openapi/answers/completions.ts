@@ -1,4 +1,5 @@
-// What completions and the endpoints about tokens answer, as published in openapi.json. A stream's chunks are answers like any.
+// Schemas of the responses of completions and the token endpoints, as published in openapi.json. Stream chunks have the
+// same schema as whole responses.
 import { z } from 'zod';
 import { promptLogprobs, tokenIds, usage } from './chat.js';
 

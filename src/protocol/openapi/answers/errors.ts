@@ -1,4 +1,4 @@
-// The two error bodies, as published in openapi.json.
+// Schemas of the two error formats, as published in openapi.json.
 import { z } from 'zod';
 import { ERROR_CODES, ERROR_TYPES } from '../../../shared/errors.js';
 
@@ -7,7 +7,7 @@ const names = <T extends string>(table: Record<T, unknown>) => Object.keys(table
 const code = z.enum(names(ERROR_CODES));
 const type = z.enum(Object.values(ERROR_TYPES));
 const param = z.string().nullable();
-/** The status of the server elsewhere that a model runs on, where that is what failed. */
+/** The upstream's HTTP status, if the upstream caused the error. */
 const upstreamStatus = z.number().int();
 
 export const chatError = z.strictObject({

@@ -1,4 +1,4 @@
-// What the model list answers in either dialect, as published in openapi.json.
+// Schemas of the model list in both formats and of the llama-server endpoints, as published in openapi.json.
 import { z } from 'zod';
 
 const lifecycle = z.enum(['active', 'deprecated', 'retired']);
@@ -62,7 +62,7 @@ export const messagesModelList = z.strictObject({
   last_id: z.string().nullable(),
 });
 
-/** What a request that says nothing gets, by llama-server's names. */
+/** The default sampling parameters, with llama-server's names. */
 const requestDefaults = z.strictObject({
   n_predict: z.int(),
   max_tokens: z.int(),

@@ -1,5 +1,5 @@
-// What the Responses API answers, as published in openapi.json. Both published descriptions it follows are
-// more permissive in places; this says what is really sent.
+// Schemas of Responses API responses, as published in openapi.json. They describe exactly what this server sends; the
+// two published standards they follow are more permissive in places.
 import { z } from 'zod';
 
 const count = () => z.int().min(0);
@@ -124,7 +124,7 @@ const content_index = z.literal(0);
 const summary_index = z.literal(0);
 const item_id = text.min(1);
 
-/** Raw reasoning has two names: OpenAI's clients know one, Open Responses' the other. */
+/** Raw-reasoning events have two names: one for OpenAI's clients and one for Open Responses clients. */
 const rawReasoning = ['response.reasoning', 'response.reasoning_text'].flatMap((name) => [
   event(`${name}.delta`, { item_id, output_index, content_index, delta: text }),
   event(`${name}.done`, { item_id, output_index, content_index, text }),
