@@ -366,12 +366,12 @@ t.test('a port that cannot be had', async (t) => {
   t.match(monolith(['serve', '--port', String(port)]), {
     status: 1,
     err: new RegExp(
-      `Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Take another one with --port, 0 for any that is free\\.\n$`,
+      `Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Choose another one with --port \\(0 = any free port\\)\\.\n$`,
     ),
   });
   t.match(monolith(['serve', '--port', '0', '--admin-token', 'x'.repeat(20), '--admin-port', String(port)]), {
     status: 1,
-    err: new RegExp(`port ${port}: the port is in use\\. Take another one with --admin-port`),
+    err: new RegExp(`port ${port}: the port is in use\\. Choose another one with --admin-port`),
   });
   for (const model of ['/nothing.gguf', 'hf:nobody/nothing']) {
     const early = monolith([
@@ -394,7 +394,7 @@ t.test('a port that cannot be had', async (t) => {
   taken.close();
   t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), {
     status: 1,
-    err: /the address is not of this machine\. Take another one with --host\.\n$/,
+    err: /the address does not belong to this machine\. Choose another one with --host\.\n$/,
   });
 });
 
@@ -423,7 +423,7 @@ t.test(
       {
         status: 1,
         stderr:
-          /Cannot listen on 127\.0\.0\.1 port 80: this user has no permission to; ports below 1024 are for root\. Take another one with --port, 0 for any that is free\.\n$/,
+          /Cannot listen on 127\.0\.0\.1 port 80: permission denied; ports below 1024 require root\. Choose another one with --port \(0 = any free port\)\.\n$/,
       },
     );
     t.end();

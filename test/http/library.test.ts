@@ -60,7 +60,7 @@ t.test('http.library names a file or the folder of a package', (t) => {
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   t.throws(
     () => loadUws(16_384, join(folder, 'none')),
-    /^Error: http\.library: .*none is not there\.$|http\.library: .*none is not there\.$/,
+    /^Error: http\.library: .*none does not exist\.$|http\.library: .*none does not exist\.$/,
   );
   t.throws(() => loadUws(16_384, folder), /http\.library: .* has no uws_linux_.*\.node, which Node\.js v/);
   const text = join(folder, 'text.node');
