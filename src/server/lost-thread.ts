@@ -78,8 +78,7 @@ export function giveUp({
       });
     } catch (err) {
       isSure = false;
-      if (!closing.aborted)
-        log.error({ err }, 'cannot mark the responses of a lost HTTP worker as failed, will retry');
+      if (!closing.aborted) log.error({ err }, 'cannot mark the responses of a lost HTTP worker as failed, will retry');
     }
     if (!isSure && !closing.aborted)
       setTimeout(() => {

@@ -187,7 +187,10 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
       service.drain();
       log.info({ in_flight: http.inFlight, background: background.size, drain_ms: config.engine.drain_ms }, 'draining');
       const early = setTimeout(() => {
-        log.info({ in_flight: http.inFlight, background: background.size }, 'drain time is over, ending running requests');
+        log.info(
+          { in_flight: http.inFlight, background: background.size },
+          'drain time is over, ending running requests',
+        );
         pool.drain();
       }, config.engine.drain_ms);
       // An engine that no longer makes steps cannot end its requests. It must not keep the process alive.

@@ -357,10 +357,7 @@ async function open(
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box, directory.now);
   if (primary)
     await codes.reseal((user) =>
-      log.error(
-        { user },
-        'cannot decrypt a second factor: its encryption key is not in secrets.signing_keys',
-      ),
+      log.error({ user }, 'cannot decrypt a second factor: its encryption key is not in secrets.signing_keys'),
     );
   const generations = new RunningGenerations(accounts, (err) =>
     log.error({ err }, 'cannot look up organizations and keys of running generations'),

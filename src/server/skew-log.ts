@@ -14,8 +14,7 @@ export class SkewLog {
     if (skewed === this.#skewed) return;
     this.#skewed = skewed;
     const fields = { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads };
-    if (skewed)
-      this.log.warn(fields, 'clock skew between this machine, the database and other processes: check NTP');
+    if (skewed) this.log.warn(fields, 'clock skew between this machine, the database and other processes: check NTP');
     else this.log.info(fields, 'clock skew has ended');
   }
 }

@@ -18,6 +18,9 @@ export function tellUpstream(news: UpstreamNews, log: Log): void {
     case 'open':
       return log.info({ model: news.model, server: news.server }, 'upstream server is back in rotation');
     case 'fallback':
-      return log.warn({ model: news.model, to: news.to }, 'no upstream server of the model is available, using its fallback model');
+      return log.warn(
+        { model: news.model, to: news.to },
+        'no upstream server of the model is available, using its fallback model',
+      );
   }
 }

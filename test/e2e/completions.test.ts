@@ -519,7 +519,10 @@ t.test(
         type: string;
         response: { error: { message: string } };
       };
-      t.match([type, response.error.message], ['response.failed', /^The response would exceed the maximum of 131072 bytes/]);
+      t.match(
+        [type, response.error.message],
+        ['response.failed', /^The response would exceed the maximum of 131072 bytes/],
+      );
       t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
     }
     socket.socket.close();

@@ -135,7 +135,7 @@ t.test(
         t.ok(await eventually(() => counters('shared')));
         for (const server of servers) {
           t.equal(server.log().match(/Redis is unreachable/g)?.length, 1);
-          t.equal(server.log().match(/the shared counters are reached again/g)?.length, 1);
+          t.equal(server.log().match(/Redis is reachable again/g)?.length, 1);
         }
       },
     );

@@ -134,7 +134,7 @@ t.test('overrides change what they name', async (t) => {
   });
   t.same(clarke, models[1]);
   t.throws(() => withOverrides(models, { nobody: {} }), {
-    message: /"nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/,
+    message: /"nobody" is not one of hal-1\.0, clarke-1\.0, tycho-1\.0/,
   });
 });
 
@@ -160,7 +160,7 @@ t.test('a draft is another model without one of its own', async (t) => {
   const refusals: [Record<string, { draft: string }>, RegExp][] = [
     [
       { 'hal-1.0': { draft: 'nobody' } },
-      /models "hal-1\.0": draft: "nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0, and no file$/,
+      /models "hal-1\.0": draft: "nobody" is not one of hal-1\.0, clarke-1\.0, tycho-1\.0, and no file$/,
     ],
     [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: is the model itself/],
     [

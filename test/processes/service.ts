@@ -15,7 +15,7 @@ export const LEASE_MS = 4_000;
 /** The process that answers on several threads. */
 const THREADED = 1;
 const AWAY = /Redis is unreachable/;
-const BACK = /the shared counters are reached again/;
+const BACK = /Redis is reachable again/;
 
 interface Process {
   server: Monolith;
