@@ -90,7 +90,7 @@ t.test('version, help, mistakes', (t) => {
   t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
   t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), {
     status: 1,
-    err: 'monolith: /nothing.gguf: is not there\n',
+    err: 'monolith: /nothing.gguf: does not exist\n',
   });
   t.end();
 });
