@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command line. Each command is loaded only when it is asked for, so that --help and keys start fast.
+// The command line. Each command's module is loaded only when it runs, so that --help and keys start fast.
 
 import { noWords } from './cli/output.js';
 import { VERSION } from './shared/version.js';
@@ -13,12 +13,12 @@ interface Command {
 const commands: readonly Command[] = [
   {
     name: 'serve',
-    summary: 'start the server (what happens without a command)',
+    summary: 'start the server (the default command)',
     run: async (argv) => (await import('./cli/serve.js')).serve(argv),
   },
   {
     name: 'chat',
-    summary: 'talk to a model in the terminal',
+    summary: 'chat with a model in the terminal',
     run: async (argv) => (await import('./cli/chat.js')).chat(argv),
   },
   {
@@ -33,42 +33,42 @@ const commands: readonly Command[] = [
   },
   {
     name: 'state',
-    summary: 'bring a data folder into the database that several servers share',
+    summary: 'import a data folder into the database that several servers share',
     run: async (argv) => (await import('./cli/state.js')).state(argv),
   },
   {
     name: 'models',
-    summary: 'list the models that would be served; serve and unserve fetched ones',
+    summary: 'list the models that would be served; serve and unserve downloaded ones',
     run: async (argv) => (await import('./cli/models.js')).models(argv),
   },
   {
     name: 'pull',
-    summary: 'fetch a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]',
+    summary: 'download a model from a hub: monolith pull OWNER/REPO[:QUANTIZATION]',
     run: async (argv) => (await import('./cli/pull.js')).pull(argv),
   },
   {
     name: 'inspect',
-    summary: 'what a model file or folder holds, and the memory it would take',
+    summary: 'show what a model file or folder contains, and the memory it would take',
     run: async (argv) => (await import('./cli/inspect.js')).inspect(argv),
   },
   {
     name: 'settings',
-    summary: 'every setting, as a Markdown page',
+    summary: 'print all settings as a Markdown page',
     run: async (argv) => (await import('./cli/settings.js')).settings(argv),
   },
   {
     name: 'bench',
-    summary: 'measure a server: monolith bench serve; tune a running one: monolith bench tune',
+    summary: 'load-test a server: monolith bench serve; tune a running one: monolith bench tune',
     run: async (argv) => (await import('./cli/bench.js')).bench(argv),
   },
   {
     name: 'debug',
-    summary: 'tokens and logits of a model file, for comparing engines',
+    summary: 'print tokens and logits of a model file, for comparing engines',
     run: async (argv) => (await import('./cli/debug.js')).debug(argv),
   },
 ];
 
-/** `words`: what was given beside --help; settings may be. */
+/** `words`: the arguments besides --help; they may be settings. */
 async function help(words: readonly string[]): Promise<string> {
   const [{ declared }, { loadConfig }, { settingsHelp }] = await Promise.all([
     import('./config/settings.js'),
@@ -85,17 +85,17 @@ Usage: monolith [command] [flags]
 Commands:
 ${commands.map((command) => `  ${command.name.padEnd(9)} ${command.summary}`).join('\n')}
 
-"monolith <command> --help" says more about one.
+For a command's flags, see "monolith <command> --help".
 
-A model file that cannot be served does not stop the others: it is logged, its requests get 503
-model_unavailable, and /readyz names it and stays 503. The start fails if no model can be served.
+A model file that cannot be served does not prevent the others from being served: it is logged, its requests return 503
+model_unavailable, and /readyz reports it and returns 503. The start fails if no model can be served.
 
-Settings. Each is also a variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
-file given by --config FILE (http.keepalive_ms). Flag wins over variable, variable over file.${
+Settings. Each is also an environment variable (--http-keepalive-ms: MONOLITH_HTTP_KEEPALIVE_MS) and a key of the JSON
+file given by --config FILE (http.keepalive_ms). Flags override variables, and variables override the file.${
     all
       ? ''
       : `
-These are the ones most people touch; "monolith serve --help --all" has all ${declared.length}.`
+These are the most common ones; "monolith serve --help --all" lists all ${declared.length}.`
   }
 
 ${settingsHelp({ all })}
@@ -132,7 +132,7 @@ async function main(argv: string[]): Promise<number> {
   return command.run(argv.slice(1));
 }
 
-/** Whether the settings ask for debugging; what cannot be read as a setting does not. */
+/** Whether the settings request debug logging. Invalid settings count as no. */
 function debugging(argv: readonly string[]): boolean {
   const at = argv.indexOf('--log-level');
   const level =
@@ -141,7 +141,7 @@ function debugging(argv: readonly string[]): boolean {
   return level === 'debug';
 }
 
-// Errors that say all there is to say; of anything else one may want to know where it was thrown.
+// Errors whose message is sufficient. For all others, the place where they were thrown may be needed.
 const PLAIN_ERRORS = new Set([
   'ConfigError',
   'StartError',
@@ -152,14 +152,14 @@ const PLAIN_ERRORS = new Set([
   'LoadError',
 ]);
 
-// Whoever reads the output may stop reading: the rest is then nobody's.
+// The reader of the output may close the pipe; the rest of the output is then discarded.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   const thrown = error instanceof Error ? error : new Error(String(error));
-  // A client of the API sees no reason; the operator who runs a command does.
+  // A client of the API does not see the cause; the operator who runs a command does.
   const {
     name,
     message,

@@ -1,4 +1,5 @@
-// monolith bench serve: a load on a server, and what came of it. Signals end it early with what there is.
+// monolith bench serve: load-tests a server and reports the results. A signal ends the test early and reports the
+// results so far.
 
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -30,37 +31,37 @@ import { askedForHelp, noWords, table } from './output.js';
 const HELP = `
 Usage: monolith bench serve [flags]
 
-Asks a server as many clients would, and says how it fared: time to first token, between pieces, per output token and
-end to end, tokens and requests a second, errors by kind, and what share kept given objectives. Without --url it asks
-the server that runs on this data folder.
+Load-tests a server with concurrent clients. Reports time to first token, inter-token latency, time per output token,
+end-to-end latency, tokens and requests per second, errors by kind, and the share of requests that meet the objectives.
+Without --url, tests the server that runs on this data folder.
 
-Whom:      --url URL           of the API, http://127.0.0.1:8000/v1 say; llama-server, vLLM, a hosted one
-           --model NAME        the first that the server lists
+Target:    --url URL           of the API, such as http://127.0.0.1:8000/v1; any server: llama-server, vLLM, a hosted one
+           --model NAME        default: the first model that the server lists
            --dialect D         chat (default), completions or responses
-           --api-key KEY       or MONOLITH_API_KEY; --header "Name: value" any number of times
+           --api-key KEY       or MONOLITH_API_KEY; --header "Name: value" may be repeated
            --body JSON         fields added to every request: '{"temperature":0}'
-           --ignore-eos        answers of full length; --timeout 10m of one request
-How much:  --concurrency N     closed loop: so many at once (1)
-           --rate R            open loop: R sessions a second; --arrival poisson (default), constant or gamma with
+           --ignore-eos        generate the full output length; --timeout 10m per request
+Load:      --concurrency N     closed loop with N concurrent sessions (1)
+           --rate R            open loop with R sessions per second; --arrival poisson (default), constant or gamma with
                                --burstiness B (below 1: burstier than Poisson)
-           --bursts N/TIME     open loop: N at once, every TIME
-           --as-traced         open loop: as the trace has it; --speed 2 for twice as fast
-           --max-concurrency N an open loop has no more under way; what waits counts as latency
-           --requests N        (100), --duration TIME, or the trace's end; --warmup N or TIME before, not measured
-           --runs N            repeats, with confidence intervals; --seed N, --grace 30s, --threads N
-           --rounds N          each run asks its questions N times (1) and reports each round: from the second on a
-                               prefix cache helps
-What:      --prompt-tokens L   (256) and --output-tokens L (128): 512, 256..1024, or 512~128 (mean~deviation)
-           --prefix-tokens N   shared by all sessions; --prefixes K: one of K
-           --turns L           questions of a session, --think TIME between; --stored: through stored responses
-           --schema FILE       answers fit this JSON schema
+           --bursts N/TIME     open loop with N concurrent sessions every TIME
+           --as-traced         open loop with the trace's arrival times; --speed 2: twice as fast
+           --max-concurrency N limit of concurrent requests in an open loop; waiting time counts as latency
+           --requests N        (100), --duration TIME, or the end of the trace; --warmup N or TIME, not measured
+           --runs N            repetitions, for confidence intervals; --seed N, --grace 30s, --threads N
+           --rounds N          repeats each run's requests N times (1) and reports each round; from the second round
+                               on, a prefix cache helps
+Workload:  --prompt-tokens L   (256) and --output-tokens L (128): 512, 256..1024, or 512~128 (mean~deviation)
+           --prefix-tokens N   prefix shared by all sessions; --prefixes K: one of K prefixes
+           --turns L           turns per session, --think TIME between them; --stored: use stored responses
+           --schema FILE       constrain the output to this JSON schema
            --sharegpt FILE     conversations; --mooncake FILE (JSONL), --burstgpt FILE (CSV): traces
 Results:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95=10s,errors=1%
-           --out FOLDER        report.html, result.json and run-N/: every request, and the forms that vLLM's and
-                               AIPerf's tools read (bench-DATE); --json prints result.json
+           --out FOLDER        (bench-DATE) report.html, result.json and run-N/: every request, and files for the tools
+                               of vLLM and AIPerf; --json prints result.json
 `;
 
-/** Exit code: it was measured, and an objective was missed in one run at least. */
+/** Exit code: the test ran, and at least one run missed an objective. */
 const MISSED = 3;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -73,7 +74,7 @@ export async function benchServe(argv: string[]): Promise<number> {
   const stop = new AbortController();
   let isRunning = false;
   const onSignal = (signal: NodeJS.Signals): void => {
-    // Before there is anything to keep, and the second time, nothing is waited for.
+    // Exits immediately if there are no results yet, or on a second signal.
     if (!isRunning || stop.signal.aborted) process.exit(128 + constants.signals[signal]);
     process.exitCode = 128 + constants.signals[signal];
     stop.abort();
@@ -111,7 +112,10 @@ export async function benchServe(argv: string[]): Promise<number> {
   }
 }
 
-/** Each run has prompts of its own, so that none finds another run's in a cache. Its rounds have the same. */
+/**
+ * Each run has its own prompts, so that none benefits from another run's prefix cache. The rounds of a run share
+ * prompts.
+ */
 async function once(
   wanted: Wanted,
   target: Target,
@@ -148,7 +152,7 @@ async function once(
   }
 }
 
-/** As it was typed, but for what may be secret. */
+/** The command line as typed, without secrets. */
 function commandLine(argv: readonly string[]): string {
   const shown: string[] = [];
   for (let at = 0; at < argv.length; at++) {

@@ -1,12 +1,12 @@
-// monolith bench: measures a server from the outside. Its parts are commands of their own.
+// monolith bench: measures a server from the outside, with the subcommands serve and tune.
 
 import { askedForHelp, UsageError } from './output.js';
 
 const HELP = `
-Usage: monolith bench serve [flags]     load on any server that speaks chat completions, completions or responses
-       monolith bench tune [flags]      settings and load that a running server bears under given objectives
+Usage: monolith bench serve [flags]     load-test a server that speaks chat completions, completions or responses
+       monolith bench tune [flags]      find the best engine settings and load for latency objectives
 
-"monolith bench serve --help" and "monolith bench tune --help" say more.
+For the flags, see "monolith bench serve --help" and "monolith bench tune --help".
 `;
 
 const PARTS: Readonly<Record<string, (argv: string[]) => Promise<number>>> = {

@@ -1,4 +1,4 @@
-// monolith debug: what other engines are compared with. Output is one JSON value on stdout.
+// monolith debug: values for comparing with other engines. The output is one JSON value on stdout.
 
 import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
@@ -13,14 +13,14 @@ Usage: monolith debug tokens --model FILE [--no-special] [--parse-special] < tex
        monolith debug logits --model FILE --ids '[1,2,3]' [--positions '[0,2]'] [--continue N] [--exact]
        monolith debug vision --model FILE --vision FILE --prompt 'See <__media__>' --image FILE ... [--continue N] [--exact]
 
-tokens: the token ids of the text on stdin. --no-special: without the tokens the file says to add (BOS, EOS);
-        --parse-special: spellings of special tokens in the text become those tokens.
-logits: the full logits after the tokens 0 … position, for each position (default: the last), and with
-        --continue the N tokens that greedy decoding appends. --exact: unrounded activations, F32 KV.
-vision: what the pair makes of the prompt and its pictures, one for each <__media__>: tokens and pieces in order, with
-        the hash of their pixels and their embeddings; with --continue the logits behind it and N tokens of greedy decoding.
+tokens: token ids of the text on stdin. --no-special: do not add the tokens that the file requests (BOS, EOS);
+        --parse-special: parse special tokens in the text.
+logits: full logits after the tokens 0 ... position, for each position (default: the last). --continue N: also the
+        tokens and logits of N greedy decoding steps. --exact: unrounded activations, F32 KV.
+vision: how a model and its vision encoder process a prompt with images, one per <__media__>: tokens and image pieces in
+        order, with pixel hashes and embeddings. --continue N: also the logits after the prompt and N greedy tokens.
 
-Engine settings (--isa, --threads, …) apply.
+Engine settings (--isa, --threads, ...) apply.
 `;
 
 const FLAGS = {
@@ -47,7 +47,7 @@ export async function debug(argv: string[]): Promise<number> {
   const file = values.get('--model');
   if (what !== 'tokens' && what !== 'logits' && what !== 'vision')
     throw new UsageError('debug: expected tokens, logits or vision');
-  if (file === undefined) throw new UsageError('debug: --model FILE is needed');
+  if (file === undefined) throw new UsageError('debug: --model FILE is required');
   if (what === 'vision') return debugVision(file, values, rest, config);
   return what === 'tokens' ? tokens(file, values) : logits(file, values, config);
 }
@@ -73,7 +73,7 @@ async function tokens(file: string, values: ReadonlyMap<string, string>): Promis
 
 async function logits(file: string, values: ReadonlyMap<string, string>, config: Config): Promise<number> {
   const ids = integers(values, '--ids', MAX_IDS);
-  if (ids === null || ids.length === 0) throw new UsageError("debug: --ids '[1,2,3]' is needed");
+  if (ids === null || ids.length === 0) throw new UsageError("debug: --ids '[1,2,3]' is required");
   const positions = integers(values, '--positions', MAX_IDS) ?? [ids.length - 1];
   const count = values.get('--continue') ?? '0';
   if (!/^\d{1,6}$/.test(count)) throw new UsageError(`debug: --continue takes a number of tokens, not "${count}"`);

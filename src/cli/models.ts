@@ -1,5 +1,6 @@
-// monolith models: what the current settings would serve, and what else is on disk, with the memory each would take. Reads
-// no weights, and asks no hub. Serving one of these, and no more, is in the data folder: a running server sees it.
+// monolith models: lists the models that the current settings would serve and other models on disk, with the memory
+// each would take. Reads no weights and does not contact the hub. Serving one of them changes only the data folder; a
+// running server sees the change.
 
 import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
@@ -20,14 +21,15 @@ Usage: monolith models [--json]
        monolith models serve NAME OWNER/REPO[:QUANTIZATION] [--idle-minutes N] [--display-name TEXT]
        monolith models unserve NAME
 
-The models that "monolith serve" with the same settings would serve, highest tier first, then what else "monolith
-pull" and its kin have left in the hub's cache. MEMORY is weights, keys and values and working memory as a load
-would plan them; FITS says whether that is free now. Exits with 1 if a file that would be served cannot be; why
-stands in its line.
+Without an action, lists the models that "monolith serve" would serve with the same settings, highest tier first, then
+other models in the hub's cache, such as those downloaded by "monolith pull". MEMORY is what a load would plan: weights,
+keys and values, and working memory. FITS says whether that much memory is free now. Exits with 1 if a file that would
+be served cannot be; its line shows the reason.
 
-serve has a running server, and every later one with the same --data-dir, serve what "monolith pull" fetched: within a
-second, loaded when it is first asked for; its memory goes back after --idle-minutes without requests, or when another
-model needs it. unserve ends that; what runs goes on to its end.
+serve makes the running server, and every later one with the same --data-dir, serve a model that "monolith pull" has
+downloaded. It takes effect within a second. The model is loaded on its first request, and unloaded after
+--idle-minutes without requests or when another model needs the memory. unserve stops serving it; running requests
+continue to their end.
 `;
 
 const FLAGS = { '--json': false, '--idle-minutes': true, '--display-name': true };
@@ -96,7 +98,7 @@ export async function models(argv: string[]): Promise<number> {
   return [...served, ...missing].some(({ problem }) => problem !== null) ? 1 : 0;
 }
 
-/** Never with its key: what is told is fit to be shown. */
+/** The upstream's API key is not included, because the result is displayed. */
 function elsewhere({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
   const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
   return {
@@ -138,6 +140,6 @@ function told(served: readonly Line[], others: readonly Line[]): string {
   const rest =
     others.length === 0
       ? ''
-      : `\nOn disk, and served by "${commandName()} models serve NAME MODEL":\n\n${table([HEAD, ...others.map(row)])}`;
+      : `\nOn disk, not served; to serve one: ${commandName()} models serve NAME MODEL\n\n${table([HEAD, ...others.map(row)])}`;
   return `${table([HEAD, ...served.map(row)])}${small}${rest}`;
 }

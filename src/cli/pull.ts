@@ -1,4 +1,4 @@
-// monolith pull: weights from a hub of models into the cache, checked, and how to serve them.
+// monolith pull: downloads weights from a model hub into the cache, verifies them, and shows how to serve them.
 
 import { commandName } from './command-name.js';
 import { constants } from 'node:os';
@@ -16,10 +16,10 @@ import { Progress, retryLine } from './progress.js';
 const HELP = `
 Usage: monolith pull OWNER/REPO[:QUANTIZATION][@REVISION] [--memory SIZE] [--json]
 
-Fetches a model from the hub into the cache it shares with other programs: GGUF files, whole or split, with the vision
-projector beside them, or a folder of safetensors. Behind ":" stands a quantization (Q4_K_M), a file, or
-"safetensors"; without it, the largest of at most eight bits a weight that take half of the memory (--memory: of
-another machine's). What was begun is gone on with; every file is checked by its hash.
+Downloads a model from the hub into the cache that other Hugging Face programs also use: GGUF files, single or split,
+with a vision projector if there is one, or a folder of safetensors. QUANTIZATION is a type (Q4_K_M), a file name, or
+"safetensors". Default: the largest file with at most eight bits per weight that fits into half of this machine's memory
+(or of --memory, for another machine). Interrupted downloads resume. Every file is verified by its hash.
 
 Settings: --hub-endpoint (HF_ENDPOINT), --hub-token (HF_TOKEN), --hub-cache (HF_HUB_CACHE).
 `;
@@ -32,7 +32,7 @@ export async function pull(argv: string[]): Promise<number> {
   const { values, words } = ownFlags(rest, FLAGS);
   const [named, ...others] = words;
   noWords(others);
-  if (named === undefined) throw new UsageError('pull: a model is needed, such as OWNER/REPO:Q4_K_M');
+  if (named === undefined) throw new UsageError('pull: a model is required, such as OWNER/REPO:Q4_K_M');
   const ref = parseModelRef(named);
   const memory = memoryOf(values.get('--memory'));
 
@@ -48,14 +48,14 @@ export async function pull(argv: string[]): Promise<number> {
   const onProgress = (at: PullProgress): void => {
     if (!said)
       process.stderr.write(
-        `${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, of which ${showBytes(at.kept)} are there` : ''}\n`,
+        `${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, ${showBytes(at.kept)} of it already downloaded` : ''}\n`,
       );
     said = true;
     progress.at(
       printable(at.file.slice(at.file.lastIndexOf('/') + 1)),
       at.bytes,
       at.total,
-      at.waiting ? 'another pull brings it' : '',
+      at.waiting ? 'waiting for another download of it' : '',
     );
   };
   const onRetry = (why: string, waitMs: number): void => {

@@ -1,4 +1,5 @@
-// monolith settings: docs/reference/settings.md, or with --short the table of the README, from the declarations.
+// monolith settings: generates docs/reference/settings.md, or with --short the table of the README, from the
+// declarations of the settings.
 
 import { didYouMean } from '../config/did-you-mean.js';
 import { settingsMarkdown, settingsSummary } from '../config/help.js';
@@ -7,7 +8,7 @@ import { askedForHelp, UsageError } from './output.js';
 const HELP = `
 Usage: monolith settings [--short]
 
-Every setting as a Markdown page; --short: the table of those that most people touch. See also
+Prints all settings as a Markdown page; --short: the table of the most common ones. See also
 "monolith serve --help" and "monolith serve --help --all".
 `;
 

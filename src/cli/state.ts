@@ -1,4 +1,4 @@
-// monolith state: brings what one server has in its data folder into the database that several servers share.
+// monolith state: imports the content of one server's data folder into the database that several servers share.
 
 import { loadConfig } from '../config/load.js';
 import { importFolder } from '../server/lmdb-import.js';
@@ -7,10 +7,10 @@ import { askedForHelp, noWords, ownFlags, table, UsageError } from './output.js'
 const HELP = `
 Usage: monolith state import --from FOLDER --state postgres://USER:PASSWORD@HOST/NAME
 
-Brings users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets
-of a data folder into an empty database; a second run goes on where one was cut off. All of it is read back and
-compared at the end. The folder is not written to. Stop the server that runs on it, if one does: what it does
-after the import has begun stays behind. Stored responses stay behind too. More: docs/guides/data.md.
+Imports users, organizations, keys, sessions, settings, the audit log, usage, the request log and saved presets of a
+data folder into an empty database. An interrupted import resumes when it is run again. At the end, all data is read
+back and compared. The folder is not written to. Stop the server that runs on it first: changes after the start of the
+import are not imported, and neither are stored responses. See docs/guides/data.md.
 `;
 
 const FLAGS = { '--from': true };
@@ -28,7 +28,7 @@ export async function state(argv: string[]): Promise<number> {
   const from = values.get('--from');
   const { url } = config.state;
   if (from === undefined) throw new UsageError('state: import needs --from FOLDER, a data folder');
-  if (url === null) throw new UsageError('state: import needs --state postgres://…, where to');
+  if (url === null) throw new UsageError('state: import needs --state postgres://…, the target database');
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   const { parts, responses } = await importFolder({
@@ -47,7 +47,7 @@ export async function state(argv: string[]): Promise<number> {
     ]),
   );
   process.stdout.write(
-    `All of it is in the database as it is in ${from}.${responses === 0 ? '' : ` Stored responses were not brought over: ${responses} stay in the folder.`}\n`,
+    `Imported and verified all data of ${from}.${responses === 0 ? '' : ` Stored responses were not imported: ${responses} stay in the folder.`}\n`,
   );
   return 0;
 }

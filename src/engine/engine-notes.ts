@@ -33,10 +33,7 @@ export class EngineNotes {
     } of this.engines()) {
       const said = this.#said.get(engine);
       if (failed && said?.failed !== true)
-        this.log.error(
-          { model },
-          'engine stopped after an internal error: /livez fails until the server is restarted',
-        );
+        this.log.error({ model }, 'engine stopped after an internal error: /livez fails until the server is restarted');
       if (note !== '' && note !== said?.note) this.log.warn({ model, note }, 'engine note');
       this.#said.set(engine, { failed, note });
     }

@@ -229,7 +229,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   await closed.close();
   writeFileSync(join(folder, 'bad.jsonl'), '{"timestamp":1,"input_length":1,"output_length":1}\nnonsense\n');
   const words: [words: string[], said: RegExp][] = [
-    [['--concurrency', '4', '--rate', '3'], /--concurrency and --rate contradict/],
+    [['--concurrency', '4', '--rate', '3'], /--concurrency and --rate cannot be combined/],
     [['--concurrency', '0'], /--concurrency: "0" is not a whole number of 1 or more/],
     [['--rounds', '2', '--duration', '1s'], /--rounds needs --requests/],
     [['--dialect', 'messages'], /one of chat, completions, responses/],
@@ -238,19 +238,19 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
     [['--sharegpt', 'absent.json'], /absent\.json: is not there/],
     [['--header', 'x'], /--header: not "Name: value"/],
     [['--prompt-tokens', 'many'], /--prompt-tokens: "many" is no length/],
-    [['--body', '[1]'], /--body: it is no JSON object/],
+    [['--body', '[1]'], /--body: the value is not a JSON object/],
     [['--max-concurrency', '3'], /--max-concurrency needs --rate/],
     [['--duration', 'long'], /such as 500ms, 30s or 5m/],
     [['--stored'], /--stored needs --dialect responses/],
     [['--as-traced'], /--as-traced needs --mooncake/],
     [['--burstiness', '2'], /--burstiness needs --rate/],
-    [['--mooncake', 'x', '--prompt-tokens', '5'], /--prompt-tokens: --mooncake has lengths of its own/],
+    [['--mooncake', 'x', '--prompt-tokens', '5'], /--prompt-tokens cannot be combined with --mooncake/],
     [['--prefixes', '2'], /--prefixes needs --prefix-tokens/],
   ];
   for (const [given, said] of words)
     await t.rejects(wantedOf(givenIn(given).given, new Date()), { name: 'UsageError', message: said }, given.join(' '));
   const mistakes: [words: string[], status: number, said: RegExp][] = [
-    [[], 2, /no server runs on .*--url says whom/],
+    [[], 2, /no server runs on .*set --url/],
     [['what'], 2, /unexpected argument "what"/],
     [['--concurency', '4'], 2, /--concurency: no such flag\. Did you mean --concurrency\?/],
     [['--mooncake', 'bad.jsonl'], 2, /bad\.jsonl:2: is no JSON/],

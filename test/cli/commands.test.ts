@@ -116,7 +116,7 @@ t.test('inspect', (t) => {
   t.notMatch(report.out, 'idle');
   // Layers of unequal sizes share pages.
   const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
-  t.match(unequal.out, /KV pages.*; \d+\.\d % of them idle, as layers are of unequal sizes; /);
+  t.match(unequal.out, /KV pages.*; \d+\.\d % padding, because layers differ in size; /);
   // A tower alone, and with a model that it was not made for.
   const tower = join(packageRoot, 'models', 'hal-1.0-mmproj.gguf');
   const alone = monolith(['inspect', tower]);
@@ -199,7 +199,7 @@ t.test('debug', (t) => {
     status: 2,
     err: /--ids takes a JSON array/,
   });
-  t.match(monolith(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is needed/ });
+  t.match(monolith(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is required/ });
   t.end();
 });
 
@@ -257,17 +257,17 @@ t.test('chat with a running server, and without one', async (t) => {
   t.equal(remote.status, 0, remote.stderr);
   t.match(remote.stdout, /^Hel[^\n]+\n$/, 'of a pipe: the answer alone');
   t.match(remote.stderr, /^tycho-1\.0 at http/);
-  t.match(remote.stderr, /forgotten/);
+  t.match(remote.stderr, /new conversation/);
   t.match(
     remote.stderr,
-    /\/model shows the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(answers now\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*hal-1\.0 answers from now on\n.*hal-1\.0 \(answers now\), clarke/,
+    /\/model lists the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(current\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*switched to hal-1\.0\n.*hal-1\.0 \(current\), clarke/,
   );
   const local = monolith(['chat', '--model', 'tycho-1.0'], 'Hello\n');
   t.equal(local.status, 0, local.err);
   t.match(local, { out: /^[^\n]+\n$/, err: / at http/ });
   t.match(monolith(['chat', '--model', 'nothing'], ''), {
     status: 2,
-    err: /there is no model "nothing"; it serves hal-1\.0/,
+    err: /there is no model "nothing"; the server has hal-1\.0/,
   });
   t.same(
     (await chatKeys(dataDir)).map(({ status }) => status),
