@@ -1,5 +1,5 @@
-// Every metric, declared once. Labels are model, server, endpoint, kind, outcome, status, code, stage and reason only, all from
-// closed sets, so the number of series is bounded. Times are in seconds, as Prometheus wants them.
+// Declares every metric once. The labels are model, server, endpoint, kind, outcome, status, code, stage and reason,
+// each with a closed set of values, so the number of series is bounded. Times are in seconds, as Prometheus recommends.
 
 import { Counter, Gauge, Registry } from 'prom-client';
 import { CounterCounts, HistogramCounts } from './histogram-counts.js';
@@ -7,9 +7,9 @@ import type { RequestRecord } from './outcome.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges } from './types.js';
 
-// Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
+// Fine below 10 ms for the HTTP server's share of TTFT; up to minutes for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
-/** Of what should not be seen at all. */
+/** Bounds for delays that should be negligible. */
 const DELAY = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
@@ -17,23 +17,26 @@ const KINDS: Readonly<Record<string, string>> = { WEBSOCKET: 'websocket', BACKGR
 const TOKENS = [1, 8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072];
 
 export class Instruments {
-  // A registry of its own, so that several servers can live in one process.
+  // A separate registry, so that several servers can run in one process.
   readonly registry = new Registry();
-  /** Metrics that are the same on every thread: of the engines, of the process. Only the thread that is asked tells them. */
+  /**
+   * Metrics that are the same on every thread, of the engines and the process. Only the thread that serves the scrape
+   * reports them.
+   */
   readonly common = new Registry();
   private readonly countedHere: { json(): object }[] = []; // not in a registry
 
   readonly queue = this.histogram(
     'monolith_queue_seconds',
-    'Time from submission to the first step, without what the vision tower computed for it.',
+    'Time from submission to the first step, excluding the vision encoder.',
     LATENCY,
   );
   readonly tower = this.histogram(
     'monolith_tower_seconds',
-    "Time the vision tower computed a request's images, of requests with images that had not been seen.",
+    "Time the vision encoder took for a request's images, for requests with images that were not cached.",
     LATENCY,
   );
-  readonly prefill = this.histogram('monolith_prefill_seconds', 'Time the prompt took to compute.', LATENCY);
+  readonly prefill = this.histogram('monolith_prefill_seconds', 'Prefill time of the prompt.', LATENCY);
   readonly decode = this.histogram('monolith_decode_seconds', "Time from a choice's first token to its last.", LATENCY);
   readonly ttft = this.histogram(
     'monolith_time_to_first_token_seconds',
@@ -44,14 +47,14 @@ export class Instruments {
   readonly eventDelay = this.counted(
     new HistogramCounts(
       'monolith_event_delay_seconds',
-      "Time from a step's end in the engine until the last of its events was written to the sockets.",
+      'Time from the end of an engine step until its last event was written to a socket.',
       DELAY,
       [],
     ),
   ).of({});
   readonly tpot = this.histogram(
     'monolith_time_per_output_token_seconds',
-    'Time a choice took for each token behind its first, on average: counted once a choice.',
+    'Average time per token of a choice after its first token; one value per choice.',
     LATENCY,
   );
   readonly e2e = this.histogram(
@@ -73,20 +76,20 @@ export class Instruments {
 
   private readonly outcomes = this.counts(
     'monolith_outcomes_total',
-    'How requests, turns of WebSockets and background responses ended: completed, refused, failed or cancelled, whatever status they began with.',
+    'Requests, WebSocket turns and background responses by outcome: completed, refused, failed or cancelled, regardless of the HTTP status.',
     ['kind', 'endpoint', 'outcome', 'code'],
   );
   private readonly requests = this.counts(
     'monolith_http_requests_total',
-    'HTTP requests and turns of WebSockets by the status they were answered with (0: the client left before) and the code of the error they were told, then or later.',
+    'HTTP requests and WebSocket turns by HTTP status (0: the client disconnected first) and error code, including errors sent within a stream.',
     ['endpoint', 'status', 'code'],
   );
   private readonly rejects = this.counts(
     'monolith_rejected_total',
-    'Requests refused for want of room or by a limit (429, 503), also within a stream.',
+    'Requests refused by a limit or for lack of capacity (429, 503), including refusals within a stream.',
     ['endpoint', 'code'],
   );
-  readonly finished = this.counts('monolith_choices_finished_total', 'Choices by the reason they ended.', [
+  readonly finished = this.counts('monolith_choices_finished_total', 'Choices by finish reason.', [
     'model',
     'endpoint',
     'reason',
@@ -96,37 +99,37 @@ export class Instruments {
     'endpoint',
     'code',
   ]);
-  readonly cancels = this.counts(
-    'monolith_cancelled_total',
-    'Generations whose client went away, by how far they were.',
-    ['model', 'endpoint', 'stage'],
-  );
+  readonly cancels = this.counts('monolith_cancelled_total', 'Generations whose client disconnected, by stage.', [
+    'model',
+    'endpoint',
+    'stage',
+  ]);
   readonly loopTime = this.counts(
     'monolith_request_loop_seconds_total',
-    'Time that reading and checking large requests took of the threads that answer, by what became of them.',
+    'Event-loop time spent reading and validating large requests, by their status and error code.',
     ['endpoint', 'status', 'code'],
   );
   readonly loopRefusals = this.counts(
     'monolith_loop_limit_refused_total',
-    'Requests refused unread because their organization had used up limits.loop_ms.',
+    'Requests refused before they were read because their organization had used up limits.loop_ms.',
     ['endpoint'],
   );
 
   private readonly traceSpans = this.counter(
     'monolith_trace_spans_total',
-    'Spans of recorded requests: taken by the collector (sent), refused or not answered by it (failed), left out because too many wait (dropped).',
+    'Spans of traced requests: accepted by the collector (sent), refused or timed out (failed), discarded because the queue was full (dropped).',
     ['outcome'],
   );
 
   readonly upstreamRequests = this.counts(
     'monolith_upstream_requests_total',
-    'Attempts at servers that models run on elsewhere, by how they ended.',
+    'Requests to upstream servers, by outcome.',
     ['model', 'server', 'outcome'],
   );
   readonly upstreamOutstanding = this.counted(
     new CounterCounts(
       'monolith_upstream_outstanding',
-      'Requests under way at servers that models run on elsewhere.',
+      'Requests in flight at upstream servers.',
       ['model', 'server'],
       'gauge',
     ),
@@ -134,18 +137,18 @@ export class Instruments {
 
   private readonly counterCalls = this.counts(
     'monolith_counters_calls_total',
-    'Calls to the counters that processes share: answered, late (not within counters.timeout_ms) or failed.',
+    'Calls to Redis: answered, late (not within counters.timeout_ms) or failed.',
     ['kind', 'outcome'],
   );
   private readonly counterSeconds = this.counted(
-    new HistogramCounts('monolith_counters_call_seconds', 'Time of these calls.', DELAY, ['kind']),
+    new HistogramCounts('monolith_counters_call_seconds', 'Duration of calls to Redis.', DELAY, ['kind']),
   );
   private countersAway: Gauge | null = null;
   private countersProcesses: Gauge | null = null;
 
   private readonly loopLag = new Gauge({
     name: 'monolith_event_loop_lag_seconds',
-    help: "Event-loop delay since the last scrape, 99th percentile; of several threads, the slowest one's.",
+    help: "Event-loop delay since the last scrape, 99th percentile; the slowest thread's.",
     registers: [this.registry],
     aggregator: 'max',
   });
@@ -159,7 +162,7 @@ export class Instruments {
   );
   private readonly kvUsed = this.gauge(
     'monolith_kv_used_bytes',
-    'Memory of KV pages that were ever used; a processor takes it as pages are first used, a GPU when the model is loaded.',
+    'Memory of KV pages that were used at least once; allocated on first use on a CPU, at load time on a GPU.',
     ['model'],
   );
   private readonly stepAge = this.gauge(
@@ -171,11 +174,11 @@ export class Instruments {
   private readonly uptime = this.gauge('process_uptime_seconds', 'Time since the process started.', []);
   private readonly preemptions = this.counter(
     'monolith_preemptions_total',
-    'Sequences that gave their pages up and recomputed.',
+    'Sequences that were preempted and recomputed.',
     ['model'],
     this.common,
   );
-  private readonly steps = this.counter('monolith_steps_total', 'Steps of the engine.', ['model'], this.common);
+  private readonly steps = this.counter('monolith_steps_total', 'Engine steps.', ['model'], this.common);
   private readonly stepTokens = this.counter(
     'monolith_step_tokens_total',
     'Tokens computed, by phase.',
@@ -184,7 +187,7 @@ export class Instruments {
   );
   private readonly guesses = this.counter(
     'monolith_guessed_tokens_total',
-    'Tokens computed beside the next ones on a guess, by what became of them.',
+    'Draft tokens, by whether they were accepted (right) or rejected (wrong).',
     ['model', 'outcome'],
     this.common,
   );
@@ -195,12 +198,12 @@ export class Instruments {
     this.common,
   );
 
-  /** Of this thread alone, as JSON. */
+  /** This thread's metrics, as JSON. */
   async own(): Promise<object[]> {
     return [...(await this.registry.getMetricsAsJSON()), ...this.countedHere.map((one) => one.json())];
   }
 
-  /** Copies counts that are kept elsewhere; before each scrape. */
+  /** Copies counts that are kept elsewhere. Call before each scrape. */
   collect(engines: readonly EngineGauges[]): void {
     for (const engine of engines) {
       const { model } = engine;
@@ -238,18 +241,18 @@ export class Instruments {
     this.counterSeconds.observe({ kind }, seconds);
   }
 
-  /** Null: there are none, and no metric of them. */
+  /** Null: Redis is not used, and these metrics are not created. */
   counters(gauges: CountersGauges | null): void {
     if (gauges === null) return;
     this.countersAway ??= new Gauge({
       name: 'monolith_counters_away',
-      help: '1 while the counters that processes share cannot be reached; of several threads, if one cannot.',
+      help: '1 while Redis is unreachable from at least one thread.',
       registers: [this.registry],
       aggregator: 'max',
     });
     this.countersProcesses ??= new Gauge({
       name: 'monolith_counters_processes',
-      help: 'Processes that share the counters, as last seen.',
+      help: 'Number of processes that share the limits, as last seen.',
       registers: [this.registry],
       aggregator: 'max',
     });
@@ -270,7 +273,7 @@ export class Instruments {
     return this.counted(new HistogramCounts(name, help, buckets, ['model', 'endpoint']));
   }
 
-  /** For what requests count. */
+  /** A counter that requests update. */
   private counts<const L extends string>(name: string, help: string, labelNames: readonly L[]): CounterCounts<L> {
     return this.counted(new CounterCounts(name, help, labelNames));
   }
@@ -294,7 +297,7 @@ export class Instruments {
   }
 }
 
-// The engine counts on its own; a counter here only shows its total.
+// The engine keeps the count; the counter here only reports its total.
 function advance<L extends string>(counter: Counter<L>, labels: Record<L, string>, total: number): void {
   counter.remove(labels);
   counter.inc(labels, total);

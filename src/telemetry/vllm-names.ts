@@ -1,9 +1,11 @@
-// The names under which boards and gateways made for vLLM read what we count anyway: nothing is counted twice, a scrape says
-// it once more. Names, labels and units are those of vLLM's V1 metrics; buckets are ours. Pure.
+// Exports existing metrics a second time under vLLM's names, for dashboards and gateways made for vLLM. Nothing is
+// counted twice. Names, labels and units are those of vLLM's V1 metrics; the buckets are our own. Pure.
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { EngineGauges } from './types.js';
 
-/** A metric as prom-client has it in JSON; of histograms each value says which of the three series it is of. */
+/**
+ * A metric in prom-client's JSON form. Each value of a histogram names the series it belongs to (bucket, sum or count).
+ */
 type Metric = Pick<MetricObjectWithValues<MetricValue<string> & { metricName?: string }>, 'name' | 'values'>;
 type Labels = Readonly<Record<string, string | number>>;
 
@@ -13,15 +15,15 @@ interface Translation {
   readonly type: 'histogram' | 'counter';
 }
 
-/** Positions of a page: kPageTokens of native/backend/kv_cache.h. */
+/** Tokens per page: kPageTokens of native/backend/kv_cache.h. */
 const PAGE_TOKENS = 16;
 
-/** Our metric → theirs. Endpoints are added up: theirs have none. */
+/** Our metric → vLLM's. Values are summed over endpoints, because vLLM has no such label. */
 const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   monolith_time_to_first_token_seconds: [
     { to: 'vllm:time_to_first_token_seconds', type: 'histogram', help: 'Time to first token in seconds.' },
   ],
-  // Renamed by vLLM: boards of both ages are about.
+  // vLLM renamed this metric; dashboards for both versions are in use.
   monolith_inter_token_seconds: [
     { to: 'vllm:inter_token_latency_seconds', type: 'histogram', help: 'Time between tokens in seconds.' },
     {
@@ -34,21 +36,25 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
     {
       to: 'vllm:request_time_per_output_token_seconds',
       type: 'histogram',
-      help: 'Time for each token behind the first in seconds, on average of a choice.',
+      help: 'Average time per output token after the first, in seconds.',
     },
   ],
   monolith_end_to_end_seconds: [
     {
       to: 'vllm:e2e_request_latency_seconds',
       type: 'histogram',
-      help: 'Time from a request to its last token in seconds.',
+      help: 'End-to-end request latency in seconds.',
     },
   ],
   monolith_queue_seconds: [
-    { to: 'vllm:request_queue_time_seconds', type: 'histogram', help: 'Time that a request waited in seconds.' },
+    {
+      to: 'vllm:request_queue_time_seconds',
+      type: 'histogram',
+      help: 'Time a request waited in the queue, in seconds.',
+    },
   ],
   monolith_prefill_seconds: [
-    { to: 'vllm:request_prefill_time_seconds', type: 'histogram', help: 'Time that the prompt took in seconds.' },
+    { to: 'vllm:request_prefill_time_seconds', type: 'histogram', help: 'Prefill time in seconds.' },
   ],
   monolith_decode_seconds: [
     {
@@ -60,18 +66,18 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   monolith_prompt_tokens: [{ to: 'vllm:request_prompt_tokens', type: 'histogram', help: 'Tokens of the prompt.' }],
   monolith_completion_tokens: [
     { to: 'vllm:request_generation_tokens', type: 'histogram', help: 'Tokens generated for a choice.' },
-    // Theirs is of a request's longest choice: the same where it has one.
+    // vLLM reports a request's longest choice; this is the same for requests with one choice.
     { to: 'vllm:request_max_num_generation_tokens', type: 'histogram', help: 'Tokens generated for a choice.' },
   ],
   monolith_choices_finished_total: [
-    { to: 'vllm:request_success_total', type: 'counter', help: 'Choices that have ended, by the reason.' },
+    { to: 'vllm:request_success_total', type: 'counter', help: 'Finished choices, by finish reason.' },
   ],
 };
 
-/** Why choices end, in vLLM's words. */
+/** vLLM's names of finish reasons. */
 const REASONS: Readonly<Record<string, string>> = { end_of_turn: 'stop', stop_string: 'stop', tool_calls: 'stop' };
 
-/** vLLM counts processes that share a model; a model has one engine here. */
+/** vLLM's `engine` label counts processes that share a model; here, a model has one engine. */
 const labelsOf = ({ model, reason, le }: Labels): Labels => ({
   model_name: model ?? '',
   engine: '0',
@@ -84,7 +90,7 @@ interface Series {
   value: number;
 }
 
-/** Lines in Prometheus' text form. `metrics`: what our own names have counted; `engines`: as they stand. */
+/** Lines in Prometheus text format. `metrics`: our own metrics; `engines`: the current engine gauges. */
 export function vllmMetrics(metrics: readonly Metric[], engines: readonly EngineGauges[]): string {
   const lines: string[] = [];
   for (const metric of metrics) {
@@ -108,7 +114,7 @@ export function vllmMetrics(metrics: readonly Metric[], engines: readonly Engine
     for (const engine of engines) lines.push(line(name, labelsOf({ model: engine.model }), of(engine)));
   }
   if (engines.length > 0)
-    lines.push('# HELP vllm:cache_config_info What the KV cache is made of.', '# TYPE vllm:cache_config_info gauge');
+    lines.push('# HELP vllm:cache_config_info Configuration of the KV cache.', '# TYPE vllm:cache_config_info gauge');
   for (const { model, pagesTotal } of engines) {
     lines.push(
       line(
@@ -135,40 +141,40 @@ const ENGINE: readonly EngineMetric[] = [
   {
     name: 'vllm:num_requests_running',
     type: 'gauge',
-    help: 'Sequences that are computed.',
+    help: 'Running sequences.',
     of: ({ running }) => running,
   },
-  { name: 'vllm:num_requests_waiting', type: 'gauge', help: 'Requests that wait.', of: ({ waiting }) => waiting },
-  // Pages that nobody refers to are free in vLLM's sense, whatever they hold.
-  { name: 'vllm:kv_cache_usage_perc', type: 'gauge', help: 'Share of the KV cache in use; 1 is all of it.', of: usage },
+  { name: 'vllm:num_requests_waiting', type: 'gauge', help: 'Waiting requests.', of: ({ waiting }) => waiting },
+  // vLLM counts unreferenced pages as free, even if they hold cached data.
+  { name: 'vllm:kv_cache_usage_perc', type: 'gauge', help: 'Fraction of the KV cache in use; 1 = full.', of: usage },
   {
     name: 'vllm:gpu_cache_usage_perc',
     type: 'gauge',
-    help: 'Share of the KV cache in use, under its earlier name.',
+    help: 'Fraction of the KV cache in use, under its earlier name.',
     of: usage,
   },
   {
     name: 'vllm:prefix_cache_queries_total',
     type: 'counter',
-    help: 'Tokens of prompts that were looked up in the prefix cache.',
+    help: 'Prompt tokens looked up in the prefix cache.',
     of: ({ promptTokens }) => promptTokens,
   },
   {
     name: 'vllm:prefix_cache_hits_total',
     type: 'counter',
-    help: 'Of these, those found.',
+    help: 'Prompt tokens found in the prefix cache.',
     of: ({ promptTokensCached }) => promptTokensCached,
   },
   {
     name: 'vllm:num_preemptions_total',
     type: 'counter',
-    help: 'Sequences that gave their pages up and were computed again.',
+    help: 'Sequences that were preempted and recomputed.',
     of: ({ preemptions }) => preemptions,
   },
   {
     name: 'vllm:prompt_tokens_total',
     type: 'counter',
-    help: 'Tokens of prompts, found or computed.',
+    help: 'Prompt tokens, cached or computed.',
     of: ({ promptTokens }) => promptTokens,
   },
   {
