@@ -74,7 +74,7 @@ for (const threads of [1, 2]) {
       message: /not on this machine's disk.*fetch it first \(monolith pull acme\/Tiny-GGUF\)/,
     });
     await Promise.all([fetched('acme/Tiny-GGUF'), fetched('acme/strange-GGUF')]);
-    t.match(await refusal(serve('tiny', 'Tiny')), { status: 422, param: 'model', message: /names no model/ });
+    t.match(await refusal(serve('tiny', 'Tiny')), { status: 422, param: 'model', message: /is not a model reference/ });
     t.match(
       await refusal(serve('strange', 'acme/strange-GGUF')),
       { status: 422, param: 'model', message: /xlama/ },
