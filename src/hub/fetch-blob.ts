@@ -209,7 +209,11 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
         failure,
       );
     }
-    await client.pause(attempt, `${file.path} was interrupted at ${showBytes(partial.bytes)} (${printable(why)})`, signal);
+    await client.pause(
+      attempt,
+      `${file.path} was interrupted at ${showBytes(partial.bytes)} (${printable(why)})`,
+      signal,
+    );
   }
 }
 

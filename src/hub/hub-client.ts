@@ -78,10 +78,7 @@ export class StallClock {
   }
 
   #start(): NodeJS.Timeout {
-    return setTimeout(
-      () => this.#controller.abort(new Error(`no data for ${Math.round(this.ms / 1000)} s`)),
-      this.ms,
-    );
+    return setTimeout(() => this.#controller.abort(new Error(`no data for ${Math.round(this.ms / 1000)} s`)), this.ms);
   }
 
   readonly #abort = (): void => this.#controller.abort(this.outer?.reason);
@@ -330,7 +327,12 @@ export class HubClient {
       await response.body?.cancel().catch(() => undefined);
       const again = response.status === 429 || response.status >= 500;
       if (!again || attempt === MAX_ATTEMPTS) throw this.#refused(response, what);
-      await this.pause(attempt, `${url.host} returned status ${response.status}`, options.signal, retryAfterMs(response));
+      await this.pause(
+        attempt,
+        `${url.host} returned status ${response.status}`,
+        options.signal,
+        retryAfterMs(response),
+      );
     }
   }
 
@@ -360,7 +362,8 @@ export class HubClient {
       await response.body?.cancel().catch(() => undefined);
       if (seen !== undefined && response.headers.has('x-linked-etag')) seen.linked = response.headers;
       const location = response.headers.get('location') ?? '';
-      if (!URL.canParse(location, url.href)) throw new HubError('bad_answer', `${url.host} redirects without a valid address`);
+      if (!URL.canParse(location, url.href))
+        throw new HubError('bad_answer', `${url.host} redirects without a valid address`);
       const next = new URL(location, url);
       if (next.protocol !== 'https:' && (next.protocol !== 'http:' || url.protocol === 'https:'))
         throw new HubError('bad_answer', `${url.host} redirects to ${next.protocol}//, which is not followed`);
@@ -386,10 +389,7 @@ export class HubClient {
     const token =
       this.options.token === null ? 'a token is required (hub.token, or HF_TOKEN)' : 'the token does not grant access';
     if (code === 'GatedRepo' || (status === 403 && code === ''))
-      return new HubError(
-        'not_allowed',
-        `${what} is gated: accept its terms on ${this.#base.host} first; ${token}`,
-      );
+      return new HubError('not_allowed', `${what} is gated: accept its terms on ${this.#base.host} first; ${token}`);
     if (status === 401)
       return new HubError(
         code === 'RepoNotFound' ? 'not_found' : 'not_allowed',
@@ -425,11 +425,7 @@ export class HubClient {
 const objectIn = (value: unknown): object => (typeof value === 'object' && value !== null ? value : {});
 
 export function cancelled(cause?: unknown): HubError {
-  return new HubError(
-    'cancelled',
-    'the download was stopped; the next one resumes it',
-    cause,
-  );
+  return new HubError('cancelled', 'the download was stopped; the next one resumes it', cause);
 }
 
 /** The Retry-After header, in seconds or as a date; 0 if it is absent or invalid. */

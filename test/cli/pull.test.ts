@@ -52,7 +52,11 @@ t.test('from a hub to an answer', async (t) => {
     status: 2,
     err: 'monolith: pull: a model is required, such as OWNER/REPO:Q4_K_M\n',
   });
-  t.match(await monolith(['pull', 'tiny']), { status: 1, out: '', err: /^monolith: "tiny" is not a model reference: .*\n$/ });
+  t.match(await monolith(['pull', 'tiny']), {
+    status: 1,
+    out: '',
+    err: /^monolith: "tiny" is not a model reference: .*\n$/,
+  });
   t.match(await monolith(['pull', 'acme/tiny-GGUF'], '', { HF_TOKEN: '' }), {
     status: 1,
     out: '',

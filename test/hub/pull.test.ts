@@ -245,20 +245,14 @@ t.test('tokens go to the hub alone', async (t) => {
     await failureOf(get('o/private')),
     /^not_found: o\/private@main: .* no such repository on .*, or it is private: a token is required \(hub\.token, or HF_TOKEN\)$/,
   );
-  t.match(
-    await failureOf(get('o/private', { token: 'hf_wrong' })),
-    /^not_found: .* the token does not grant access$/,
-  );
+  t.match(await failureOf(get('o/private', { token: 'hf_wrong' })), /^not_found: .* the token does not grant access$/);
   hub.seen.length = 0;
   t.equal((await get('o/private', { token: 'hf_secret' })).fetched, 2_000);
   t.ok(
     hub.seen.every(({ origin, authorization }) => (authorization === null) === (origin === 'store')),
     'not to where files are kept',
   );
-  t.match(
-    await failureOf(get('o/gated', { token: 'hf_secret' })),
-    /^not_allowed: o\/gated is gated: accept its terms/,
-  );
+  t.match(await failureOf(get('o/gated', { token: 'hf_secret' })), /^not_allowed: o\/gated is gated: accept its terms/);
   t.match(await failureOf(get('o/nothing')), /^not_found: /);
   t.match(await failureOf(get('o/gated@nowhere')), /^not_found: o\/gated@nowhere: .* has no such revision$/);
 });
