@@ -50,7 +50,7 @@ t.test('create, list, revoke', (t) => {
       ['--models', 'tycho-1.0,thyco-1.0'],
       /^monolith: keys: no model "thyco-1\.0" is known; known models: .*tycho-1\.0.*\. Did you mean tycho-1\.0\? The key was created anyway\.\n$/,
     ],
-    [['--limits', '{"nope":{"rpm":1}}'], /^monolith: keys: no model "nope" is known here; .*\n$/],
+    [['--limits', '{"nope":{"rpm":1}}'], /^monolith: keys: no model "nope" is known; .*\n$/],
     [
       ['--models', 'there', '--limits', '{"*":{"rpm":1},"there":{"rpm":1}}', '--model', 'there=http://127.0.0.1:1/v1'],
       /^$/,

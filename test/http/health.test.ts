@@ -26,7 +26,7 @@ t.test('readiness means progress', (t) => {
   t.match(verdict({ running: 1, lastStepAgeMs: 1_001 }), /^m has requests but completed no step for 1001 ms$/);
   t.match(
     verdict({ waiting: 1, lastStepAgeMs: 1_001 }),
-    /ended no step/,
+    /completed no step/,
     'a first step that hangs has admitted nothing yet',
   );
   t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'idle');

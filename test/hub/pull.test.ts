@@ -243,7 +243,7 @@ t.test('tokens go to the hub alone', async (t) => {
   });
   t.match(
     await failureOf(get('o/private')),
-    /^not_found: o\/private@main: .* no such repository on .*, or it is private: a token is required \(hub\.token, or HF_TOKEN\)$/,
+    /^not_found: o\/private@main: no such repository on .*, or it is private: a token is required \(hub\.token, or HF_TOKEN\)$/,
   );
   t.match(await failureOf(get('o/private', { token: 'hf_wrong' })), /^not_found: .* the token does not grant access$/);
   hub.seen.length = 0;
@@ -266,7 +266,11 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
     2_000,
     'is asked again',
   );
-  t.same(told, ['hub answered 429, 5', 'hub answered 503, 10', 'hub answered 500, 20'], 'and that is told');
+  t.same(
+    told,
+    ['hub returned status 429, 5', 'hub returned status 503, 10', 'hub returned status 500, 20'],
+    'and that is told',
+  );
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 429, headers: { 'retry-after': '0' } })) };
   t.match(await failureOf(get('o/m')), /^too_many_requests: /);
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 502 })) };

@@ -44,7 +44,7 @@ t.test('how they are written', (t) => {
     ['', /no objectives/],
     ['ttft', /"ttft": not an objective/],
     ['speed_p99=1s', /"speed_p99" is not one of ttft, itl/],
-    ['ttft_p101=1s', /none of/],
+    ['ttft_p101=1s', /not one of/],
     ['ttft_p99=500', /number above 0 with us, ms, s or m/],
     ['ttft_p99=-1s', /number above 0/],
     ['itl=0ms', /above 0/],
