@@ -133,7 +133,7 @@ async function main(argv: string[]): Promise<number> {
   return command.run(argv.slice(1));
 }
 
-/** Whether the settings ask for debugging; what cannot be read as a setting does not. */
+/** Whether the settings request debug logging. Invalid settings count as no. */
 function debugging(argv: readonly string[]): boolean {
   const at = argv.indexOf('--log-level');
   const level =
@@ -142,7 +142,7 @@ function debugging(argv: readonly string[]): boolean {
   return level === 'debug';
 }
 
-// Errors that say all there is to say; of anything else one may want to know where it was thrown.
+// Errors whose message is sufficient. For all others, the place where they were thrown may be needed.
 const PLAIN_ERRORS = new Set([
   'ConfigError',
   'StartError',
@@ -153,14 +153,14 @@ const PLAIN_ERRORS = new Set([
   'LoadError',
 ]);
 
-// Whoever reads the output may stop reading: the rest is then nobody's.
+// The reader of the output may close the pipe; the rest of the output is then discarded.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
   const thrown = error instanceof Error ? error : new Error(String(error));
-  // A client of the API sees no reason; the operator who runs a command does.
+  // A client of the API does not see the cause; the operator who runs a command does.
   const {
     name,
     message,

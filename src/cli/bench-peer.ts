@@ -1,4 +1,4 @@
-// The server that a measurement asks, with a key.
+// The server to measure, with an API key.
 
 import type { Config } from '../config/settings.js';
 import { apiUrl } from '../bench/load/prepare.js';
@@ -14,7 +14,10 @@ export interface Peer {
   close(): Promise<void>;
 }
 
-/** The one asked for, or the one that runs on the data folder, with a key that is revoked afterwards. `command`: who asks. */
+/**
+ * Returns the server at `wanted.url`, or the one that runs on the data folder. In the latter case, creates a key that
+ * close() revokes. `command`: the command's name, for errors.
+ */
 export async function findPeer(
   command: string,
   wanted: { readonly url: string | undefined; readonly headers: Readonly<Record<string, string>> },
@@ -26,7 +29,7 @@ export async function findPeer(
   if (wanted.url !== undefined)
     return { url: apiUrl(wanted.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
   const record = readServerRecord(config.data_dir);
-  if (record === null) throw new UsageError(`${command}: no server runs on ${config.data_dir}; --url says whom to ask`);
+  if (record === null) throw new UsageError(`${command}: no server runs on ${config.data_dir}; set --url`);
   if (key !== null || wanted.headers['authorization'] !== undefined)
     return { url: apiUrl(record.url), headers: key === null ? wanted.headers : bearer(key), close: nothing };
   const own = new ChatKey(accountsOf(config), Date.now, {

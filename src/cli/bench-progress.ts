@@ -1,4 +1,4 @@
-// How far a load has come: one line that is drawn over in a terminal, else a line now and then.
+// Progress of a load test: one line that is redrawn in a terminal, otherwise a line every few seconds.
 
 import type { LoadProgress } from '../bench/load/types.js';
 import type { ProgressOutput } from './progress.js';
@@ -16,7 +16,7 @@ export class BenchProgress {
   #isDrawn = false;
   #before: LoadProgress | null = null;
 
-  /** `label` stands before each line: which run it is. */
+  /** `label` precedes each line and names the run. */
   constructor(
     private readonly out: ProgressOutput,
     private readonly label: string,
@@ -31,7 +31,7 @@ export class BenchProgress {
     const facts = [
       `${String(Math.floor(done * 100)).padStart(3)} %`,
       `${(elapsedMs / 1000).toFixed(0)} s`,
-      `${answered} answered`,
+      `${answered} completed`,
       ...(failed > 0 ? [`${failed} failed`] : []),
       `${running} running`,
       ...(since > 0 && tokens > 0 ? [`${Math.round((tokens * 1000) / since)} tokens/s`] : []),
@@ -47,7 +47,7 @@ export class BenchProgress {
     this.#isDrawn = true;
   }
 
-  /** What is written next stands in a line of its own. */
+  /** Clears the progress line, so that the next output starts on a line of its own. */
   end(): void {
     if (this.#isDrawn) this.out.write('\r\u001b[K');
     this.#isDrawn = false;

@@ -1,4 +1,4 @@
-// The flags of `monolith bench serve`, and what they ask for. Reads files of workloads; asks no server.
+// Parses the flags of `monolith bench serve`. Reads workload files; does not contact a server.
 
 import { readFileSync } from 'node:fs';
 import { LoadError } from '../bench/load/load-error.js';
@@ -11,7 +11,7 @@ import { MOONCAKE_BLOCK_TOKENS, readMooncake } from '../bench/load/files/mooncak
 import { readShareGpt } from '../bench/load/files/share-gpt.js';
 import { UsageError } from './output.js';
 
-/** Whether each takes a value. */
+/** Whether each flag takes a value. */
 export const FLAGS = {
   '--url': true,
   '--model': true,
@@ -53,7 +53,7 @@ export const FLAGS = {
 } as const satisfies Readonly<Record<string, boolean>>;
 export type Flag = keyof typeof FLAGS;
 
-/** Values as they were given, in order, by flag. */
+/** Values by flag, in the order given. */
 export type Given = ReadonlyMap<Flag, readonly string[]>;
 
 export function givenIn(rest: readonly string[]): { given: Given; words: string[] } {
@@ -85,7 +85,7 @@ function numberOf(given: Given, flag: Flag, fallback: number, least: number, isW
 
 const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
 
-/** Milliseconds; a bare number is seconds. */
+/** In milliseconds; a number without a unit is seconds. */
 function timeOf(given: Given, flag: Flag, fallback: number): number {
   const value = last(given, flag);
   return value === undefined ? fallback : time(value, flag);
@@ -97,7 +97,7 @@ function time(value: string, flag: Flag): number {
   return Number(digits) * (UNITS[unit] ?? 1000);
 }
 
-/** As a command of lists and numbers is written: `N` requests or a time. */
+/** A number of requests or a time. */
 function extentOf(value: string | undefined, flag: Flag): Extent {
   if (value === undefined) return { requests: null, durationMs: null };
   if (/^\s*[0-9][0-9_,]*\s*$/.test(value))
@@ -119,20 +119,20 @@ export interface Wanted {
   readonly warmup: Extent;
   readonly graceMs: number;
   readonly runs: number;
-  /** How often each run's questions are asked, one round after the other. */
+  /** How many times each run's requests are sent, one round after the other. */
   readonly rounds: number;
   readonly seed: number;
   readonly threads: number;
   readonly conversation: 'history' | 'stored';
   readonly objectives: readonly Objective[];
   readonly workload: WorkloadSpec;
-  /** In words. */
+  /** Description of the workload, for the report. */
   readonly about: string;
   readonly out: string;
   readonly isJson: boolean;
 }
 
-/** Throws UsageError that names the flag, or file and line. */
+/** Throws a UsageError that names the flag, or the file and line. */
 export async function wantedOf(given: Given, now: Date): Promise<Wanted> {
   try {
     return await read(given, now);
@@ -151,7 +151,7 @@ async function read(given: Given, now: Date): Promise<Wanted> {
   const isEndless = extent.requests === null && extent.durationMs === null && workload.kind !== 'trace';
   const rounds = numberOf(given, '--rounds', 1, 1);
   if (rounds > 1 && extent.durationMs !== null)
-    throw new UsageError('bench serve: --rounds needs --requests, not --duration: each round asks the same questions');
+    throw new UsageError('bench serve: --rounds needs --requests, not --duration: each round sends the same requests');
   const slo = last(given, '--slo');
   const dialect = dialectOf(given);
   if (given.has('--stored') && dialect !== 'responses')
@@ -195,7 +195,7 @@ function headersOf(given: Given): Record<string, string> {
   return Object.fromEntries(
     (given.get('--header') ?? []).map((one) => {
       const [, name, value = ''] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)\s*:\s*([\t\x20-\x7e\x80-\xff]*)$/.exec(one) ?? [];
-      // Its value may be a secret.
+      // Not quoted: the value may be a secret.
       if (name === undefined) throw new UsageError('bench serve: --header: not "Name: value"');
       return [name.toLowerCase(), value];
     }),
@@ -207,15 +207,15 @@ function objectIn(text: string, flag: Flag, source: string): Record<string, unkn
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new UsageError(`bench serve: ${flag}: ${source} is no JSON: ${(error as Error).message}`, error);
+    throw new UsageError(`bench serve: ${flag}: ${source} is not valid JSON: ${(error as Error).message}`, error);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new UsageError(`bench serve: ${flag}: ${source} is no JSON object`);
+    throw new UsageError(`bench serve: ${flag}: ${source} is not a JSON object`);
   return value as Record<string, unknown>;
 }
 
 const bodyOf = (given: Given): Record<string, unknown> =>
-  Object.assign({}, ...(given.get('--body') ?? []).map((text) => objectIn(text, '--body', 'it'))) as Record<
+  Object.assign({}, ...(given.get('--body') ?? []).map((text) => objectIn(text, '--body', 'the value'))) as Record<
     string,
     unknown
   >;
@@ -236,7 +236,7 @@ function arrivalOf(given: Given): Arrival {
   const kinds = (['--concurrency', '--rate', '--bursts', '--as-traced'] as const).filter((flag) => given.has(flag));
   if (kinds.length > 1)
     throw new UsageError(
-      `bench serve: ${kinds.join(' and ')} contradict each other (--max-concurrency bounds an open loop)`,
+      `bench serve: ${kinds.join(' and ')} cannot be combined (--max-concurrency limits an open loop)`,
     );
   const [kind] = kinds;
   const only = (flag: Flag, with_: Flag): void => {
@@ -271,14 +271,14 @@ const ONE: Lengths = { kind: 'fixed', tokens: 1 };
 
 async function workloadOf(given: Given): Promise<{ workload: WorkloadSpec; about: string }> {
   const files = (['--sharegpt', '--mooncake', '--burstgpt'] as const).filter((flag) => given.has(flag));
-  if (files.length > 1) throw new UsageError(`bench serve: ${files.join(' and ')} contradict each other`);
+  if (files.length > 1) throw new UsageError(`bench serve: ${files.join(' and ')} cannot be combined`);
   const [file] = files;
   const common = { seed: numberOf(given, '--seed', 1, 0), schema: schemaOf(given) };
   const path = file === undefined ? '' : (last(given, file) ?? '');
   const refuse = (...flags: Flag[]): void => {
     const given_ = flags.find((flag) => given.has(flag));
     if (given_ !== undefined && file !== undefined)
-      throw new UsageError(`bench serve: ${given_}: ${file} has lengths of its own`);
+      throw new UsageError(`bench serve: ${given_} cannot be combined with ${file}, which defines the lengths`);
   };
   if (file === '--mooncake' || file === '--burstgpt') {
     refuse('--prompt-tokens', '--output-tokens', '--prefixes', '--prefix-tokens', '--turns', '--think');
@@ -286,7 +286,7 @@ async function workloadOf(given: Given): Promise<{ workload: WorkloadSpec; about
       file === '--mooncake' ? { rows: await readMooncake(path), left: 0 } : await readBurstGpt(path);
     return {
       workload: { kind: 'trace', rows, blockTokens: MOONCAKE_BLOCK_TOKENS, ...common },
-      about: `${path}: ${rows.length} requests${left > 0 ? `, ${left} without an answer left out` : ''}`,
+      about: `${path}: ${rows.length} requests${left > 0 ? `, ${left} without a response skipped` : ''}`,
     };
   }
   const thinkMs = timeOf(given, '--think', 0);
@@ -295,7 +295,7 @@ async function workloadOf(given: Given): Promise<{ workload: WorkloadSpec; about
     const turns = lengthsOf(given, '--turns', '1');
     const output = given.has('--output-tokens') ? lengthsOf(given, '--output-tokens', '1') : null;
     if (turns.kind !== 'fixed' || (output !== null && output.kind !== 'fixed'))
-      throw new LoadError('--sharegpt: --turns and --output-tokens are single numbers');
+      throw new LoadError('--sharegpt: --turns and --output-tokens must be single numbers');
     const sessions = await readShareGpt(path, {
       turns: turns.tokens,
       most: 20_000,
@@ -318,12 +318,12 @@ async function workloadOf(given: Given): Promise<{ workload: WorkloadSpec; about
     ? { count: numberOf(given, '--prefixes', 1, 1), tokens: numberOf(given, '--prefix-tokens', 0, 1) }
     : null;
   const about = [
-    `prompts of ${showLengths(prompt)} tokens, answers of ${showLengths(output)}`,
+    `prompts of ${showLengths(prompt)} tokens, outputs of ${showLengths(output)}`,
     ...(prefixes === null
       ? []
-      : [`behind ${prefixes.count === 1 ? 'one prefix' : `one of ${prefixes.count} prefixes`} of ${prefixes.tokens}`]),
+      : [`after ${prefixes.count === 1 ? 'one prefix' : `one of ${prefixes.count} prefixes`} of ${prefixes.tokens}`]),
     ...(turns === ONE ? [] : [`${showLengths(turns)} turns`]),
-    ...(common.schema === null ? [] : ['answers of a schema']),
+    ...(common.schema === null ? [] : ['outputs constrained by a schema']),
   ].join(', ');
   return { workload: { kind: 'synthetic', prompt, output, prefixes, turns, thinkMs, ...common }, about };
 }

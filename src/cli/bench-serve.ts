@@ -1,4 +1,5 @@
-// monolith bench serve: a load on a server, and what came of it. Signals end it early with what there is.
+// monolith bench serve: load-tests a server and reports the results. A signal ends the test early and reports the
+// results so far.
 
 import { constants } from 'node:os';
 import { join } from 'node:path';
@@ -61,7 +62,7 @@ Results:   --slo LIST          ttft_p99=500ms,itl_p99=50ms,tpot_p50=20ms,e2e_p95
                                AIPerf's tools (default bench-DATE); --json prints result.json
 `;
 
-/** Exit code: it was measured, and an objective was missed in one run at least. */
+/** Exit code: the test ran, and at least one run missed an objective. */
 const MISSED = 3;
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -74,7 +75,7 @@ export async function benchServe(argv: string[]): Promise<number> {
   const stop = new AbortController();
   let isRunning = false;
   const onSignal = (signal: NodeJS.Signals): void => {
-    // Before there is anything to keep, and the second time, nothing is waited for.
+    // Exits immediately if there are no results yet, or on a second signal.
     if (!isRunning || stop.signal.aborted) process.exit(128 + constants.signals[signal]);
     process.exitCode = 128 + constants.signals[signal];
     stop.abort();
@@ -112,7 +113,10 @@ export async function benchServe(argv: string[]): Promise<number> {
   }
 }
 
-/** Each run has prompts of its own, so that none finds another run's in a cache. Its rounds have the same. */
+/**
+ * Each run has its own prompts, so that none benefits from another run's prefix cache. The rounds of a run share
+ * prompts.
+ */
 async function once(
   wanted: Wanted,
   target: Target,
@@ -149,7 +153,7 @@ async function once(
   }
 }
 
-/** As it was typed, but for what may be secret. */
+/** The command line as typed, without secrets. */
 function commandLine(argv: readonly string[]): string {
   const shown: string[] = [];
   for (let at = 0; at < argv.length; at++) {

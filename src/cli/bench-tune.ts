@@ -1,5 +1,6 @@
-// monolith bench tune: settings and load that a running server bears under given objectives. The load is driven from
-// here, the settings are tried through the operator API. Signals end it with the old settings back.
+// monolith bench tune: finds the best settings and load of a running server under latency objectives. This process
+// generates the load and changes the settings through the operator API. A signal ends the run and restores the previous
+// settings.
 
 import { writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
@@ -72,13 +73,13 @@ export async function benchTune(argv: string[]): Promise<number> {
   const { values, words } = ownFlags(rest, FLAGS);
   noWords(words);
   const slo = values.get('--slo');
-  if (slo === undefined) throw new UsageError('bench tune: --slo is needed, such as ttft_p99=500ms,itl_p99=50ms');
+  if (slo === undefined) throw new UsageError('bench tune: --slo is required, such as ttft_p99=500ms,itl_p99=50ms');
   const objectives = parseObjectives(slo);
   const api = operatorApi(values, config);
   const stop = new AbortController();
   const onSignal = (signal: NodeJS.Signals): void => {
     const code = 128 + constants.signals[signal];
-    // The second time nothing is waited for: the server puts the settings back by itself.
+    // On a second signal, exits immediately: the server restores the settings by itself.
     if (stop.signal.aborted) process.exit(code);
     process.exitCode = code;
     stop.abort();
@@ -88,7 +89,7 @@ export async function benchTune(argv: string[]): Promise<number> {
   try {
     const asked =
       values.get('--model') ?? (await api.call<{ data: { model: string }[] }>('GET', '/tunables')).data[0]?.model;
-    if (asked === undefined) throw new UsageError('bench tune: the server has no engine that runs');
+    if (asked === undefined) throw new UsageError('bench tune: the server has no running engine');
     const engine = await api.engine(asked);
     const loadKind = loadKindOf(values);
     const workload = await workloadFor(values, loadKind, api, asked);
@@ -122,7 +123,8 @@ export async function benchTune(argv: string[]): Promise<number> {
     let said = 0;
     const run = await tune(plan, held, measure, stop.signal, (now) => {
       const snapshot = structuredClone(now);
-      telling = telling.then(() => api.tell(snapshot)).catch(() => undefined); // seen on the dashboard, where there is one
+      // shown on the dashboard, if it is enabled
+      telling = telling.then(() => api.tell(snapshot)).catch(() => undefined);
       for (const trial of now.trials.slice(said)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
       said = now.trials.length;
     });
@@ -140,12 +142,12 @@ export async function benchTune(argv: string[]): Promise<number> {
 function operatorApi(values: Values, { admin }: Config): OperatorApi {
   if (admin.token === null)
     throw new UsageError(
-      "bench tune: settings are tried through the operator API: --admin-token (or MONOLITH_ADMIN_TOKEN) is the server's",
+      "bench tune: the operator API needs the server's token: set --admin-token or MONOLITH_ADMIN_TOKEN",
     );
   const given =
     values.get('--admin-url') ?? `http://${admin.host.includes(':') ? `[${admin.host}]` : admin.host}:${admin.port}`;
   if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol))
-    throw new UsageError(`bench tune: --admin-url: "${given}" is no address such as http://127.0.0.1:8081`);
+    throw new UsageError(`bench tune: --admin-url: "${given}" is not a URL such as http://127.0.0.1:8081`);
   const url = new URL(given);
   return new OperatorApi(
     `${url.origin}${url.pathname === '/' ? '/admin/api' : url.pathname.replace(/\/+$/, '')}`,
@@ -156,7 +158,7 @@ function operatorApi(values: Values, { admin }: Config): OperatorApi {
 function loadKindOf(values: Values): TuneLoadKind {
   const kind = values.get('--load') ?? 'concurrency';
   if (kind !== 'concurrency' && kind !== 'rate' && kind !== 'speed')
-    throw new UsageError(`bench tune: --load: "${kind}" is none of concurrency, rate, speed`);
+    throw new UsageError(`bench tune: --load: "${kind}" is not one of concurrency, rate, speed`);
   if (kind === 'speed' && !values.has('--mooncake') && !values.has('--burstgpt'))
     throw new UsageError('bench tune: --load speed needs a trace: --mooncake or --burstgpt');
   return kind;
@@ -169,7 +171,7 @@ async function workloadFor(
   model: string,
 ): Promise<TuneWorkload> {
   const given = (['--prompt-tokens', '--mooncake', '--burstgpt'] as const).filter((flag) => values.has(flag));
-  if (given.length > 1) throw new UsageError(`bench tune: ${given.join(' and ')} contradict each other`);
+  if (given.length > 1) throw new UsageError(`bench tune: ${given.join(' and ')} cannot be combined`);
   const mooncake = values.get('--mooncake');
   const burst = values.get('--burstgpt');
   if (mooncake !== undefined || burst !== undefined) {
@@ -186,7 +188,7 @@ async function workloadFor(
   const shapes = await api.shapes(model);
   if (shapes.length < LEAST_SHAPES)
     throw new UsageError(
-      `bench tune: the server's request log has ${shapes.length} answered requests of ${model}, a workload takes ${LEAST_SHAPES}: give --prompt-tokens and --output-tokens, or a trace`,
+      `bench tune: the server's request log has ${shapes.length} completed requests of ${model}, but a workload needs ${LEAST_SHAPES}; set --prompt-tokens and --output-tokens, or use a trace`,
     );
   if (loadKind === 'speed') throw new UsageError('bench tune: --load speed needs a trace');
   return workloadOf(shapes);
@@ -195,7 +197,7 @@ async function workloadFor(
 function maxLoadOf(values: Values, kind: TuneLoadKind, mostSequences: number): number {
   if (kind === 'concurrency') return whole(values, '--max-load', Math.min(MOST_LOAD, 2 * mostSequences), 1, 20_000);
   if (kind === 'rate' && !values.has('--max-load'))
-    throw new UsageError('bench tune: --load rate needs --max-load: the most requests a second to try');
+    throw new UsageError('bench tune: --load rate needs --max-load, the maximum requests per second to try');
   return amount(values, '--max-load', 10, 0.05, 20_000);
 }
 
@@ -242,9 +244,9 @@ function told({ result, error, trials, load_kind: kind }: TuneRun): string {
       shown(tokens),
       loadText(kind, load),
       settingsText(settings),
-      met ? '' : 'misses an objective',
+      met ? '' : 'missed an objective',
     ]),
   ];
-  const head = front.length === 0 ? '' : `\nMeasurements that no other beats in both:\n${table(rows)}`;
+  const head = front.length === 0 ? '' : `\nBest trade-offs between time to first token and goodput:\n${table(rows)}`;
   return `${head}\n${result?.says ?? error ?? ''}\n`;
 }

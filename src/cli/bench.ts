@@ -1,4 +1,4 @@
-// monolith bench: measures a server from the outside. Its parts are commands of their own.
+// monolith bench: measures a server from the outside, with the subcommands serve and tune.
 
 import { askedForHelp, UsageError } from './output.js';
 

@@ -1,5 +1,5 @@
-// The key of one conversation: made when it begins, good for an hour, prolonged while it lasts, revoked when it ends.
-// Each of that is in the organization's audit log.
+// The API key of one conversation: created at its start, valid for an hour, extended while the conversation lasts, and
+// revoked at its end. Each of these is recorded in the organization's audit log.
 
 import type { Accounts } from '../accounts/accounts.js';
 import type { Actor } from '../accounts/audit.js';
@@ -9,7 +9,7 @@ import type { Scope } from '../shared/identity.js';
 import { withStores } from '../server/command-stores.js';
 
 const LIFE_MS = 3_600_000;
-/** With less than that left it is prolonged before a question: an answer may take long. */
+/** With less lifetime left, the key is extended before a message, because a response may take long. */
 const ENOUGH_MS = LIFE_MS / 2;
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
@@ -21,10 +21,16 @@ export interface KeyUse {
 
 const CONVERSATION: KeyUse = { name: 'monolith chat', scopes: ['inference', 'models.read'] };
 
-/** Runs something on the accounts: those of a server in this process, or of the data folder, opened for a moment. */
+/**
+ * Runs `work` on the accounts of a server in this process, or of the data folder, which is opened for the duration of
+ * `work`.
+ */
 export type WithAccounts = <T>(work: (accounts: Accounts) => Promise<T>) => Promise<T>;
 
-/** Whoever can read the data folder, or knows the address of the shared database, may make keys anyway. */
+/**
+ * Creating a key needs no further permission: a user who can read the data folder, or has the URL of the shared
+ * database, can create keys anyway.
+ */
 export function accountsOf(config: Pick<Config, 'data_dir' | 'state'>): WithAccounts {
   return (work) => withStores(config, ({ accounts }) => work(accounts));
 }
@@ -33,14 +39,14 @@ export class ChatKey {
   private key: KeyRecord | null = null;
   private secret = '';
 
-  /** `use`: what it is called and may do; a conversation unless said otherwise. */
+  /** `use`: the key's name and scopes; defaults to those of a conversation. */
   constructor(
     private readonly withAccounts: WithAccounts,
     private readonly now: () => number = Date.now,
     private readonly use: KeyUse = CONVERSATION,
   ) {}
 
-  /** One that is good for a while. */
+  /** Returns a key that stays valid for at least half an hour. */
   async current(): Promise<string> {
     const { key } = this;
     if (key !== null && Date.parse(key.expiresAt ?? '') - this.now() >= ENOUGH_MS) return this.secret;

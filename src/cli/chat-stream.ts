@@ -1,4 +1,4 @@
-// A small client of POST /v1/chat/completions: one streamed answer as pieces of text.
+// A small client of POST /v1/chat/completions that streams one response as text deltas.
 
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';
@@ -15,14 +15,15 @@ interface ChunkBody {
   choices?: { delta?: { content?: string | null; reasoning_content?: string | null } }[];
 }
 
-/** What is wrong with the other side, from what fetch threw: "fetch failed" says nothing, its cause does. */
+/** Describes why a server is unreachable. fetch throws only "fetch failed"; the reason is in its cause. */
 export function unreachable(url: string, error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { message, code } = cause as NodeJS.ErrnoException;
-  return `${url} cannot be reached: ${message || code || String(cause)}`; // several addresses refused: no message
+  // several addresses refused: the error has no message
+  return `${url} cannot be reached: ${message || code || String(cause)}`;
 }
 
-/** Throws an Error that says what happened if the server refuses or fails or goes away. */
+/** Throws an Error with the reason if the server refuses the request, fails, or disconnects. */
 export async function* streamChat(
   peer: { url: string; key: string },
   request: { model: string; messages: readonly ChatMessage[] },
@@ -36,7 +37,7 @@ export async function* streamChat(
   });
   if (!response.ok || response.body === null) {
     const body = (await response.json().catch(() => ({}))) as ChunkBody;
-    throw new Error(body.error?.message ?? `the server answered ${response.status}`);
+    throw new Error(body.error?.message ?? `the server returned status ${response.status}`);
   }
   const decoder = new TextDecoder();
   let rest = '';

@@ -1,5 +1,5 @@
-// monolith chat: a conversation in the terminal, streamed over HTTP: from the server named by --url, or
-// the one that runs on the data folder, or one started here for as long as the conversation lasts.
+// monolith chat: a conversation in the terminal, streamed over HTTP from the server at --url, the one that runs on the
+// data folder, or one started here for the duration of the conversation.
 
 import { commandName } from './command-name.js';
 import { constants } from 'node:os';
@@ -36,7 +36,7 @@ line is sent as a message, and only the responses are written to stdout: echo He
 const FLAGS = { '--url': true, '--model': true, '--system': true };
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-const COMMANDS = '/model shows the models, /model NAME takes one, /reset forgets the conversation, /exit ends it';
+const COMMANDS = '/model lists the models, /model NAME switches to one, /reset starts a new conversation, /exit quits';
 
 export interface Peer {
   url: string;
@@ -47,7 +47,7 @@ export interface Peer {
 export async function chat(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
   const { values } = ownFlags(argv, FLAGS);
-  // --model NAME names a model of the server; --model NAME=FILE is the setting.
+  // --model NAME selects a model of the server; --model NAME=FILE is the setting.
   const wanted = values.get('--model')?.includes('=') === true ? undefined : values.get('--model');
   const own = { '--url': true, '--system': true, ...(wanted === undefined ? {} : { '--model': true }) };
   const { config: asked, rest } = loadConfig({ argv }, own);
@@ -56,7 +56,8 @@ export async function chat(argv: string[]): Promise<number> {
 
   const stop = new AbortController();
   let begun = false;
-  // The key is revoked however the conversation ends; before there is one, and the second time, nothing is waited for.
+  // The key is revoked however the conversation ends. Before a key exists, and on a second signal, the process exits
+  // immediately.
   const onSignal = (signal: NodeJS.Signals): void => {
     if (!begun || stop.signal.aborted) process.exit(128 + constants.signals[signal]);
     process.exitCode = 128 + constants.signals[signal];
@@ -71,7 +72,7 @@ export async function chat(argv: string[]): Promise<number> {
     const model = wanted ?? config.model[0]?.name ?? models[0]?.id;
     if (!models.some(({ id }) => id === model) || model === undefined)
       throw new UsageError(
-        `chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; it serves ${namesOf(models)}`,
+        `chat: ${model === undefined ? 'the server has no model' : `there is no model "${model}"`}; the server has ${namesOf(models)}`,
       );
     const system = values.get('--system');
     const answered = await converse(
@@ -89,7 +90,7 @@ export async function chat(argv: string[]): Promise<number> {
   }
 }
 
-/** `keyed`: from now on there may be a key to revoke. */
+/** `keyed` is called when there may be a key to revoke. */
 async function findPeer(url: string | undefined, config: Config, keyed: () => void): Promise<Peer> {
   const chosen = config.api_key;
   if (url !== undefined) {
@@ -151,24 +152,24 @@ async function modelsOf(peer: Peer): Promise<Listed[]> {
   } catch (error) {
     throw new UsageError(`chat: ${unreachable(peer.url, error)}`, error);
   }
-  if (!response.ok)
-    throw new UsageError(`chat: ${peer.url} answered ${response.status} to the question which models it has`);
+  if (!response.ok) throw new UsageError(`chat: ${peer.url}/v1/models returned status ${response.status}`);
   const body = (await response.json().catch(() => null)) as { data?: Listed[] } | null;
-  if (!Array.isArray(body?.data)) throw new UsageError(`chat: ${peer.url} is not the address of a model server`);
+  if (!Array.isArray(body?.data))
+    throw new UsageError(`chat: ${peer.url} is not a model server: /v1/models returned no list`);
   return body.data;
 }
 
-/** What is no answer: kept out of the output where a pipe asks. */
+/** Writes everything except the response. Goes to stderr if stdin is a pipe, so that stdout contains only responses. */
 const notes = (text: string): void => {
   (process.stdin.isTTY ? process.stdout : process.stderr).write(text);
 };
 const dim = (text: string): string => (process.stdout.isTTY ? `\u001b[2m${text}\u001b[22m` : text);
 const bold = (text: string): string => (process.stdout.isTTY ? `\u001b[1m${text}\u001b[22m` : text);
 
-/** Said of models that were made to show the service. */
+/** Shown for demonstration models. */
 const DEMONSTRATION = `This is a small demonstration model. For a real one: ${commandName()} pull OWNER/REPO`;
 
-/** Returns whether every question had an answer. */
+/** Returns whether every message got a response. */
 async function converse(
   peer: Peer,
   first: string,
@@ -197,7 +198,7 @@ async function converse(
     answering?.abort();
     terminal.close();
   });
-  // Input may end while lines of it still wait to be answered.
+  // Input may end while lines of it are still waiting for a response.
   let ended = false;
   terminal.on('close', () => {
     ended = true;
@@ -209,7 +210,7 @@ async function converse(
     if (text === '/exit' || text === '/quit') break;
     if (text === '/reset') {
       history = [...opening];
-      notes(dim('forgotten\n'));
+      notes(dim('new conversation\n'));
     } else if (/^\/model(\s|$)/.test(text)) {
       model = await changeModel(peer, model, text.slice('/model'.length).trim());
     } else if (text.startsWith('/')) {
@@ -219,7 +220,7 @@ async function converse(
       history.push({ role: 'user', content: text });
       const answer = await say(peer, model, history, answering.signal);
       answering = null;
-      // A question without any answer is taken back, so that roles keep alternating.
+      // A message without a response is removed from the history, so that roles keep alternating.
       if (answer === '') {
         answered = false;
         history.pop();
@@ -232,7 +233,10 @@ async function converse(
   return answered;
 }
 
-/** Without a name: says which there are. Returns the model that answers from now on; the conversation goes on. */
+/**
+ * Switches the model and keeps the conversation. Without a name, lists the models. Returns the model to use from now
+ * on.
+ */
 async function changeModel(peer: Peer, model: string, wanted: string): Promise<string> {
   let models: Listed[];
   try {
@@ -242,15 +246,15 @@ async function changeModel(peer: Peer, model: string, wanted: string): Promise<s
     return model;
   }
   if (wanted !== '' && models.some(({ id }) => id === wanted)) {
-    notes(dim(`${wanted} answers from now on\n`));
+    notes(dim(`switched to ${wanted}\n`));
     return wanted;
   }
-  const list = models.map(({ id }) => (id === model ? `${id} (answers now)` : id)).join(', ');
+  const list = models.map(({ id }) => (id === model ? `${id} (current)` : id)).join(', ');
   notes(dim(`${wanted === '' ? '' : `there is no model "${wanted}"; `}${list}\n`));
   return model;
 }
 
-/** Prints the answer as it comes; returns its text, without the reasoning. */
+/** Prints the response while it streams. Returns its text, without the reasoning. */
 async function say(peer: Peer, model: string, history: readonly ChatMessage[], signal: AbortSignal): Promise<string> {
   let answer = '';
   let reasoned = false;

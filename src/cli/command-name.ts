@@ -1,11 +1,11 @@
-// The command that a person types to run Monolith: depends on how it was installed and on the working directory.
+// The command that a user types to run Monolith. It depends on how Monolith was installed and on the working directory.
 import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { packageRoot } from '../engine/load-addon.js';
 
 /**
- * `monolith` after installation. In a checkout, the path of its launch script: `./monolith` from the root of the checkout,
- * `../monolith` and so on from folders next to or inside it, else the absolute path.
+ * `monolith` after installation. In a checkout, the path of its launch script: `./monolith` from the root of the
+ * checkout, `../monolith` and so on from folders next to or inside it, otherwise the absolute path.
  */
 export function commandName(root: string = packageRoot, cwd: string = process.cwd()): string {
   const script = join(root, 'monolith');

@@ -1,4 +1,5 @@
-// monolith data: checks the database, copies it while a server runs, puts a copy back, and confirms a clock that jumped.
+// monolith data: verifies the database, backs it up while a server runs, restores a backup, and confirms a clock that
+// jumped ahead.
 
 import { statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -30,31 +31,31 @@ export async function data(argv: string[]): Promise<number> {
     values,
     words: [action, path, ...others],
   } = ownFlags(rest, FLAGS);
-  if (values.has('--confirm') && action !== 'sweep') throw new UsageError('data: --confirm goes with sweep');
+  if (values.has('--confirm') && action !== 'sweep') throw new UsageError('data: --confirm is only valid with sweep');
   noWords(others);
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   switch (action) {
     case 'check': {
       const checked = await checkDatabase(path ?? config.data_dir, stop.signal);
-      process.stdout.write(`${checked.path} is whole: ${told(checked)}\n`);
+      process.stdout.write(`${checked.path} is intact: ${told(checked)}\n`);
       return 0;
     }
     case 'backup': {
-      const destination = fileFor(needed(action, path, 'a file to write'));
+      const destination = fileFor(needed(action, path, 'a destination file'));
       const checked = await backUp(config.data_dir, destination, stop.signal);
       process.stdout.write(`${destination}: ${told(checked)}\n`);
       return 0;
     }
     case 'restore': {
-      const { kept, checked } = await restore(config.data_dir, needed(action, path, 'a copy to take'), stop.signal);
+      const { kept, checked } = await restore(config.data_dir, needed(action, path, 'a backup file'), stop.signal);
       process.stdout.write(
-        `${config.data_dir} has the copy's data: ${told(checked)}\n${kept === null ? '' : `What was there before is kept in ${kept}\n`}`,
+        `Restored to ${config.data_dir}: ${told(checked)}\n${kept === null ? '' : `The previous database is in ${kept}\n`}`,
       );
       return 0;
     }
     case 'sweep': {
-      if (path !== undefined) throw new UsageError(`data: sweep takes no "${path}"`);
+      if (path !== undefined) throw new UsageError(`data: unexpected argument "${path}" of sweep`);
       process.stdout.write(`${await sweepState(config, values.has('--confirm'))}\n`);
       return 0;
     }
@@ -65,13 +66,13 @@ export async function data(argv: string[]): Promise<number> {
   }
 }
 
-/** `confirm`: the clock of this moment is right. */
+/** `confirm`: confirms that the current clock is right. */
 async function sweepState(config: Pick<Config, 'data_dir' | 'state'>, confirm: boolean): Promise<string> {
   if (confirm)
-    return `Confirmed: it is ${(await confirmClock(config)).toISOString()}. A running server erases again within a minute.`;
+    return `Confirmed: it is ${(await confirmClock(config)).toISOString()}. A running server resumes erasing within a minute.`;
   const held = await heldSince(config);
-  if (held === null) return 'Nothing is held: what is past its time is erased.';
-  return `Nothing is erased: it is ${held.now.toISOString()}, more than a day after ${held.trusted.toISOString()}, the last time that a server stored. If the clock is right, run: monolith data sweep --confirm`;
+  if (held === null) return 'Erasing is not suspended: expired data is erased.';
+  return `Erasing is suspended: it is ${held.now.toISOString()}, more than a day after ${held.trusted.toISOString()}, the last time stored by a server. If the clock is right, run: monolith data sweep --confirm`;
 }
 
 function needed(action: string, path: string | undefined, what: string): string {
@@ -79,7 +80,7 @@ function needed(action: string, path: string | undefined, what: string): string 
   return path;
 }
 
-/** In a folder, one named for the time. */
+/** If `path` is a folder, returns a new file in it, named after the time. */
 function fileFor(path: string): string {
   const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
   return isFolder

@@ -1,5 +1,5 @@
-// monolith debug vision: what a pair of a text model and a vision file makes of a prompt with pictures, stage by stage, in
-// the fields of the vision vectors.
+// monolith debug vision: shows stage by stage how a text model and a vision encoder process a prompt with images. The
+// fields are those of the vision test vectors.
 
 import sharp from 'sharp';
 import type { DebugVisionPiece, LoadOptions, RgbImage } from '../engine/addon-types.js';
@@ -9,7 +9,7 @@ import type { Config } from '../config/settings.js';
 import { loadOptions } from '../server/engine-settings.js';
 import { ofAddon, UsageError } from './output.js';
 
-/** `rest`: the arguments as they came, for a flag may be given several times. */
+/** `rest`: the unparsed arguments, because a flag may be repeated. */
 export async function debugVision(
   file: string,
   values: ReadonlyMap<string, string>,
@@ -18,8 +18,9 @@ export async function debugVision(
 ): Promise<number> {
   const vision = values.get('--vision') ?? visionFileOf({ file })?.path;
   const prompt = values.get('--prompt');
-  if (vision === undefined) throw new UsageError('debug: --vision FILE is needed: none lies beside the model');
-  if (prompt === undefined) throw new UsageError("debug: --prompt 'See <__media__>' is needed");
+  if (vision === undefined)
+    throw new UsageError('debug: --vision FILE is required: there is no vision file next to the model');
+  if (prompt === undefined) throw new UsageError("debug: --prompt 'See <__media__>' is required");
   const paths = rest.flatMap((argument, at) => (rest[at - 1] === '--image' ? [argument] : []));
   const images = await Promise.all(paths.map(decoded));
   const exact = values.has('--exact');
@@ -86,7 +87,7 @@ function piece(entry: DebugVisionPiece): object {
   };
 }
 
-/** The picture's bytes as they are: 8 bits, alpha dropped and not blended, grey as three colours, no rotation. */
+/** The image's pixels: 8 bits, alpha removed without blending, grey expanded to RGB, no rotation. */
 async function decoded(path: string): Promise<RgbImage> {
   try {
     const { data, info } = await sharp(path)

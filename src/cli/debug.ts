@@ -1,4 +1,4 @@
-// monolith debug: what other engines are compared with. Output is one JSON value on stdout.
+// monolith debug: values for comparing with other engines. The output is one JSON value on stdout.
 
 import type { LoadOptions } from '../engine/addon-types.js';
 import { loadAddon } from '../engine/load-addon.js';
@@ -49,7 +49,7 @@ export async function debug(argv: string[]): Promise<number> {
   const file = values.get('--model');
   if (what !== 'tokens' && what !== 'logits' && what !== 'vision')
     throw new UsageError('debug: expected tokens, logits or vision');
-  if (file === undefined) throw new UsageError('debug: --model FILE is needed');
+  if (file === undefined) throw new UsageError('debug: --model FILE is required');
   if (what === 'vision') return debugVision(file, values, rest, config);
   return what === 'tokens' ? tokens(file, values) : logits(file, values, config);
 }
@@ -75,7 +75,7 @@ async function tokens(file: string, values: ReadonlyMap<string, string>): Promis
 
 async function logits(file: string, values: ReadonlyMap<string, string>, config: Config): Promise<number> {
   const ids = integers(values, '--ids', MAX_IDS);
-  if (ids === null || ids.length === 0) throw new UsageError("debug: --ids '[1,2,3]' is needed");
+  if (ids === null || ids.length === 0) throw new UsageError("debug: --ids '[1,2,3]' is required");
   const positions = integers(values, '--positions', MAX_IDS) ?? [ids.length - 1];
   const count = values.get('--continue') ?? '0';
   if (!/^\d{1,6}$/.test(count)) throw new UsageError(`debug: --continue takes a number of tokens, not "${count}"`);

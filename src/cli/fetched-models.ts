@@ -1,4 +1,4 @@
-// Models of a hub that the settings name (--model NAME=hf:OWNER/REPO), brought here before anything is served.
+// Downloads the hub models that the settings name (--model NAME=hf:OWNER/REPO) before anything is served.
 
 import type { Config } from '../config/settings.js';
 import { showBytes } from '../config/kinds.js';
@@ -6,7 +6,7 @@ import { withHubModels } from '../hub/hub.js';
 import type { Log } from '../telemetry/types.js';
 import { Progress, retryLine } from './progress.js';
 
-/** In a terminal progress is a bar; else it is lines of the log, or of stderr without one. Throws HubError. */
+/** Progress is a bar in a terminal, otherwise log lines, or lines on stderr if there is no log. Throws HubError. */
 export async function withFetchedModels(config: Config, log: Log | null): Promise<Config> {
   const isLogged = log !== null && (config.log === 'json' || !process.stderr.isTTY);
   const lines = isLogged
@@ -20,7 +20,12 @@ export async function withFetchedModels(config: Config, log: Log | null): Promis
   try {
     return await withHubModels(config, {
       onProgress: (name, { quantization, bytes, total, waiting }) =>
-        progress.at(`fetching ${name}, ${quantization}`, bytes, total, waiting ? 'another pull brings it' : ''),
+        progress.at(
+          `downloading ${name}, ${quantization}`,
+          bytes,
+          total,
+          waiting ? 'waiting for another download of it' : '',
+        ),
       onRetry: (name, why, waitMs) => {
         progress.end();
         if (log === null) process.stderr.write(`${retryLine(name, why, waitMs)}\n`);
@@ -28,7 +33,7 @@ export async function withFetchedModels(config: Config, log: Log | null): Promis
       },
       onPulled: (name, { path, bytes }) => {
         progress.end();
-        log?.info({ model: name, path, bytes }, `${name} is there, ${showBytes(bytes)}`);
+        log?.info({ model: name, path, bytes }, `downloaded ${name}, ${showBytes(bytes)}`);
       },
     });
   } finally {

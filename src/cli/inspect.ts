@@ -1,5 +1,5 @@
-// monolith inspect PATH: what a file or folder holds, and what serving it would allocate with the current settings,
-// from the code that allocates.
+// monolith inspect PATH: shows what a model file or folder contains, and the memory that serving it with the current
+// settings would take. The allocating code computes these figures.
 
 import { basename } from 'node:path';
 import { loadConfig } from '../config/load.js';
@@ -32,7 +32,7 @@ export async function inspect(argv: string[]): Promise<number> {
   const { values, words } = ownFlags(rest, FLAGS);
   const [file, ...others] = words;
   noWords(others);
-  if (file === undefined) throw new UsageError('inspect: a file or folder is needed');
+  if (file === undefined) throw new UsageError('inspect: a file or folder is required');
   const wanted = values.get('--quantize');
   const quantize = QUANTIZE_TYPES.find((type) => type === wanted);
   if (wanted !== undefined && quantize === undefined)
@@ -54,16 +54,18 @@ export async function inspect(argv: string[]): Promise<number> {
   return found.model === null || refused ? 1 : 0;
 }
 
-/** Where layers have a window: what tokens take, as pages of a request's older ones are given back. */
+/**
+ * For models with a sliding window: pages per token range, because pages of older tokens are freed during a request.
+ */
 function pagesTaken({ fullPages, windowPages, window }: MemoryPlan): string {
   if (windowPages === 0) return '';
-  return `16 tokens take ${fullPages}${fullPages > 0 ? ', and' : ', but'} of the last ${window} of a request ${windowPages}${fullPages > 0 ? ' more' : ''}; `;
+  return `16 tokens take ${fullPages}${fullPages > 0 ? '; in addition,' : ';'} the last ${window} tokens of a request take ${windowPages}${fullPages > 0 ? ' more' : ''}; `;
 }
 
-/** What of the pages is bytes that no layer uses, as layers of unequal sizes share them; '' where none are. */
+/** The share of page bytes that is padding, because layers of different sizes share pages; '' if there is none. */
 function pagesIdle({ pagesFilled }: MemoryPlan): string {
   const idle = 100 * (1 - pagesFilled);
-  return idle < 0.05 ? '' : `${idle.toFixed(1)} % of them idle, as layers are of unequal sizes; `;
+  return idle < 0.05 ? '' : `${idle.toFixed(1)} % padding, because layers differ in size; `;
 }
 
 function report(file: string, found: Inspection, visionFile: string | null, allTensors: boolean): string {
@@ -86,14 +88,14 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
           [
             'layers',
             `${model.layers}, width ${model.embedding}, feed-forward ${model.feedForward}` +
-              (model.experts > 0 ? ` in each of ${model.experts} experts, ${model.usedExperts} for each token` : ''),
+              (model.experts > 0 ? ` per expert, ${model.experts} experts, ${model.usedExperts} active per token` : ''),
           ],
           ['attention', `${model.heads} heads of ${model.headDim}, ${model.kvHeads} for keys and values`],
           ['vocabulary', `${model.vocabulary} tokens; BOS ${shown(model.bos)}, EOS ${shown(model.eos)}`],
           ['context', `${model.contextLength} tokens`],
           [
             'chat template',
-            model.chatTemplate === null ? 'none: ChatML is used' : `${model.chatTemplate.length} characters`,
+            model.chatTemplate === null ? 'none, ChatML is used' : `${model.chatTemplate.length} characters`,
           ],
         ],
   );
@@ -105,44 +107,44 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
         ? []
         : [
             [
-              'of these, guessing',
+              'of these, draft layer',
               plan.guessWeightBytes === 0
-                ? `none: the file's ${model.guessLayers} such layer${model.guessLayers === 1 ? ' is' : 's are'} left out`
-                : `${showBytes(plan.guessWeightBytes)} (multi-token prediction: the first of ${model.guessLayers} such layer${model.guessLayers === 1 ? '' : 's'}, with keys and values of its own in the KV pages)`,
+                ? `none: the file's ${model.guessLayers} multi-token-prediction layer${model.guessLayers === 1 ? ' is' : 's are'} not loaded`
+                : `${showBytes(plan.guessWeightBytes)} (multi-token prediction: the first of ${model.guessLayers} layer${model.guessLayers === 1 ? '' : 's'}; its keys and values are in the KV pages)`,
             ],
           ]),
       [
         'KV pages',
-        `${showBytes(plan.kvBytes)}${plan.kvStartBytes < plan.kvBytes ? ' at most, taken as they are first used' : ''} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}${pagesIdle(plan)}up to ${plan.context} tokens per request)`,
+        `${showBytes(plan.kvBytes)}${plan.kvStartBytes < plan.kvBytes ? ' at most, allocated on first use' : ''} (${plan.pages} pages of ${showBytes(plan.pageBytes)}; ${pagesTaken(plan)}${pagesIdle(plan)}up to ${plan.context} tokens per request)`,
       ],
       ...(plan.slotBytes === 0
         ? []
         : [
             [
               'recurrent state',
-              `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: of each running request, and of snapshots)`,
+              `${showBytes(plan.slots * plan.slotBytes)} (${plan.slots} slots of ${showBytes(plan.slotBytes)}: one per running request, and snapshots)`,
             ],
           ]),
       ['activations', showBytes(plan.activationBytes)],
-      ['together', showBytes(plan.weightBytes + plan.kvBytes + plan.slots * plan.slotBytes + plan.activationBytes)],
+      ['total', showBytes(plan.weightBytes + plan.kvBytes + plan.slots * plan.slotBytes + plan.activationBytes)],
     ]);
   }
 
   const { vision } = found;
   if (vision !== null) {
-    // One that is left out has no more to tell.
+    // An ignored vision encoder has only a problem to report.
     section(
       `Vision: ${basename(visionFile ?? '')}`,
       vision.projector === ''
-        ? [['not seen with', clean(vision.problem ?? '')]]
+        ? [['not used', clean(vision.problem ?? '')]]
         : [
             ['projector', clean(vision.projector)],
             ...(vision.problem === null || model === null ? [] : [['does not fit', clean(vision.problem)]]),
             ['weights', showBytes(vision.weightBytes)],
             ['working memory', `${showBytes(vision.workBytes)} at most`],
             [
-              'tokens of an image',
-              vision.imageTokens.map(({ width, height, tokens }) => `${tokens} of ${width} x ${height}`).join(', '),
+              'tokens per image',
+              vision.imageTokens.map(({ width, height, tokens }) => `${tokens} at ${width} x ${height}`).join(', '),
             ],
           ],
     );
@@ -178,5 +180,5 @@ function report(file: string, found: Inspection, visionFile: string | null, allT
 
 const shown = (spelling: string | null): string => (spelling === null ? 'none' : JSON.stringify(spelling));
 
-// Text of a file from anywhere must not steer the terminal.
+// A file's text is untrusted and must not contain terminal escape sequences.
 const clean = (text: string): string => text.replace(/[\u0000-\u001f\u007f-\u009f]/g, ' ');

@@ -1,5 +1,5 @@
-// monolith keys: works on the data folder or the shared database, with or without a server running on it. A running server sees
-// the change within a second.
+// monolith keys: changes the data folder or the shared database, whether or not a server runs on it. A running server
+// sees a change within a second.
 
 import type { Accounts } from '../accounts/accounts.js';
 import { DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../accounts/api-keys.js';
@@ -86,12 +86,12 @@ async function create(
   values: ReadonlyMap<string, string>,
   known: () => Promise<string[]>,
 ): Promise<number> {
-  // On a fresh folder this makes the organization; the key created here is then its first.
+  // On a new data folder, this creates the organization, and the key created here is its first.
   await accounts.organizations.ensureFirst();
   const scopes = values.get('--scopes')?.split(',') ?? [...ALL_SCOPES];
   for (const scope of scopes)
     if (!(ALL_SCOPES as readonly string[]).includes(scope))
-      throw new UsageError(`keys: "${scope}" is none of ${ALL_SCOPES.join(', ')}`);
+      throw new UsageError(`keys: "${scope}" is not one of ${ALL_SCOPES.join(', ')}`);
   const name = values.get('--name') ?? 'unnamed';
   if (name.length === 0 || name.length > 128) throw new UsageError('keys: --name takes 1 to 128 characters');
   const models = values
@@ -116,20 +116,23 @@ async function create(
   return print(made, values);
 }
 
-/** No refusal: the server may have models that these settings do not name, or get them later. */
+/**
+ * Warns about unknown model names. Not an error: the server may have models that these settings do not name, or may get
+ * them later.
+ */
 async function tellUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
   const asked = [...names].filter((name) => name !== '*');
   if (asked.length === 0) return;
-  const there = await known().catch((): string[] => []); // settings that cannot be served are no concern of a key's
+  const there = await known().catch((): string[] => []); // a key can be created even if the settings cannot be served
   for (const name of there.length === 0 ? [] : asked) {
     if (!there.includes(name))
       process.stderr.write(
-        `monolith: keys: no model "${printable(name)}" is known here; there are ${there.join(', ')}.${didYouMean(name, there)} The key is for it all the same.\n`,
+        `monolith: keys: no model "${printable(name)}" is known; known models: ${there.join(', ')}.${didYouMean(name, there)} The key was created anyway.\n`,
       );
   }
 }
 
-/** The one that is named. Undefined if none is. */
+/** The organization given by --organization; undefined without the flag. */
 async function organization(
   { organizations }: Accounts,
   values: ReadonlyMap<string, string>,
@@ -155,7 +158,7 @@ function limits(text: string | undefined): KeyRecord['limits'] {
   const parsed = limitsField.safeParse(json);
   if (!parsed.success)
     throw new UsageError(
-      `keys: --limits: ${parsed.error.issues[0]?.path.join('.') ?? ''}: ${parsed.error.issues[0]?.message ?? 'is not of models and their limits'}`,
+      `keys: --limits: ${parsed.error.issues[0]?.path.join('.') ?? ''}: ${parsed.error.issues[0]?.message ?? 'must map model names to limits'}`,
     );
   return parsed.data;
 }
@@ -178,8 +181,7 @@ function expiry(text: string | undefined): Date | null {
   const from = span(text);
   const date = from === null ? new Date(text) : new Date(Date.now() + from);
   if (Number.isNaN(date.getTime())) throw new UsageError(`keys: --expires takes a date, 90d or 12h, not "${text}"`);
-  if (date.getTime() <= Date.now())
-    throw new UsageError(`keys: --expires ${text} is past; the key would never be valid`);
+  if (date.getTime() <= Date.now()) throw new UsageError(`keys: --expires ${text} is in the past`);
   return date;
 }
 
@@ -236,7 +238,7 @@ async function rotate(
     if (error instanceof ApiError) throw new UsageError(`keys: ${error.message}`, error);
     throw error;
   }
-  throw new UsageError(`keys: there is no key "${key.id}" any more`);
+  throw new UsageError(`keys: key "${key.id}" no longer exists`);
 }
 
 async function named(accounts: Accounts, action: string, words: readonly string[]): Promise<KeyRecord> {

@@ -1,5 +1,6 @@
-// monolith models: what the current settings would serve, and what else is on disk, with the memory each would take. Reads
-// no weights, and asks no hub. Serving one of these, and no more, is in the data folder: a running server sees it.
+// monolith models: lists the models that the current settings would serve and other models on disk, with the memory
+// each would take. Reads no weights and does not contact the hub. Serving one of them changes only the data folder; a
+// running server sees the change.
 
 import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
@@ -95,7 +96,7 @@ export async function models(argv: string[]): Promise<number> {
   return [...served, ...missing].some(({ problem }) => problem !== null) ? 1 : 0;
 }
 
-/** Never with its key: what is told is fit to be shown. */
+/** The upstream's API key is not included, because the result is displayed. */
 function elsewhere({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
   const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
   return {
@@ -137,6 +138,6 @@ function told(served: readonly Line[], others: readonly Line[]): string {
   const rest =
     others.length === 0
       ? ''
-      : `\nOn disk, and served by "${commandName()} models serve NAME MODEL":\n\n${table([HEAD, ...others.map(row)])}`;
+      : `\nOn disk, not served; to serve one: ${commandName()} models serve NAME MODEL\n\n${table([HEAD, ...others.map(row)])}`;
   return `${table([HEAD, ...served.map(row)])}${small}${rest}`;
 }

@@ -1,6 +1,6 @@
 // Shared by the commands: usage errors and tables.
 
-/** A command line that cannot be understood. */
+/** An invalid command line. */
 export class UsageError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
@@ -20,7 +20,7 @@ export function table(rows: readonly (readonly string[])[]): string {
     .join('');
 }
 
-/** Prints the help if it was asked for. */
+/** Prints the help if --help or -h was given. Returns whether it did. */
 export function askedForHelp(argv: readonly string[], help: string): boolean {
   if (!argv.includes('--help') && !argv.includes('-h')) return false;
   process.stdout.write(`${help.trim()}\n`);
@@ -28,8 +28,8 @@ export function askedForHelp(argv: readonly string[], help: string): boolean {
 }
 
 /**
- * Splits the arguments that loadConfig left over into a command's own flags and words. `flags` maps each
- * flag to whether it takes a value.
+ * Splits the arguments left over by loadConfig into a command's own flags and words. `flags` maps each flag to whether
+ * it takes a value.
  */
 export function ownFlags(
   rest: readonly string[],
@@ -49,7 +49,7 @@ export function noWords(words: readonly string[]): void {
   if (words.length > 0) throw new UsageError(`unexpected argument "${words[0] as string}"`);
 }
 
-/** The addon's refusals of a file or an argument are about what was typed. */
+/** Reports the addon's errors as usage errors, because they concern a file or argument that the user typed. */
 export async function ofAddon<T>(call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();

@@ -1,17 +1,17 @@
-// How far something long has come: a bar in a terminal, else a line now and then.
+// Progress of a long operation: a bar in a terminal, otherwise a line every few seconds.
 
 import { performance } from 'node:perf_hooks';
 import { showBytes } from '../config/kinds.js';
 
 const REDRAW_MS = 100;
 const LINE_MS = 10_000;
-/** Speeds are told of so long. */
+/** Time span over which the speed is averaged. */
 const WINDOW_MS = 10_000;
 const BAR = 24;
 
-/** What is said while a hub is not as it should be. */
+/** Message shown when a download is retried. */
 export const retryLine = (what: string, why: string, waitMs: number): string =>
-  `${what}: ${why}; trying again in ${Math.ceil(waitMs / 1000)} s`;
+  `${what}: ${why}; retrying in ${Math.ceil(waitMs / 1000)} s`;
 
 export interface ProgressOutput {
   readonly isTTY?: boolean;
@@ -30,7 +30,7 @@ export class Progress {
     private readonly now: () => number = () => performance.now(),
   ) {}
 
-  /** `bytes` of `total` are there; drawn no more often than is of use. */
+  /** Reports that `bytes` of `total` are done. Redraws at a limited rate. */
   at(label: string, bytes: number, total: number, note = ''): void {
     const now = this.now();
     this.#note(now, bytes);
@@ -51,7 +51,7 @@ export class Progress {
     this.#isDrawn = true;
   }
 
-  /** What is written next stands in a line of its own. */
+  /** Ends the progress line, so that the next output starts on a line of its own. */
   end(): void {
     if (this.#isDrawn) this.out.write('\n');
     this.#isDrawn = false;
@@ -61,14 +61,14 @@ export class Progress {
 
   #note(now: number, bytes: number): void {
     const last = this.#seen.at(-1);
-    if (last !== undefined && bytes < last.bytes) this.#seen.length = 0; // it began anew
+    if (last !== undefined && bytes < last.bytes) this.#seen.length = 0; // the download restarted
     this.#latest = { at: now, bytes };
     if (this.#seen.length > 0 && now - (this.#seen.at(-1) as { at: number }).at < REDRAW_MS) return;
     this.#seen.push(this.#latest);
     while (this.#seen.length > 2 && now - (this.#seen[0] as { at: number }).at > WINDOW_MS) this.#seen.shift();
   }
 
-  /** Bytes a second. */
+  /** Bytes per second. */
   #speed(): number {
     const first = this.#seen[0];
     const last = this.#latest;

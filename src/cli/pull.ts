@@ -1,4 +1,4 @@
-// monolith pull: weights from a hub of models into the cache, checked, and how to serve them.
+// monolith pull: downloads weights from a model hub into the cache, verifies them, and shows how to serve them.
 
 import { commandName } from './command-name.js';
 import { constants } from 'node:os';
@@ -32,7 +32,7 @@ export async function pull(argv: string[]): Promise<number> {
   const { values, words } = ownFlags(rest, FLAGS);
   const [named, ...others] = words;
   noWords(others);
-  if (named === undefined) throw new UsageError('pull: a model is needed, such as OWNER/REPO:Q4_K_M');
+  if (named === undefined) throw new UsageError('pull: a model is required, such as OWNER/REPO:Q4_K_M');
   const ref = parseModelRef(named);
   const memory = memoryOf(values.get('--memory'));
 
@@ -48,14 +48,14 @@ export async function pull(argv: string[]): Promise<number> {
   const onProgress = (at: PullProgress): void => {
     if (!said)
       process.stderr.write(
-        `${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, of which ${showBytes(at.kept)} are there` : ''}\n`,
+        `${ref.repo}: ${at.quantization}, ${showBytes(at.total)}${at.kept > 0 ? `, ${showBytes(at.kept)} of it already downloaded` : ''}\n`,
       );
     said = true;
     progress.at(
       printable(at.file.slice(at.file.lastIndexOf('/') + 1)),
       at.bytes,
       at.total,
-      at.waiting ? 'another pull brings it' : '',
+      at.waiting ? 'waiting for another download of it' : '',
     );
   };
   const onRetry = (why: string, waitMs: number): void => {

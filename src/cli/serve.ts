@@ -1,4 +1,4 @@
-// monolith serve: starts the server, prints the ready line, and ends it by signal.
+// monolith serve: starts the server, prints the ready message, and shuts down on a signal.
 
 import { commandName } from './command-name.js';
 import { loadConfig } from '../config/load.js';
@@ -13,9 +13,13 @@ import { HeapRest, tellCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
 import { noWords } from './output.js';
 
-// Ctrl-C under npm or timeout reaches the process twice: from the terminal and from its parent.
+// With npm or timeout, Ctrl-C reaches the process twice: from the terminal and from the parent process. A second signal
+// within this time is ignored.
 const DUPLICATE_MS = 50;
-/** What threads get for closing their connections when the process is to exit at once: it would be aborted otherwise. */
+/**
+ * Time for HTTP workers to close their connections when the process must exit immediately; the HTTP library would
+ * otherwise abort the process.
+ */
 const EXIT_MS = 1_000;
 
 export async function serve(argv: string[]): Promise<number> {
@@ -29,7 +33,7 @@ export async function serve(argv: string[]): Promise<number> {
   });
   if (file !== null) telemetry.log.info({ file }, 'settings read');
 
-  // Signals count from the start: loading a large model takes time too.
+  // Signals are handled from the start, because loading a large model takes time.
   let server: Server | null = null;
   let signalledAt: number | null = null;
   const ended = new Promise<void>((resolve, reject) => {
@@ -37,20 +41,21 @@ export async function serve(argv: string[]): Promise<number> {
       const now = performance.now();
       if (signalledAt !== null && now - signalledAt < DUPLICATE_MS) return;
       if (signalledAt !== null || server === null) {
-        telemetry.log.warn({ signal }, 'exiting at once');
+        telemetry.log.warn({ signal }, 'exiting immediately');
         const code = signalledAt === null ? 0 : 1;
         void closeAnsweringThreads(EXIT_MS).then(() => process.exit(code));
         return;
       }
       signalledAt = now;
-      telemetry.log.info({ signal }, 'shutting down; a second signal exits at once');
+      telemetry.log.info({ signal }, 'shutting down; a second signal exits immediately');
       server.drain().then(resolve, reject);
     };
     process.on('SIGTERM', onSignal);
     process.on('SIGINT', onSignal);
   });
 
-  // After an uncaught exception the state of this thread is unknown: running requests may end, then a supervisor starts it afresh.
+  // After an uncaught exception, the state of this thread is unknown. Running requests may finish, then the process
+  // exits so that a supervisor restarts it.
   let exitCode = 0;
   const failed = new Promise<void>((resolve, reject) => {
     process.on('uncaughtException', (error) => {
@@ -67,15 +72,16 @@ export async function serve(argv: string[]): Promise<number> {
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
   tellCollector();
-  if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked); // that may take hours; the start looks again
+  // downloads may take hours, so the addresses are checked before; startServer checks them again
+  if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);
   const config = await withFetchedModels(asked, telemetry.log);
   server = await startServer(config, { telemetry });
-  HeapRest.start(server.http); // to the process's end
+  HeapRest.start(server.http); // runs until the process ends
   process.stdout.write(config.log === 'json' ? readyJson(server) : readyText(server, config));
   const lost = server.lost.then(async () => {
     await server?.drain();
-    telemetry.log.error({ pid: process.pid }, 'ending without closing the database; to be started again');
-    // No code of LMDB's runs any more: its end would sync anew, and call that written which the disk may have lost.
+    telemetry.log.error({ pid: process.pid }, 'exiting without closing the database; restart the server');
+    // LMDB must not run any more: closing it would sync again and report data as written that the disk may have lost.
     process.kill(process.pid, 'SIGKILL');
     await new Promise(() => undefined);
   });
@@ -100,24 +106,22 @@ function readyJson(server: Server): string {
 }
 
 function readyText(server: Server, config: Config): string {
-  // A key that was chosen, or shown before, is not printed: terminals are logged.
+  // A key that was set by the user or shown before is not printed, because terminals are logged.
   const shownKey = server.createdKey ?? '$MONOLITH_API_KEY';
   const keyLines =
     server.createdKey !== null
-      ? `  API key    ${server.createdKey}\n             Shown this once; "${commandName()} keys create" makes another.\n`
+      ? `  API key    ${server.createdKey}\n             Shown only once; "${commandName()} keys create" creates another.\n`
       : config.api_key !== null
-        ? '  API key    the one you chose\n'
-        : `  API key    as shown on the first start; "${commandName()} keys create" makes another\n`;
+        ? '  API key    as set in the settings\n'
+        : `  API key    as shown on the first start; "${commandName()} keys create" creates another\n`;
   const failedLine =
-    server.failed.length === 0
-      ? ''
-      : `  Failed     ${server.failed.map(({ name }) => name).join(', ')}; the log says why\n`;
+    server.failed.length === 0 ? '' : `  Failed     ${server.failed.map(({ name }) => name).join(', ')}; see the log\n`;
   const dashboardLines =
     server.dashboardUrl === null
       ? ''
       : server.setupUrl === null
         ? `  Dashboard  ${server.dashboardUrl}\n`
-        : `  Dashboard  ${server.dashboardUrl}\n             The first user, who becomes the operator, signs up here:\n             ${server.setupUrl}\n`;
+        : `  Dashboard  ${server.dashboardUrl}\n             Sign up as the first user and operator:\n             ${server.setupUrl}\n`;
   const demonstrations = server.pool.list().some(({ model }) => model.demonstration === true)
     ? `             Small demonstration models. For a real one: ${commandName()} pull OWNER/REPO\n`
     : '';

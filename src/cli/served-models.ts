@@ -1,5 +1,5 @@
-// monolith models serve and unserve: works on the data folder or the shared database, with or without a server running on it. A running server sees
-// the change within a second.
+// monolith models serve and unserve: changes the data folder or the shared database, whether or not a server runs on
+// it. A running server sees a change within a second.
 
 import { existsSync } from 'node:fs';
 import type { Actor } from '../accounts/audit.js';
@@ -19,7 +19,7 @@ import { noWords, UsageError } from './output.js';
 
 const ACTOR: Actor = { type: 'command_line', id: null, email: null, ip: null };
 
-/** What operators have served beside the settings; nothing where there is no data folder yet. */
+/** Models that operators serve in addition to those of the settings; empty if there is no data folder yet. */
 export async function servedBeside(config: Config): Promise<ReadonlyMap<string, ServedModelRow>> {
   if (config.state.url === null && !existsSync(databasePath(config.data_dir))) return new Map();
   return await withServed(config, (served) => served.all());
@@ -42,7 +42,7 @@ export async function changeServed(
       const source = (await served.all()).get(name)?.source ?? null;
       if (!(await served.remove(name, { actor: ACTOR, action: 'model.unserved', detail: { model: source } })))
         throw new UsageError(`models: "${name}" is not served by "monolith models serve"`);
-      process.stdout.write(`${name} is served no more; what runs goes on to its end\n`);
+      process.stdout.write(`${name} is no longer served; running requests continue\n`);
       return 0;
     }
     const [model, ...more] = others;
@@ -70,7 +70,7 @@ export async function changeServed(
         },
         ACTOR,
       );
-      process.stdout.write(`${name} serves ${source}: within a second where a server runs, and from every start on\n`);
+      process.stdout.write(`${name} serves ${source}: on a running server within a second, and after every start\n`);
       return 0;
     } catch (error) {
       if (error instanceof ApiError) throw new UsageError(`models: ${error.message}`, error);
@@ -82,7 +82,10 @@ export async function changeServed(
 const withServed = <T>(config: Config, work: (served: ServedModelStore) => Promise<T>): Promise<T> =>
   withStores(config, ({ served }) => work(served));
 
-/** Of models and aliases in the settings that this command sees; a server with others says so in its log. Throws CatalogError. */
+/**
+ * Names of the models and aliases in this command's settings. A server with other settings reports conflicts in its
+ * log. Throws CatalogError.
+ */
 export async function configuredNames(config: Config): Promise<string[]> {
   const { model } = await withHubModels(config, { fetches: false });
   const there = { ...config, model: model.filter(({ path }) => !path.startsWith(HUB_SCHEME)) };

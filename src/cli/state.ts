@@ -1,4 +1,4 @@
-// monolith state: brings what one server has in its data folder into the database that several servers share.
+// monolith state: imports the content of one server's data folder into the database that several servers share.
 
 import { loadConfig } from '../config/load.js';
 import { importFolder } from '../server/lmdb-import.js';
@@ -30,7 +30,7 @@ export async function state(argv: string[]): Promise<number> {
   const from = values.get('--from');
   const { url } = config.state;
   if (from === undefined) throw new UsageError('state: import needs --from FOLDER, a data folder');
-  if (url === null) throw new UsageError('state: import needs --state postgres://…, where to');
+  if (url === null) throw new UsageError('state: import needs --state postgres://…, the target database');
   const stop = new AbortController();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop.abort());
   const { parts, responses } = await importFolder({
@@ -49,7 +49,7 @@ export async function state(argv: string[]): Promise<number> {
     ]),
   );
   process.stdout.write(
-    `All of it is in the database as it is in ${from}.${responses === 0 ? '' : ` Stored responses were not brought over: ${responses} stay in the folder.`}\n`,
+    `Imported and verified all data of ${from}.${responses === 0 ? '' : ` Stored responses were not imported: ${responses} stay in the folder.`}\n`,
   );
   return 0;
 }

@@ -1,4 +1,4 @@
-// An engine of a server, held through its operator API while settings are tried.
+// Leases a server's engine through the operator API while settings are tried.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HeldEngine, TuneRanges } from '../bench/tune/ports.js';
@@ -10,21 +10,21 @@ import { UsageError } from './output.js';
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;
 const ANSWER_WITHIN_MS = 20_000;
-/** To let go, when the server does not answer at once. */
+/** Attempts to release the lease if the server does not respond. */
 const TRIES = 3;
 const NAMES = ['max_batch_tokens', 'max_sequences', 'step_ms'] as const satisfies readonly TunableName[];
 
-/** What the server says no to. */
+/** The server refused the request. */
 class Refused extends Error {}
 
 export class OperatorApi {
-  /** `url`: with its /admin/api. */
+  /** `url`: includes /admin/api. */
   constructor(
     readonly url: string,
     private readonly token: string,
   ) {}
 
-  /** Throws UsageError where there is no such API or the token is not right, Refused, or what the network says. */
+  /** Throws UsageError if there is no such API or the token is wrong, Refused, or the network error. */
   async call<T>(method: string, path: string, body?: unknown): Promise<T> {
     let response: Response;
     try {
@@ -47,7 +47,7 @@ export class OperatorApi {
     try {
       message = (JSON.parse(text) as { error: { message: string } }).error.message;
     } catch {
-      // not from us: the status says what there is to say
+      // not a response of Monolith: only the status is meaningful
     }
     if (response.status === 401 || response.status === 404)
       throw new UsageError(`bench tune: ${this.url}${path}: ${message}`);
@@ -80,7 +80,7 @@ export const settingsOf = ({ tunables }: EngineTunables, which: 'value' | 'min' 
     NAMES.map((name) => [name, tunables.find((one) => one.name === name)?.[which] ?? 0]),
   ) as unknown as TuneSettings;
 
-/** Begins the hold; it is prolonged until it is released. */
+/** Starts the lease, which is renewed until release(). */
 export class ApiEngine implements HeldEngine {
   readonly before: TuneSettings;
   readonly ranges: TuneRanges;
@@ -135,11 +135,14 @@ export class ApiEngine implements HeldEngine {
         await this.api.call('DELETE', this.#path(`/hold?id=${this.id}`));
         return;
       } catch (error) {
-        // The server puts them back by itself when the hold is over.
+        // When the lease expires, the server restores the settings by itself.
         if (tries >= TRIES)
-          throw new Error(`${(error as Error).message} (the server does it by itself within ${HOLD_S} seconds)`, {
-            cause: error,
-          });
+          throw new Error(
+            `${(error as Error).message} (the server restores its settings by itself within ${HOLD_S} seconds)`,
+            {
+              cause: error,
+            },
+          );
         await sleep(1_000);
       }
     }
@@ -160,7 +163,7 @@ export class ApiEngine implements HeldEngine {
     try {
       await this.#put(values, false);
     } catch (error) {
-      // What the network did may pass; what the server refuses does not.
+      // A network error may be temporary; a refusal is final.
       if (error instanceof Refused) this.#lost.abort(error);
     }
   }

@@ -1,8 +1,8 @@
-// The complete contract of the native addon, typed once. Everything the addon checks or throws is stated
-// here; nothing else in src/ touches the addon but the files beside this one.
+// The complete, typed interface of the native addon. Everything that the addon checks or throws is documented here. In
+// src/, only the files of this folder use the addon.
 //
-// Every function throws a TypeError that names the argument when one is of the wrong type or out of
-// range, and an Error with `code` set to one of NativeErrorCode for everything else.
+// Every function throws a TypeError that names the argument if an argument has the wrong type or is out of range. All
+// other failures are Errors whose `code` is one of NativeErrorCode.
 
 export type NativeErrorCode =
   | 'io'
@@ -22,132 +22,159 @@ export interface LoadOptions {
   device: string; // 'auto' (a GPU if there is one) | 'cpu' | 'cuda' (the first GPU) | 'cuda:N'
   isa: string; // 'auto' | 'plain' | 'avx2' | 'avx512' | 'neon' | 'neon_i8mm'
   arithmetic: 'production' | 'exact';
-  batchInvariant?: boolean; // false: a GPU may compute a row in another way where other rows are beside it; absent = true
-  cublaslt?: string; // with batchInvariant false: 'auto' (where it is installed) or the library's path; absent = not used
+  // false: on a GPU, a token's result may depend on the other tokens in the batch; absent = true
+  batchInvariant?: boolean;
+  // if batchInvariant is false: 'auto' (use cuBLASLt if installed) or the library's path; absent = not used
+  cublaslt?: string;
   kvType: 'f16' | 'f32' | 'q8_0' | 'fp8';
-  quantize?: Quantize; // store matrices of F32, F16 and BF16 so, while loading; absent = as they are
-  draftPath?: string; // a smaller model of the same vocabulary that guesses; not loaded with speculation 'off'; absent = none
-  draftQuantize?: Quantize; // as `quantize`, for that one
-  visionPath?: string; // a GGUF file of the model's vision tower and projector ("mmproj"), or a folder that has them; absent = images are not seen
-  visionOptional?: boolean; // one that does not fit the model is left out, and NativeEngine.visionProblem says why; absent = refused
-  visionMaxPixels?: number; // of a picture as it was sent; absent = 2 ** 27
-  visionMaxTiles?: number; // of a picture; 0 or absent = as the tower's file has it
-  visionResize?: 'llama.cpp' | 'original'; // whose way of making pieces of a picture; absent = the makers' for a folder where it is computed, else llama.cpp's
-  visionPrecision?: 'fast' | 'exact'; // of weights in 16 bits; absent = fast
-  embeddingBytes?: number; // rows of images kept for the next time, and as much again of requests under way; absent = 256 MiB
-  maxContext: number; // 0 = the file's own, as far as memory allows
-  kvBytes: number; // budget of the page pool in bytes; 0 = room for a few full contexts
-  maxBatchTokens: number; // of a step; 0 = as suits the device
+  quantize?: Quantize; // quantize F32, F16 and BF16 matrices to this type while loading; absent = keep the file's types
+  // draft model with the same vocabulary, for speculative decoding; not loaded with speculation 'off'; absent = none
+  draftPath?: string;
+  draftQuantize?: Quantize; // like `quantize`, for the draft model
+  // GGUF file with the model's vision encoder and projector ("mmproj"), or a folder that contains them; absent = no
+  // image input
+  visionPath?: string;
+  // true: a vision encoder that does not fit the model is ignored, see NativeEngine.visionProblem; absent = it is an
+  // error
+  visionOptional?: boolean;
+  visionMaxPixels?: number; // maximum pixels of an input image; absent = 2 ** 27
+  visionMaxTiles?: number; // maximum tiles per image; 0 or absent = as the vision encoder's file specifies
+  // whose image preprocessing to use; absent = the original one for a Hugging Face folder where it is implemented, else
+  // llama.cpp's
+  visionResize?: 'llama.cpp' | 'original';
+  visionPrecision?: 'fast' | 'exact'; // arithmetic of 16-bit vision weights; absent = fast
+  // budget of cached image embeddings, and the same again for running requests; absent = 256 MiB
+  embeddingBytes?: number;
+  maxContext: number; // 0 = the file's context length, as far as memory allows
+  kvBytes: number; // budget of the page pool in bytes; 0 = enough for a few full contexts
+  maxBatchTokens: number; // tokens per step; 0 = the device's default
   maxSequences: number;
-  stepMs: number; // pause a prompt may put between two tokens of a running answer, aimed at; 0 = no bound
-  queueMax: number; // requests waiting
-  queueMaxTokens: number; // tokens of their prompts; one prompt may always wait
+  stepMs: number; // target upper bound on the inter-token latency caused by other requests' prefill; 0 = no bound
+  queueMax: number; // maximum waiting requests
+  queueMaxTokens: number; // maximum prompt tokens of all waiting requests; a single prompt may always wait
   prefixCache: boolean;
-  snapshotTokens?: number; // of models with recurrent state: how far apart a prompt leaves snapshots of it; absent = 1024
-  profile?: boolean; // note what each operation of a step costs, for NativeEngine.profile(); absent = no
-  speculation: 'off' | 'auto' | 'always'; // auto: guesses where they pay, as measured; always: whatever they cost
-  mtp?: 'off' | 'auto' | 'always'; // the same of the model's own layer that guesses, where its file has one; off: it is not loaded; absent = auto
+  snapshotTokens?: number; // recurrent models: distance between state snapshots of a prompt, in tokens; absent = 1024
+  profile?: boolean; // record the cost of each operation of a step, for NativeEngine.profile(); absent = no
+  // auto: draft only where measurements show a gain; always: even if it is slower
+  speculation: 'off' | 'auto' | 'always';
+  // the same for the model's own multi-token-prediction layer, if its file has one; off: it is not loaded; absent =
+  // auto
+  mtp?: 'off' | 'auto' | 'always';
 }
 
-/** Everything a file says about itself, and what loading it would allocate (from the allocating code). */
+/** Everything a model file declares, and what loading it would allocate (computed by the allocating code). */
 export interface Inspection {
   fileBytes: number;
-  fileHash: string; // 16 hex digits over metadata, tensor infos and data (samples of it beyond 64 MiB): identifies weights
-  metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[]; // arrays: value null, count set
+  // 16 hex digits over metadata, tensor infos and data (samples of it beyond 64 MiB); identifies the weights
+  fileHash: string;
+  // arrays: value null, count set
+  metadata: { key: string; type: string; value: string | number | boolean | null; count: number }[];
   tensors: { name: string; type: string; shape: number[]; bytes: number }[];
-  model: ModelInfo | null; // null if this build cannot run it; `reason` says why
+  model: ModelInfo | null; // null if this build cannot run the model; `reason` says why
   reason: string | null;
   plan: MemoryPlan | null;
-  vision: InspectedVision | null; // null: no LoadOptions.visionPath
+  vision: InspectedVision | null; // null without LoadOptions.visionPath
 }
 
 export interface InspectedVision {
   projector: string;
   weightBytes: number;
   workBytes: number;
-  imageTokens: { width: number; height: number; tokens: number }[]; // of some usual sizes
+  imageTokens: { width: number; height: number; tokens: number }[]; // for some common image sizes
   problem: string | null; // why it does not fit the model
 }
 
-/** Bytes. `claimed`: of those available, what loaded and loading models have planned and not used yet. */
+/** Memory in bytes. `claimed`: the part of `available` that loaded and loading models have planned but not used yet. */
 export interface MachineMemory {
   total: number;
   available: number;
   claimed: number;
 }
 
-/** What a load allocates, at most: pages of keys and values become memory when they are first used. Every 16 tokens take `fullPages` pages, and of the last `window` tokens of a request `windowPages` more. */
+/**
+ * Upper bounds of what a load allocates. KV pages use memory only after their first use. Every 16 tokens take
+ * `fullPages` pages; the last `window` tokens of a request take `windowPages` more.
+ */
 export interface MemoryPlan {
   weightBytes: number;
   kvBytes: number;
   activationBytes: number;
-  kvStartBytes: number; // of kvBytes, taken by the load; the rest becomes memory as pages are first used
-  guessWeightBytes: number; // of weightBytes, those of the layer that guesses tokens; 0: there is none, or it is left out
-  hugeBytes: number; // of a loaded model's weights, those in pages of 2 MiB; 0: not known
-  pageBytes: number; // keys and values of 16 tokens in all layers, or in as many as share a page
+  kvStartBytes: number; // part of kvBytes allocated by the load; the rest is allocated when pages are first used
+  // part of weightBytes that belongs to the multi-token-prediction layer; 0: there is none, or it is not loaded
+  guessWeightBytes: number;
+  hugeBytes: number; // weight bytes of a loaded model that are in 2 MiB pages; 0: unknown
+  pageBytes: number; // keys and values of 16 tokens, for all layers or for those that share a page
   pages: number;
-  slotBytes: number; // recurrent state of one sequence, or of one snapshot; 0: the model has none
+  slotBytes: number; // recurrent state of one sequence or one snapshot; 0: the model has none
   slots: number;
-  context: number; // tokens a request may have
-  fullPages: number; // 0 where all layers have a window
-  windowPages: number; // 0 where none has
-  window: number; // of layers that see the last tokens only; 0: there are none
-  pagesFilled: number; // share of the pages' bytes that layers keep something in; the rest lies idle
+  context: number; // maximum tokens of a request
+  fullPages: number; // 0 if all layers use a sliding window
+  windowPages: number; // 0 if no layer uses a sliding window
+  window: number; // size of the sliding window, in tokens; 0: no layer uses one
+  pagesFilled: number; // fraction of the page bytes that hold data; 1 = no padding
 }
 
 export interface ModelInfo {
   architecture: string;
   name: string | null;
   parameters: number;
-  contextLength: number; // of the file
-  guessLayers: number; // of the file, behind the others: multi-token prediction
+  contextLength: number; // as declared in the file
+  guessLayers: number; // multi-token-prediction layers in the file, after the regular layers
   layers: number;
   heads: number;
   kvHeads: number;
   headDim: number;
   embedding: number;
-  feedForward: number; // of each expert where there are any
+  feedForward: number; // per expert, if the model has experts
   experts: number;
-  usedExperts: number; // of a layer, and of these for each token; 0: none
+  usedExperts: number; // experts per layer, and experts used per token; 0: none
   vocabulary: number;
-  quantization: string; // the type most weights have: 'Q8_0', 'Q4_K', ...
+  quantization: string; // type of most weights: 'Q8_0', 'Q4_K', ...
   chatTemplate: string | null;
   bos: string | null;
-  eos: string | null; // spellings
+  eos: string | null; // token texts
   endOfGeneration: number[];
-  specialTokens: string[]; // spellings of control tokens, and of user-defined tokens that begin with '<' or '['
+  specialTokens: string[]; // texts of control tokens, and of user-defined tokens that begin with '<' or '['
 }
 
-/** What becomes of a picture of some size. */
+/** How an image of a given size is processed. */
 export interface PlannedImage {
-  readonly tokens: number; // that it takes of the prompt: rows of embeddings, and the markers around them
-  readonly columns: number; // of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview
+  readonly tokens: number; // prompt tokens that it takes: embeddings and the markers around them
+  readonly columns: number; // tile grid; 1 x 1: a single piece; 0 x 0: a single piece that counts as an overview
   readonly rows: number;
   readonly pieces: readonly ImagePiece[]; // in the order in which the model reads them
 }
 
 export interface ImagePiece {
-  readonly part: 'image' | 'tile' | 'overview'; // all of it and nothing else; a part; all of it beside the tiles
+  // image: the whole image as the only piece; tile: a part of it; overview: the whole image in addition to tiles
+  readonly part: 'image' | 'tile' | 'overview';
   readonly row: number;
-  readonly column: number; // of a tile, from 1; else 0
+  readonly column: number; // row and column of a tile, from 1; otherwise 0
   readonly width: number;
-  readonly height: number; // pixels that the tower sees
-  readonly tokens: number; // rows of embeddings
+  readonly height: number; // pixels passed to the vision encoder
+  readonly tokens: number; // number of embeddings
 }
 
-/** A picture cut and resized for one engine's tower: another engine's is a TypeError. Any number of requests share one. */
+/**
+ * An image cut and resized for one engine's vision encoder. Using it with another engine throws a TypeError. Any number
+ * of requests may share it.
+ */
 export interface NativeImage extends PlannedImage {
-  readonly bytes: number; // of memory
+  readonly bytes: number; // memory it uses
 }
 
 export interface SubmitOptions {
   prompt: Int32Array;
-  /** Where pictures stand: before the token at `at`, in ascending order; several may stand at one place. Absent = none. */
+  /**
+   * Image positions: each image is inserted before the token at `at`. Ascending; several images may have the same
+   * position. Absent = none.
+   */
   images?: { at: number; image: NativeImage }[];
-  organization: number; // its number, 32-bit
+  organization: number; // the organization's number, 32-bit
   n: number;
-  maxTokens: number; // per choice: at least 1 where tokens are wanted, else 0
-  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing'; // absent: tokens; logprobs: the prompt's alone; nothing: the prompt goes to the prefix cache; vector is refused
+  maxTokens: number; // per choice; at least 1 for output 'tokens', otherwise 0
+  // absent: tokens; logprobs: only the prompt's logprobs; nothing: only fills the prefix cache; vector is refused
+  output?: 'tokens' | 'logprobs' | 'vector' | 'nothing';
   temperature: number;
   topK: number;
   topP: number;
@@ -158,9 +185,10 @@ export interface SubmitOptions {
   seed: bigint; // any 64-bit value
   logitBias: { token: number; bias: number }[];
   topLogprobs: number; // -1 = no logprobs
-  promptLogprobs?: number; // the same of the prompt's tokens, 'prompt' events; not with images; absent = -1
-  minTokens?: number; // so many come before one that ends the answer, or a stop string; a grammar outranks it; absent = 0
-  returnTokens?: boolean; // with 'tokens' events; absent = false
+  promptLogprobs?: number; // the same for the prompt's tokens, as 'prompt' events; not with images; absent = -1
+  // minimum tokens before an end token or a stop string takes effect; a grammar takes precedence; absent = 0
+  minTokens?: number;
+  returnTokens?: boolean; // emit 'tokens' events; absent = false
   stop: string[];
   stopTokens: number[];
   ignoreEos: boolean;
@@ -168,101 +196,120 @@ export interface SubmitOptions {
   queueWaitMs: number;
   generationMs: number;
   /**
-   * Markers of reasoning and calls that are single tokens are sampled only where they mean something: what opens the
-   * reasoning before any content (and not with a budget of 0), what closes it or a call within that. Absent: false.
+   * Samples single-token markers of reasoning and tool calls only where they are valid: the opening marker before any
+   * content (and not with a budget of 0), the closing marker or a call inside the reasoning. Absent: false.
    */
   markersInPlace?: boolean;
-  /** The answer ends as `repetition` where one run of up to 64 tokens stands so often in a row, 16 tokens at least; 0 or absent: never. */
+  /**
+   * Ends the generation with `repetition` when a run of up to 64 tokens repeats this many times in a row and covers at
+   * least 16 tokens. 0 or absent: never.
+   */
   maxRepeats?: number;
   reasoning: {
     open: string;
     close: string; // '' = none
     startsInside: boolean;
-    continued?: boolean; // the prompt holds some of the section's text: line breaks that come first are part of it
+    continued?: boolean; // the prompt already contains part of the reasoning, so leading line breaks belong to it
     budget: number; // -1 = unlimited
-    closeText: string; // what the engine writes when the budget is used up, e.g. '\n</think>\n\n'
+    closeText: string; // text that the engine appends when the budget is used up, e.g. '\n</think>\n\n'
   } | null;
   calls?: CallOptions | null; // absent or null: no tool calls
   /**
-   * The content is one of this grammar's texts: after the reasoning if there is any, or, with calls that are
-   * neither forbidden nor required, either such a text or a call. The end of the turn is sampled only where the
-   * text may end, and taken without sampling where nothing can follow. Absent or null: free.
+   * Constrains the content to this grammar. The content starts after the reasoning, if there is any. If tool calls are
+   * neither forbidden nor required, the content is either such a text or a call. The end of the turn is sampled only
+   * where the text may end, and is taken without sampling where nothing can follow. Absent or null: unconstrained.
    */
   format?: NativeGrammar | null;
   /**
-   * What stands before the format's text where that has a header as calls have, at most 256 bytes: the engine writes it, or
-   * a call's beginning, when the content begins; where they part it samples. Absent or '': none.
+   * Header before the constrained text, for models that give content a header as calls have; at most 256 bytes. When
+   * the content begins, the engine writes the header or the beginning of a call, and samples where the two differ.
+   * Absent or '': none.
    */
   formatHead?: string;
 }
 
-/** A compiled grammar, of one engine: another engine's is a TypeError. Any number of requests share one. */
+/**
+ * A compiled grammar of one engine. Using it with another engine throws a TypeError. Any number of requests may share
+ * it.
+ */
 export interface NativeGrammar {
-  readonly bytes: number; // of memory, without the masks its states get while it is used
+  readonly bytes: number; // memory it uses, without the masks that are added to its states during use
   /**
-   * For tests: what may follow `text`, byte by byte (special tokens are symbols that begin with 0xff;
-   * the suffix is part of the text). Null if no text begins so, or past the limits.
+   * For tests: the bytes that may follow `text`. Special tokens are symbols that begin with 0xff; the suffix is part of
+   * the text. Null if no text begins with `text`, or if a limit was exceeded.
    */
   follow(text: Uint8Array): { bytes: Uint8Array; accepts: boolean } | null;
 }
 
-/** What a text has to be. compileGrammar() reads the member its kind needs and no other of the four. */
+/**
+ * What a text must match. compileGrammar() reads only the member that belongs to `kind`: `schema`, `pattern`, `choices`
+ * or `grammar`.
+ */
 export interface GrammarOptions {
   kind: 'json_schema' | 'json_object' | 'json' | 'regex' | 'choice' | 'grammar'; // json: any JSON value
-  schema?: string; // json_schema: its JSON text, at most 1 MiB
-  pattern?: string; // regex: what the whole text matches; 1 byte to 64 KiB
-  choices?: string[]; // choice: the text is one of these, none of them empty; at most 4,096, 1 MiB together
-  grammar?: string; // grammar: rules in GBNF, of whose root the whole text is one; 1 byte to 256 KiB, refused above 64 KiB
-  suffix?: string; // literal text that follows the value: what ends a tool call; special tokens' spellings
-  // are those tokens; at most 1,024 bytes
+  schema?: string; // json_schema: the schema as JSON text, at most 1 MiB
+  pattern?: string; // regex: must match the whole text; 1 byte to 64 KiB
+  choices?: string[]; // choice: the text is one of these; none may be empty; at most 4,096, 1 MiB together
+  grammar?: string; // grammar: GBNF rules whose root must match the whole text; 1 byte to 256 KiB, refused above 64 KiB
+  suffix?: string; // literal text after the value, such as the end of a tool call. Texts of special tokens
+  // stand for those tokens. At most 1,024 bytes.
   lead?: {
-    // what the model makes up before the value: so many digits, or digits and letters, and a literal
+    // free text of the model before the value: a number of digits, or digits and letters, then a literal
     letters: boolean;
     least: number;
-    most: number; // from 1 to 64
+    most: number; // 1 to 64
     close: string; // at most 1,024 bytes; special tokens as in the suffix
   };
   /**
-   * How an object is written that is no JSON text: json_schema alone, and for the outermost object, whose schema has that
-   * type. nameOpen NAME textOpen|jsonOpen VALUE valueClose, and the separator before another. Texts of at most 256 bytes.
+   * Notation for objects that are not written as JSON. Only for json_schema, and for the outermost object; its schema
+   * must have the type object. A member is nameOpen NAME textOpen|jsonOpen VALUE valueClose; members are joined by the
+   * separator. Texts of at most 256 bytes.
    */
   spelling?: {
     nameOpen: string;
     textOpen: string; // not empty
-    jsonOpen: string; // where it is not the same, each value may come as a string or as JSON, by its schema
+    // if it differs from textOpen, a value may be written as a string or as JSON, depending on its schema
+    jsonOpen: string;
     valueClose: string;
-    separator: string; // one of them not empty
-    textEnd: string; // in no string that stands as it is
-    stringMark: string; // around strings within JSON, which then stand as they are; '' = quotation marks
-    nested: boolean; // objects within are written so too, in braces
+    separator: string; // at least one of valueClose and separator is not empty
+    textEnd: string; // must not occur in a verbatim string
+    stringMark: string; // delimiter of strings inside JSON, which are then verbatim; '' = quotation marks
+    nested: boolean; // nested objects use the same notation, in braces
     /**
-     * Objects within are members too, without braces, and arrays are members of this name; a member ends with valueClose NAME
-     * jsonOpen. What a value may be is for its schema to say, not for kinds. Absent or '': they are JSON.
+     * Nested objects use the same notation without braces, and array items are members with this name. A member ends
+     * with valueClose NAME jsonOpen. The schema determines what a value may be, not `kinds`. Absent or '': nested
+     * values are JSON.
      */
     item?: string;
-    python: boolean; // members that are true, false or null begin with a capital letter: True, False, None
-    kinds: { name: string; kind: ValueKind }[]; // what members' values are
-    others: ValueKind; // of names that are not listed
+    python: boolean; // true, false and null are written True, False and None
+    kinds: { name: string; kind: ValueKind }[]; // kinds of the members' values
+    others: ValueKind; // kind of members that are not listed
   };
-  strict: boolean; // a keyword that is not served: refuse, or leave it out and report it
-  oneOfAsAnyOf: boolean; // oneOf whose branches are not shown to be disjoint is read as anyOf
+  strict: boolean; // unsupported keyword: true = refuse the schema, false = ignore the keyword and report it
+  oneOfAsAnyOf: boolean; // treat oneOf as anyOf if its branches are not provably disjoint
   order: 'schema' | 'any'; // of an object's properties
   whiteSpace: 'none' | 'flexible' | 'within'; // within: none before the value
 }
 
-/** Any JSON value; a string as it stands; that, or null. */
+/** json: any JSON value; text: a verbatim string; nullable: a verbatim string or null. */
 export type ValueKind = 'json' | 'text' | 'nullable';
 
 export interface GrammarProblem {
-  /** invalid: not a schema or not an expression. too_large: more memory, time or steps than a compilation gets. impossible: no text matches. */
+  /**
+   * invalid: not a valid schema or expression. too_large: compiling exceeds the limits of memory, time or steps.
+   * impossible: no text matches.
+   */
   kind: 'invalid' | 'unsupported' | 'too_large' | 'impossible';
   pointer: string; // JSON pointer into the schema, '' = its root
-  keyword: string; // '' = none in particular
+  keyword: string; // '' = no particular keyword
   what: string;
 }
 
-/** Not strict: a grammar may come with problems of kind `unsupported`, which say what it leaves out. */
-/** `compileMs`: a thread's time that this took; 0 if it was known. */
+/**
+ * With `strict` false, a grammar may be returned together with problems of kind `unsupported`, which list the ignored
+ * keywords.
+ */
+/** `compileMs`: thread time of the compilation; 0 if it was cached. */
 export interface CompiledGrammar {
   grammar: NativeGrammar | null;
   problems: GrammarProblem[];
@@ -270,76 +317,87 @@ export interface CompiledGrammar {
 }
 
 /**
- * Tool calls within the content. From the open marker up to and including the close marker the text goes to
- * section 'tool', as the tokens spell it: marker spellings and control tokens' spellings included, no stop
- * string applied, no logprobs. A marker is one token if the vocabulary has a control or user-defined token
- * so spelled (then only that token counts), else its spelling in the text.
+ * Tool calls within the content. The text from the opening marker through the closing marker goes to section 'tool',
+ * with the tokens written out: texts of markers and control tokens are included, stop strings do not apply, and there
+ * are no logprobs. If the vocabulary has a control or user-defined token with the marker's text, only that token counts
+ * as the marker; otherwise the text does.
  */
 export interface CallOptions {
   open: string; // e.g. '<tool_call>'; 1 to 256 bytes
-  close: string; // '' = the section lasts to the end of the turn
-  /** The open marker counts only as the first thing of the content; white space before it then goes with the section. */
+  close: string; // '' = the section lasts until the end of the turn
+  /** The opening marker counts only at the start of the content. White space before it then belongs to the section. */
   atStart: boolean;
   /**
-   * Texts one of which must follow the open marker, e.g. '\n{"name": "a", "arguments":': what they agree in is
-   * written by the engine, where they part it samples. After every open marker that is a token; a spelled one
-   * when `required`, and where a token ends with it. [] = free. At most 128 of 1 to 1024 bytes.
+   * Texts, one of which must follow the opening marker, e.g. '\n{"name": "a", "arguments":'. The engine writes their
+   * common part and samples where they differ. Applies after every opening marker that is a token; after one that is
+   * text only if `required`, or if a token ends with it. [] = unconstrained. At most 128 of 1 to 1024 bytes.
    */
   prefixes: string[];
   /**
-   * Parallel to `prefixes`, or absent: what follows a call's prefix, up to and including the close marker, which
-   * is the end of the grammar's suffix. Null: free. It holds wherever the engine sees to the prefix; for an open
-   * marker that is no token that is where the call is `required`, comes instead of the format, follows another
-   * by a grammar, or where a token ends with the marker. A call whose grammar has ended is followed by the end of the turn or another call (with `atStart`
-   * or without a close marker by the end of the turn at once); one without, by anything.
+   * Parallel to `prefixes`, or absent. Each grammar covers the text after its prefix, up to and including the closing
+   * marker, which ends the grammar's suffix. Null: unconstrained. A grammar applies wherever the prefix is enforced.
+   * For an opening marker that is not a token, that is where the call is `required`, replaces the format, follows
+   * another call with a grammar, or where a token ends with the marker. After a call with a grammar comes the end of
+   * the turn or another call; with `atStart` or without a closing marker, only the end of the turn. After a call
+   * without a grammar, anything may follow.
    */
   grammars?: (NativeGrammar | null)[];
   /**
-   * Of a section that holds several calls: what another begins with behind the end of a grammar, the entry i by grammar
-   * i modulo their number, and what ends the section, close marker included. With an end, no grammar's suffix has it.
+   * For sections that hold several calls. `next`: the text that begins another call after a grammar has ended; entry i
+   * modulo the number of entries belongs to grammar i. `end`: the text that ends the section, closing marker included.
+   * With `end`, no grammar's suffix contains the closing marker.
    */
   next?: string[];
   end?: string;
-  /** What follows the open marker where the content has a header that begins as calls do: with it the section ends. Absent: nothing. */
+  /**
+   * The text after the opening marker that ends the section and starts content, for models whose content has a header
+   * that begins like a call. Absent: none.
+   */
   answer?: string;
-  /** Without a close marker: a section ends with its grammar all the same, and the turn goes on as behind a close marker. */
+  /** Without a closing marker: a section ends with its grammar, and the turn continues as after a closing marker. */
   endsItself?: boolean;
-  /** The content begins with a call: the engine writes the open marker and a prefix, after the reasoning if there is any. */
+  /**
+   * The content must begin with a call: the engine writes the opening marker and a prefix, after the reasoning if there
+   * is any.
+   */
   required: boolean;
-  /** No call is possible: a marker that is a token is never sampled, no section told apart. Excludes `required`. */
+  /**
+   * Tool calls are disabled: a marker that is a token is never sampled, and no section is separated. Excludes
+   * `required`.
+   */
   forbidden: boolean;
 }
 
 export interface NativeStats {
   waiting: number;
   running: number;
-  waitingTokens: number; // of the prompts of those that wait
+  waitingTokens: number; // prompt tokens of waiting requests
   pagesTotal: number;
   pagesFree: number;
   pagesCached: number;
-  kvUsedBytes: number; // memory of pages that were ever used; on a GPU all of them
+  kvUsedBytes: number; // memory of pages used at least once; on a GPU, of all pages
   lastStepAgeMs: number;
   maxBatchTokens: number;
   maxSequences: number;
   failed: boolean;
-  note: string; // what an operator should know of how it runs by now; empty: nothing
+  note: string; // condition that an operator should know about; empty: none
   stepMs: number;
   queueMax: number;
   queueMaxTokens: number;
-  loadedBatchTokens: number; // maxBatchTokens when it was loaded
+  loadedBatchTokens: number; // maxBatchTokens at load time
   mostBatchTokens: number;
-  mostSequences: number; // allocated: what configure() clamps to
+  mostSequences: number; // allocated maximums, to which configure() clamps
   steps: number;
   stepRows: number;
   prefillTokens: number;
   decodeTokens: number;
   cachedTokens: number;
   imagePieces: number;
-  imagePiecesCached: number; // of images, computed by the tower; found among those kept
+  imagePiecesCached: number; // image pieces computed by the vision encoder; found in the cache
   promptTokens: number;
-  promptTokensCached: number; // of requests begun; of these, found in the prefix cache
+  promptTokensCached: number; // prompt tokens of started requests; of these, found in the prefix cache
   guessedTokens: number;
-  guessedRight: number; // computed beside next tokens; of these, kept
+  guessedRight: number; // draft tokens computed; accepted
   requests: number;
   finished: number;
   failedRequests: number;
@@ -350,16 +408,19 @@ export interface NativeStats {
   stepSeconds: number;
 }
 
-/** Sums over all calls of one operation of the forward pass. */
+/** Totals over all calls of one operation of the forward pass. */
 export interface OpFigures {
-  name: string; // products with their shape, 'matmul 2048 x 2560'
+  name: string; // a matmul includes its shape: 'matmul 2048 x 2560'
   calls: number;
   nanoseconds: number;
-  bytes: number; // that must come from memory at least once
-  operations: number; // multiplications and additions of its products
+  bytes: number; // bytes that must be read from memory at least once
+  operations: number; // multiplications and additions of its matmuls
 }
 
-/** Settings that may change while an engine runs; absent ones stay as they are. 1 to 65536, 4096, 0 to 60000, 1 to 1e6, 1 to 1e9. */
+/**
+ * Settings that may change while an engine runs; absent members stay unchanged. Ranges, in order: 1 to 65536, 1 to
+ * 4096, 0 to 60000, 1 to 1e6, 1 to 1e9.
+ */
 export interface NativeTunables {
   maxBatchTokens?: number;
   maxSequences?: number;
@@ -378,11 +439,11 @@ export interface NativeChannel {
   submit(options: SubmitOptions): number;
   cancel(request: number): void;
   /**
-   * Ends one choice as end_of_turn before its next step, or instead of its first token; what was held back of
-   * its text and its finished record follow. Unknown or ended: nothing.
+   * Ends one choice as end_of_turn before its next step, or instead of its first token. Held-back text and the
+   * `finished` record follow. Has no effect if the choice is unknown or has ended.
    */
   finish(request: number, choice: number): void;
-  close(): void; // cancels what this channel submitted; no events afterwards
+  close(): void; // cancels all requests of this channel; no events afterwards
 }
 
 export interface NativeEngine {
@@ -391,38 +452,41 @@ export interface NativeEngine {
   readonly plan: MemoryPlan;
   readonly fileHash: string;
   readonly maxContext: number;
-  /** What sees for it; null: nothing does. */
+  /** The vision encoder; null: the engine has none. */
   readonly vision: { readonly projector: string; readonly mostTokens: number } | null;
-  /** Why the tower it was given is left out; null: it is not, or there was none. */
+  /** Why the configured vision encoder was ignored; null: it was not, or none was configured. */
   readonly visionProblem: string | null;
   /**
-   * What a picture of this size becomes, without looking at one. `low`: as few tokens as the model allows.
-   * Throws `invalid_argument` if no piece can hold such sides, `unsupported` without a tower.
+   * Returns how an image of this size would be processed, without its pixels. `low`: use as few tokens as the model
+   * allows. Throws `invalid_argument` if no piece can have these dimensions, `unsupported` without a vision encoder.
    */
   planImage(width: number, height: number, low: boolean): PlannedImage;
-  /** The same of a picture: 8 bits each of red, green and blue, row by row. Off the event loop; `pixels` stay as they are until then. */
+  /**
+   * Prepares an image: 8-bit red, green and blue, row by row. Runs off the event loop; `pixels` must not change until
+   * it resolves.
+   */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage>;
   /**
-   * `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread, and how long ago the first
-   * event in it came about, in milliseconds. The buffer is the callee's.
+   * `onEvents` gets one packed buffer (native/engine/events.h) per step, on this thread, and the age of its first event
+   * in milliseconds. The callee owns the buffer.
    */
   open(onEvents: (events: Uint8Array, ageMs: number) => void): NativeChannel;
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   tokenizeAsync(text: string, options: TokenizeOptions): Promise<Int32Array>; // off the event loop, for long texts
   tokenBytes(token: number): Uint8Array;
-  findToken(spelling: string): number; // -1 if none
+  findToken(spelling: string): number; // -1 if there is none
   /**
-   * Compiles off the event loop, within bounds of memory, work and time; what was compiled lately is kept. A
-   * grammar that cannot be is no rejection: `grammar` is null and `problems` say why.
+   * Compiles off the event loop, within limits on memory, work and time; recent results are cached. A grammar that
+   * cannot be compiled does not reject: `grammar` is null and `problems` says why.
    */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
-  detokenize(tokens: Int32Array): string; // all tokens rendered, special ones too
+  detokenize(tokens: Int32Array): string; // renders all tokens, including special ones
   stats(): NativeStats;
-  /** What each operation has cost since the start; null unless LoadOptions.profile. For benches. */
+  /** Cost of each operation since the start; null without LoadOptions.profile. For benchmarks. */
   profile(): OpFigures[] | null;
-  configure(tunables: NativeTunables): void; // from the next step or submission on, clamped to what was allocated
+  configure(tunables: NativeTunables): void; // applies from the next step or submission, clamped to what was allocated
   drain(): void;
-  close(): Promise<void>; // this handle; the engine stops when its last handle is closed
+  close(): Promise<void>; // closes this handle; the engine stops when its last handle is closed
 }
 
 export interface DebugLogits {
@@ -431,7 +495,7 @@ export interface DebugLogits {
   continuation: { tokens: number[]; logits: number[]; last: { position: number; logits: Float32Array } } | null;
 }
 
-/** A decoded picture: red, green and blue of 8 bits, row by row without gaps. */
+/** A decoded image: 8-bit red, green and blue, row by row without gaps. */
 export interface RgbImage {
   width: number;
   height: number;
@@ -439,7 +503,7 @@ export interface RgbImage {
 }
 
 export interface DebugVisionTokens {
-  position: number; // of the position counter before it
+  position: number; // value of the position counter before it
   tokens: Int32Array;
 }
 
@@ -448,19 +512,19 @@ export interface DebugVisionPiece {
   tokens?: undefined;
   image: number;
   part: 'image' | 'tile' | 'overview';
-  row: number; // of a tile, from 1; else 0
+  row: number; // row and column of a tile, from 1; otherwise 0
   column: number;
-  width: number; // pixels that the tower was given
+  width: number; // pixels passed to the vision encoder
   height: number;
   nTokens: number;
   nPositions: number;
   bidirectional: boolean;
-  positions: Int32Array | null; // time, row and column of each token, where positions are three numbers
+  positions: Int32Array | null; // time, row and column of each token, for models with three-part positions
   hash: string;
   pixelsU8Sha256: string;
   pixelsF32Sha256: string;
   embeddingSize: number;
-  embeddings: Uint8Array; // of float32, little-endian: [nTokens][embeddingSize]
+  embeddings: Uint8Array; // float32, little-endian: [nTokens][embeddingSize]
 }
 
 export interface DebugVision {
@@ -471,7 +535,7 @@ export interface DebugVision {
   continuation: { logits: Float32Array; tokens: Int32Array; margins: Float32Array; lastLogits: Float32Array } | null;
 }
 
-/** Opens a tokenizer alone, without weights (vocabulary-only files work). */
+/** A tokenizer without weights; vocabulary-only files work. */
 export interface NativeTokenizer {
   tokenize(text: string, options: TokenizeOptions): Int32Array;
   detokenize(tokens: Int32Array): string;
@@ -479,23 +543,26 @@ export interface NativeTokenizer {
 
 export interface Addon {
   readonly version: string;
-  readonly isas: string[]; // what this processor can run, plainest first
-  /** `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted to. */
+  readonly isas: string[]; // instruction sets that this processor supports, simplest first
+  /**
+   * `path`, here and below: a GGUF file, or a Hugging Face folder, which is read as the GGUF file it would be converted
+   * to.
+   */
   inspect(path: string, options: LoadOptions): Inspection;
   /**
-   * What a GGUF file's authors recommend (its keys `general.sampling.*`), as it stands there: nothing of what is absent or no
-   * number. Throws where the file cannot be read.
+   * The sampling values recommended by a GGUF file's authors (keys `general.sampling.*`), unchanged. Absent and
+   * non-numeric values are omitted. Throws if the file cannot be read.
    */
   recommendedSampling(
     path: string,
   ): Partial<Record<'temperature' | 'top_p' | 'top_k' | 'min_p' | 'repetition_penalty', number>>;
   /**
-   * The tensors that a GGUF file's network needs, from its metadata and from which optional tensors it lists; the data
-   * is not read. For tools that write models.
+   * The tensors that a GGUF file's model needs, derived from its metadata and its list of optional tensors. The data is
+   * not read. For tools that write models.
    */
   wantedTensors(path: string): { name: string; shape: number[]; vector: boolean }[];
   loadTokenizer(path: string): NativeTokenizer;
-  /** Loads off the event loop. The same `name` in another worker thread attaches to the engine already there. */
+  /** Loads off the event loop. Loading the same `name` in another worker thread attaches to the existing engine. */
   load(name: string, path: string, options: LoadOptions, onProgress: (fraction: number) => void): Promise<NativeEngine>;
   debugLogits(
     path: string,
@@ -504,7 +571,7 @@ export interface Addon {
     positions: Int32Array,
     continueTokens: number,
   ): Promise<DebugLogits>;
-  /** What a pair of a text model and a vision file makes of a prompt with `<__media__>` where each image comes. */
+  /** Runs a text model with a vision file on a prompt that has `<__media__>` in place of each image. */
   debugVision(
     path: string,
     visionPath: string,
@@ -514,16 +581,26 @@ export interface Addon {
     continueTokens: number,
   ): Promise<DebugVision>;
   /**
-   * Locks an open file for whoever holds this descriptor: false if another one has it. The kernel drops the lock when
-   * the descriptor is closed, or with the process however it ends. `io` if the file system has no locks.
+   * Locks an open file for the holder of this descriptor. Returns false if another holder has it. The kernel releases
+   * the lock when the descriptor is closed or the process ends for any reason. Throws `io` if the file system has no
+   * locks.
    */
   lockFile(descriptor: number): boolean;
-  /** Repairs a heap overflow of the lmdb package that a full disk triggers. Once lmdb is loaded; any thread. Returns how many imports were bound. */
+  /**
+   * Repairs a heap overflow in the lmdb package that a full disk triggers. Call after lmdb is loaded, on any thread.
+   * Returns how many imports were rebound.
+   */
   guardLmdbErrors(): number;
-  /** What models may count on, within the limits of this process's control groups. */
+  /** Memory available to models, within the limits of this process's control groups. */
   memory(): MachineMemory;
-  /** Bytes per second a plain read loop of `threads` threads reaches over a buffer of `bytes`: best of `repeats`. For benches. */
+  /**
+   * Bytes per second that a plain read loop of `threads` threads reaches over a buffer of `bytes`; best of `repeats`.
+   * For benchmarks.
+   */
   readBandwidth(threads: number, bytes: number, repeats: number): Promise<number>;
-  /** Multiplications and additions per second of the vector units, in products of bytes and of floats: best of `repeats`. For benches. */
+  /**
+   * Multiplications and additions per second of the vector units, for 8-bit integer and float matmuls; best of
+   * `repeats`. For benchmarks.
+   */
   arithmeticPeak(isa: string, threads: number, repeats: number): Promise<{ integer8: number; float32: number }>;
 }

@@ -1,4 +1,4 @@
-// Which models a server offers: models/catalog.json, or files and folders named on the command line.
+// The models that a server offers: from models/catalog.json, or files and folders named on the command line.
 import { existsSync, readFileSync, readdirSync, statSync, type Stats } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { z } from 'zod';
@@ -23,50 +23,64 @@ const id = z
 
 const catalogModel = z.strictObject({
   id,
-  /** A GGUF file or a Hugging Face folder; relative to the catalog. Several models may name the same one: it is loaded once. */
+  /**
+   * A GGUF file or a Hugging Face folder, relative to the catalog. Models that name the same file share one loaded
+   * copy.
+   */
   file: z.string().min(1),
-  /** Matrices of floats are stored so while loading; absent or null: as they are. */
+  /** Type to which float matrices are quantized while loading; absent or null: unchanged. */
   quantize: z.enum(QUANTIZE_TYPES).nullable().optional(),
   /**
-   * What guesses what this model will say, for the same answers, sooner: another model, smaller and of the same vocabulary, or
-   * a file made to guess for it (an EAGLE-3 head), relative to the catalog (or, of a setting, to the working folder).
+   * The draft model for speculative decoding: another, smaller model with the same vocabulary, or an EAGLE-3 head.
+   * Relative to the catalog, or to the working directory if it comes from a setting.
    */
   draft: z.string().min(1).max(4096).nullable().optional(),
   /**
-   * A GGUF file of its vision tower ("mmproj"), relative to the catalog (or, of a setting, to the working folder); null: it does
-   * not see. Absent: what lies beside the file under a usual name (vision-file.ts).
+   * GGUF file of the vision encoder ("mmproj"). Relative to the catalog, or to the working directory if it comes from a
+   * setting. null: no image input. Absent: a file with a usual name next to the model file (vision-file.ts).
    */
   vision: z.string().min(1).nullable().optional(),
-  /** Whose way of resizing and cutting images, where they differ: llama.cpp's (absent), or that of the model's makers. */
+  /** Which image preprocessing to use where they differ: llama.cpp's (the default) or the model authors' original. */
   vision_resize: z.enum(['llama.cpp', 'original']).optional(),
-  /** How the tower computes with weights of 16 bits: in integers of 16 bits (absent), or in floats of 32. */
+  /** Arithmetic of 16-bit vision weights. fast (the default): 16-bit integers; exact: 32-bit floats. */
   vision_precision: z.enum(['fast', 'exact']).optional(),
   display_name: z.string().min(1).max(128),
-  /** Small and made to show the service, not to work with: whoever meets it is told so. */
+  /** A small model for trying out the service, not for real work. Clients and users are informed of it. */
   demonstration: z.boolean().optional(),
-  /** Release time, seconds since 1970. */
+  /** Release time, in seconds since 1970. */
   created: z.number().int().min(0),
   lifecycle: z.enum(['active', 'deprecated', 'retired']),
-  /** What becomes of the name and when; the model to be used instead. */
+  /** The model's deprecation and retirement dates, and its successor. */
   deprecated_at: z.iso.datetime({ offset: true }).nullable().optional(),
   retires_at: z.iso.datetime({ offset: true }).nullable().optional(),
   successor: id.nullable().optional(),
-  /** `demand`: loaded when it is first asked for, and not with the server. */
+  /** `demand`: loaded on the first request instead of at server start. */
   load: z.enum(['start', 'demand']).optional(),
-  /** Its memory is given back when nobody has asked for so long, until somebody does; absent or null: never. */
+  /**
+   * Unloaded after this many minutes without a request, and loaded again on the next request; absent or null: never.
+   */
   idle_minutes: z.number().gt(0).max(MAX_IDLE_MINUTES).nullable().optional(),
-  /** Its memory is not given back, neither for time nor for another model. */
+  /** Never unloaded, neither for idleness nor for another model's memory. */
   pinned: z.boolean().optional(),
-  /** Prompt plus output; null: what the file and the memory allow. */
+  /** Maximum prompt plus output tokens; null: what the file and the memory allow. */
   context_window: z.number().int().min(1).nullable(),
-  /** Cap of one answer, and what it gets when the client names none; null: what the context leaves, up to MAX_OUTPUT_TOKENS. */
+  /**
+   * Maximum output tokens, and the default if the client sets none; null: the rest of the context, up to
+   * MAX_OUTPUT_TOKENS.
+   */
   max_output_tokens: z.number().int().min(1).max(MAX_OUTPUT_TOKENS).nullable(),
-  /** An answer ends where the same run of tokens stands so often in a row; absent or null: never. */
+  /** Ends a response when the same run of tokens repeats this many times in a row; absent or null: never. */
   max_repeats: z.number().int().min(MIN_REPEATS).max(MAX_REPEATS).nullable().optional(),
   input_modalities: z.array(z.enum(['text', 'image'])).min(1),
-  /** What a model without vision does with images: refuses them, or is given a line of text in each one's place. */
+  /**
+   * How a model without a vision encoder treats images: `refuse` them, or replace each with a `note` (one line of
+   * text).
+   */
   image_input: z.enum(['refuse', 'note']).default('refuse'),
-  /** White space in answers bound to JSON, instead of structured_outputs.white_space: for a model that is lost without what it learned. */
+  /**
+   * White space in responses constrained to JSON; overrides structured_outputs.white_space. For models that degrade
+   * without the formatting they were trained on.
+   */
   white_space: z.enum(['compact', 'flexible']).optional(),
   default_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']),
   sampling,
@@ -88,13 +102,13 @@ const catalog = z.strictObject({
 });
 
 export type CatalogModel = Readonly<z.infer<typeof catalogModel>> & {
-  /** Where it runs, if that is not here: it has no file then. */
+  /** The upstream, if the model does not run here. Such a model has no file. */
   readonly upstream?: Upstream | undefined;
-  /** What an operator has set of `sampling`. */
+  /** The part of `sampling` that an operator has set. */
   readonly givenSampling?: Readonly<Partial<z.infer<typeof sampling>>> | undefined;
 };
 
-/** What an operator may set otherwise for one model. */
+/** The properties of a model that an operator may override. */
 export type CatalogOverride = {
   readonly [K in
     | 'quantize'
@@ -118,7 +132,7 @@ export type CatalogOverride = {
     | 'upstream']?: CatalogModel[K] | undefined;
 } & { readonly sampling?: Readonly<Partial<CatalogModel['sampling']>> | undefined };
 
-/** A catalog or a model file that cannot be used; the message names the file and the place in it. */
+/** An unusable catalog or model file. The message names the file and the position in it. */
 export class CatalogError extends Error {
   constructor(where: string, problem: string) {
     super(`${where}: ${problem}`);
@@ -128,7 +142,7 @@ export class CatalogError extends Error {
 
 export const builtInCatalog: string = join(packageRoot, 'models', 'catalog.json');
 
-/** Reads a catalog; the models' files come back as absolute paths, and exist. Throws CatalogError. */
+/** Reads a catalog. The models' files are returned as absolute paths and are known to exist. Throws CatalogError. */
 export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   let json: unknown;
   try {
@@ -139,11 +153,11 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   const parsed = catalog.safeParse(json);
   if (!parsed.success) {
     const [issue] = parsed.error.issues;
-    throw new CatalogError(path, `${issue?.path.join('.') || 'the whole'}: ${issue?.message ?? 'is no catalog'}`);
+    throw new CatalogError(path, `${issue?.path.join('.') || 'the file'}: ${issue?.message ?? 'is not a catalog'}`);
   }
   return parsed.data.models.map((model) => {
     const file = resolve(dirname(path), model.file);
-    if (!existsSync(file)) throw new CatalogError(path, `models "${model.id}": ${file} is not there`);
+    if (!existsSync(file)) throw new CatalogError(path, `models "${model.id}": ${file} does not exist`);
     const draft = typeof model.draft === 'string' ? resolve(dirname(path), model.draft) : '';
     return {
       ...model,
@@ -154,7 +168,7 @@ export function readCatalog(path: string = builtInCatalog): CatalogModel[] {
   });
 }
 
-/** Of a model whose authors recommend nothing: as it was trained to speak. */
+/** Defaults for models whose authors recommend no sampling: the unmodified distribution. */
 export const PLAIN_SAMPLING: CatalogModel['sampling'] = {
   temperature: 1,
   top_p: 1,
@@ -163,7 +177,7 @@ export const PLAIN_SAMPLING: CatalogModel['sampling'] = {
   repetition_penalty: 1,
 };
 
-/** What a model's authors recommend: each value as far as it can be offered. */
+/** The authors' recommendations. Values outside the supported ranges are ignored one by one. */
 const { temperature, top_p, top_k, min_p, repetition_penalty } = sampling.shape;
 const recommendation = z.object({
   do_sample: z.boolean().optional().catch(undefined),
@@ -175,8 +189,9 @@ const recommendation = z.object({
 });
 
 /**
- * The sampling that a model's authors recommend: generation_config.json beside a folder's tensors, or the keys `general.sampling.*`
- * of a GGUF file. Nothing where there is none or it is damaged: it is optional, and whoever loads the model names what is wrong.
+ * The sampling that a model's authors recommend: generation_config.json in a Hugging Face folder, or the keys
+ * `general.sampling.*` of a GGUF file. Empty if it is missing or damaged: it is optional, and loading the model reports
+ * what is wrong with the file.
  */
 function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogModel['sampling']> {
   let found: unknown;
@@ -193,11 +208,14 @@ function recommendedSampling(path: string, isFolder: boolean): Partial<CatalogMo
   return given(values);
 }
 
-/** A GGUF file has floats of 32 bits: what was written as 0.6 is 0.6 to whoever reads it here. */
+/** GGUF files store 32-bit floats. Rounds to the decimal number that was written, such as 0.6. */
 const withoutNoise = (values: Readonly<Record<string, number>>): Record<string, number> =>
   Object.fromEntries(Object.entries(values).map(([name, value]) => [name, Number(value.toPrecision(7))]));
 
-/** Bytes of a model's weights: of the file and its other parts, or of all *.safetensors in the folder; null if nothing is there. */
+/**
+ * Bytes of a model's weights: the file with all its parts, or all *.safetensors in the folder; null if it does not
+ * exist.
+ */
 export function modelBytes(path: string): number | null {
   const stat = statSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return null;
@@ -224,21 +242,21 @@ function bytesOf(folder: string, names: readonly string[]): number {
 const isModelFolder = (path: string, stat: Stats): boolean =>
   stat.isDirectory() && existsSync(join(path, 'config.json'));
 
-/** What a model may be called. Null: it may; else why it may not. */
+/** Null if the name is valid, otherwise why it is not. */
 export function nameProblem(name: string): string | null {
   const checked = id.safeParse(name);
-  return checked.success ? null : (checked.error.issues[0]?.message ?? 'is no name');
+  return checked.success ? null : (checked.error.issues[0]?.message ?? 'is not a valid name');
 }
 
-/** A model that is just a file or folder under a name: everything else as it says. Throws CatalogError. */
+/** A model given only by a name and a file or folder; everything else comes from the file. Throws CatalogError. */
 export function modelOfFile(name: string, path: string): CatalogModel {
   const file = resolve(path);
   const problem = nameProblem(name);
   if (problem !== null) throw new CatalogError(`model name "${name}"`, problem);
   const stat = statSync(file, { throwIfNoEntry: false });
-  if (stat === undefined) throw new CatalogError(file, 'is not there');
+  if (stat === undefined) throw new CatalogError(file, 'does not exist');
   const isFolder = isModelFolder(file, stat);
-  if (!stat.isFile() && !isFolder) throw new CatalogError(file, 'is no file, and no folder with a config.json');
+  if (!stat.isFile() && !isFolder) throw new CatalogError(file, 'is neither a file nor a folder with a config.json');
   return {
     id: name,
     file,
@@ -249,17 +267,17 @@ export function modelOfFile(name: string, path: string): CatalogModel {
     max_output_tokens: null,
     input_modalities: ['text'],
     image_input: 'refuse',
-    // Without effect on a model that cannot reason.
+    // Has no effect on models without reasoning.
     default_effort: 'medium',
     sampling: { ...PLAIN_SAMPLING, ...recommendedSampling(file, isFolder) },
   };
 }
 
-/** A model that runs elsewhere. What its server's own defaults are is not known. */
+/** An upstream model. The upstream's own defaults are unknown. */
 export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
   const checked = id.safeParse(name);
   if (!checked.success)
-    throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is no name');
+    throw new CatalogError(`model name "${name}"`, checked.error.issues[0]?.message ?? 'is not a valid name');
   return {
     id: name,
     file: '',
@@ -276,21 +294,21 @@ export function modelElsewhere(name: string, upstream: Upstream): CatalogModel {
   };
 }
 
-/** The models with an operator's settings applied. Settings for a model that is not there: CatalogError. */
+/** Applies an operator's settings to the models. Throws CatalogError for settings of an unknown model. */
 export function withOverrides(
   models: readonly CatalogModel[],
   overrides: Readonly<Record<string, CatalogOverride>>,
 ): CatalogModel[] {
   for (const name of Object.keys(overrides)) {
     if (!models.some((model) => model.id === name)) {
-      throw new CatalogError('models', `"${name}" is none of ${models.map((model) => model.id).join(', ')}`);
+      throw new CatalogError('models', `"${name}" is not one of ${models.map((model) => model.id).join(', ')}`);
     }
   }
   return models.map((model) => {
     const { sampling: ofSampling, ...others } = overrides[model.id] ?? {};
     const vision = typeof others.vision === 'string' ? resolve(others.vision) : others.vision;
     if (typeof vision === 'string' && !existsSync(vision))
-      throw new CatalogError(`models "${model.id}": vision`, `${vision} is not there`);
+      throw new CatalogError(`models "${model.id}": vision`, `${vision} does not exist`);
     return {
       ...model,
       ...given({ ...others, vision }),
@@ -300,10 +318,10 @@ export function withOverrides(
   });
 }
 
-/** What guesses for a model: another model's file, or one of its own kind. */
+/** A draft model's file: another model's, or one of its own. */
 export type DraftFile = Pick<CatalogModel, 'file' | 'quantize'>;
 
-/** What guesses for each model that has a draft. Throws CatalogError for a draft that is not there, or has one itself. */
+/** The draft of each model that has one. Throws CatalogError if a draft does not exist or has a draft itself. */
 export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<string, DraftFile> {
   const byName = new Map(models.map((model) => [model.id, model]));
   const drafts = new Map<string, DraftFile>();
@@ -311,39 +329,39 @@ export function checkedDrafts(models: readonly CatalogModel[]): ReadonlyMap<stri
     if (draft === undefined || draft === null) continue;
     const found = byName.get(draft);
     const where = `models "${name}": draft`;
-    if (found?.upstream !== undefined) throw new CatalogError(where, `"${draft}" runs elsewhere`);
+    if (found?.upstream !== undefined) throw new CatalogError(where, `"${draft}" is an upstream model`);
     if (found === undefined) {
       if (!existsSync(draft))
-        throw new CatalogError(where, `"${draft}" is none of ${[...byName.keys()].join(', ')}, and no file`);
+        throw new CatalogError(where, `"${draft}" is neither one of ${[...byName.keys()].join(', ')} nor a file`);
       drafts.set(name, { file: resolve(draft) });
       continue;
     }
-    if (draft === name) throw new CatalogError(where, 'is the model itself');
+    if (draft === name) throw new CatalogError(where, 'a model cannot be its own draft');
     if (found.draft !== undefined && found.draft !== null)
-      throw new CatalogError(where, `"${draft}" has a draft itself, "${found.draft}"`);
+      throw new CatalogError(where, `"${draft}" has a draft of its own, "${found.draft}"`);
     drafts.set(name, found);
   }
   return drafts;
 }
 
-/** Further names, checked: each of a model that is there, none a model's own. Throws CatalogError. */
+/** Checks that every alias refers to a known model and does not equal a model's name. Throws CatalogError. */
 export function checkedAliases(
   models: readonly CatalogModel[],
   aliases: Readonly<Record<string, string>>,
 ): ReadonlyMap<string, string> {
   const names = new Set(models.map((model) => model.id));
   for (const [alias, target] of Object.entries(aliases)) {
-    if (names.has(alias)) throw new CatalogError('models.aliases', `"${alias}" is a model of its own`);
+    if (names.has(alias)) throw new CatalogError('models.aliases', `"${alias}" is already the name of a model`);
     if (!names.has(target))
       throw new CatalogError(
         'models.aliases',
-        `"${alias}" stands for "${target}", which is none of ${[...names].join(', ')}`,
+        `"${alias}" refers to "${target}", which is not one of ${[...names].join(', ')}`,
       );
   }
   return new Map(Object.entries(aliases));
 }
 
-/** Without the properties that are undefined. */
+/** Removes the properties that are undefined. */
 function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

@@ -1,12 +1,12 @@
-// What engines have come to say about themselves while they run, for the log: that one has stopped for good, and what
-// its backend notes (a GPU's steps that could not be recorded). Looked for now and then; each is said once.
+// Logs what engines report while they run: that one has stopped for good, and notes of its backend (such as GPU steps
+// that could not be recorded). Checked periodically; each is logged once.
 
 import type { Log } from '../telemetry/types.js';
 import type { NativeStats } from './addon-types.js';
 
 const LOOK_MS = 5_000;
 
-/** An engine by the name it is logged under, and its numbers. */
+/** An engine, the name it is logged under, and its figures. */
 export interface NotedEngine {
   model: string;
   engine: object;
@@ -33,10 +33,7 @@ export class EngineNotes {
     } of this.engines()) {
       const said = this.#said.get(engine);
       if (failed && said?.failed !== true)
-        this.log.error(
-          { model },
-          'the engine has stopped on an internal error: /livez fails until the server is started again',
-        );
+        this.log.error({ model }, 'engine stopped after an internal error: /livez fails until the server is restarted');
       if (note !== '' && note !== said?.note) this.log.warn({ model, note }, 'engine note');
       this.#said.set(engine, { failed, note });
     }

@@ -1,5 +1,5 @@
-// A running engine as the service sees it: one event channel of this thread, shared by all its requests,
-// and the packed events of each step handed to the request they belong to. Event-loop thread only.
+// A running engine. All requests of this thread share one event channel; each step's packed events are dispatched to
+// the requests they belong to. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type {
   CompiledGrammar,
@@ -20,19 +20,22 @@ import { decodeEvents, type EngineEvent } from './events.js';
 import { QueuePace } from './queue-pace.js';
 import { threadCount } from '../shared/thread-count.js';
 
-/** A text this short is tokenized on the event loop: about 0.1 ms, less than a trip to another thread and back. */
+/**
+ * Texts up to this length are tokenized on the event loop: that takes about 0.1 ms, less than a round trip to another
+ * thread.
+ */
 const kSyncTextLength = 4_096;
 
-/** So many of a prompt's log-probabilities are told at once: about a millisecond. */
+/** Maximum number of prompt log-probabilities delivered in one call; takes about a millisecond. */
 const kPromptRows = 16;
 
 export interface Generation {
   readonly id: number;
-  /** Stops it before the engine's next step; no event follows. Idempotent, harmless after the end. */
+  /** Cancels the request before the engine's next step; no event follows. Idempotent; has no effect after the end. */
   cancel(): void;
   /**
-   * Ends one choice as `end_of_turn` before the engine's next step; what it said until then and its `finished`
-   * still come. Idempotent, harmless after the end.
+   * Ends one choice as `end_of_turn` before the engine's next step. Its text so far and its `finished` event still
+   * follow. Idempotent; has no effect after the end.
    */
   finish(choice: number): void;
 }
@@ -40,9 +43,9 @@ export interface Generation {
 interface Listener {
   onEvent: (event: EngineEvent) => void;
   choicesLeft: number;
-  /** What is told later, in the order it came; null: nothing waits. */
+  /** Events to deliver later, in order of arrival; null: none. */
   late: EngineEvent[] | null;
-  /** It has been told the last, or wants no more. */
+  /** The last event has been delivered, or the request was cancelled. */
   over: boolean;
 }
 
@@ -50,11 +53,14 @@ export class Engine {
   readonly #native: NativeEngine;
   readonly #channel: NativeChannel;
   readonly #listeners = new Map<number, Listener>();
-  readonly #late = new Set<Listener>(); // those whose end waits to be told
+  readonly #late = new Set<Listener>(); // listeners whose last event is still to be delivered
   readonly #backlog = new EventBacklog();
   readonly #pace = new QueuePace();
   #closed: Promise<void> | null = null;
-  /** Told after each step's events, and what their takers left to a microtask, how long ago the engine had them. */
+  /**
+   * Called after each step's events and the microtasks of their listeners, with the time since the engine produced the
+   * events.
+   */
   onDelivered: ((delayMs: number) => void) | null = null;
 
   constructor(native: NativeEngine) {
@@ -74,34 +80,34 @@ export class Engine {
   get fileHash(): string {
     return this.#native.fileHash;
   }
-  /** Requests of this thread that have not ended. */
+  /** Number of this thread's requests that have not ended. */
   get active(): number {
     return this.#listeners.size + this.#late.size;
   }
-  /** Prompt plus completion a sequence may have, in tokens. */
+  /** Maximum prompt plus completion tokens of a sequence. */
   get maxContext(): number {
     return this.#native.maxContext;
   }
 
-  /** What sees images for it; null: nothing does. */
+  /** The vision encoder; null: the model has none. */
   get vision(): NativeEngine['vision'] {
     return this.#native.vision;
   }
   get visionProblem(): string | null {
     return this.#native.visionProblem;
   }
-  /** What a picture of this size becomes. Throws what NativeEngine.planImage does. */
+  /** Returns how an image of this size would be processed. Throws like NativeEngine.planImage. */
   planImage(width: number, height: number, low: boolean): PlannedImage {
     return this.#native.planImage(width, height, low);
   }
-  /** A picture ready for SubmitOptions.images of this engine. Off the event loop. */
+  /** Prepares an image for SubmitOptions.images of this engine. Off the event loop. */
   prepareImage(pixels: Uint8Array, width: number, height: number, low: boolean): Promise<NativeImage> {
     return this.#native.prepareImage(pixels, width, height, low);
   }
 
   /**
-   * Queues a request. `onEvent` is called on this thread: one `started`, then texts, one `finished` per
-   * choice; or one `failed`, which ends it. Never before this returns. Throws what NativeChannel.submit does.
+   * Queues a request. `onEvent` is called on this thread, never before this function returns: one `started`, then
+   * texts, and one `finished` per choice; or one `failed`, which ends the request. Throws like NativeChannel.submit.
    */
   generate(options: SubmitOptions, onEvent: (event: EngineEvent) => void): Generation {
     const id = this.#channel.submit(options);
@@ -111,7 +117,7 @@ export class Engine {
       id,
       cancel: () => {
         if (listener.over) return;
-        // The engine may give an ended request's number to a later one.
+        // The engine may reuse the id of an ended request.
         const runs = this.#listeners.get(id) === listener;
         if (runs) this.#listeners.delete(id);
         this.#forget(listener);
@@ -131,38 +137,47 @@ export class Engine {
   tokenBytes(token: number): Uint8Array {
     return this.#native.tokenBytes(token);
   }
-  /** The token spelled exactly so in the vocabulary, or -1. */
+  /** The token with exactly this text in the vocabulary, or -1. */
   findToken(spelling: string): number {
     return this.#native.findToken(spelling);
   }
   detokenize(tokens: Int32Array): string {
     return this.#native.detokenize(tokens);
   }
-  /** What a text has to be, ready for SubmitOptions.format or CallOptions.grammars of this engine. Off the event loop. */
+  /** Compiles a grammar for SubmitOptions.format or CallOptions.grammars of this engine. Off the event loop. */
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar> {
     return this.#native.compileGrammar(options);
   }
-  /** Milliseconds until who waits now has left the queue, estimated from the recent pace of this thread's own. */
+  /**
+   * Milliseconds until the requests that wait now have left the queue, estimated from the recent pace of this thread's
+   * requests.
+   */
   queueDrainMs(): number {
     return this.#pace.drainMs(this.#native.stats().waiting / threadCount);
   }
   stats(): NativeStats {
     return this.#native.stats();
   }
-  /** What each operation has cost since the start; null unless the engine was loaded with `profile`. */
+  /** Cost of each operation since the start; null unless the engine was loaded with `profile`. */
   profile(): OpFigures[] | null {
     return this.#native.profile();
   }
-  /** From the next step or submission on, for every thread that uses this engine; clamped to what was allocated at load. */
+  /**
+   * Takes effect with the next step or submission, for every thread that uses this engine. Clamped to what was
+   * allocated at load.
+   */
   configure(tunables: NativeTunables): void {
     this.#native.configure(tunables);
   }
-  /** Ends what runs as `time_limit` and refuses new requests. */
+  /** Ends running requests with `time_limit` and refuses new ones. */
   drain(): void {
     this.#native.drain();
   }
 
-  /** Cancels this thread's requests without an event and lets go of the engine, which stops with its last holder. */
+  /**
+   * Cancels this thread's requests without an event and releases the engine, which stops when its last holder closes
+   * it.
+   */
   close(): Promise<void> {
     if (this.#closed === null) {
       for (const listener of [...this.#listeners.values(), ...this.#late]) this.#forget(listener);
@@ -178,8 +193,8 @@ export class Engine {
     try {
       decodeEvents(events, (id, event) => this.#hand(id, event));
     } catch (error) {
-      // One request's listener must not take the others' events with it: hand() keeps its errors apart, so
-      // this is a broken stream. What it would have said is lost, so everybody is told.
+      // An error here means a broken event stream, because #hand() isolates errors of listeners. Its remaining events
+      // are lost, so all requests fail.
       const listeners = [...this.#listeners.entries()];
       const message = error instanceof Error ? error.message : String(error);
       for (const [id, listener] of listeners) {
@@ -194,7 +209,7 @@ export class Engine {
 
   #hand(id: number, event: EngineEvent): void {
     const listener = this.#listeners.get(id);
-    if (listener === undefined) return; // cancelled since
+    if (listener === undefined) return; // cancelled in the meantime
     if (event.type === 'started') this.#pace.started();
     if (event.type === 'failed' || (event.type === 'finished' && --listener.choicesLeft === 0)) {
       this.#listeners.delete(id);
@@ -210,7 +225,7 @@ export class Engine {
     }
   }
 
-  /** Some of what waits. False: nothing does any more. */
+  /** Delivers part of the delayed events. Returns false if none are left. */
   #tellLate(listener: Listener): boolean {
     const [event] = listener.late ?? [];
     if (event === undefined) return false;
@@ -235,7 +250,10 @@ export class Engine {
     this.#call({ onEvent }, event);
   }
 
-  /** It is emptied as well: tables that the map has outgrown still point to it, and through it to all of its request (see Roster). */
+  /**
+   * Also clears the listener: outgrown hash tables of the map may still reference it, and through it its whole request
+   * (see Roster).
+   */
   #forget(listener: Listener): void {
     this.#late.delete(listener);
     listener.over = true;
@@ -247,7 +265,7 @@ export class Engine {
     try {
       listener.onEvent(event);
     } catch (error) {
-      // As an uncaught exception of its own, after the other requests have got their events.
+      // Reported as an uncaught exception, after the other requests have received their events.
       queueMicrotask(() => {
         throw error;
       });

@@ -1,16 +1,16 @@
-// Events that take long to be told: a prompt's log-probabilities come thousands at once, and everybody on this thread would
-// wait for them. Told in slices, requests in turns; after each slice the loop has as long for everybody else. Event-loop
-// thread only.
+// Delivers events that take long to process, such as the thousands of log-probabilities of a prompt, without blocking
+// other requests of this thread. Delivery runs in slices, requests taking turns. After each slice, the event loop is
+// left to other work for as long as the slice took. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 
-/** Of the loop at once. */
+/** Maximum time per slice, in ms. */
 const SLICE_MS = 5;
 
-/** Tells a bit of what one request has waiting. False: that was all. It must not throw. */
+/** Delivers part of one request's events. Returns false after the last part. Must not throw. */
 export type TellSome = () => boolean;
 
 export class EventBacklog {
-  readonly #lines = new Set<TellSome>(); // whose turn it is first
+  readonly #lines = new Set<TellSome>(); // the request whose turn it is comes first
   #busy = false;
 
   add(tell: TellSome): void {
@@ -23,7 +23,7 @@ export class EventBacklog {
   #slice(): void {
     const began = performance.now();
     for (const tell of this.#lines) {
-      // also those that are put behind the others meanwhile
+      // includes requests that are put back at the end during the loop
       this.#lines.delete(tell);
       if (tell()) this.#lines.add(tell);
       if (performance.now() - began >= SLICE_MS) break;

@@ -1,6 +1,6 @@
-// The packed event stream of one wake-up, record by record (native/engine/events.h describes the bytes).
-// Written by our own engine, yet read with every bound checked: a wrong record ends the reading with an
-// Error instead of handing on nonsense.
+// Decodes the packed event stream of one wake-up, record by record (native/engine/events.h describes the bytes).
+// Although our own engine writes the stream, every bound is checked: a malformed record throws an Error instead of
+// producing wrong events.
 
 export type Section = 'content' | 'reasoning' | 'tool';
 export type EndReason = 'end_of_turn' | 'stop_string' | 'max_tokens' | 'context_full' | 'time_limit' | 'repetition';
@@ -26,7 +26,7 @@ export interface TextEvent {
   choice: number;
   section: Section;
   text: string;
-  /** Generated tokens this piece completes; 0 when only held-back text is let go. */
+  /** Number of generated tokens that this text completes; 0 if it only releases held-back text. */
   tokens: number;
   logprobs: RawTokenLogprob[] | null;
 }
@@ -36,18 +36,20 @@ export interface FinishedEvent {
   reason: EndReason;
   completionTokens: number;
   reasoningTokens: number;
-  /** Which of the request's stop strings, or -1. */
+  /** Index into the request's stop strings, or -1. */
   stopIndex: number;
   prefillMs: number;
   decodeMs: number;
 }
-/** Of the prompt's tokens from position `first` on. All of them come before the choices' first events. */
+/** Log-probabilities of the prompt's tokens from position `first` on. All of them precede the choices' first events. */
 export interface PromptEvent {
   type: 'prompt';
   first: number;
   logprobs: RawTokenLogprob[];
 }
-/** What was generated, in order, before the text it begins; the token that ended it included. */
+/**
+ * The generated tokens in order, emitted before the first text they produce. Includes the token that ended the choice.
+ */
 export interface TokensEvent {
   type: 'tokens';
   choice: number;
@@ -84,7 +86,7 @@ const kFailures: readonly (FailureCode | undefined)[] = [undefined, 'queue_timeo
 
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** A record that is not what native/engine/events.h says. */
+/** A record that does not conform to native/engine/events.h. */
 export class EventStreamError extends Error {
   constructor(offset: number, problem: string) {
     super(`event record at byte ${offset}: ${problem}`);
@@ -93,8 +95,8 @@ export class EventStreamError extends Error {
 }
 
 /**
- * Calls `deliver(request, event)` for each record in order. Throws EventStreamError at the first wrong
- * record; those before it have been delivered.
+ * Calls `deliver(request, event)` for each record in order. Throws EventStreamError at the first malformed record,
+ * after delivering those before it.
  */
 export function decodeEvents(buffer: Uint8Array, deliver: (request: number, event: EngineEvent) => void): void {
   const view = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
@@ -113,7 +115,7 @@ export function decodeEvents(buffer: Uint8Array, deliver: (request: number, even
   }
 }
 
-/** Reads the fields of one record after another in order, never past the record's end. */
+/** Reads the fields of consecutive records in order, never past the end of a record. */
 class RecordReader {
   #start = 0;
   #at = 0;
@@ -193,7 +195,7 @@ class RecordReader {
   #text(): string {
     const length = this.#count(1);
     const start = this.#take((length + 3) & ~3);
-    // One token's text is mostly a few ASCII characters: quicker put together here than by TextDecoder.
+    // One token's text is usually a few ASCII characters; concatenating them is faster than TextDecoder.
     if (length <= 12) {
       let text = '';
       for (let i = start; i < start + length; i++) {
@@ -206,7 +208,7 @@ class RecordReader {
     return utf8.decode(this.bytes.subarray(start, start + length));
   }
 
-  /** A count of things of at least `size` bytes each, which must fit into what is left. */
+  /** Reads a count of entries of at least `size` bytes each, which must fit into the rest of the record. */
   #count(size: number): number {
     const count = this.#u32();
     if (count * size > this.#end - this.#at)

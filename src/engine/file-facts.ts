@@ -1,4 +1,5 @@
-// What can be told of a model file or folder without reading its weights: what it is, and the memory a load would take.
+// Facts about a model file or folder that are available without reading its weights: its architecture, and the memory
+// that a load would take.
 
 import type { LoadOptions, MemoryPlan } from './addon-types.js';
 import { modelBytes } from './catalog.js';
@@ -9,16 +10,16 @@ export interface FileFact {
   readonly architecture: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** What a load plans: weights, keys and values, states, activations. Null: it cannot be loaded. */
+  /** Bytes that a load plans: weights, keys and values, recurrent states, activations. Null: it cannot be loaded. */
   readonly memory: number | null;
-  /** Why it cannot be served; null: nothing that shows without its weights. */
+  /** Why it cannot be served; null: no problem is visible without reading the weights. */
   readonly problem: string | null;
 }
 
 export const planBytes = ({ weightBytes, kvBytes, slots, slotBytes, activationBytes }: MemoryPlan): number =>
   weightBytes + kvBytes + slots * slotBytes + activationBytes;
 
-/** Whether a load would find its memory: yes; later, once other programs leave some; no, not on this machine. */
+/** Whether a load would fit into memory: yes; later, after other programs free some; no, never on this machine. */
 export function fitOf(
   { memory }: Pick<FileFact, 'memory'>,
   machine: { total: number; available: number },
@@ -27,7 +28,7 @@ export function fitOf(
   return memory <= machine.available ? 'yes' : memory <= machine.total ? 'later' : 'no';
 }
 
-/** Looks at each file once. */
+/** Inspects each file once. */
 export class FileFacts {
   readonly #known = new Map<string, FileFact>();
 

@@ -5,7 +5,7 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Addon } from './addon-types.js';
 
-/** The folder that package.json is in: dist/ and src/ lie in it, and build/, and models/. */
+/** The folder with package.json, which contains dist/, src/, build/ and models/. */
 export const packageRoot: string = findPackageRoot(dirname(fileURLToPath(import.meta.url)));
 
 function findPackageRoot(from: string): string {
@@ -17,7 +17,7 @@ function findPackageRoot(from: string): string {
 
 const kPlaces = ['build/Release/monolith.node', 'build/Debug/monolith.node'];
 
-/** The npm packages that have the addon for this machine, the one to prefer first. scripts/package.mjs makes them. */
+/** The npm packages that contain the addon for this machine, in order of preference. Made by scripts/package.mjs. */
 export function addonPackages(): string[] {
   const name = `monolith-server-${process.platform}-${process.arch}`;
   return [`${name}-cuda`, name];
@@ -38,8 +38,8 @@ function installedAddon(): string | undefined {
 let loaded: Addon | undefined;
 
 /**
- * The addon of this thread; MONOLITH_ADDON may name another one than this package's, as tests do that compute on an
- * emulated GPU. Throws an Error that says how to build it, or why it does not load.
+ * Returns this thread's addon. MONOLITH_ADDON overrides the file; tests use that for an emulated GPU. Throws an Error
+ * that explains how to build the addon, or why it does not load.
  */
 export function loadAddon(): Addon {
   if (loaded !== undefined) return loaded;
@@ -59,11 +59,11 @@ export function loadAddon(): Addon {
     const reason = error instanceof Error ? error.message : String(error);
     const advice =
       named !== ''
-        ? 'MONOLITH_ADDON names it'
+        ? 'its path comes from MONOLITH_ADDON'
         : path.startsWith(packageRoot)
           ? 'rebuild it with "npm run build"'
-          : 'it needs glibc 2.36 or newer; without that package the engine is built from source';
-    throw new Error(`the native addon ${path} does not load (${reason}): ${advice}`, { cause: error });
+          : 'it needs glibc 2.36 or newer; otherwise uninstall that package and build the engine from source';
+    throw new Error(`the native addon ${path} failed to load (${reason}): ${advice}`, { cause: error });
   }
   return loaded;
 }

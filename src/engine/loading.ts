@@ -1,4 +1,4 @@
-// The progress of models that load: large ones take minutes.
+// Reports the progress of loading models; large ones take minutes.
 
 import { basename } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -7,7 +7,7 @@ import { showBytes } from '../config/kinds.js';
 import { modelBytes } from './catalog.js';
 import type { ModelPool } from './model-pool.js';
 
-/** Between two lines about one file. */
+/** Interval between two log lines about a file. */
 const EVERY_MS = 2_000;
 
 export interface Loading {
@@ -15,7 +15,7 @@ export interface Loading {
   progress: number;
 }
 
-/** Logs what begins to load, how far it is, and what has been loaded; resolves when nothing loads any more. */
+/** Logs when models start loading, their progress, and when they are loaded. Resolves when no model is loading. */
 export async function tellLoading(
   pool: ModelPool,
   log: Log,
@@ -61,7 +61,7 @@ export async function tellLoading(
         },
         'model loaded',
       );
-      if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'images are not seen');
+      if (visionProblem !== null) log.warn({ ...fields, why: visionProblem }, 'image input is unavailable');
     }
   }
 }

@@ -1,11 +1,11 @@
-// How much memory models may count on: the machine's, limited by the control groups of this process.
+// Memory available to models: the machine's, limited by this process's control groups.
 
 import { loadAddon } from './load-addon.js';
 
-/** All there is, in bytes. */
+/** Total memory in bytes. */
 export const totalMemory = (): number => loadAddon().memory().total;
 
-/** Bytes that a load could take now without swapping, and without taking memory that loaded models have planned. */
+/** Bytes that a load could take now without swapping and without using memory that loaded models have reserved. */
 export function availableMemory(): number {
   const { available, claimed } = loadAddon().memory();
   return Math.max(0, available - claimed);

@@ -1,6 +1,5 @@
-// The models of this thread by public name, and the engines behind them: models that share a file (or folder)
-// share one engine, loaded once for each way to store it. Loading never blocks; a file that does not load fails
-// its models alone.
+// This thread's models by public name, and their engines. Models that share a file or folder share one engine, which is
+// loaded once per quantization. Loading never blocks. A file that fails to load affects only its own models.
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -14,43 +13,43 @@ import { visionFileOf, type VisionFile } from './vision-file.js';
 export type ModelStatus =
   | { state: 'loading'; progress: number } // 0 to 1
   | { state: 'ready'; engine: Engine }
-  | { state: 'elsewhere' } // another server computes it
+  | { state: 'elsewhere' } // an upstream model
   | { state: 'failed'; error: Error }
-  | { state: 'idle' } // its memory was given back, as nobody used it; loaded when it is asked for
-  | { state: 'unloaded' }; // its memory was given back, or soon will be: nothing new begins
+  | { state: 'idle' } // unloaded because it was not used; loaded on the next request
+  | { state: 'unloaded' }; // unloaded, or about to be; new requests are refused
 
 export interface PooledModel {
   readonly model: CatalogModel;
   readonly status: ModelStatus;
 }
 
-/** An engine and the public names it answers to. */
+/** An engine and its public names. */
 export interface PooledEngine {
-  /** Its name in the process. */
+  /** Identifies the engine within the process. */
   readonly key: string;
   readonly file: string;
   readonly names: readonly string[];
   readonly status: ModelStatus;
 }
 
-/** What is ended by force still has to tell those who asked. */
+/** Time for the last events of requests that were ended by force, in ms. */
 const LAST_EVENTS_MS = 5_000;
 const IDLE_LOOK_MS = 25;
 
-/** One file: loading, loaded, not loadable, or not to be loaded now. */
+/** One file: loading, loaded, failed, or unloaded. */
 class Slot implements PooledEngine {
   readonly names: string[] = [];
   status: ModelStatus = { state: 'unloaded' };
-  /** Resolves when what was asked for last has come about. Never rejects. */
+  /** Resolves when the last requested change has been made. Never rejects. */
   settled: Promise<void> = Promise.resolve();
-  /** It loads because somebody waits for it, and was not loaded with the server or by an operator. */
+  /** True if it loads because a request waits for it, not at server start or by an operator. */
   isAwaited = false;
   #wanted = false;
-  #resting = false; // given back until it is asked for, as nobody used it
+  #resting = false; // unloaded until the next request, because it was not used
   #closed = false;
-  #leaving: Engine | null = null; // being unloaded, and some requests still run on it
+  #leaving: Engine | null = null; // being unloaded while some requests still run on it
 
-  /** `key`: its name in the process, by which other threads share the engine. */
+  /** `key`: identifies the engine in the process, so that other threads can share it. */
   constructor(
     private readonly addon: Addon,
     readonly key: string,
@@ -59,12 +58,15 @@ class Slot implements PooledEngine {
     private readonly ready: (slot: Slot, engine: Engine) => void | Promise<void>,
   ) {}
 
-  /** Whether it is loaded, loading, or would be if it were asked for. */
+  /** Whether the model is loaded, loading, or would be loaded on request. */
   get isOffered(): boolean {
     return this.#wanted || this.#resting;
   }
 
-  /** Gives its memory back until it is asked for, if nothing runs on it; or, not yet loaded, leaves it until then. */
+  /**
+   * Unloads the model until the next request, if nothing runs on it. If it is not loaded yet, defers loading until
+   * then.
+   */
   rest(): void {
     if (this.#closed || this.#resting || (this.#wanted && this.status.state !== 'ready')) return;
     this.#resting = true;
@@ -72,7 +74,7 @@ class Slot implements PooledEngine {
     else this.status = { state: 'idle' };
   }
 
-  /** Somebody asks for it; one that could not be loaded is tried once more. */
+  /** A request needs the model: loads it if it is unloaded, and retries if loading has failed. */
   wake(): void {
     if (this.status.state === 'failed' && this.#wanted && !this.#closed) {
       this.isAwaited = true;
@@ -84,14 +86,17 @@ class Slot implements PooledEngine {
     this.want(true, 0);
   }
 
-  /** Loads it or gives its memory back, one after the other however often this is called. `graceMs`: what runs gets this long. */
+  /**
+   * Loads or unloads the model. Repeated calls run one after the other. `graceMs`: how long running requests may
+   * continue.
+   */
   want(loaded: boolean, graceMs: number): void {
     if (loaded) this.#resting = false;
     if (this.#wanted === loaded || this.#closed) return;
     this.#wanted = loaded;
     if (!loaded && this.status.state === 'ready') {
       this.#leaving = this.status.engine;
-      this.status = this.#absent(); // from now on, not only when its turn has come
+      this.status = this.#absent(); // effective now, not only when its turn in the queue comes
     } else if (loaded) {
       this.status = { state: 'loading', progress: 0 };
     }
@@ -115,7 +120,7 @@ class Slot implements PooledEngine {
     if (engine === null) return;
     const idle = await becomesIdle(engine, graceMs, () => this.#wanted);
     if (this.#wanted && !idle) {
-      // Wanted again before it was given up. Other threads may be using it on, so it must not be drained.
+      // Requested again before it was unloaded. Other threads may still use the engine, so it must not be drained.
       this.#leaving = null;
       this.status = { state: 'ready', engine };
       return;
@@ -128,7 +133,7 @@ class Slot implements PooledEngine {
     await engine.close();
   }
 
-  /** An operator gives it up altogether. */
+  /** An operator unloads the model; requests do not load it again. */
   leave(graceMs: number): void {
     this.#resting = false;
     if (this.#wanted) this.want(false, graceMs);
@@ -165,18 +170,18 @@ class Slot implements PooledEngine {
     await this.settled;
     if (this.status.state !== 'ready') return;
     const { engine } = this.status;
-    this.status = { state: 'failed', error: new Error('the model has been closed') };
+    this.status = { state: 'failed', error: new Error('the model is closed') };
     await engine.close();
   }
 }
 
 export class ModelPool {
   readonly #addon: Addon;
-  // Without a slot: those that run elsewhere.
+  // Upstream models have no slot.
   readonly #models = new Map<string, { model: CatalogModel; slot: Slot | null; loaded: boolean }>();
   readonly #slots = new Map<string, Slot>();
 
-  /** `onReady`: an engine has been loaded. Nobody uses it before that has been done. */
+  /** `onReady` runs after an engine has been loaded. Requests use the engine only after it has completed. */
   constructor(
     private readonly options: LoadOptions,
     addon: Addon = loadAddon(),
@@ -186,16 +191,16 @@ export class ModelPool {
   }
 
   /**
-   * Begins to load `model`, or joins the engine its file has already; with `loaded` false only once it is asked to.
-   * `draft` guesses for it, and is loaded for that once more. Throws if the name is taken.
+   * Starts loading `model`, or joins the engine that already has its file. With `loaded` false, it is loaded only by
+   * setLoaded(). `draft` is the model's draft, which is loaded separately for it. Throws if the name is taken.
    */
   add(model: CatalogModel, loaded = true, draft: DraftFile | null = null): void {
-    if (this.#models.has(model.id)) throw new Error(`there is a model named "${model.id}" already`);
+    if (this.#models.has(model.id)) throw new Error(`a model named "${model.id}" already exists`);
     if (model.upstream !== undefined) {
       this.#models.set(model.id, { model, slot: null, loaded });
       return;
     }
-    // By its own path: beside a link lie the links to its other parts.
+    // The model's own path, not the link target: links to its other parts are next to the link.
     const file = resolve(model.file);
     const vision = visionFileOf(model);
     const key =
@@ -217,8 +222,8 @@ export class ModelPool {
   }
 
   /**
-   * Serves a model again, or no more: at once for what is new, while what runs gets `graceMs`, then ends as `time_limit`.
-   * The memory is given back with the last name that the file is loaded for.
+   * Starts or stops serving a model. New requests are affected immediately; running ones may continue for `graceMs`,
+   * then end with `time_limit`. The memory is freed when the last name that uses the file is unloaded.
    */
   setLoaded(name: string, loaded: boolean, graceMs: number): void {
     const entry = this.#models.get(name);
@@ -229,30 +234,30 @@ export class ModelPool {
     else entry.slot.leave(graceMs);
   }
 
-  /** A model that rests begins to load, or one that could not be loaded. Nothing happens to any other. */
+  /** Starts loading a model that is unloaded or failed to load. Has no effect in other states. */
   wake(name: string): void {
     const entry = this.#models.get(name);
     if (entry?.loaded === true) entry.slot?.wake();
   }
 
-  /** Gives a model's memory back until it is asked for, if nothing runs on it. */
+  /** Unloads a model until the next request, if nothing runs on it. */
   rest(name: string): void {
     const entry = this.#models.get(name);
     const status = entry?.slot?.status;
     if (status?.state === 'ready' && status.engine.active === 0) entry?.slot?.rest();
   }
 
-  /** Resolves when what was last asked of this model has come about. */
+  /** Resolves when the last requested change of this model has been made. */
   async settledOf(name: string): Promise<void> {
     await this.#models.get(name)?.slot?.settled;
   }
 
-  /** What a load of this model goes by; undefined for a name that is not there, or runs elsewhere. */
+  /** The load parameters of a model; undefined for unknown names and upstream models. */
   loadOf(name: string): { key: string; file: string; options: LoadOptions; isAwaited: boolean } | undefined {
     return this.#models.get(name)?.slot ?? undefined;
   }
 
-  /** Takes a name away; the engine ends with its last name. */
+  /** Removes a name; the engine is closed with its last name. */
   async remove(name: string): Promise<void> {
     const entry = this.#models.get(name);
     if (entry === undefined) return;
@@ -266,8 +271,8 @@ export class ModelPool {
   }
 
   /**
-   * Takes a name away at once; what runs under it gets `graceMs`, then ends as `time_limit`. Resolves when that is over. The
-   * engine ends with its last name.
+   * Removes a name immediately. Requests running under it may continue for `graceMs`, then end with `time_limit`.
+   * Resolves when they have ended. The engine is closed with its last name.
    */
   async leave(name: string, graceMs: number): Promise<void> {
     const entry = this.#models.get(name);
@@ -278,7 +283,7 @@ export class ModelPool {
     if (slot === null) return;
     slot.names.splice(slot.names.indexOf(name), 1);
     await slot.settled;
-    if (slot.names.length > 0 || this.#slots.get(slot.key) !== slot) return; // somebody has come back to it
+    if (slot.names.length > 0 || this.#slots.get(slot.key) !== slot) return; // the slot is in use again
     this.#slots.delete(slot.key);
     await slot.close();
   }
@@ -288,28 +293,28 @@ export class ModelPool {
     return entry && pooled(entry);
   }
 
-  /** In the order of adding. */
+  /** In the order in which they were added. */
   list(): PooledModel[] {
     return [...this.#models.values()].map(pooled);
   }
 
-  /** Each engine once, however many names it has. */
+  /** Each engine once, regardless of how many names it has. */
   engines(): PooledEngine[] {
     return [...this.#slots.values()].filter(({ names }) => names.length > 0);
   }
 
-  /** Resolves when nothing is loading any more; what came of it stands in the statuses. */
+  /** Resolves when no model is loading; the statuses show the results. */
   async settled(): Promise<void> {
     await Promise.all([...this.#slots.values()].map((slot) => slot.settled));
   }
 
-  /** Ends running requests as `time_limit`; new ones are refused. */
+  /** Ends running requests with `time_limit` and refuses new ones. */
   drain(): void {
     for (const slot of this.#slots.values()) slot.drain();
   }
 
   async close(): Promise<void> {
-    const slots = [...this.#slots.values()]; // those too whose names are gone while something runs on them
+    const slots = [...this.#slots.values()]; // includes slots without names on which requests still run
     await Promise.all([...this.#models.keys()].map((name) => this.remove(name)));
     await Promise.all(slots.map((slot) => slot.close()));
   }
@@ -320,7 +325,7 @@ const pooled = ({ model, slot, loaded }: { model: CatalogModel; slot: Slot | nul
   status: !loaded ? { state: 'unloaded' } : slot === null ? { state: 'elsewhere' } : slot.status,
 });
 
-/** A file and the way it is stored in memory. */
+/** A file and the type it is quantized to; identifies a copy in memory. */
 const storedAs = (file: string, { quantize }: DraftFile): string =>
   quantize === undefined || quantize === null ? file : `${file} as ${quantize}`;
 
@@ -346,7 +351,10 @@ function optionsFor(
   };
 }
 
-/** Whether nothing of this thread runs on it any more, within the time and unless `stop` says so. */
+/**
+ * Waits until no request of this thread runs on the engine. Returns false after `withinMs`, or when `stop` returns
+ * true.
+ */
 async function becomesIdle(engine: Engine, withinMs: number, stop: () => boolean): Promise<boolean> {
   for (const end = performance.now() + withinMs; engine.active > 0; ) {
     if (performance.now() >= end || stop()) return false;
@@ -359,6 +367,6 @@ function realPath(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    return path; // loading will say what is wrong with it
+    return path; // loading reports what is wrong with it
   }
 }

@@ -1,13 +1,13 @@
-// How fast a queue has been moving, to tell a refused client when to come back. Event-loop thread only.
+// Measures how fast a queue moves, for the Retry-After of refused requests. Event-loop thread only.
 
 const REMEMBERED = 64;
-/** Starts longer ago say nothing about now. */
+/** Older starts are ignored. */
 const WINDOW_MS = 120_000;
-/** Where nothing is known yet. */
+/** Estimate without recent starts. */
 const UNKNOWN_MS = 1_000;
 
 export class QueuePace {
-  readonly #starts: number[] = []; // ring of the latest times at which a request left the queue
+  readonly #starts: number[] = []; // ring buffer of the latest times at which a request left the queue
   #next = 0;
 
   constructor(private readonly now: () => number = performance.now.bind(performance)) {}
@@ -18,7 +18,10 @@ export class QueuePace {
     this.#next = (this.#next + 1) % REMEMBERED;
   }
 
-  /** Milliseconds until `waiting` requests have left at the pace of the last two minutes; at least one second. */
+  /**
+   * Milliseconds until `waiting` requests will have left the queue, at the pace of the last two minutes; at least one
+   * second.
+   */
   drainMs(waiting: number): number {
     const now = this.now();
     const recent = this.#starts.filter((time) => now - time <= WINDOW_MS);

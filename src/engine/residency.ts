@@ -1,6 +1,7 @@
-// Which models are in memory: those that nobody has asked for in `idle_minutes` give theirs back, and are loaded when they
-// are asked for; pinned ones stay. Where a load finds too little memory, those least recently used go first. One per thread;
-// with several, what one of them loads or gives up the others do too, as the memory is freed with the last.
+// Decides which models are in memory. A model without a request for `idle_minutes` is unloaded, and loaded again on the
+// next request; pinned models stay loaded. If a load needs memory, the least recently used models are unloaded first.
+// One instance per thread. With several threads, each follows the loads and unloads of the others, because the memory
+// is freed only when the last thread releases the engine.
 
 import { performance } from 'node:perf_hooks';
 import { availableMemory } from './machine-memory.js';
@@ -12,7 +13,7 @@ import type { ModelPool } from './model-pool.js';
 
 const LOOK_MS = 1_000;
 const MINUTE_MS = 60_000;
-/** Whoever has asked for a model so lately may be about to use it. */
+/** A model requested within this time is not unloaded: it may be about to be used. */
 const JUST_USED_MS = 10_000;
 
 export type ResidencyNews =
@@ -22,11 +23,11 @@ export type ResidencyNews =
 
 export interface ResidencyOptions {
   readonly pool: ModelPool;
-  /** What is to be told to the log, and to the other threads (`loading`, `rests`). */
+  /** Reports events to the log, and `loading` and `rests` to the other threads. */
   tell(news: ResidencyNews): void;
   readonly addon?: Addon;
   readonly now?: () => number;
-  /** Bytes that could be taken now. */
+  /** Bytes of memory available now. */
   readonly available?: () => number;
 }
 
@@ -39,7 +40,7 @@ export class Residency {
   readonly #pool: ModelPool;
   readonly #now: () => number;
   readonly #available: () => number;
-  // By engine, under what it is loaded as: names that share one are used together.
+  // By engine key: names that share an engine share its use.
   readonly #uses = new Map<string, Use>();
   readonly #waking = new Map<string, Promise<void>>();
   readonly #timer: NodeJS.Timeout;
@@ -52,13 +53,16 @@ export class Residency {
     this.#timer.unref();
   }
 
-  /** Somebody is about to use it. */
+  /** Records that the model is about to be used. */
   touch(model: string): void {
     const key = this.#pool.loadOf(model)?.key;
     if (key !== undefined) this.#uses.set(key, { requests: this.#uses.get(key)?.requests ?? 0, at: this.#now() });
   }
 
-  /** Resolves when a model that rested has been loaded, or could not be: then its status says so. One that does not rest: at once. */
+  /**
+   * Resolves when an unloaded model has been loaded or has failed to load (see its status). Resolves immediately if the
+   * model is not unloaded.
+   */
   async wake(model: string): Promise<void> {
     const load = this.#pool.loadOf(model);
     if (load === undefined) return;
@@ -72,7 +76,7 @@ export class Residency {
     if (load.isAwaited) await this.#pool.settledOf(model);
   }
 
-  /** An operator wants it now: one that rests, or could not be loaded, begins to load. */
+  /** An operator's request: starts loading a model that is unloaded or has failed to load. */
   load(model: string): void {
     const load = this.#pool.loadOf(model);
     const state = this.#pool.get(model)?.status.state;
@@ -96,14 +100,14 @@ export class Residency {
     this.touch(model);
   }
 
-  /** What another thread has done. */
+  /** Repeats another thread's load or unload. */
   follow(news: { model: string; rests: boolean }): void {
     if (news.rests) this.#pool.rest(news.model);
     else this.#pool.wake(news.model);
     this.touch(news.model);
   }
 
-  /** Gives up what has been idle for long enough. */
+  /** Unloads models that have been idle for long enough. */
   look(): void {
     const now = this.#now();
     const engines = this.#pool.engines();
@@ -112,7 +116,7 @@ export class Residency {
       if (status.state !== 'ready') continue;
       const { requests, running, waiting } = status.engine.stats();
       const use = this.#uses.get(key);
-      // Other threads' requests are counted by the engine too.
+      // The engine's counters include the requests of other threads.
       if (use === undefined || use.requests !== requests || running + waiting + status.engine.active > 0) {
         this.#uses.set(key, { requests, at: now });
         continue;
@@ -126,7 +130,10 @@ export class Residency {
     clearInterval(this.#timer);
   }
 
-  /** Before a load: those least recently used go until its memory is there, or nothing is left that may go. */
+  /**
+   * Before a load: unloads the least recently used models until there is enough memory, or until no other model can be
+   * unloaded.
+   */
   async #makeRoom(model: string): Promise<void> {
     const mayGo = this.#mayGo(model);
     if (mayGo.length === 0) return;
@@ -147,7 +154,7 @@ export class Residency {
       const { plan } = (this.options.addon ?? loadAddon()).inspect(load.file, load.options);
       return plan === null ? 0 : planBytes(plan);
     } catch {
-      return 0; // loading will say what is wrong with it
+      return 0; // loading reports what is wrong with it
     }
   }
 
@@ -176,7 +183,7 @@ export class Residency {
     return names.flatMap((name) => this.#pool.get(name)?.model ?? []);
   }
 
-  /** Of an engine with several names the longest. */
+  /** The longest idle time of an engine's names. */
   #idleMs(names: readonly string[]): number {
     const models = this.#models(names);
     if (models.some(({ pinned }) => pinned === true)) return Infinity;

@@ -1,25 +1,25 @@
-// Where a model's vision tower is: named in its settings, beside its file under a usual name, or in its own Hugging Face folder.
-// Reads folders, and of files config.json alone.
+// Finds a model's vision encoder: named in its settings, in a file with a usual name next to the model file, or in its
+// own Hugging Face folder. Reads only folders and config.json files.
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import type { CatalogModel } from './catalog.js';
 
 export interface VisionFile {
   readonly path: string;
-  /** Nobody named it: if it does not fit the model, the model is served without. */
+  /** Found by name, not configured: if it does not fit the model, the model is served without it. */
   readonly found: boolean;
 }
 
-/** Of a config.json; those of models have some kilobytes. */
+/** Maximum size of a config.json; those of models have a few kilobytes. */
 const MOST_CONFIG_BYTES = 1 << 20;
 
-/** In the order of preference where a folder has the same tower several times: most hold it in one of these. */
+/** Order of preference if a folder contains the same vision encoder in several types. */
 const TYPES = ['bf16', 'f16', 'f32', 'q8_0'];
 
 /**
- * The tower's file; null: there is none. A file counts as one that has "mmproj" in its name and ends in .gguf. Beside a model
- * file it is one that has the model's name in its own (without what says how weights are stored), or the only model's. A folder
- * without such a file is its own tower's where its config.json tells of one.
+ * The vision encoder's file, or null. Candidates have "mmproj" in their name and end in .gguf. For a model file, the
+ * candidate's name must contain the model's name (without quantization suffixes), or the folder must contain only one
+ * model. A folder without such a file is used itself if its config.json describes a vision encoder.
  */
 export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'vision'>): VisionFile | null {
   if (vision === null) return null;
@@ -32,7 +32,7 @@ export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'visi
       .filter((name) => name.toLowerCase().endsWith('.gguf'))
       .sort();
   } catch {
-    return null; // loading will say what is wrong with it
+    return null; // loading reports what is wrong with it
   }
   const towers = names.filter(isTower);
   const own = isFolder ? towers : towers.filter((name) => isOf(name, basename(file)));
@@ -56,13 +56,13 @@ function tellsOfTower(folder: string): boolean {
       config.vision_config !== null
     );
   } catch {
-    return false; // loading will say what is wrong with it
+    return false; // loading reports what is wrong with it
   }
 }
 
 const isTower = (name: string): boolean => name.toLowerCase().includes('mmproj');
 
-/** Without the ending, what says how weights are stored, and the number of the part. */
+/** The name without its extension, quantization suffix and part number. */
 function stemOf(name: string): string {
   return name
     .toLowerCase()

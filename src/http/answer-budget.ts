@@ -1,15 +1,16 @@
-// How many bytes of large answers are held at once, while they are put together and until they have been read: in the whole
-// process, and of one organization half of that. Whoever reads slowly holds his own. Event-loop thread only.
+// Limits the bytes of large responses held in memory, from assembly until the client has read them. The limit is per
+// process; one organization may use half of it. A slow reader uses its own organization's share. Event-loop thread
+// only.
 import { apiError, type ApiError } from '../shared/errors.js';
 import { ReadingBudget, type Reading } from './reading-budget.js';
 
-/** An answer of fewer bytes costs less than counting it is worth: the kernel takes it. */
+/** Responses below this size are not counted: the kernel's socket buffer takes them. */
 export const LARGE_ANSWER_BYTES = 65_536;
 
 export class AnswerBudget {
   readonly #bytes: ReadingBudget;
 
-  /** `largest` bytes fit into the share of an organization, whatever `maxBytes` says. */
+  /** One response of `largest` bytes always fits into an organization's share, even if `maxBytes` is smaller. */
   constructor(maxBytes: number, largest: number) {
     this.#bytes = new ReadingBudget(maxBytes, largest);
   }
@@ -19,7 +20,7 @@ export class AnswerBudget {
   }
 }
 
-/** What one answer holds of the budget. */
+/** The part of the budget that one response has reserved. */
 export class HeldAnswer {
   #bytes = 0;
 
@@ -28,7 +29,7 @@ export class HeldAnswer {
     private readonly share: number,
   ) {}
 
-  /** Why `bytes` more must not be kept; null: they may be, and count from now on. */
+  /** Reserves `bytes` more. Returns null on success, otherwise the error to send. */
   add(bytes: number): ApiError | null {
     if (this.held.add(bytes)) {
       this.#bytes += bytes;
@@ -37,7 +38,7 @@ export class HeldAnswer {
     if (this.#bytes + bytes > this.share) {
       return apiError(
         'unsupported_value',
-        `The answer would have more than the ${this.share} bytes that one may have. Ask for less at once: fewer prompts, choices, log-probabilities or items.`,
+        `The response would exceed the maximum of ${this.share} bytes. Request less at a time: fewer prompts, choices, log-probabilities or items.`,
       );
     }
     return apiError(
@@ -48,18 +49,17 @@ export class HeldAnswer {
     );
   }
 
-  /** As add(), but throws why not: ApiError 503, 422. */
+  /** Like add(), but throws the error: ApiError 503 or 422. */
   hold(bytes: number): void {
     const refusal = this.add(bytes);
     if (refusal !== null) throw refusal;
   }
 
-  /** As many in all, for who has counted about. */
+  /** Raises the reservation to a total of `bytes`, for callers that reserved an estimate before. */
   settle(bytes: number): ApiError | null {
     return bytes > this.#bytes ? this.add(bytes - this.#bytes) : null;
   }
 
-  /** Returns this many bytes to the budget. */
   free(bytes: number): void {
     this.held.free(bytes);
     this.#bytes = Math.max(0, this.#bytes - bytes);

@@ -1,10 +1,9 @@
-// The HTTP server: one uWebSockets.js app whose every request walks the same list of checks, first failure
-// wins. All routes, accounts and limits are given; this file knows no endpoint.
+// The HTTP server: one uWebSockets.js app. Every request passes the same checks in the same order, and the first check
+// that fails determines the error. Routes, accounts and limits are passed in; this file knows no endpoint.
 //
 //   host ─► path and method ─► API key ─► draining? ─► body size, JSON ─► scope ─► route
 //
-// A WebSocket handshake walks it too, without a body, and is refused as any request is. What it becomes is
-// uws-sockets.ts's.
+// A WebSocket handshake passes the same checks, except those of the body. After the upgrade, uws-sockets.ts takes over.
 //
 // uWebSockets.js answers what its parser cannot read (garbage, oversized headers, HTTP/1.0) itself, see
 // uws.ts, and closes connections whose client is silent where it should send, see
@@ -47,27 +46,30 @@ export interface HttpOptions {
   sockets?: readonly SocketRoute[];
   authenticate: Authenticate;
   telemetry: Telemetry;
-  /** A request of this key under /v1 that generates nothing. Throws ApiError 429. */
+  /** Counts a /v1 request that does not generate against the key's read limit. Throws ApiError 429. */
   reads?: (identity: Identity) => void;
-  /** Takes a WebSocket's place. Throws ApiError 429, 503; returns how to give it back. Without it only this server's own are counted. */
+  /**
+   * Reserves a WebSocket connection slot and returns the function that releases it. Throws ApiError 429 or 503. Without
+   * this option, only the connections of this server are counted.
+   */
   connect?: Connect;
-  /** A request or a WebSocket's turn has been answered. */
+  /** Called when the response to a request, or to a turn of a WebSocket, is complete. */
   finished?: (record: RequestRecord) => void;
-  /** Longest time a body may take to arrive. */
+  /** Maximum time for receiving a request body. */
   bodyTimeoutMs?: number;
-  /** Longest time a large answer may take to be read. */
+  /** Maximum time a client may take to read a large response. */
   answerTimeoutMs?: number;
-  /** Longest pause in a body that comes in chunks. */
+  /** Maximum pause within a chunked request body. */
   chunkSilenceMs?: number;
-  /** Time between two pings of a WebSocket; two unanswered end it. */
+  /** Interval between WebSocket pings. Two unanswered pings close the connection. */
   pingMs?: number;
 }
 
 const BODY_TIMEOUT_MS = 300_000;
 const ANSWER_TIMEOUT_MS = 300_000;
-/** So long a key that was looked at is what it was: as long as other processes take to hear of a change. */
+/** How long a looked-up API key is trusted, in ms. Changes take about as long to reach the other processes. */
 const KNOWN_MS = 1_000;
-/** Of the loop at once, for what of a large request can be done in slices. */
+/** Maximum time per slice of work on a large request, in ms. */
 const SLICE_MS = 5;
 
 export class HttpServer {
@@ -81,7 +83,7 @@ export class HttpServer {
   private readonly turns = new ParseTurns();
   private readonly starts = new StartQueue();
   private readonly loopTime: LoopTime;
-  private live = 0; // requests that are not answered completely
+  private live = 0; // requests without a complete response
   private answeredOnes = 0;
   private readonly idleCallbacks: (() => void)[] = [];
   private listenSocket: us_listen_socket | null = null;
@@ -140,7 +142,10 @@ export class HttpServer {
     this.app.any('/*', (res, req) => this.receive(res, req));
   }
 
-  /** Port 0 takes any free one. Resolves to the port; rejects if the address cannot be bound, with advice that names the flag. */
+  /**
+   * Port 0 picks any free port. Resolves to the port. Rejects with advice that names `flag` if the address cannot be
+   * bound.
+   */
   listen(host: string, port: number, flag = '--port'): Promise<number> {
     return new Promise((resolve, reject) => {
       listenExclusive(this.app, host, port, (socket) => {
@@ -154,22 +159,28 @@ export class HttpServer {
     });
   }
 
-  /** For another thread's addThread(). Good until this thread closes its server. */
+  /** Handle for addThread() on another thread's server. Valid until this server is closed. */
   descriptor(): unknown {
     return (this.app as unknown as ChildApps).getDescriptor();
   }
 
-  /** From here on the connections this server accepts go to the threads' servers in turns, and none to its own. */
+  /**
+   * From now on, accepted connections are distributed round-robin to the added threads' servers and no longer served
+   * here.
+   */
   addThread(descriptor: unknown): void {
     (this.app as unknown as ChildApps).addChildAppDescriptor(descriptor);
   }
 
-  /** Before that thread closes its server. Without any thread left, connections are served here again. */
+  /** Must be called before that thread closes its server. If no thread remains, connections are served here again. */
   removeThread(descriptor: unknown): void {
     (this.app as unknown as ChildApps).removeChildAppDescriptor(descriptor);
   }
 
-  /** New requests are refused with shutting_down; health stays. WebSockets end when their running turn has. */
+  /**
+   * While true, new requests are refused with shutting_down, except health checks. A WebSocket is closed when its
+   * current turn ends.
+   */
   get draining(): boolean {
     return this.refusing;
   }
@@ -180,28 +191,27 @@ export class HttpServer {
     if (draining) this.sockets.drain();
   }
 
-  /** Requests that are not answered completely, turns of WebSockets included. */
+  /** Number of requests and WebSocket turns without a complete response. */
   get inFlight(): number {
     return this.live + this.sockets.inFlight;
   }
 
-  /** Requests of /v1 and turns of WebSockets that have been answered. */
+  /** Number of completed /v1 requests and WebSocket turns. */
   get answered(): number {
     return this.answeredOnes;
   }
 
-  /** Resolves when no request is in flight. */
   idle(): Promise<void> {
     return this.inFlight === 0 ? Promise.resolve() : new Promise((resolve) => this.idleCallbacks.push(resolve));
   }
 
-  /** Stops accepting connections; those open stay. */
+  /** Stops accepting connections. Open connections stay open. */
   stopListening(): void {
     if (this.listenSocket !== null) this.uws.us_listen_socket_close(this.listenSocket);
     this.listenSocket = null;
   }
 
-  /** Closes everything at once. Requests in flight are aborted. */
+  /** Closes all connections immediately and aborts requests in flight. */
   close(): void {
     this.listenSocket = null;
     this.app.close();
@@ -223,13 +233,14 @@ export class HttpServer {
     return exchange;
   }
 
-  // The server library ends the process on an exception here and in upgrade(): none may leave.
+  // An exception that escapes from here or from upgrade() would make uWebSockets.js end the process.
   private receive(res: HttpResponse, req: HttpRequest): void {
     const exchange = this.exchangeOf(res, req);
     const { unclearEnd } = exchange;
     if (unclearEnd !== null) {
-      // Not at once: the library would go on to the bytes behind the body, as it understands it, as to a new
-      // request. One that comes while another is unanswered makes it close the connection.
+      // Deferred: after an immediate response, the library would parse the bytes after the body (as it determines the
+      // body) as a new request. While the first request has no response, a second one makes the library close the
+      // connection.
       setImmediate(() => exchange.fail(unclearEnd));
       return;
     }
@@ -240,7 +251,8 @@ export class HttpServer {
     }
   }
 
-  // The library sends here what has a key for a handshake; what does not ask for one is a plain request.
+  // uWebSockets.js routes every request with a Sec-WebSocket-Key header here. Without `Upgrade: websocket` it is a
+  // plain request.
   private upgrade(
     route: SocketRoute,
     res: HttpResponse,
@@ -285,7 +297,7 @@ export class HttpServer {
     if (header('sec-websocket-version') !== '13')
       throw apiError('invalid_header', 'Sec-WebSocket-Version must be 13.', 'Sec-WebSocket-Version');
     checkScope(route.scope, identity.scopes);
-    const from = { remoteAddress: exchange.remoteAddress }; // after the upgrade it is not known
+    const from = { remoteAddress: exchange.remoteAddress }; // not available after the upgrade
     const socket = admit({
       requestId: exchange.requestId,
       identity,
@@ -299,7 +311,7 @@ export class HttpServer {
     if (!this.acceptsHost(header('host'))) {
       throw apiError(
         'invalid_header',
-        'This server does not answer to the host name in the Host header; the setting http.allowed_hosts adds names.',
+        'The host name in the Host header is not allowed. Add it to the setting http.allowed_hosts.',
         'Host',
       );
     }
@@ -347,7 +359,7 @@ export class HttpServer {
     else this.enterAs(known, route, exchange, res);
   }
 
-  /** Goes on when `pending` has resolved; what comes of the body meanwhile is held. Never rejects. */
+  /** Continues when `pending` resolves. Body data that arrives until then is held. Never rejects. */
   private async later<T>(
     pending: Promise<T>,
     route: Route,
@@ -372,7 +384,7 @@ export class HttpServer {
     this.enter(route, exchange, body);
   }
 
-  /** Reads the body, if there may be one, and serves. */
+  /** Reads the body, if the route accepts one, then serves the request. */
   private enter(route: Route, exchange: UwsExchange, source: BodySource): void {
     if (!hasBody(route) || (route.bodyOptional === true && hasNoBody((name) => exchange.header(name)))) {
       if (route.public === true) this.serve(route, exchange);
@@ -437,7 +449,9 @@ export class HttpServer {
     else void this.serveAgain(route, exchange);
   }
 
-  /** The body was long in coming: the key may have been revoked since it was looked at. Never rejects. */
+  /**
+   * Receiving the body took long enough for the key to have been revoked, so the key is looked up again. Never rejects.
+   */
   private async serveAgain(route: Route, exchange: UwsExchange): Promise<void> {
     try {
       exchange.identity = await identify((name) => exchange.header(name), exchange, this.options.authenticate);
@@ -472,7 +486,7 @@ export class HttpServer {
     } catch (error) {
       exchange.fail(error);
     } finally {
-      exchange.body = undefined; // read by now; it may be large, and the answer may take an hour
+      exchange.body = undefined; // Already read. It may be large, and generating the response may take an hour.
     }
   }
 
@@ -499,7 +513,7 @@ export class HttpServer {
   }
 }
 
-/** Goes on with a request a slice at a time, and serves it once everything is done. */
+/** Processes a request in slices and serves it after the last slice. */
 function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => void): Turn {
   const slice: Turn = () => {
     if (exchange.aborted) return undefined;
@@ -531,23 +545,24 @@ const hasBody = ({ method }: Route): boolean => method !== 'GET' && method !== '
 const hasNoBody = (header: (name: string) => string): boolean =>
   /^0*$/.test(header('content-length')) && header('transfer-encoding') === '';
 
-const shuttingDown = (): Error => apiError('shutting_down', 'The server is shutting down and takes no new requests.');
+const shuttingDown = (): Error =>
+  apiError('shutting_down', 'The server is shutting down and does not accept new requests.');
 
-// Leaves the library's name and version out of answers. Its configuration call takes magic words.
+// Removes the library's name and version from responses. The argument is a magic value of the library.
 function hideLibraryHeader(uws: Uws): void {
   const configure = (uws as unknown as { _cfg?: (word: string) => void })._cfg;
   configure?.('999999990007');
 }
 
-// The library's type declarations leave these out.
+// Missing from the library's type declarations.
 interface ChildApps {
   getDescriptor(): unknown;
   addChildAppDescriptor(descriptor: unknown): void;
   removeChildAppDescriptor(descriptor: unknown): void;
 }
 
-// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT: without it two servers share a port and split the requests between
-// them. The library takes host and options together, its type declarations do not say so.
+// Option 1 is LIBUS_LISTEN_EXCLUSIVE_PORT. Without it, two servers can share a port and split its connections. The
+// library accepts host and options together, but its type declarations do not include this overload.
 function listenExclusive(
   app: TemplatedApp,
   host: string,

@@ -1,15 +1,15 @@
-// Finds the API key of a request. Either header is accepted on every path, because the clients differ in
-// which one they send; with both, one valid key is enough.
+// Finds the API key of a request. Both headers are accepted on every path, because clients differ in which one they
+// send. If both are present, one valid key is enough.
 
 import { apiError } from '../shared/errors.js';
 import type { Identity } from '../shared/identity.js';
 
-/** The client of a request: its address is read only when it is needed. */
+/** The client of a request. Its address is computed on first access. */
 export interface Sender {
   readonly remoteAddress: string;
 }
 
-/** Looks a key up, synchronously or with a promise. Throws or rejects with ApiError 401, 403, 429, 503. */
+/** Looks up a key, synchronously or asynchronously. Throws or rejects with ApiError 401, 403, 429 or 503. */
 export type Authenticate<T = Identity> = (key: string, from: Sender) => T | Promise<T>;
 
 /** `header` returns '' for an absent header. Throws or rejects with ApiError. */

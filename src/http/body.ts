@@ -1,6 +1,6 @@
-// Reads one request body from uWebSockets.js: bounded in time, and in size by Content-Length, then while
-// reading, then while decompressing. Holds at most `max_body_bytes` of a request, plus as much again decompressed,
-// and of all requests together what the budget has.
+// Reads one request body from uWebSockets.js. Limits its duration, and its size: by Content-Length, while reading, and
+// while decompressing. Holds at most `max_body_bytes` per request, plus the same amount decompressed. All requests
+// together are limited by the reading budget.
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
@@ -13,46 +13,48 @@ import { tooMuchToRead } from './reading-budget.js';
 import type { Reading } from './reading-budget.js';
 import type { StartQueue } from './start-queue.js';
 
-// A client that is told 413 or 503 while it still sends may see a reset instead of the answer. What it sends is
-// therefore swallowed for a while before the connection closes.
+// A client that is still sending when it receives a 413 or 503 may see a connection reset instead of the response. The
+// server therefore reads and discards the rest of the body for this long before it closes the connection.
 const SWALLOW_MS = 2_000;
-// Who has used up his time is read and answered so much later: one connection that repeats a large body all the
-// time is then read once a second.
+// If the organization's event-loop budget is used up, reading and the error response are delayed by this long. A
+// connection that keeps repeating a large body is then read once per second.
 const HOLD_MS = 1_000;
-// The library closes a connection 10 seconds after the last bytes of an unfinished body. Resuming a paused
-// socket starts its clock anew: done this often, the bound that holds is ours.
+// uWebSockets.js closes a connection 10 seconds after the last bytes of an unfinished body. Resuming a paused socket
+// restarts that timer. Doing so at this interval makes our own timeout the effective one.
 const RENEW_MS = 4_000;
-/** A chunk with an extension keeps the library waiting for bytes that nobody will send. */
+/** A chunk extension makes uWebSockets.js wait for bytes that never arrive, so a silent chunked body times out. */
 const CHUNK_SILENCE_MS = 20_000;
 const INFLATED_PIECE_BYTES = 65_536;
-/** Room made beyond a piece for those after it; at most as much as there is already. */
+/**
+ * Maximum extra capacity allocated beyond a chunk, for the chunks after it. Never more than the bytes gathered so far.
+ */
 const MOST_AHEAD_BYTES = 65_536;
 
 export interface BodyLimits {
   maxBytes: number;
-  /** From the headers to the last byte; then 400 request_timeout. */
+  /** From the headers to the last byte. After that: 400 request_timeout. */
   timeoutMs: number;
-  /** The same for any pause of a body in chunks. */
+  /** Maximum pause within a chunked body. */
   chunkSilenceMs?: number | undefined;
 }
 
-/** `contentType` null: absent; '': none that is text. */
+/** `contentType`: null if absent, '' if it is not valid text. */
 export interface BodyHeaders {
   contentLength: string;
   contentType: string | null;
   contentEncoding: string;
 }
 
-/** What decides over a body before it is read. */
+/** Decisions made from the headers, before the body is read. */
 export interface BodyState {
   gzip: boolean;
   oversized: boolean;
-  /** It is not read for that reason. */
+  /** The body is not read; this error is returned. */
   refused?: ApiError | null;
   chunked?: boolean;
 }
 
-/** Throws ApiError for headers that already decide against the body. Returns whether it is compressed. */
+/** Throws ApiError if the headers rule the body out. Returns how to read it. */
 export function checkBodyHeaders(headers: BodyHeaders, maxBytes: number): BodyState {
   const { contentLength } = headers;
   if (contentLength !== '' && !/^\d+$/.test(contentLength))
@@ -76,16 +78,18 @@ export function tooLarge(maxBytes: number): ApiError {
   return apiError('request_too_large', `The request body is larger than ${maxBytes} bytes.`);
 }
 
-/** Where a body waits before it is parsed: a small one in `starts`, a large one in `turns`. */
+/** Queues in which a body waits before it is parsed: small bodies in `starts`, large ones in `turns`. */
 export interface BodyQueues {
   turns: ParseTurns;
   starts: StartQueue;
 }
 
 /**
- * Reads and parses the body, then calls exactly one of the two, unless the client goes away first; what `done`
- * takes of the thread is the account's too, and it must not throw, nor what it leaves for later slices. `unread` tells that the client may still be sending. Must be called within the route callback of the server library, or with a HeldBody;
- * `onAborted` must be registered already, and call what this returns: it lets go of everything.
+ * Reads and parses the body, then calls either `done` or `failed` once, unless the client disconnects first.
+ * - Thread time spent in `done` is charged to `account`. `done` and the slices that it returns must not throw.
+ * - `unread` is true if the client may still be sending.
+ * - Must be called within the library's route callback, or with a HeldBody.
+ * - `onAborted` must already be registered and must call the returned function, which releases everything.
  */
 export function readJsonBody(
   res: BodySource,
@@ -101,18 +105,19 @@ export function readJsonBody(
 ): () => void {
   const gathered = new Gathered();
   let size = 0;
-  let refusal: ApiError | null = null; // what is left of the body is swallowed
-  let held = false; // nothing is read for a while
+  let refusal: ApiError | null = null; // set while the rest of the body is discarded
+  let held = false; // reading is paused
   let complete = false;
   let settled = false;
   let timer: NodeJS.Timeout | undefined;
   const began = performance.now();
-  let heard = began; // something of the body came last
+  let heard = began; // time of the last body data
   const overdue = (): string | null => {
     const now = performance.now();
-    if (now - began >= timeoutMs) return `The request body was not complete after ${timeoutMs / 1000} seconds.`;
+    if (now - began >= timeoutMs)
+      return `Timed out reading the request body: not complete after ${timeoutMs / 1000} seconds.`;
     if (state.chunked !== true || now - heard < chunkSilenceMs) return null;
-    return `The request body is not complete and nothing of it came for ${chunkSilenceMs / 1000} seconds. Chunks with extensions are not supported.`;
+    return `Timed out reading the request body: no data for ${chunkSilenceMs / 1000} seconds. Chunk extensions are not supported.`;
   };
   const renewal = setInterval(
     () => {
@@ -120,7 +125,7 @@ export function readJsonBody(
       const late = overdue();
       if (late === null) {
         res.pause();
-        res.resume(); // without the pause it would stop reading
+        res.resume(); // resume() without pause() would stop reading
       } else if (settle()) {
         reading.release();
         failed(apiError('request_timeout', late), true);
@@ -130,7 +135,7 @@ export function readJsonBody(
   );
   renewal.unref();
 
-  /** False if it was settled before. */
+  /** Returns false if the body was settled before. */
   function settle(): boolean {
     if (settled) return false;
     settled = true;
@@ -220,7 +225,10 @@ export function readJsonBody(
     stream.end(compressed);
   }
 
-  /** In steps: of a large body others are let in between them. `whole` makes one piece of it. */
+  /**
+   * Parses in steps, so that other requests run between the steps of a large body. `whole` joins the body into one
+   * buffer.
+   */
   function parse(whole: () => Uint8Array, length: number): void {
     const read = (): void =>
       turns.take(
@@ -252,7 +260,7 @@ export function readJsonBody(
     return step(() =>
       account.charged(length, () => {
         const body = jsonObject(text);
-        reading.release(); // before anything comes of it
+        reading.release(); // before `done` reserves memory of its own
         return done(body, length);
       }),
     );
@@ -260,7 +268,7 @@ export function readJsonBody(
 
   function step(work: () => Turn | undefined): Turn {
     return () => {
-      if (gone()) return undefined; // who let go of everything
+      if (gone()) return undefined; // the abort handler has released everything
       try {
         return work();
       } catch (error) {
@@ -272,11 +280,14 @@ export function readJsonBody(
   }
 }
 
-/** Pieces of a body as they come, copied: their memory is the server library's. A piece of one byte costs little more than one. */
+/**
+ * Collects copies of the body's chunks, because the library owns the memory of the originals. One-byte chunks cost
+ * little more than one byte each.
+ */
 class Gathered {
   private blocks: Buffer[] = [];
   private size = 0;
-  private room = 0; // left in the last block
+  private room = 0; // unused bytes of the last block
 
   add(piece: Uint8Array): void {
     const fits = Math.min(piece.length, this.room);
@@ -292,7 +303,10 @@ class Gathered {
     this.blocks.push(block);
   }
 
-  /** What makes one piece of all of it and a last piece: that is another copy, which waits for its turn where there are many. */
+  /**
+   * Returns a function that joins all chunks and `last` into one buffer. Joining copies the body, so it is delayed
+   * until the body is parsed.
+   */
   end(last: Uint8Array): () => Buffer {
     if (this.blocks.length === 0) {
       const whole = Buffer.concat([last]);

@@ -1,27 +1,29 @@
-// Reads the parts of an ELF-64 file, little-endian, that are needed to change a few bytes of one: what lies where in
-// memory, relocations, and the symbols it takes of other libraries. Pure; any thread. A damaged file gives a RangeError.
-// Source: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
+// Reads the parts of a little-endian ELF-64 file that are needed to patch a few bytes of it: load addresses,
+// relocations, and symbols imported from other libraries. Pure; any thread. A damaged file throws a RangeError.
+// Sources: System V ABI, chapters 4 and 5; Linux Standard Base, "Symbol Versioning".
 
 export interface Elf {
-  /** 62: x86-64; 183: 64-bit ARM. */
+  /** ELF machine number; 62: x86-64; 183: 64-bit ARM. */
   machine: number;
-  /** Where a byte of the file lies in memory, or null. */
+  /** Virtual address of a file offset, or null. */
   addressOf(offset: number): number | null;
   offsetOf(address: number): number | null;
-  /** RELA entries that put `address` somewhere: where, and where their addend stands in the file. */
+  /**
+   * RELA entries whose addend is `address`: the address they write to (`target`), and the file offset of the addend.
+   */
   relocationsTo(address: number): { target: number; addendAt: number }[];
   symbols(): ElfSymbol[];
-  /** Versions that are asked of other libraries. */
+  /** Symbol versions required from other libraries. */
   needs(): ElfNeed[];
 }
 
 export interface ElfSymbol {
   name: string;
-  /** Whether another library has it. */
+  /** Whether the symbol is imported from another library. */
   foreign: boolean;
-  /** Which of `needs()`, by its number. */
+  /** Number of the required version, as in `needs()`. */
   version: number;
-  /** Where in the file the offset of its name stands (32 bits), and the number of its version (16 bits). */
+  /** File offsets of the symbol's name offset (32 bits) and of its version number (16 bits). */
   nameAt: number;
   versionAt: number;
 }
@@ -30,7 +32,7 @@ export interface ElfNeed {
   library: string;
   version: string;
   number: number;
-  /** Where in the file hash and name's offset stand (32 bits each). */
+  /** File offsets of the version's hash and of its name offset (32 bits each). */
   hashAt: number;
   nameAt: number;
 }
@@ -42,7 +44,7 @@ const VERNEED = 0x6ffffffe;
 const VERSYM = 0x6fffffff;
 const SYMBOL_BYTES = 24;
 
-/** null: not such a file. */
+/** Returns null if the file is not a little-endian ELF-64 file. */
 export function readElf(file: Buffer): Elf | null {
   if (file.length < 64 || file.readUInt32BE(0) !== 0x7f454c46 || file[4] !== 2 || file[5] !== 1) return null;
   const u16 = (at: number): number => file.readUInt16LE(at);
@@ -98,7 +100,7 @@ export function readElf(file: Buffer): Elf | null {
     needs: () =>
       ofType(VERNEED).flatMap(({ start, size, link }) => {
         const found: ElfNeed[] = [];
-        // Two chained lists; neither may lead backwards.
+        // Two nested linked lists. A zero or negative step ends the loop, so a damaged file cannot make it run forever.
         for (let at = start, step = 1; step > 0 && at + 16 <= start + size; at += step) {
           const library = textAt(link, u32(at + 4));
           for (let need = at + u32(at + 8), next = 1; next > 0 && need + 16 <= start + size; need += next) {

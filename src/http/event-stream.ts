@@ -1,13 +1,13 @@
-// One server-sent event stream: framing, one write per engine step, keep-alive by the clock, and a bounded
-// buffer for slow readers.
+// One server-sent event stream: framing, one write per engine step, keep-alive by timer, and a bounded buffer for slow
+// readers.
 //
 //   send() ──► queue ──(end of this tick)──► write to the socket ──► clean: next send() writes again
 //                ▲                                │
-//                └────── waits while the socket is full (onWritable) ──► over the bound: dropped
+//                └────── waits while the socket is full (onWritable) ──► over the limit: dropped
 //
-// The server library keeps what one write leaves over; nothing more is written until it has drained, so
-// the memory of a stream is its queue plus at most one write. An event is taken as long as what waits ahead
-// of it is within the bound: one that is longer than all of it may still go to a reader who keeps up.
+// uWebSockets.js buffers what the socket did not accept from one write. Nothing more is written until that buffer has
+// drained, so a stream's memory is its queue plus at most one write. An event is accepted while the bytes queued before
+// it are within the limit. A single event above the limit can therefore still reach a client that keeps up.
 
 import type { HttpResponse } from 'uWebSockets.js';
 import type { ApiError } from '../shared/errors.js';
@@ -15,27 +15,27 @@ import type { EventStream } from './exchange.js';
 
 export interface StreamOptions {
   keepaliveMs: number;
-  /** What is sent after that much silence. */
+  /** Sent after `keepaliveMs` without a write. */
   keepalive: string;
   bufferBytes: number;
-  /** Writes status and headers; called within the cork of the first write. */
+  /** Writes status and headers; called inside the cork of the first write. */
   writeHead(): void;
-  /** The answer is complete, or the reader was too slow (`dropped`). Called once, not after close(). */
+  /** The response is complete, or the client read too slowly (`dropped`). Called once; not called after close(). */
   onEnd(dropped: boolean): void;
 }
 
-/** Streams that have something to write, of all this thread's: one microtask writes them all. */
+/** All streams of this thread with pending data. One microtask writes them all. */
 const due: SseStream[] = [];
 
 function writeDue(): void {
   for (let i = 0; i < due.length; i++) {
-    // what is added meanwhile is written as well
+    // Streams added during the loop are written too.
     try {
       (due[i] as SseStream).flushDue();
     } catch (error) {
       queueMicrotask(() => {
         throw error;
-      }); // as an uncaught exception of its own: the others are written
+      }); // reported as an uncaught exception, so that the other streams are still written
     }
   }
   due.length = 0;
@@ -43,11 +43,11 @@ function writeDue(): void {
 
 export class SseStream implements EventStream {
   started = false;
-  /** What the last events tell of. */
+  /** The error that the last events report. */
   error: ApiError | null = null;
   private queue = '';
   private queueBytes = 0; // counted only while the socket is full
-  private unsentBytes = 0; // upper bound of what the server library still holds
+  private unsentBytes = 0; // upper bound of the bytes that the library still buffers
   private blocked = false; // the socket is full: wait for onWritable
   private overflowed = false;
   private scheduled = false;
@@ -60,7 +60,7 @@ export class SseStream implements EventStream {
     private readonly res: HttpResponse,
     private readonly options: StreamOptions,
   ) {
-    // The timer is re-armed by every write (refresh), so it measures silence, not progress of the engine.
+    // Every write restarts the timer (refresh), so it measures silence on the connection, not engine progress.
     this.clock = setTimeout(() => this.keepAlive(), options.keepaliveMs);
     this.clock.unref();
   }
@@ -69,7 +69,7 @@ export class SseStream implements EventStream {
     return this.blocked ? this.queueBytes + this.unsentBytes : Buffer.byteLength(this.queue);
   }
 
-  /** `data` must hold no line break (JSON has none). */
+  /** `data` must not contain a line break (JSON has none). */
   send(data: string, event?: string): void {
     if (this.closed || this.ending || this.overflowed) return;
     const text = event === undefined ? `data: ${data}\n\n` : `event: ${event}\ndata: ${data}\n\n`;
@@ -88,7 +88,7 @@ export class SseStream implements EventStream {
     this.schedule();
   }
 
-  /** Writes at once what the tick has gathered; for callers that must know whether headers have left. */
+  /** Writes what this tick has queued immediately, for callers that need to know whether headers have been sent. */
   flush(): void {
     this.scheduled = false;
     if (this.closed) return;
@@ -99,12 +99,12 @@ export class SseStream implements EventStream {
     if (!this.blocked) this.res.cork(this.corked);
   }
 
-  /** For writeDue(): flush(), unless it has come about in between. */
+  /** For writeDue(): calls flush() unless it has run since schedule(). */
   flushDue(): void {
     if (this.scheduled) this.flush();
   }
 
-  /** The client is gone or another answer was sent: nothing more is written. */
+  /** The client has disconnected, or another response was sent: nothing more is written. */
   close(): void {
     this.closed = true;
     this.queue = '';
@@ -115,11 +115,11 @@ export class SseStream implements EventStream {
   private schedule(): void {
     if (this.scheduled) return;
     this.scheduled = true;
-    // All events of one engine step are sent within one callback; the microtask runs right after it.
+    // All events of one engine step are sent within one callback. The microtask runs right after it.
     if (due.push(this) === 1) queueMicrotask(writeDue);
   }
 
-  // Within a cork.
+  // Must run inside a cork.
   private write(): void {
     if (!this.started) {
       this.started = true;
@@ -131,7 +131,7 @@ export class SseStream implements EventStream {
     this.clock.refresh();
     if (this.ending) {
       this.close();
-      if (queue !== '') this.res.write(queue); // end(queue) alone would make a short stream a body with a length
+      if (queue !== '') this.res.write(queue); // end(queue) alone would send a short stream with Content-Length
       this.res.end();
       this.options.onEnd(false);
       return;
@@ -142,7 +142,7 @@ export class SseStream implements EventStream {
     this.res.onWritable(() => this.drained());
   }
 
-  // The socket takes bytes again. The library sends what it still holds only along with a new write.
+  // The socket accepts data again. The library sends what it still buffers only together with a new write.
   private drained(): boolean {
     if (this.closed) return true;
     this.blocked = false;
@@ -154,7 +154,7 @@ export class SseStream implements EventStream {
   private keepAlive(): void {
     if (this.closed) return;
     this.clock.refresh();
-    if (this.blocked) return; // bytes are waiting already: silence is the reader's
+    if (this.blocked) return; // data is already waiting: the client is not reading
     this.queue += this.options.keepalive;
     this.flush();
   }

@@ -1,5 +1,5 @@
-// What a route sees of one HTTP request and its answer. Implemented over uWebSockets.js in this folder;
-// protocols depend on these types only. All calls happen on the event-loop thread that owns the socket.
+// A route's view of one HTTP request and its response. Implemented over uWebSockets.js in this folder; protocols depend
+// only on these types. All calls happen on the event-loop thread that owns the socket.
 
 import type { ApiError, HeaderList } from '../shared/errors.js';
 import type { Identity, Scope } from '../shared/identity.js';
@@ -8,63 +8,82 @@ import type { RequestTrace } from '../telemetry/request-trace.js';
 export interface Exchange {
   readonly requestId: string; // req_…, already set as x-request-id and request-id
   readonly identity: Identity;
-  /** From here on the request counts as this caller's: for routes that know their callers by something else than an API key. */
+  /**
+   * Attributes the request to this identity from now on, for routes that identify callers by something other than an
+   * API key.
+   */
   actAs(identity: Identity): void;
-  /** What it takes is from here on the organization's (charged(), inTurn(), hold()), of a caller who is known by something else than an API key. */
+  /**
+   * Charges time and memory (charged(), inTurn(), hold()) to this organization from now on, for routes that identify
+   * callers by something other than an API key.
+   */
   onAccountOf(organizationId: string): void;
-  /** Of the client: the connection's, or with http.trust_proxy what the proxy says. '' once the client has gone. */
+  /**
+   * The client's address: the connection's, or with http.trust_proxy the one reported by the proxy. '' after the client
+   * has disconnected.
+   */
   readonly remoteAddress: string;
-  readonly method: string; // capitals
+  readonly method: string; // upper case
   readonly receivedAt: number; // performance.now()
-  /** Parsed JSON; undefined for GET, and once serve() has returned or awaited: what generates must not hold it. */
+  /** Parsed JSON. Undefined for GET, and after serve() has returned or awaited: generation must not retain the body. */
   readonly body: unknown;
-  /** How many bytes it had, also afterwards. */
+  /** Size of the body in bytes. Stays available after the body is released. */
   readonly bodyBytes: number;
   readonly query: URLSearchParams;
-  readonly params: Readonly<Record<string, string>>; // of the path pattern
+  readonly params: Readonly<Record<string, string>>; // values of the path pattern's parameters
   header(name: string): string; // lower-case name; '' if absent
   readonly aborted: boolean;
-  /** Does work on so many bytes or characters on the account of the organization (limits.loop_ms), which it may overdraw. */
+  /**
+   * Runs work on `bytes` bytes or characters and charges its time to the organization (limits.loop_ms). The budget may
+   * be overdrawn.
+   */
   charged<T>(bytes: number, work: () => T): T;
   /**
-   * Reads so many bytes or characters of what is stored when it is their turn, which large ones wait for, organizations in turns; on the account of
-   * the organization. Rejects with ApiError 429 if that is used up; never settles if the client goes first.
+   * Queues a read of `bytes` stored bytes or characters. Large reads wait for their turn, round-robin by organization;
+   * their time is charged to the organization. Rejects with ApiError 429 if its budget is used up. Never settles if the
+   * client disconnects first.
    */
   inTurn<T>(bytes: number, work: () => Promise<T>): Promise<T>;
-  /** So many bytes more are kept for a whole answer in the making, until it has been read. Throws ApiError 503, and 422 if no answer may have so many. */
+  /**
+   * Reserves memory for a response that is not streamed, until the client has read it. Throws ApiError 503, or 422 if
+   * it exceeds the limit of one response.
+   */
   hold(bytes: number): void;
-  /** For an answer that goes on when this request has been answered: whoever makes it lets it go. */
+  /** A reservation for a response that outlives this request. The caller must release it. */
   keeping(): KeptAnswer;
-  /** Called once if the client goes away before the answer is complete; at once if it already has. */
+  /** Calls `callback` once if the client disconnects before the response is complete; immediately if it already has. */
   onAborted(callback: () => void): void;
-  /** Headers of the answer; before json()/sse(). A second value for a name replaces the first. */
+  /** Sets a response header; call before json() or sse(). A second value for a name replaces the first. */
   setHeader(name: string, value: string): void;
-  /** The whole answer; a JsonText is sent as it is. Allowed after sse() as long as nothing of the stream has left. */
+  /**
+   * Sends a complete response. A JsonText is sent as is. Allowed after sse() while nothing of the stream has been sent.
+   */
   json(status: number, body: unknown): void;
   /**
-   * The whole answer, of about so many bytes: a large one is made in slices, in the organization's turn and on its account. Throws as
-   * hold(); what goes wrong later is the answer.
+   * Sends a complete response of about `bytes` bytes. A large response is serialized in slices, in the organization's
+   * turn and charged to it. Throws like hold(); later failures are sent as the response.
    */
   jsonInTurn(bytes: number, status: number, body: unknown): void;
-  /** The whole answer, not JSON. */
+  /** Sends a complete response that is not JSON. */
   text(status: number, contentType: string, body: string | Uint8Array): void;
   /**
-   * Starts an event stream: status 200 and SSE headers are sent with the first write (or by the keep-alive clock).
-   * `onFailure` makes the events that tell of an error once the stream has started; without it they are the path's.
+   * Starts an event stream. Status 200 and SSE headers are sent with the first write or the first keep-alive.
+   * `onFailure` returns the events that report an error after the stream has started. Without it, the path's error
+   * format is used.
    */
   sse(onFailure?: (error: ApiError) => Iterable<StreamEvent>): EventStream;
   /**
-   * Ends with an error: as a status in the path's shape while nothing has been sent, else as the error
-   * sequence of an event stream. Anything but an ApiError is logged and sent as internal_error.
+   * Ends with an error. Before anything is sent, this is an error status in the path's error format; afterwards, the
+   * error events of the stream. An error that is not an ApiError is logged and sent as internal_error.
    */
   fail(error: unknown): void;
-  /** Of a request that is recorded. */
+  /** Null if the request is not traced. */
   readonly trace: RequestTrace | null;
-  /** Fields for this request's log line and metrics (model, tokens, finish reason, ...). */
+  /** Adds fields to this request's log line and metrics (model, tokens, finish reason, ...). */
   annotate(fields: Record<string, string | number | boolean | null>): void;
 }
 
-/** What is kept of an answer in the making, counted with those of all requests; hold() as that of an exchange. */
+/** A memory reservation for a response, counted against the budget of all requests. hold() works as Exchange.hold(). */
 export interface KeptAnswer {
   hold(bytes: number): void;
   free(bytes: number): void;
@@ -77,13 +96,19 @@ export interface StreamEvent {
 }
 
 export interface EventStream {
-  /** Queues one event; `event` is the SSE event name if the format has one. Writes of one engine step are corked together. */
+  /**
+   * Queues one event; `event` is the SSE event name, if the format has one. Writes of one engine step are corked
+   * together.
+   */
   send(data: string, event?: string): void;
-  /** Sends what is queued and ends the answer. `error`: what its last events have told of, for the outcome of the request. */
+  /**
+   * Sends what is queued and ends the response. `error`: the error reported in the last events, for the request's
+   * outcome.
+   */
   end(error?: ApiError | null): void;
-  /** True once headers have left: failures must then travel in the stream. */
+  /** True after headers have been sent: errors must then be sent as stream events. */
   readonly started: boolean;
-  /** Bytes waiting for a slow reader. Past the bound the connection is dropped and onAborted fires. */
+  /** Bytes buffered for a slow reader. Above the limit, the connection is closed and onAborted fires. */
   readonly bufferedBytes: number;
 }
 
@@ -91,31 +116,37 @@ export interface Route {
   method: 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE';
   path: string; // pattern: '/v1/models/:id'
   scope: Scope | null;
-  /** The route calls permit() itself, after it knows that the model exists (404 comes before 403). */
+  /** The route calls permit() itself after the model lookup, so that 404 takes precedence over 403. */
   checksScope?: true;
-  /** A generation: counted in the limits of its model rather than in limits.read_rpm, and refusals of it in the usage. */
+  /**
+   * The route generates: it counts toward the model's limits instead of limits.read_rpm, and refused requests appear in
+   * the usage.
+   */
   generates?: true;
-  /** Another way in to this path, whose generations and refusals are told as that path's. */
+  /** The path under which this route's generations and refusals are counted, if it differs from `path`. */
   countedAs?: string;
-  /** POST, PATCH, PUT: the body may be left out; it is undefined then. */
+  /** POST, PATCH, PUT: the body may be omitted and is then undefined. */
   bodyOptional?: true;
-  /** Served without an API key, also while draining: health, the dashboard. `identity` must not be read before actAs(). */
+  /** Served without an API key, also while draining (health, dashboard). `identity` must not be read before actAs(). */
   public?: true;
-  /** For pages of this server only: no CORS headers, so that no other page can read the answer. */
+  /** Only for this server's own pages: no CORS headers are sent, so other sites cannot read the response. */
   sameOrigin?: true;
-  /** On every answer of the route, errors included. */
+  /** Set on every response of the route, errors included. */
   headers?: HeaderList;
-  /** Runs before the body is read, which waits for its promise; what it throws is answered instead. */
+  /** Runs before the body is read; reading waits for its promise. An error it throws is sent as the response. */
   before?(exchange: Exchange): void | Promise<unknown>;
   /**
-   * What of a large body can be done in steps before enter() and serve(), which then find it done: other requests are served
-   * between them. It tells nothing and throws nothing. Null: there is nothing of the kind.
+   * Validates a large body in steps before enter() and serve(), so that other requests run between the steps. It
+   * returns no result and must not throw. Null: the route has no such work.
    */
   ahead?(body: unknown): Iterator<unknown> | null;
-  /** The same as before() when the body has been read; serve() has it still. */
+  /** Like before(), but runs after the body has been read. serve() still sees the body. */
   enter?(exchange: Exchange): Promise<unknown>;
-  /** Largest body, where less than http.max_body_bytes will do. */
+  /** Maximum body size, if it is lower than http.max_body_bytes. */
   maxBodyBytes?: number;
-  /** Errors thrown (ApiError) or rejected are answered in the path's error shape; others become internal_error. */
+  /**
+   * Handles the request. A thrown or rejected ApiError is sent in the path's error format; any other error is sent as
+   * internal_error.
+   */
   serve(exchange: Exchange): void | Promise<void>;
 }

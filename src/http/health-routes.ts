@@ -1,6 +1,8 @@
-// Health and metrics. /livez: the event loop turns, and no engine has stopped for good. /readyz: requests would be served now, which means that
-// all models are loaded, nobody has asked for shutdown, and work makes progress; its body shows operators the raw
-// values behind the verdict, and strangers states alone. /metrics: Prometheus text, for operators.
+// Health and metrics.
+// - /livez: the event loop runs, and no engine has stopped for good.
+// - /readyz: requests would be served now: all models are loaded, the server is not draining, and the engines make
+//   progress. Operators see the values that led to the verdict; other clients see only states.
+// - /metrics: Prometheus text, for operators.
 
 import { VERSION } from '../shared/version.js';
 import type { Exchange, Route } from './exchange.js';
@@ -14,12 +16,12 @@ import type { ThreadState } from '../shared/thread-states.js';
 export interface ModelHealth {
   name: string;
   state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
-  /** It rested and is loaded because somebody asks for it: whoever asks waits. */
+  /** The model was unloaded and is loading because of a request, which waits for it. */
   awaited: boolean;
   /** 0 … 1 while loading. */
   progress: number;
   error: string | null;
-  /** Its engine stopped while it served (a fault of the device): only a new process computes again. */
+  /** The engine stopped while serving, after a device error. Only a restart of the process recovers it. */
   stopped: boolean;
   running: number;
   waiting: number;
@@ -28,58 +30,58 @@ export interface ModelHealth {
 
 export interface Health {
   draining: boolean;
-  /** Threads that answer requests; none if the main thread answers. */
+  /** States of the HTTP workers; empty if the main thread serves requests. */
   threads: readonly ThreadState[];
   models: readonly ModelHealth[];
-  /** Null or absent: what is counted is this process's own. */
+  /** Null or absent: limits are counted in this process only. */
   counters?: CountersHealth | null;
   /** Null or absent: no other machine's clock is known. */
   skew?: ClockSkew | null;
-  /** Null or absent: what is past its time is erased. */
+  /** Null or absent: expired data is being erased normally. */
   erasure?: HeldErasure | null;
-  /** Why the data folder's database takes no writes any more; null or absent: it does. */
+  /** Why the database in the data folder no longer accepts writes; null or absent: it does. */
   storage?: string | null;
 }
 
 export interface HealthOptions {
   health(): Health;
   telemetry: Telemetry;
-  /** Requests, running or waiting, and no step for this long: that is not progress. */
+  /** If requests are running or waiting and no step ends for this long, the model counts as stalled. */
   stallMs: number;
   metricsPublic: boolean;
-  /** Who may read what tells of everybody. */
+  /** Decides which clients may see operator details. */
   readers: {
-    /** Rejects with ApiError 401, 403. */
+    /** Rejects with ApiError 401 or 403. */
     check(exchange: Exchange): Promise<void>;
     has(exchange: Exchange): Promise<boolean>;
   };
 }
 
-/** Why nothing but a new process would help, or null. A model that could not be loaded is none: it would not load again. */
+/**
+ * The reason why only a restart would help, or null. A model that failed to load does not count: it would fail again.
+ */
 export function notAlive(health: Health): string | null {
   const model = health.models.find(({ stopped }) => stopped);
-  return model === undefined
-    ? null
-    : `${model.name}: its engine has stopped on an internal error and computes nothing until the server is started again`;
+  return model === undefined ? null : `${model.name}: the engine stopped after an internal error; restart the server`;
 }
 
 /** Why the server is not ready, or null. */
 export function notReady(health: Health, stallMs: number): string | null {
-  if (health.storage !== null && health.storage !== undefined) return health.storage; // before the drain that follows from it
+  // takes precedence over the drain that it causes
+  if (health.storage !== null && health.storage !== undefined) return health.storage;
   if (health.draining) return 'draining';
   if (health.models.length === 0) return 'no model';
-  // With its share of the limits it serves on; without any it would refuse everybody.
-  if (health.counters?.state === 'away' && health.counters.policy === 'refuse')
-    return 'the shared counters cannot be reached';
-  // One that is started again, or lost, leaves the others serving: that is shown, and no reason to send nobody.
-  if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no answering thread serves';
+  // With its share of the limits, the process keeps serving. Under the policy `refuse` it would reject every request.
+  if (health.counters?.state === 'away' && health.counters.policy === 'refuse') return 'Redis is unreachable';
+  // A worker that is restarting or lost is reported, but the server stays ready while another worker serves.
+  if (health.threads.length > 0 && !health.threads.includes('serving')) return 'no HTTP worker is serving';
   for (const model of health.models) {
-    if (model.state === 'unloaded' || model.state === 'idle') continue; // as an operator wants it; as nobody has asked for it
+    if (model.state === 'unloaded' || model.state === 'idle') continue; // unloaded by an operator, or not requested yet
     if (model.state === 'loading' && model.awaited) continue;
     if (model.state !== 'ready') return `${model.name} is ${model.state}`;
-    // Waiting counts too: requests that came while a step hangs are as stuck as those in it.
+    // Waiting requests count too: requests that arrive while a step hangs are equally stuck.
     if (model.running + model.waiting > 0 && model.lastStepAgeMs > stallMs)
-      return `${model.name} has requests but ended no step for ${Math.round(model.lastStepAgeMs)} ms`;
+      return `${model.name} has requests but completed no step for ${Math.round(model.lastStepAgeMs)} ms`;
   }
   return null;
 }
@@ -103,7 +105,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
         });
       },
     },
-    // As inference servers have it, whose harnesses wait until it says 200.
+    // The path that inference servers commonly provide. Test harnesses poll it until it returns 200.
     {
       method: 'GET',
       path: '/health',
@@ -136,7 +138,8 @@ export function healthRoutes(options: HealthOptions): Route[] {
       serve: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
-        const whole = await options.readers.has(exchange); // errors name files, and what runs is other people's
+        // errors contain file names, and the load is other clients' information
+        const whole = await options.readers.has(exchange);
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ready' : 'not_ready',
           ...(whole ? { reason } : {}),

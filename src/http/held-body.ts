@@ -1,9 +1,9 @@
-// The body of a request while it is not known yet who sends it: what comes is kept, one read of the socket at most,
-// and given to whoever reads the body then. Event-loop thread only.
+// Holds a request's body while the request is being authenticated. At most one socket read is kept, then the socket is
+// paused. The data is handed to the reader that attaches later. Event-loop thread only.
 
 type Take = (piece: ArrayBuffer, isLast: boolean) => void;
 
-/** What reading a body takes of the library's response. */
+/** The methods of the library's response object that reading a body needs. */
 export interface BodySource {
   onData(take: Take): unknown;
   pause(): unknown;
@@ -14,14 +14,14 @@ export class HeldBody implements BodySource {
   #pieces: { piece: ArrayBuffer; isLast: boolean }[] = [];
   #take: Take | null = null;
 
-  /** Within the route callback of the library: later it would have thrown away what has come. */
+  /** Must be created within the library's route callback: data that arrives without a handler is discarded. */
   constructor(private readonly source: BodySource) {
     source.onData((piece, isLast) => {
       if (this.#take !== null) {
         this.#take(piece, isLast);
         return;
       }
-      this.#pieces.push({ piece: piece.slice(0), isLast }); // the memory is the library's
+      this.#pieces.push({ piece: piece.slice(0), isLast }); // the library owns the memory
       if (!isLast) source.pause();
     });
   }
@@ -33,7 +33,7 @@ export class HeldBody implements BodySource {
     if (held.length > 0 && held.at(-1)?.isLast === false) this.source.resume();
   }
 
-  /** Nobody is going to read it. */
+  /** Discards the body; it will not be read. */
   drop(): void {
     this.onData(() => undefined);
   }

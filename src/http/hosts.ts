@@ -1,5 +1,5 @@
-// The Host header's guard against DNS rebinding: a page in a browser can point its own name at 127.0.0.1,
-// but it cannot make the browser send another name. Addresses and loopback names are therefore safe.
+// Validates the Host header against DNS rebinding. A page in a browser can point its own host name at 127.0.0.1, but it
+// cannot make the browser send a different Host header. IP addresses and loopback names are therefore safe.
 
 import { isIP } from 'node:net';
 
@@ -8,7 +8,7 @@ export function isLoopback(host: string): boolean {
   return name === 'localhost' || name.endsWith('.localhost') || name === '::1' || /^127\.\d+\.\d+\.\d+$/.test(name);
 }
 
-/** `host:port`, `[::1]:port` or a bare name → the name, lower-case. */
+/** `host:port`, `[::1]:port` or a bare name → the name in lower case. */
 export function hostName(header: string): string {
   const bracketed = /^\[([^\]]*)\]/.exec(header)?.[1];
   const name = bracketed ?? (header.split(':')[0] as string);
@@ -16,14 +16,14 @@ export function hostName(header: string): string {
 }
 
 /**
- * Says whether a Host header is accepted. A server that listens beyond loopback has been given to a network
- * on purpose, and the names it goes by there are unknown: it checks only if names were configured.
+ * Returns a function that decides whether a Host header is accepted. A server that listens beyond loopback is exposed
+ * on purpose, and its host names are unknown: it checks the header only if names are configured.
  */
 export function hostGuard(listenHost: string, allowedHosts: readonly string[]): (header: string) => boolean {
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLoopback(listenHost))) return () => true;
   const names = new Set([listenHost, ...allowedHosts].map((name) => name.toLowerCase()));
   return (header) => {
-    if (header === '') return true; // HTTP without a Host header comes from no browser
+    if (header === '') return true; // browsers always send a Host header
     const name = hostName(header);
     return isIP(name) !== 0 || isLoopback(name) || names.has(name);
   };

@@ -1,18 +1,18 @@
-// How much there is in a JSON text, counted in its bytes before anything is parsed: nesting, values and
-// members outside of strings, and numbers too large to be one. What JSON.parse makes of `{},{},…` takes
-// fifty times the bytes and seconds of everybody's time; counting takes one pass. Pure.
+// Measures a JSON text in its bytes before parsing: nesting depth, number of values and members, and numbers that
+// overflow. JSON.parse turns `{},{},…` into fifty times its size and blocks the event loop for seconds; counting takes
+// one pass over the bytes. Pure.
 
-/** What a text may hold. */
+/** Limits of a JSON text. */
 export interface JsonLimits {
   depth: number;
   values: number;
   members: number;
 }
 
-/** What there is too much of: the limit's name, or `number` for one that is not finite. */
+/** The limit that was exceeded; `number` stands for a number that is not finite. */
 export type JsonExcess = keyof JsonLimits | 'number';
 
-// What a byte means outside of strings. Any other byte, UTF-8's above 127 included, means nothing.
+// Meaning of a byte outside strings. All other bytes, including UTF-8 bytes above 127, are ignored.
 const OPENS = 1,
   CLOSES = 2,
   SEPARATES = 3,
@@ -34,15 +34,18 @@ for (const [meaning, characters] of [
 const QUOTE = 0x22,
   BACKSLASH = 0x5c,
   MINUS = 0x2d;
-/** Bytes of a string looked at one by one before it is worth a native search, whose call costs as much as some fifty. */
+/**
+ * String bytes scanned one by one before switching to a native search. One native call costs as much as about fifty
+ * bytes.
+ */
 const NEAR = 64;
-/** Without an exponent, or with a negative one, a number of fewer digits is finite. */
+/** A number with fewer digits is finite unless it has a positive exponent. */
 const LONG_NUMBER = 300;
 
 /**
- * The first limit that the text exceeds, or null. Values are counted by what begins or follows one, an opening
- * bracket or a comma: at least one for each but the first. Text that is not JSON gets some answer: JSON.parse fails
- * on it before it has made more than was counted.
+ * Returns the first limit that the text exceeds, or null. Opening brackets and commas are counted as values, which
+ * covers every value except the first. For text that is not JSON the result is arbitrary: JSON.parse fails on it before
+ * it has created more values than were counted.
  */
 export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | null {
   // A Buffer searches with the C library; a plain Uint8Array does not.
@@ -52,13 +55,13 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
     values = 0,
     members = 0,
     strings = 0;
-  let before = -1; // the last bracket, comma, colon or quote
-  let raised = false; // there is an exponent after it
+  let before = -1; // position of the last bracket, comma, colon or quote
+  let raised = false; // an exponent follows it
   for (let at = 0; at < bytes.length; at++) {
     const meaning = MEANINGS[bytes[at] as number];
     if (meaning === 0) continue;
     if (meaning === RAISES) {
-      raised ||= isDigit(bytes[at - 1]) && bytes[at + 1] !== MINUS; // the e of `true` follows no digit
+      raised ||= isDigit(bytes[at - 1]) && bytes[at + 1] !== MINUS; // the e of `true` does not follow a digit
       continue;
     }
     if ((raised || at - before > LONG_NUMBER) && isInfinite(bytes, before + 1, at)) return 'number';
@@ -80,7 +83,7 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
         break;
       case QUOTES:
         before = at = endOfString(bytes, at + 1);
-        // No end, or two with nothing between them: JSON.parse says so.
+        // The string is not terminated, or strings follow each other without a separator: JSON.parse reports the error.
         if (at < 0 || ++strings > maxStrings) return null;
         break;
     }
@@ -88,7 +91,7 @@ export function jsonExcess(text: Uint8Array, limits: JsonLimits): JsonExcess | n
   return null;
 }
 
-/** Where the string's closing quote is; -1 if nowhere. `at`: its first byte. */
+/** Position of the string's closing quote, or -1. `at`: first byte of the string. */
 function endOfString(bytes: Buffer, at: number): number {
   for (;;) {
     const near = Math.min(at + NEAR, bytes.length);
@@ -103,7 +106,7 @@ function endOfString(bytes: Buffer, at: number): number {
   }
 }
 
-/** Whether an odd number of backslashes stands before `at`. */
+/** Whether an odd number of backslashes precedes `at`. */
 function isEscaped(bytes: Buffer, at: number): boolean {
   let before = at;
   while (bytes[before - 1] === BACKSLASH) before--;
@@ -114,7 +117,10 @@ function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
 
-/** Whether the text between two of those bytes is a number that is none once read. What is no number is JSON.parse's. */
+/**
+ * Whether the text between two structural bytes is a number that parses to infinity. Malformed numbers are left to
+ * JSON.parse.
+ */
 function isInfinite(bytes: Buffer, from: number, to: number): boolean {
   return Math.abs(Number(bytes.toString('latin1', from, to))) === Infinity;
 }

@@ -1,17 +1,23 @@
-// JSON of a large value, made in slices: a string of twenty megabytes takes some sixty milliseconds to become JSON in one go, for which
-// everybody else would wait. Pure.
+// Serializes a large value as JSON in slices. Serializing a string of 20 MB in one call takes about 60 ms, during which
+// the event loop would serve no other request. Pure.
 import type { JsonText } from './json-text.js';
 
-/** Characters of one piece of a string: some tenths of a millisecond. */
+/** Characters per chunk of a string; a chunk takes a few tenths of a millisecond. */
 const PIECE_CHARACTERS = 131_072;
-/** A string of fewer is written without a pause behind it. */
+/** Strings up to this length are written without yielding. */
 const SHORT_CHARACTERS = 4_096;
-/** Entries of a list or an object that are written without one. */
+/** Array or object entries written between two yields. */
 const FEW = 64;
-/** Levels that are gone through one by one: a list, its items, their parts, and what is in these. Deeper ones are written at once. */
+/**
+ * Nesting levels that are traversed entry by entry (list, items, parts, part contents). Deeper levels are serialized in
+ * one call.
+ */
 const LEVELS = 6;
 
-/** Adds `value`, plain data, to `text` as JSON.stringify() writes it; after each slice it yields. Surrogates stay together. */
+/**
+ * Appends `value` (plain data) to `text` as JSON.stringify() would write it, yielding after each slice. Surrogate pairs
+ * are never split.
+ */
 export function* jsonSlices(value: unknown, text: JsonText, level = 0): Generator<void, void> {
   if (typeof value === 'string' && value.length > SHORT_CHARACTERS) {
     text.add('"');

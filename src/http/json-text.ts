@@ -1,7 +1,8 @@
-// JSON that grows while an answer is generated, as text, in pieces outside the JavaScript heap: a prompt's log-probabilities
-// may come to a hundred megabytes, which as objects would be a gigabyte, and as one string more than there can be.
+// JSON text that grows while a response is generated, stored in chunks outside the JavaScript heap. The
+// log-probabilities of a prompt can reach 100 MB of text. As objects they would take a gigabyte, and as one string they
+// could exceed the maximum string length.
 
-/** Characters that are gathered before they become a piece. */
+/** Characters collected before they become a chunk. */
 const PIECE_CHARACTERS = 65_536;
 
 export class JsonText {
@@ -9,7 +10,7 @@ export class JsonText {
   readonly #pieces: Uint8Array[] = [];
   #bytes = 0;
 
-  /** How much of it is kept, about. */
+  /** Approximate size in bytes. */
   get size(): number {
     return this.#bytes + this.#open.length;
   }
@@ -20,7 +21,7 @@ export class JsonText {
     return this;
   }
 
-  /** Another's text behind this one; long pieces are shared, not copied. */
+  /** Appends another text. Its chunks are shared, not copied. */
   append(other: JsonText): this {
     if (other.#pieces.length > 0) {
       this.#close();
@@ -29,12 +30,12 @@ export class JsonText {
     return this.add(other.#open);
   }
 
-  /** Short enough that it has no pieces yet: toString() is cheaper then. */
+  /** True while there are no chunks; toString() is then cheaper than pieces(). */
   get isShort(): boolean {
     return this.#pieces.length === 0;
   }
 
-  /** All of it, in order. */
+  /** The whole text in order. */
   pieces(): readonly Uint8Array[] {
     this.#close();
     return this.#pieces;
@@ -56,7 +57,7 @@ export class JsonText {
   }
 }
 
-/** A list whose entries are JSON already. */
+/** A list whose entries are already JSON. */
 export class JsonList {
   readonly #entries = new JsonText();
   #length = 0;
@@ -73,7 +74,7 @@ export class JsonList {
     this.#entries.add(this.#length++ === 0 ? entry : `,${entry}`);
   }
 
-  /** Another's entries behind this one's. */
+  /** Appends another list's entries. */
   append(other: JsonList): void {
     if (other.#length === 0) return;
     if (this.#length > 0) this.#entries.add(',');
@@ -81,7 +82,7 @@ export class JsonList {
     this.#length += other.#length;
   }
 
-  /** As the next thing of a text. */
+  /** Appends the list to `text` as a JSON array. */
   into(text: JsonText): void {
     text.add('[').append(this.#entries).add(']');
   }

@@ -1,5 +1,5 @@
-// Request bytes → JSON value by the contract's rules: strict UTF-8, one byte-order mark skipped, nesting
-// of at most 512, a bounded number of values, finite numbers, an object at the top. Pure.
+// Request bytes → JSON value, by the rules of the API: strict UTF-8, one byte-order mark skipped, at most 512 nesting
+// levels, a bounded number of values, finite numbers, an object at the top. Pure.
 
 import { apiError } from '../shared/errors.js';
 import { keepLiterals } from '../shared/exact-json.js';
@@ -7,9 +7,15 @@ import { jsonExcess } from './json-extent.js';
 import type { JsonExcess, JsonLimits } from './json-extent.js';
 
 export const MAX_JSON_DEPTH = 512;
-/** Members of all objects together. What JSON.parse takes for more of them, with names that all differ, everybody waits for. */
+/**
+ * Maximum members of all objects together. JSON.parse blocks the event loop; with distinct names, more members would
+ * take too long.
+ */
 export const MAX_JSON_MEMBERS = 500_000;
-/** Objects and arrays, and what is separated by commas in them. Each takes fifty bytes where `{},` took three. */
+/**
+ * Maximum number of objects, arrays and comma-separated values. Each takes about fifty bytes in memory, although `{},`
+ * takes three in the text.
+ */
 export const MAX_JSON_VALUES = 1_000_000;
 
 const LIMITS: JsonLimits = { depth: MAX_JSON_DEPTH, values: MAX_JSON_VALUES, members: MAX_JSON_MEMBERS };
@@ -24,13 +30,14 @@ const decoder = new TextDecoder('utf-8', { fatal: true }); // skips one leading 
 
 const BODY = 'request body';
 
-/** `what` is how errors call it. Throws ApiError `invalid_json` or `invalid_body`. */
+/** `what` names the text in errors. Throws ApiError `invalid_json` or `invalid_body`. */
 export function parseJsonBody(bytes: Uint8Array, what = BODY): object {
   checkJsonExtent(bytes, what);
   return jsonObject(jsonText(bytes, what), what);
 }
 
-// The three parts of it, for who lets others in between: each takes some 20 ms of a body of 3 MB.
+// The three steps of parseJsonBody(), for callers that run other requests between them. Each takes about 20 ms for a 3
+// MB body.
 
 export function checkJsonExtent(bytes: Uint8Array, what = BODY): void {
   if (bytes.length === 0) throw empty(what);
@@ -46,7 +53,7 @@ export function jsonText(bytes: Uint8Array, what = BODY): string {
   }
 }
 
-/** `text`: of bytes whose extent was checked. */
+/** `text` must come from bytes that passed checkJsonExtent(). */
 export function jsonObject(text: string, what = BODY): object {
   if (text.trim() === '') throw empty(what);
   let value: unknown;
@@ -67,7 +74,8 @@ export function jsonObject(text: string, what = BODY): object {
 
 const empty = (what: string): Error => apiError('invalid_body', `The ${what} is empty; a JSON object is required.`);
 
-// The engine's own message quotes the text around the fault, which may be prompt text: only the place is kept.
+// The JavaScript engine's message quotes the text around the error, which may be prompt text. Only the position is
+// reported.
 function position(error: unknown): string {
   const at = /at position (\d+)/.exec((error as Error).message)?.[1];
   return at === undefined ? '' : ` (at character ${at})`;

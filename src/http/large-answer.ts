@@ -1,18 +1,19 @@
-// Sends a whole response that the socket does not take in one write. The library would copy the rest of it; here it gets the
-// rest as its reader takes it, so that a response is held once, and its memory is accounted for. A reader that takes everything at
-// loopback speed gets a megabyte per turn of the event loop, so that other requests do not wait for it. Event-loop thread only.
+// Sends a complete response that does not fit into one socket write. The library would copy the rest of it. Here the
+// rest is written as the client reads it, so the response is held in memory only once and is counted. A client that
+// reads at loopback speed gets 1 MiB per iteration of the event loop, so that other requests do not wait for it.
+// Event-loop thread only.
 //
-//   sendLarge ─► tryEnd, piece by piece ─► the socket is full ─► onWritable ─► … ─► sent
-//                     │ a megabyte         └─ too slow: closed, which aborts
-//                     └─► the next turn
+//   sendLarge ─► tryEnd, chunk by chunk ─► the socket is full ─► onWritable ─► … ─► sent
+//                     │ after 1 MiB         └─ too slow: closed, which aborts
+//                     └─► next event-loop iteration
 import type { HttpResponse } from 'uWebSockets.js';
 
-/** Bytes that are written before other requests have a turn. */
+/** Bytes written before other requests get a turn. */
 const TURN_BYTES = 1 << 20;
 
 /**
- * Within a cork, after the headers. `sent` is called once, when the last byte has been handed over; not if the client leaves.
- * `isGone`: the client has left, and `res` must not be used any more.
+ * Must be called inside a cork, after the headers. `sent` is called once, after the last byte has been handed to the
+ * socket, but not if the client disconnects. `isGone`: the client has disconnected and `res` must no longer be used.
  */
 export function sendLarge(
   res: HttpResponse,
@@ -21,8 +22,8 @@ export function sendLarge(
   sent: () => void,
 ): void {
   const total = pieces.reduce((sum, piece) => sum + piece.length, 0);
-  let at = 0; // the piece that the next byte is in
-  let begin = 0; // where it begins
+  let at = 0; // index of the chunk with the next byte
+  let begin = 0; // offset of that chunk in the response
   let paused = false;
   const push = (from: number): boolean => {
     if (paused) return true;

@@ -1,4 +1,5 @@
-// Why an address cannot be listened on: the HTTP library says only that it cannot, and that after models have been loaded.
+// Finds out why an address cannot be listened on. The HTTP library reports only that listening failed, and only after
+// models have been loaded.
 
 import { createServer } from 'node:net';
 import type { Config } from '../config/settings.js';
@@ -6,12 +7,15 @@ import { StartError } from '../shared/errors.js';
 
 const REASONS: Readonly<Record<string, string>> = {
   EADDRINUSE: 'the port is in use',
-  EACCES: 'this user has no permission to; ports below 1024 are for root',
-  EADDRNOTAVAIL: 'the address is not of this machine',
-  ENOTFOUND: 'there is no host of that name',
+  EACCES: 'permission denied; ports below 1024 require root',
+  EADDRNOTAVAIL: 'the address does not belong to this machine',
+  ENOTFOUND: 'unknown host name',
 };
 
-/** Before anything is fetched or loaded: whether the addresses can be had. Somebody may still take them meanwhile. Throws StartError. */
+/**
+ * Checks before anything is downloaded or loaded that the addresses can be bound. Another process may still bind them
+ * in the meantime. Throws StartError.
+ */
 export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' | 'port' | 'admin'>): Promise<void> {
   const asked = [
     { host, port, flag: '--port' },
@@ -23,17 +27,18 @@ export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' 
   }
 }
 
-/** As a sentence that ends with what to do. `flag`: names the port. */
+/** Returns a sentence that ends with what to do. `flag`: the flag that sets the port. */
 export async function listenProblem(host: string, port: number, flag: string): Promise<string> {
-  return told(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE'); // what is free by now was in use a moment ago
+  // free by now, so it was in use a moment ago
+  return told(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE');
 }
 
 function told(host: string, port: number, flag: string, code: string): string {
   const other = code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' ? flag.replace('port', 'host') : flag;
-  return `Cannot listen on ${host} port ${port}: ${REASONS[code] ?? code}. Take another one with ${other}${other === flag ? ', 0 for any that is free' : ''}.`;
+  return `Cannot listen on ${host} port ${port}: ${REASONS[code] ?? code}. Choose another one with ${other}${other === flag ? ' (0 = any free port)' : ''}.`;
 }
 
-/** The code of what keeps one from listening there; null: nothing does. */
+/** Error code of listening there, or null if it works. */
 function failure(host: string, port: number): Promise<string | null> {
   return new Promise((resolve) => {
     const probe = createServer();

@@ -1,18 +1,18 @@
-// What large requests take of this thread's time, on the account of the organization that asks: measured, noted
-// with the request, and refused unread once the organization has used up its share (admission/loop-time.ts).
-// Small requests are not looked at: what they take is the ordinary price of a request.
+// Measures how much event-loop time of this thread large requests take, and charges it to the requesting organization.
+// The time is recorded with the request. An organization that has used up its share is refused before its request is
+// read (admission/loop-time.ts). Small requests are not measured.
 
 import { performance } from 'node:perf_hooks';
 import type { LoopTime } from '../admission/loop-time.js';
 import { ApiError } from '../shared/errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 
-/** Bytes from which the work on a request is charged. */
+/** Requests of at least this many bytes are charged. */
 export const CHARGED_BYTES = 16_384;
-/** What takes less is the ordinary price of a request too. */
+/** Responses that take less time than this, in ms, are not charged. */
 const LONG_MS = 1;
 
-/** What of one request has taken the thread's time. */
+/** Event-loop time that one request has taken. */
 export class LoopClock {
   #ms = 0;
   #began: number | null = null;
@@ -25,7 +25,7 @@ export class LoopClock {
     return this.#began !== null;
   }
 
-  /** Milliseconds since begin(). */
+  /** Returns the milliseconds since begin(). */
   end(): number {
     const ms = performance.now() - (this.#began ?? NaN);
     this.#began = null;
@@ -33,12 +33,12 @@ export class LoopClock {
     return ms;
   }
 
-  /** Measured by somebody else. */
+  /** Adds time that was measured elsewhere. */
   add(ms: number): void {
     this.#ms += ms;
   }
 
-  /** Milliseconds so far; undefined if nothing was measured. An answer may be sent while it is. */
+  /** Milliseconds so far, including a running measurement; undefined if nothing was measured. */
   get ms(): number | undefined {
     const ms = this.#ms + (this.#began === null ? 0 : performance.now() - this.#began);
     return ms > 0 ? ms : undefined;
@@ -52,14 +52,14 @@ interface Noted {
 }
 
 export class LoopAccount {
-  /** `organizationId` '': of nobody known, never charged. */
+  /** `organizationId` '': unknown caller, never charged. */
   constructor(
     private readonly time: LoopTime,
     private readonly organizationId: string,
     private readonly noted: Noted,
   ) {}
 
-  /** Why nothing of so many bytes is read now. */
+  /** The error if work on `bytes` bytes must be refused now, or null. */
   refusal(bytes: number): ApiError | null {
     if (!this.#counts(bytes)) return null;
     try {
@@ -72,16 +72,16 @@ export class LoopAccount {
     }
   }
 
-  /** Reads and checks what came in so many bytes. Throws ApiError 429 before anything is done. */
+  /** Runs work that reads and checks `bytes` bytes. Throws ApiError 429 before starting if the budget is used up. */
   run<T>(bytes: number, work: () => T): T {
     const refusal = this.refusal(bytes);
     if (refusal !== null) throw refusal;
     return this.charged(bytes, work);
   }
 
-  /** Goes on with what has been read. */
+  /** Runs further work on what has been read; never refused. */
   charged<T>(bytes: number, work: () => T): T {
-    if (!this.#counts(bytes) || this.noted.loop.runs) return work(); // within other work it is measured with that
+    if (!this.#counts(bytes) || this.noted.loop.runs) return work(); // nested work is already being measured
     this.noted.loop.begin();
     try {
       return work();
@@ -90,7 +90,10 @@ export class LoopAccount {
     }
   }
 
-  /** Makes an answer, on the account if it takes long: how large it is shows in that. */
+  /**
+   * Runs work that builds a response and charges its time if it is long. The size of the response is not known in
+   * advance.
+   */
   measured<T>(work: () => T): T {
     const began = performance.now();
     const made = work();

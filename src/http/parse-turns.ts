@@ -1,22 +1,25 @@
-// Large bodies are parsed, large stored conversations read and large answers made of them, one after the other, those of one organization
-// in the order they came (but an answer before what is still to be read), organizations in turns. What is made of a body may go on for some
-// slices before the next begins: no two are held as objects at once. What a shared database is asked for is on its way while the next
-// begins: a slow one holds up nobody's bodies. After each slice the loop has as long for everybody else. Event-loop thread only.
+// Runs large work one task at a time: parsing large bodies, reading large stored conversations, and building large
+// responses. Organizations take turns. Within an organization tasks run in order of arrival, but responses run before
+// reads. A task may continue for several slices before the next task starts, so only one body at a time is held as
+// objects. A shared database is queried while the next task runs, so a slow database does not delay other bodies. After
+// each slice, the event loop is left to other work for as long as the slice took. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 
-/** A body of fewer bytes costs no more than waiting for a turn would. */
+/** Smaller bodies run immediately: waiting for a turn would cost more. */
 export const SMALL_BYTES = 131_072;
 
-/** Work of one slice. Returns what goes on with it, if anything is left. */
+/** Work of one slice. Returns the next slice, if any work is left. */
 export type Turn = () => Turn | undefined | void;
 
 export class ParseTurns {
-  readonly #lines = new Map<string, Turn[]>(); // whose turn it is first
-  #rest: Turn | undefined; // of the body whose turn it is
+  readonly #lines = new Map<string, Turn[]>(); // the organization whose turn it is comes first
+  #rest: Turn | undefined; // next slice of the current task
   #busy = false;
 
-  /** Calls `parse`, at once for a body of few bytes; else later, and nothing it throws is caught. */
+  /**
+   * Calls `parse`: immediately for fewer than SMALL_BYTES bytes, otherwise later. Errors that it throws are not caught.
+   */
   take(organizationId: string, bytes: number, parse: Turn): void {
     if (bytes < SMALL_BYTES) {
       for (let turn: Turn | undefined | void = parse; turn !== undefined; ) turn = turn();
@@ -25,7 +28,10 @@ export class ParseTurns {
     this.#wait(organizationId, (line) => line.push(parse));
   }
 
-  /** What came of a turn that has been had: before the organization's others, who would hold more until then. */
+  /**
+   * Queues work that follows from a finished task, ahead of the organization's other tasks: they would add memory while
+   * this result is still held.
+   */
   goOn(organizationId: string, work: Turn): void {
     this.#wait(organizationId, (line) => line.unshift(work));
   }
@@ -43,10 +49,11 @@ export class ParseTurns {
     const began = performance.now();
     try {
       const turn = this.#rest ?? this.#first();
-      this.#rest = undefined; // should it throw
+      this.#rest = undefined; // stays undefined if the slice throws
       this.#rest = turn?.() ?? undefined;
     } finally {
-      setImmediate(() => this.#goOn(began)); // behind what came of it at once, such as an answer being made: that counts too
+      // after the slice's immediate follow-up work, such as building a response, which counts too
+      setImmediate(() => this.#goOn(began));
     }
   }
 
@@ -61,7 +68,7 @@ export class ParseTurns {
     for (const [organizationId, line] of this.#lines) {
       const parse = line.shift();
       this.#lines.delete(organizationId);
-      if (line.length > 0) this.#lines.set(organizationId, line); // behind the others
+      if (line.length > 0) this.#lines.set(organizationId, line); // after the others
       return parse;
     }
     return undefined;

@@ -1,6 +1,6 @@
-// Query parameters that hold more than one text. Pure.
+// Query parameters with several values. Pure.
 
-/** `name[]=a`, `name=a&name=b` and `name=a,b` alike, in the order of the query; empty values are left out. */
+/** Accepts `name[]=a`, `name=a&name=b` and `name=a,b`. Keeps the order of the query and drops empty values. */
 export function queryList(query: URLSearchParams, name: string): string[] {
   const values: string[] = [];
   for (const [key, value] of query) {
@@ -10,7 +10,7 @@ export function queryList(query: URLSearchParams, name: string): string[] {
   return values;
 }
 
-/** `name[0]`: what some query builders write for arrays. */
+/** `name[0]`: the form some query builders use for arrays. */
 function isIndexed(key: string, name: string): boolean {
   return key.startsWith(`${name}[`) && /^\d{1,4}\]$/.test(key.slice(name.length + 1));
 }

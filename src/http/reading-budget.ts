@@ -1,14 +1,16 @@
-// How many bytes of request bodies may be held at once while they are read and decompressed: in the whole
-// process, and of one organization half of that. One body's limit says nothing about a hundred of them.
-// Event-loop thread only.
+// Limits the bytes of request bodies held in memory while they are read and decompressed: per process, and half of that
+// per organization. The size limit of one body does not bound the memory of a hundred. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** Organizations before those that hold nothing are forgotten. */
+/** Number of remembered organizations above which idle ones are removed. */
 const MANY = 1_024;
 
-/** Bytes that one organization may hold: half of all, and always enough for one body of `maxBodyBytes` and what it decompresses to. */
+/**
+ * Bytes that one organization may hold: half of the total, but always enough for one body of `maxBodyBytes` and its
+ * decompressed form.
+ */
 export function organizationShare(maxBytes: number, maxBodyBytes: number): number {
   return Math.max(Math.floor(maxBytes / 2), 2 * maxBodyBytes);
 }
@@ -18,35 +20,34 @@ export class ReadingBudget {
   readonly #share: number;
   #taken = 0;
   #lookAt = MANY;
-  readonly #perOrganization = new Map<string, number>(); // some hold nothing now: a table that shrinks and grows with each body keeps old ones alive
+  // entries with 0 are kept: a table that shrinks and grows with each body keeps old tables alive
+  readonly #perOrganization = new Map<string, number>();
 
-  /** A body of `maxBodyBytes` and what it decompresses to fit in whatever `maxBytes` says. */
+  /** A body of `maxBodyBytes` and its decompressed form always fit, even if `maxBytes` is smaller. */
   constructor(maxBytes: number, maxBodyBytes: number) {
     this.#share = organizationShare(maxBytes, maxBodyBytes);
     this.#most = Math.max(maxBytes, this.#share);
   }
 
-  /** Bytes held now. */
   get taken(): number {
     return this.#taken;
   }
 
-  /** Bytes that one organization may hold. */
   get share(): number {
     return this.#share;
   }
 
-  /** Organizations something is remembered of. */
+  /** Number of organizations remembered. */
   get organizations(): number {
     return this.#perOrganization.size;
   }
 
-  /** One body about to be read. */
+  /** Opens a reservation for one body. */
   open(organizationId: string): Reading {
     return new Reading(this, organizationId);
   }
 
-  /** For Reading. False if there is no room; nothing is taken then. Negative gives back. */
+  /** For Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases. */
   take(organizationId: string, bytes: number): boolean {
     const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
     if (bytes > 0 && (own > this.#share || this.#taken + bytes > this.#most)) return false;
@@ -63,7 +64,7 @@ export class ReadingBudget {
   }
 }
 
-/** What one body holds of the budget. */
+/** The part of the budget that one body has reserved. */
 export class Reading {
   #bytes = 0;
 
@@ -72,21 +73,21 @@ export class Reading {
     private readonly organizationId: string,
   ) {}
 
-  /** Before `bytes` more are kept. False: they must not be. */
+  /** Reserves `bytes` more. Returns false if they must not be kept. */
   add(bytes: number): boolean {
     if (!this.budget.take(this.organizationId, bytes)) return false;
     this.#bytes += bytes;
     return true;
   }
 
-  /** So many of them are not kept any longer. */
+  /** Releases `bytes` of the reservation. */
   free(bytes: number): void {
     const fewer = Math.min(bytes, this.#bytes);
     if (fewer > 0) this.budget.take(this.organizationId, -fewer);
     this.#bytes -= fewer;
   }
 
-  /** Nothing is kept any more. */
+  /** Releases the whole reservation. */
   release(): void {
     if (this.#bytes > 0) this.budget.take(this.organizationId, -this.#bytes);
     this.#bytes = 0;
@@ -94,10 +95,7 @@ export class Reading {
 }
 
 export function tooMuchToRead(): ApiError {
-  return apiError(
-    'capacity_exhausted',
-    'Too many request bodies are being read at the moment. Send the request again shortly.',
-    null,
-    { retryAfterMs: 1000 },
-  );
+  return apiError('capacity_exhausted', 'The server is reading too many request bodies. Retry shortly.', null, {
+    retryAfterMs: 1000,
+  });
 }

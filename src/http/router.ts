@@ -1,5 +1,5 @@
-// The table of paths. Matching is ours rather than the server library's because one table must answer
-// more than "which route": which methods a path has, and whether a path would exist under /v1.
+// The routing table. Matching is done here instead of in uWebSockets.js, because the table also returns the methods
+// that a path supports and whether a path exists under /v1.
 
 import type { Route } from './exchange.js';
 
@@ -7,7 +7,7 @@ interface Pattern {
   path: string; // as declared: '/v1/models/:id'
   segments: string[];
   routes: Map<string, Route>; // by method
-  socket: boolean; // a WebSocket may be opened here
+  socket: boolean; // the path accepts WebSocket upgrades
   sameOrigin: boolean;
 }
 
@@ -32,7 +32,7 @@ export class Router {
     if (route.sameOrigin === true) this.pattern(route.path).sameOrigin = true;
   }
 
-  /** The entry of a path, made if there is none. */
+  /** Returns the entry of a path, creating it if needed. */
   private pattern(path: string): Pattern {
     const known = this.exact.get(path) ?? this.patterns.find((one) => one.path === path);
     if (known !== undefined) return known;
@@ -42,7 +42,7 @@ export class Router {
     return pattern;
   }
 
-  /** `method` in capitals; HEAD is served by GET. One trailing slash is tolerated. */
+  /** `method` in upper case; HEAD is served by the GET route. One trailing slash is ignored. */
   match(method: string, path: string): Match {
     const found = this.find(trimSlash(path));
     if (found === null) return { kind: 'none' };
@@ -52,13 +52,13 @@ export class Router {
     return { kind: 'route', route, params: found.params };
   }
 
-  /** The methods of a path for Allow; OPTIONS is answered on every path. */
+  /** The methods of a path for the Allow header. OPTIONS is supported on every path. */
   allow(path: string): string {
     const found = this.find(trimSlash(path));
     return found === null ? 'OPTIONS' : allowed(found.pattern);
   }
 
-  /** Whether only pages of this server may read answers of the path. */
+  /** Whether only this server's own pages may read responses of the path. */
   isSameOrigin(path: string): boolean {
     return this.find(trimSlash(path))?.pattern.sameOrigin ?? false;
   }
@@ -93,7 +93,7 @@ function matchSegments(pattern: readonly string[], segments: readonly string[]):
     try {
       params[wanted.slice(1)] = decodeURIComponent(given);
     } catch {
-      return null; // a broken percent escape names nothing
+      return null; // an invalid percent escape matches no route
     }
   }
   return params;

@@ -1,4 +1,4 @@
-// Which of the two error bodies a request gets: by path, and where the path says nothing, by client.
+// Selects the error format of a request: by path, and by client if the path does not determine it.
 
 import type { WireShape } from '../shared/errors.js';
 

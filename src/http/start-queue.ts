@@ -1,9 +1,10 @@
-// Starts requests so that one organization's burst does not hold the event loop. libuv hands over everything that has arrived
-// in one go, often hundreds of requests, and starting one takes a few tenths of a millisecond: parsing, rendering the template,
-// tokenizing, submitting. In each iteration of the loop an organization's first request starts immediately. Others wait
-// and start in slices, organizations in turns; between two slices the loop does everything else that is due. Event-loop thread only.
+// Starts requests so that one organization's burst does not block the event loop. libuv delivers everything that has
+// arrived in one batch, often hundreds of requests, and starting one takes a few tenths of a millisecond: parsing,
+// rendering the template, tokenizing, submitting. In each iteration of the loop, an organization's first request starts
+// immediately. Others wait and start in slices, with organizations taking turns; between two slices the event loop does
+// its other work. Event-loop thread only.
 
-/** Milliseconds of one slice; one start may exceed it. */
+/** Milliseconds per slice; a single start may exceed it. */
 const SLICE_MS = 3;
 
 export class StartQueue {
@@ -11,7 +12,10 @@ export class StartQueue {
   readonly #started = new Set<string>(); // in this iteration of the loop
   #scheduled = false;
 
-  /** Calls `start`, now or in one of the next iterations, in order of arrival within the organization. `willWait` is called first if it has to wait. */
+  /**
+   * Calls `start`, now or in one of the next iterations, in order of arrival within the organization. If the request
+   * has to wait, `willWait` is called first.
+   */
   add(organizationId: string, start: () => void, willWait?: () => void): void {
     const line = this.#lines.get(organizationId);
     const waits = line !== undefined || this.#started.has(organizationId);
@@ -42,7 +46,8 @@ export class StartQueue {
       this.#scheduled = false;
       return;
     }
-    // A tick requested by a microtask comes after all microtasks: after everything that the request does without waiting.
+    // A tick scheduled from a microtask runs after all microtasks, hence after everything that the request does without
+    // waiting.
     queueMicrotask(() => process.nextTick(() => this.#next(until)));
     start();
   }

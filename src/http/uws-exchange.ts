@@ -1,6 +1,6 @@
-// Exchange over one uWebSockets.js request. The library's request object lives only within the route
-// callback, so everything needed of it is copied first; its response object dies with the answer or the
-// connection, so every use of it goes through `open`.
+// Exchange over one uWebSockets.js request. The library's request object is valid only within the route callback, so
+// the needed values are copied first. Its response object becomes invalid when the response or the connection ends, so
+// every use of it checks `open`.
 
 import { performance } from 'node:perf_hooks';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js';
@@ -26,18 +26,18 @@ import { wireShape } from './shape.js';
 export interface ExchangeHost {
   keepaliveMs: number;
   streamBufferBytes: number;
-  /** Headers every answer carries: version, and CORS unless only this server's pages may read it. */
+  /** Headers of every response: version, and CORS unless only this server's pages may read it. */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
   loopTime: LoopTime;
-  /** Of large reading. */
+  /** Queue for large reads and responses. */
   turns: ParseTurns;
   answers: AnswerBudget;
-  /** Longest time a large answer may take to be read. */
+  /** Maximum time a client may take to read a large response. */
   answerTimeoutMs: number;
-  /** X-Forwarded-For tells the client's address. */
+  /** Take the client's address from X-Forwarded-For. */
   trustProxy: boolean;
   finished(record: RequestRecord): void;
-  /** An error that is not the client's. */
+  /** Reports an error that the client did not cause. */
   unexpected(error: unknown, requestId: string): void;
 }
 
@@ -57,10 +57,10 @@ const STATUS_LINES: Readonly<Record<number, string>> = {
   503: '503 Service Unavailable',
 };
 
-/** Milliseconds of one slice of an answer that is made in turn. */
+/** Milliseconds per slice of serializing a large response. */
 const SLICE_MS = 2;
 
-/** Whether all of it is done now. */
+/** Runs one slice. Returns whether all work is done. */
 function goneThrough(slices: Generator): boolean {
   const until = performance.now() + SLICE_MS;
   while (performance.now() < until) if (slices.next().done === true) return true;
@@ -69,19 +69,21 @@ function goneThrough(slices: Generator): boolean {
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** Characters of a method that are kept: no registered one is longer (UPDATEREDIRECTREF). It appears in errors and in the log. */
+/**
+ * Characters of the method that are kept for errors and the log. No registered method is longer (UPDATEREDIRECTREF).
+ */
 const MAX_METHOD = 17;
 
 const MAY_HAVE_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH']);
 
-/** An address as some proxies write it, with the client's port, which is another one each time. */
+/** Removes the client's port, which some proxies add and which differs between connections. */
 const withoutPort = (address: string): string =>
   /^\[([^\]]*)\](?::\d+)?$/.exec(address)?.[1] ?? /^([\d.]+):\d+$/.exec(address)?.[1] ?? address;
 
 export class UwsExchange implements Exchange {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
-  readonly method: string; // capitals
+  readonly method: string; // upper case
   readonly path: string;
   readonly shape: WireShape;
   readonly query: URLSearchParams;
@@ -89,9 +91,9 @@ export class UwsExchange implements Exchange {
   body: unknown = undefined;
   bodyBytes = 0;
   aborted = false;
-  /** The connection ends with the answer: what follows on it cannot be told from the body. */
+  /** The connection closes after the response, because the end of the request body is not reliable. */
   closes = false;
-  /** Why nobody knows where the request ends (RFC 9112, section 6.3), or null. */
+  /** Why the end of the request cannot be determined (RFC 9112, section 6.3), or null. */
   readonly unclearEnd: ApiError | null;
   sameOrigin = false;
   readonly loop = new LoopClock();
@@ -105,13 +107,13 @@ export class UwsExchange implements Exchange {
   private readonly fields: Record<string, string | number | boolean | null> = {};
   private known: Identity | null = null;
   private knownAt = -Infinity;
-  private payer = ''; // without an identity: the organization whose time and room it takes
+  private payer = ''; // without an identity: the organization to which time and memory are charged
   private stream: SseStream | null = null;
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true; // the response object may be used
   private held: HeldAnswer | null = null;
   private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null =
-    null; // a large answer, not all of it taken yet
+    null; // a large response that the client has not fully read
 
   constructor(
     private readonly res: HttpResponse,
@@ -129,19 +131,20 @@ export class UwsExchange implements Exchange {
       if (name === 'transfer-encoding') codings++;
       if (first === undefined) this.requestHeaders.set(name, value);
       else if (name.startsWith('x-forwarded-'))
-        this.requestHeaders.set(name, `${first}, ${value}`); // a proxy may add a line of its own behind the client's
+        // a proxy may add a header line of its own after the client's
+        this.requestHeaders.set(name, `${first}, ${value}`);
       else if (name === 'content-length' && first !== value) lengthsDiffer = true;
       else if (name === 'tracestate') this.requestHeaders.set(name, `${first},${value}`);
-      else if (name === 'traceparent') this.requestHeaders.set(name, ''); // two are none
+      else if (name === 'traceparent') this.requestHeaders.set(name, ''); // a repeated traceparent is ignored
     });
     this.unclearEnd = lengthsDiffer
       ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
-      : // The library takes any for `chunked`, and an empty one for none.
+      : // The library treats any value as `chunked`, and an empty value as absent.
         codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
         ? apiError('invalid_header', 'Transfer-Encoding may only be chunked, once.', 'Transfer-Encoding')
         : null;
-    // A request that may have a body and says nothing of it has none. But a header that the library does not show may
-    // say otherwise, so what follows on the connection cannot be trusted.
+    // A request without these headers has no body. But the library may hide a header that says otherwise, so further
+    // bytes on the connection cannot be trusted.
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
     this.closes = this.unclearEnd !== null || saysNoLength;
     this.shape = wireShape(this.path, (name) => this.header(name));
@@ -153,7 +156,7 @@ export class UwsExchange implements Exchange {
     return this.known;
   }
 
-  /** '' as long as it is not known. */
+  /** '' until it is known. */
   get organizationId(): string {
     return this.known?.organizationId ?? this.payer;
   }
@@ -163,7 +166,7 @@ export class UwsExchange implements Exchange {
     this.knownAt = performance.now();
   }
 
-  /** Milliseconds since the key was looked at; Infinity without one. */
+  /** Milliseconds since the API key was looked up; Infinity without one. */
   get knownForMs(): number {
     return performance.now() - this.knownAt;
   }
@@ -186,7 +189,7 @@ export class UwsExchange implements Exchange {
     return this.requestHeaders.get(name) ?? '';
   }
 
-  /** Also if it is empty, or of bytes that the library takes for no text. */
+  /** Also true if the header is empty, or if the library does not decode its bytes as text. */
   hasHeader(name: string): boolean {
     return this.requestHeaders.has(name);
   }
@@ -195,7 +198,7 @@ export class UwsExchange implements Exchange {
     return this.account.charged(bytes, work);
   }
 
-  /** Of who asks, as far as that is known now. */
+  /** The account of the calling organization, as far as it is known now. */
   get account(): LoopAccount {
     return new LoopAccount(this.host.loopTime, this.organizationId, this);
   }
@@ -234,7 +237,7 @@ export class UwsExchange implements Exchange {
   json(status: number, body: unknown): void {
     if (!this.open || this.stream?.started === true) return;
     if (this.path.startsWith('/v1/') && this.shape === 'chat') {
-      // the messages format has no such header
+      // The Messages format has no such header.
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
     this.whole(
@@ -282,11 +285,11 @@ export class UwsExchange implements Exchange {
     this.finish(204, null);
   }
 
-  /** 101: the connection becomes a WebSocket with `data` as its own. Within the route callback only. */
+  /** 101: turns the connection into a WebSocket that carries `data`. Only within the route callback. */
   upgrade<T>(context: us_socket_context_t, data: T): void {
     this.open = false;
     this.writeHead(101);
-    // Neither subprotocols nor extensions are agreed to: what the client offers is not answered.
+    // No subprotocol and no extension is negotiated; the client's offers are ignored.
     this.res.upgrade(data, this.header('sec-websocket-key'), '', '', context);
     this.finish(101, null);
   }
@@ -301,7 +304,7 @@ export class UwsExchange implements Exchange {
       keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : ': keep-alive\n\n',
       bufferBytes: this.host.streamBufferBytes,
       writeHead: () => {
-        // One header: a route that forbids storing its answers keeps saying so.
+        // One combined header, so that a route's `no-store` is kept.
         const caching = this.answerHeaders.get('cache-control')?.[1] ?? 'no-cache';
         this.setHeader('Cache-Control', `${caching}, no-transform`);
         this.writeHead(200, 'text/event-stream; charset=utf-8');
@@ -311,7 +314,7 @@ export class UwsExchange implements Exchange {
       onEnd: (dropped) => {
         if (dropped) {
           this.annotate({ dropped: 'slow reader' });
-          return; // the connection is closed next, which aborts
+          return; // the connection is closed next, which calls abort()
         }
         this.open = false;
         this.finish(200, this.stream?.error ?? null);
@@ -375,7 +378,8 @@ export class UwsExchange implements Exchange {
       if (this.method !== 'HEAD') this.res.end(body, closeAfter);
       else if (closeAfter) this.res.endWithoutBody(length(), true);
       else {
-        // Told the length, the library would wait for that many bytes, and close the connection on its next request.
+        // Passing the length to endWithoutBody() makes the library wait for that many bytes and close the connection at
+        // its next request.
         this.res.writeHeader('Content-Length', String(length()));
         this.res.endWithoutBody();
       }
@@ -383,7 +387,7 @@ export class UwsExchange implements Exchange {
     this.finish(status, error);
   }
 
-  /** `own`: bytes of it that are nobody else's too. */
+  /** `own`: bytes of the response that are held for this request only. */
   private large(
     status: number,
     contentType: string,
@@ -401,7 +405,7 @@ export class UwsExchange implements Exchange {
     const timer = setTimeout(() => {
       if (this.sending === null) return;
       this.annotate({ dropped: 'slow reader' });
-      this.res.close(); // which aborts
+      this.res.close(); // calls abort()
     }, this.host.answerTimeoutMs);
     timer.unref();
     this.sending = { status, error, timer };

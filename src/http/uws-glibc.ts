@@ -1,24 +1,27 @@
-// The C library that uWebSockets.js asks for, made older. Pure; any thread.
+// Patches the uWebSockets.js binary so that it loads with an older glibc. Pure; any thread.
 //
-// Its binaries are made on Ubuntu 24.04, where <stdlib.h> gives strtol, strtoul and sscanf the names of C23
-// (__isoc23_strtol, version GLIBC_2.38). They differ from those of old in one thing: they read 0b101 where the base is
-// 2 or 0. The library reads no such number. With the names of old the binaries load from glibc 2.36 on (Debian 12).
+// The binaries are built on Ubuntu 24.04, where <stdlib.h> maps strtol, strtoul and sscanf to their C23 versions
+// (__isoc23_strtol, version GLIBC_2.38). These differ from the older functions only in accepting 0b101 for base 2 or 0,
+// and the library parses no such number. With the older names, the binaries load with glibc 2.36 or newer (Debian 12).
 //
-//   .dynsym        name "__isoc23_strtol"      the same text from its tenth character on: "strtol"
-//   .gnu.version   GLIBC_2.38                  the first version on that processor (2.2.5; on ARM 2.17), which the file names already
-//   .gnu.version_r GLIBC_2.38                  so too: what is asked of the C library, before anything is called
+//   .dynsym        name "__isoc23_strtol"      the same string from its tenth character: "strtol"
+//   .gnu.version   GLIBC_2.38                  first glibc version of the processor (2.2.5; ARM: 2.17)
+//   .gnu.version_r GLIBC_2.38                  the same: the versions required from the C library at load time
 //
-// Whatever else asks for 2.38 leaves the file as it is.
+// If anything else requires 2.38, the file is left unchanged.
 
 import { readElf } from './elf.js';
 
 const NEW = 'GLIBC_2.38';
-/** What the C library began with on each processor: there these functions have this version. */
+/** The first glibc version on each processor, which is the version of the older functions. */
 const OLDEST: Readonly<Record<number, string>> = { 62: 'GLIBC_2.2.5', 183: 'GLIBC_2.17' };
 const PREFIX = '__isoc23_';
 const SAME = new Set(['strtol', 'strtoul', 'strtoll', 'strtoull', 'sscanf']);
 
-/** A copy that needs glibc 2.36 instead of 2.38; the original itself where there is nothing to do, or nothing that is known to be safe. */
+/**
+ * Returns a copy that needs glibc 2.36 instead of 2.38, or the original if there is nothing to change or the change is
+ * not known to be safe.
+ */
 export function withOlderGlibc(original: Buffer): Buffer {
   const elf = readElf(original);
   if (elf === null) return original;

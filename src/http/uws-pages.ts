@@ -1,13 +1,13 @@
-// JSON in the place of the error pages that uWebSockets.js has in its binary. Pure; any thread.
+// Replaces the HTML error pages in the uWebSockets.js binary with JSON. Pure; any thread.
 //
-// What its parser cannot read (garbage, oversized headers, HTTP/1.0) the library answers itself, with HTML
-// and in one case with status 505, which the contract rules out. The three pages are constants of its
-// binary, in one table:
+// The library itself responds to requests that its parser rejects (malformed HTTP, oversized headers, HTTP/1.0): with
+// HTML, and in one case with status 505, which the API does not allow. The three pages are constants in one table of
+// the binary:
 //
-//   .rodata   "HTTP/1.1 505 …" NUL "HTTP/1.1 431 …" NUL "HTTP/1.1 400 …" NUL       one after the other
+//   .rodata   "HTTP/1.1 505 …" NUL "HTTP/1.1 431 …" NUL "HTTP/1.1 400 …" NUL       adjacent
 //   .data     { length, address } × 3                                            addresses by relocation
 //
-// Other texts are put into the same bytes, with lengths and addresses to match. Every byte that is changed is checked first.
+// The new texts use the same bytes, with matching lengths and addresses. Every byte is verified before it is changed.
 
 import { apiError, chatErrorBody } from '../shared/errors.js';
 import type { ErrorCode } from '../shared/errors.js';
@@ -27,10 +27,10 @@ function page(code: ErrorCode, message: string): string {
 const MALFORMED = page('malformed_http', 'Not HTTP/1.1.');
 const TOO_LARGE = page('headers_too_large', 'The headers are too large.');
 
-/** What stands in a binary that has them. */
+/** The text found in a binary with JSON pages. */
 export const JSON_PAGES = MALFORMED + TOO_LARGE;
 
-/** A copy of the binary with JSON pages, or null if it is not laid out as described above. */
+/** Returns a copy of the binary with JSON pages, or null if its layout is not as described above. */
 export function withJsonPages(original: Buffer): Buffer | null {
   const binary = Buffer.from(original);
   const texts = PAGES.map((start) => {

@@ -1,10 +1,10 @@
-// ServerSocket over one uWebSockets.js connection: batches what one tick sends, bounds what waits for a slow
-// reader, and watches over the peer with pings. The library's socket dies with its close event, so every use
-// of it goes through `open`.
+// ServerSocket over one uWebSockets.js connection: batches the messages of one tick, limits the buffer for slow
+// readers, and checks the peer with pings. The library's socket becomes invalid with its close event, so every use of
+// it checks `open`.
 //
 //   send() ──► queue ──(end of this tick)──► write to the socket ──► clear: next send() writes again
 //                ▲                                │
-//                └─────── waits while the socket is full (drained) ──► over the bound: dropped
+//                └─────── waits while the socket is full (drained) ──► over the limit: dropped
 
 import { performance } from 'node:perf_hooks';
 import type { WebSocket } from 'uWebSockets.js';
@@ -21,12 +21,15 @@ import { CLOSE } from './socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
 import type { StartQueue } from './start-queue.js';
 
-/** What the library keeps with a connection. It copies the fields of this object, so ours is one of them. */
+/**
+ * User data that the library stores with a connection. It copies the fields of this object, so the socket is a field of
+ * it.
+ */
 export interface SocketData {
   socket: UwsSocket;
 }
 
-/** Pings in a row that may stay unanswered: with the second, a minute has passed. */
+/** Unanswered pings in a row before the connection is closed; two of them take a minute. */
 const UNANSWERED_PINGS = 2;
 
 export interface SocketHost {
@@ -36,23 +39,23 @@ export interface SocketHost {
   maxMessageBytes: number;
   loopTime: LoopTime;
   answers: AnswerBudget;
-  /** A message may begin a turn, which costs as much as a request. */
+  /** A message may start a turn, which costs as much as a request. */
   starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;
   turnBegun(turn: SocketTurn): void;
   turnEnded(turn: SocketTurn, record: RequestRecord): void;
-  /** Once, when the connection is gone. */
+  /** Called once, when the connection is closed. */
   gone(socket: UwsSocket): void;
   unexpected(error: unknown, requestId: string): void;
 }
 
-/** What the handshake leaves behind. */
+/** Values kept from the handshake. */
 export interface Handshake {
   requestId: string;
   identity: Identity;
   header(name: string): string;
-  /** Looks the key up again. Throws or rejects with ApiError 401, 403. */
+  /** Looks up the API key again. Throws or rejects with ApiError 401 or 403. */
   identify(): Identity | Promise<Identity>;
 }
 
@@ -67,7 +70,7 @@ export class UwsSocket implements ServerSocket {
   private queue: string[] = [];
   private queueBytes = 0; // counted only while the socket is full
   private full = false;
-  private leftBytes = 0; // of the message that filled the socket, at most
+  private leftBytes = 0; // upper bound of the unsent part of the message that filled the socket
   private scheduled = false;
   private dropping = false;
   private unanswered = 0;
@@ -102,7 +105,7 @@ export class UwsSocket implements ServerSocket {
     this.identity = known;
   }
 
-  /** The handshake is through. */
+  /** The handshake is complete. */
   opened(library: WebSocket<SocketData>, open: (socket: ServerSocket) => SocketListener): void {
     this.library = library;
     this.open = true;
@@ -129,14 +132,14 @@ export class UwsSocket implements ServerSocket {
       () => {
         message = bytes.slice();
       },
-    ); // the memory is the library's
+    ); // the library owns the memory
   }
 
   ponged(): void {
     this.unanswered = 0;
   }
 
-  /** The library has answered a ping by itself, however much of such answers waits already. */
+  /** Called after the library has answered a ping. It does so even if many pongs are already waiting to be sent. */
   pinged(): void {
     if (this.open && (this.library?.getBufferedAmount() ?? 0) > this.leftBytes + this.host.bufferBytes) this.drop();
   }
@@ -145,7 +148,7 @@ export class UwsSocket implements ServerSocket {
     if (this.open) this.guard(() => this.listener?.drain());
   }
 
-  /** The library's close event: the socket must not be touched any more. */
+  /** The library's close event. The socket must no longer be used. */
   closed(): void {
     if (!this.open) return;
     this.open = false;
@@ -160,7 +163,7 @@ export class UwsSocket implements ServerSocket {
   send(text: string): void {
     if (!this.open || this.dropping) return;
     if (this.full) {
-      // What waits ahead is what counts: one long message to a reader who keeps up is no reason to drop him.
+      // Only earlier messages count: a client that keeps up is not disconnected because of one long message.
       if (this.queueBytes > this.host.bufferBytes) {
         this.drop();
         return;
@@ -176,14 +179,14 @@ export class UwsSocket implements ServerSocket {
   close(code: CloseCode, reason: string): void {
     const { library } = this;
     if (!this.open || library === null) return;
-    // The library sends all it holds before the close frame.
+    // The library sends everything it buffers before the close frame.
     library.cork(() => {
       for (const text of this.queue.splice(0)) library.send(text, false, false);
       library.end(code, reason); // calls closed()
     });
   }
 
-  /** The socket takes bytes again. */
+  /** The socket accepts data again. */
   drained(): void {
     if (!this.full || !this.open || (this.library?.getBufferedAmount() ?? 0) > 0) return;
     this.full = false;
@@ -212,7 +215,7 @@ export class UwsSocket implements ServerSocket {
     for (const text of this.queue) this.queueBytes += Buffer.byteLength(text);
   }
 
-  /** Not at once: whoever sends is in the middle of something, and is told by closed(). */
+  /** Deferred: the caller of send() is in the middle of other work and learns of the close through closed(). */
   private drop(): void {
     if (this.dropping) return;
     this.dropping = true;
@@ -224,14 +227,14 @@ export class UwsSocket implements ServerSocket {
 
   private ping(): void {
     if (this.unanswered >= UNANSWERED_PINGS) {
-      this.close(CLOSE.goingAway, 'No answer to pings.');
+      this.close(CLOSE.goingAway, 'No response to pings.');
       return;
     }
     this.unanswered++;
     this.library?.ping();
   }
 
-  /** A failure of our own ends this connection alone. */
+  /** An internal error closes only this connection. */
   private guard(work: () => void): void {
     try {
       work();

@@ -1,5 +1,5 @@
-// The WebSocket paths of a server: how many connections each organization has, what is in flight on them,
-// and their end at shutdown. The handshake's checks that HTTP requests have too are app.ts's.
+// The WebSocket routes of a server: connections per organization, turns in flight, and shutdown. The handshake checks
+// that HTTP requests also pass are in app.ts.
 
 import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
 import type { LoopTime } from '../admission/loop-time.js';
@@ -29,14 +29,17 @@ export interface SocketsOptions {
   unexpected(error: unknown, requestId: string): void;
 }
 
-/** Takes one of the organization's places. Throws ApiError 429. */
+/** Takes one of the organization's connection slots. Throws ApiError 429. */
 export type Admit = (handshake: Handshake) => UwsSocket;
 
-/** Takes one of an organization's `limit` places. Throws ApiError 429, 503; returns how to give it back, once. */
+/**
+ * Takes one of an organization's `limit` connection slots. Returns a function that releases it; call it once. Throws
+ * ApiError 429 or 503.
+ */
 export type Connect = (organizationId: string, limit: number) => () => void;
 
 export class UwsSockets {
-  private readonly open = new Map<UwsSocket, () => void>(); // with how to give its place back
+  private readonly open = new Map<UwsSocket, () => void>(); // value: releases the connection slot
   private readonly connect: Connect;
   private readonly turns = new Set<SocketTurn>();
 
@@ -44,12 +47,12 @@ export class UwsSockets {
     this.connect = options.connect ?? ownPlaces();
   }
 
-  /** Turns that run. */
+  /** Number of running turns. */
   get inFlight(): number {
     return this.turns.size;
   }
 
-  /** `upgrade` gets every request that asks for a WebSocket on the path; others go on to the app's routes. */
+  /** `upgrade` receives every WebSocket handshake on the path. Other requests continue to the app's routes. */
   register(
     app: TemplatedApp,
     route: SocketRoute,
@@ -78,12 +81,12 @@ export class UwsSockets {
     const admit: Admit = (handshake) => this.admit(host, handshake);
     for (const path of [route.path, `${route.path}/`]) {
       app.ws<SocketData>(path, {
-        // Past its bound the library breaks the connection off without a close frame. A message that is only
-        // somewhat too long is therefore let in and answered with 1009. Not much: the library keeps what it has of
-        // an unfinished message, and tells nobody how much that is.
+        // Above this limit the library closes the connection without a close frame. Messages that exceed the limit
+        // slightly are therefore accepted and closed with 1009. The margin is small, because the library buffers
+        // unfinished messages and does not report their size.
         maxPayloadLength: Math.min(Math.ceil(limit * 1.125), 2 ** 31 - 1),
-        maxBackpressure: 0, // ours is in UwsSocket.send
-        idleTimeout: 0, // pings are ours: the library knows no close code for silence
+        maxBackpressure: 0, // UwsSocket.send enforces our own limit
+        idleTimeout: 0, // our own pings detect silence: the library has no close code for it
         sendPingsAutomatically: false,
         upgrade: (res, req, context) => upgrade(res, req, context, admit),
         open: (library) => library.getUserData().socket.opened(library, (socket) => route.open(socket)),
@@ -96,7 +99,7 @@ export class UwsSockets {
     }
   }
 
-  /** Tells every connection that the server shuts down. */
+  /** Notifies every connection that the server is shutting down. */
   drain(): void {
     for (const socket of [...this.open.keys()]) socket.drain();
   }
@@ -109,8 +112,8 @@ export class UwsSockets {
   }
 
   /**
-   * The library collects a message in memory of its own and reports it only once it is complete. The sum is therefore bounded by
-   * the number of connections: each may hold one message of the largest size.
+   * The library collects a message in its own memory and reports it only when it is complete. The total is therefore
+   * limited by the number of connections: each may hold one message of the maximum size.
    */
   private enter(organizationId: string): () => void {
     const { http, ws } = this.options.config;
@@ -122,7 +125,7 @@ export class UwsSockets {
       if (!(error instanceof ApiError) || error.code !== 'concurrency_limit_exceeded') throw error;
       throw apiError(
         'capacity_exhausted',
-        `The incomplete messages of more than ${fit} WebSocket connections may need more memory than an organization may use (half of http.max_reading_bytes; ws.max_message_bytes each).`,
+        `Too many WebSocket connections: the incomplete messages of more than ${fit} connections could exceed this organization's memory limit (half of http.max_reading_bytes; ws.max_message_bytes each).`,
         null,
         { retryAfterMs: 1000 },
       );
@@ -135,7 +138,7 @@ export class UwsSockets {
   }
 }
 
-/** Counts for one server alone. */
+/** Counts the connections of one server only. */
 function ownPlaces(): Connect {
   const taken = new Map<string, number>();
   return (organizationId, limit) => {
@@ -143,7 +146,7 @@ function ownPlaces(): Connect {
     if (before >= limit)
       throw apiError(
         'concurrency_limit_exceeded',
-        `This organization has ${before} WebSocket connections open, the most it may have.`,
+        `This organization already has the maximum of ${before} open WebSocket connections.`,
         null,
         { retryAfterMs: 1000 },
       );

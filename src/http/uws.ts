@@ -1,14 +1,15 @@
-// Loads uWebSockets.js: finds its binary for this Node, and changes a copy of it in two places, uws-pages.ts (error
-// pages in JSON) and uws-glibc.ts (loads on Debian 12). docs/reference/security.md says whose binary it is and why it is changed.
+// Loads uWebSockets.js: finds its binary for this Node.js version and patches a copy of it in two places: uws-pages.ts
+// (JSON error pages) and uws-glibc.ts (loads on Debian 12). docs/reference/security.md documents the binary's origin
+// and the reasons for the patches.
 //
-//   http.library   the operator's: a file, or the folder of a package
-//   prebuilt/      in our own package: changed when it was packed
-//   uWebSockets.js the package, in a checkout; the copy lies in build/, or else in a folder of this user's below /tmp
+//   http.library   set by the operator: a file, or the folder of a package
+//   prebuilt/      in our own package: patched when it was packed
+//   uWebSockets.js the npm package, in a checkout; the copy is in build/, or else in a private folder below /tmp
 //
-// Where no copy can be written, or the binary looks different in any way, the library is used as it is.
+// If no copy can be written, or if the binary is laid out differently, the library is used unpatched.
 //
-// How large a request's headers may be the library reads from a variable when it is loaded, once for all
-// threads of the process. It is therefore loaded by the first server there is, with that server's setting.
+// The library reads the maximum header size from an environment variable when it is loaded, once for all threads of the
+// process. The first server therefore loads it, with that server's setting.
 
 import { createHash } from 'node:crypto';
 import {
@@ -34,7 +35,7 @@ export type Uws = typeof Library;
 
 export interface LoadedUws {
   uws: Uws;
-  /** Whether the parser answers in JSON. */
+  /** Whether the parser's error pages are JSON. */
   patched: boolean;
 }
 
@@ -46,7 +47,7 @@ const HEADER_BYTES_VARIABLE = 'UWS_HTTP_MAX_HEADERS_SIZE';
 let loaded: LoadedUws | null = null;
 
 /**
- * The library. What is asked for counts in the first call of the process; the main thread's comes before any other's.
+ * Returns the library. The arguments matter only in the first call of the process, which the main thread makes.
  * `library`: the setting http.library. Throws StartError.
  */
 export function loadUws(maxHeaderBytes: number, library: string | null = null): LoadedUws {
@@ -57,7 +58,7 @@ export function loadUws(maxHeaderBytes: number, library: string | null = null): 
     loaded = load(library === null ? installedBinary() : namedBinary(library));
   } finally {
     if (before === undefined)
-      delete process.env[HEADER_BYTES_VARIABLE]; // no child process shall have it
+      delete process.env[HEADER_BYTES_VARIABLE]; // child processes must not inherit it
     else process.env[HEADER_BYTES_VARIABLE] = before;
   }
   return loaded;
@@ -66,10 +67,10 @@ export function loadUws(maxHeaderBytes: number, library: string | null = null): 
 const kind = `uws_${process.platform}_${process.arch}_`;
 const binaryName = `${kind}${process.versions.modules}.node`;
 
-// Where packages of the library have their binaries.
+// Folders in which packages of the library keep their binaries.
 const PLACES = ['', 'bin', 'dist/bin', 'dist'];
 
-/** The binary for this Node in the folder of a package, or null. */
+/** Path of the binary for this Node.js version in a package's folder, or null. */
 function binaryIn(folder: string): string | null {
   return PLACES.map((place) => join(folder, place, binaryName)).find((path) => existsSync(path)) ?? null;
 }
@@ -79,7 +80,7 @@ function namedBinary(library: string): string {
   const path = status?.isDirectory() === true ? binaryIn(library) : library;
   if (status === undefined || path === null) {
     throw new StartError(
-      `http.library: ${status === undefined ? `${library} is not there` : `${library} has no ${binaryName}, which Node.js ${process.version} needs`}.`,
+      `http.library: ${status === undefined ? `${library} does not exist` : `${library} has no ${binaryName}, which Node.js ${process.version} needs`}.`,
     );
   }
   return path;
@@ -90,7 +91,7 @@ function installedBinary(): string {
   try {
     folders.push(dirname(require.resolve('uWebSockets.js')));
   } catch {
-    // not installed, as with our own package
+    // not installed, as in our own package
   }
   const path = folders.map(binaryIn).find((one) => one !== null);
   if (path !== undefined && path !== null) return path;
@@ -104,7 +105,7 @@ function installedBinary(): string {
       : `those for modules ${known.join(', ')} (Node.js 20 is 115, 22 is 127, 24 is 137)`;
   throw new StartError(
     `The HTTP library uWebSockets.js has no binary for Node.js ${process.version} on ${process.platform} ${process.arch} ` +
-      `(modules ${process.versions.modules}); there are ${have}. The setting http.library names another one.`,
+      `(modules ${process.versions.modules}); found: ${have}. Set http.library to use another binary.`,
   );
 }
 
@@ -116,7 +117,7 @@ function load(binary: string): LoadedUws {
     patched = content.includes(JSON_PAGES);
     if (changed) path = placeCopy(content);
   } catch {
-    patched = false; // no folder to write a copy to, or a file that is no binary: loading it says what is wrong
+    patched = false; // no writable folder for the copy, or not a binary: loading it reports the error
     path = binary;
   }
   try {
@@ -124,28 +125,28 @@ function load(binary: string): LoadedUws {
   } catch (error) {
     const reason = error instanceof Error ? error.message.split('\n')[0] : String(error);
     throw new StartError(
-      `The HTTP library does not load (${reason}). It needs Node.js ${process.version} and glibc 2.36 or newer; the setting http.library names another one.`,
+      `The HTTP library uWebSockets.js failed to load (${reason}). It must be built for Node.js ${process.version} and needs glibc 2.36 or newer. Set http.library to use another binary.`,
     );
   }
 }
 
-/** What is loaded in the place of a binary of the library. Pure. */
+/** The patched content of a library binary. Pure. */
 export function changedBinary(original: Buffer): { content: Buffer; changed: boolean } {
   const content = withOlderGlibc(withJsonPages(original) ?? original);
   return { content, changed: content !== original };
 }
 
-/** A file with this content; made if need be. Throws if it cannot be. */
+/** Returns the path of a file with this content, creating it if needed. Throws if no folder is writable. */
 function placeCopy(content: Buffer): string {
   const name = `uws-${createHash('sha256').update(content).digest('hex').slice(0, 16)}.node`;
   for (const folder of [() => join(packageRoot, 'build'), privateFolder]) {
     try {
       return placeIn(folder(), name, content);
     } catch {
-      // the next one
+      // try the next folder
     }
   }
-  throw new Error('no folder can be written to');
+  throw new Error('no writable folder');
 }
 
 function placeIn(folder: string, name: string, content: Buffer): string {
@@ -154,17 +155,17 @@ function placeIn(folder: string, name: string, content: Buffer): string {
   if (existsSync(copy) && readFileSync(copy).equals(content)) return copy;
   const partial = `${copy}.${process.pid}`;
   writeFileSync(partial, content, { mode: 0o755 });
-  renameSync(partial, copy); // never half a file under the final name
+  renameSync(partial, copy); // a partial file never has the final name
   return copy;
 }
 
-/** A folder below /tmp that nobody but this user can have put anything into. */
+/** A folder below /tmp that only this user can write to. */
 function privateFolder(): string {
   const uid = process.getuid?.() ?? 0;
   const folder = join(tmpdir(), `monolith-${uid}`);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const status = lstatSync(folder);
   if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0)
-    throw new Error(`${folder} is somebody else's`);
+    throw new Error(`${folder} belongs to another user`);
   return folder;
 }

@@ -1,5 +1,6 @@
-// One file of a repository into the cache: from where an earlier attempt came to, checked by its hash, and only then under
-// its name. Several that want the same file, in this process or others, take turns: whoever comes later finds it there.
+// Downloads one file of a repository into the cache. Resumes an earlier attempt, verifies the hash, and only then gives
+// the file its final name. Concurrent downloads of the same file, in this process or others, take turns: later ones
+// find it in the cache.
 
 import { createHash } from 'node:crypto';
 import type { Hash } from 'node:crypto';
@@ -36,13 +37,13 @@ export interface BlobJob {
   readonly repo: string;
   readonly commit: string;
   readonly signal?: AbortSignal | undefined;
-  /** Bytes there are of the file by now; less than before where it had to begin anew. */
+  /** Bytes of the file on disk. Decreases if the download has to restart. */
   progress(bytes: number): void;
-  /** Somebody else is downloading it. */
+  /** Called while another process or request downloads the file. */
   waiting(): void;
 }
 
-/** Resolves when the blob is there in whole. Throws HubError. */
+/** Resolves when the complete blob is in the cache. Throws HubError. */
 export async function fetchBlob(file: HubFile, job: BlobJob): Promise<void> {
   const { cache, repo } = job;
   if (cache.has(repo, file)) return job.progress(file.bytes);
@@ -59,7 +60,7 @@ export async function fetchBlob(file: HubFile, job: BlobJob): Promise<void> {
     if (code === 'ENOSPC')
       throw new HubError(
         'no_space',
-        `no room is left for ${file.path} of ${repo} in ${cache.root}; what there is of it is kept`,
+        `no space left for ${file.path} of ${repo} in ${cache.root}; the part downloaded so far is kept`,
         error,
       );
     throw new HubError(
@@ -94,7 +95,7 @@ async function locked(path: string, { waiting, signal }: BlobJob): Promise<() =>
   }
 }
 
-/** What is on disk of a file so far, and its hash. */
+/** The part of a file that is on disk, and its hash. */
 class Partial {
   bytes = 0;
   #hash: Hash;
@@ -131,7 +132,7 @@ class Partial {
   }
 }
 
-/** Large files are named by their SHA-256, small ones as git names its blobs. */
+/** Large files are named by their SHA-256, small ones by their git blob hash. */
 function begun({ hash, bytes }: HubFile): Hash {
   return hash.length === 64 ? createHash('sha256') : createHash('sha1').update(`blob ${bytes}\0`);
 }
@@ -141,7 +142,8 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
   const path = cache.partial(repo, file.hash);
   if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > file.bytes) rmSync(path);
   for (let attempt = 1; attempt <= 2; attempt++) {
-    const descriptor = openSync(path, 'a+'); // appends would ignore positions, but there is one writer, who writes at the end
+    // append mode ignores write positions, but the only writer always writes at the end
+    const descriptor = openSync(path, 'a+');
     try {
       const partial = new Partial(descriptor, file);
       await partial.read(path);
@@ -156,15 +158,18 @@ async function download(file: HubFile, job: BlobJob): Promise<void> {
     } finally {
       closeSync(descriptor);
     }
-    rmSync(path, { force: true }); // nothing of it can be trusted
+    rmSync(path, { force: true }); // the content is not trustworthy
   }
   throw new HubError(
     'wrong_hash',
-    `${file.path} of ${repo} came with other bytes than its hash says, twice; it is not kept`,
+    `${file.path} of ${repo} does not match its hash after two downloads; the file was discarded`,
   );
 }
 
-/** Until all bytes are there. A connection that breaks is taken up again where it broke, as long as each comes further than any before. */
+/**
+ * Receives the rest of the file. Resumes a broken connection as long as each attempt gets further than all previous
+ * ones.
+ */
 async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<void> {
   const { client, repo, commit, signal } = job;
   let furthest = partial.bytes;
@@ -175,13 +180,13 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
       if (response.status === 416 || (partial.bytes > 0 && !goesOn(response, partial.bytes))) {
         partial.restart();
         if (response.status === 416 || response.status === 206)
-          throw new Error('the server sends another part than was asked for');
+          throw new Error('the server sent a different range than requested');
       }
-      if (response.body === null) throw new Error('the answer has no body');
+      if (response.body === null) throw new Error('the response has no body');
       for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
         stall.tick();
         if (partial.bytes + chunk.length > file.bytes)
-          throw new HubError('wrong_hash', `${file.path} of ${repo} is longer than the hub says`);
+          throw new HubError('wrong_hash', `${file.path} of ${repo} is longer than the hub reports`);
         await partial.add(chunk);
         job.progress(partial.bytes);
       }
@@ -196,19 +201,23 @@ async function receive(file: HubFile, partial: Partial, job: BlobJob): Promise<v
     if (partial.bytes >= file.bytes) return;
     attempt = partial.bytes > furthest ? 1 : attempt + 1;
     furthest = Math.max(furthest, partial.bytes);
-    const why = failure instanceof Error ? failure.message : 'the connection ends early';
+    const why = failure instanceof Error ? failure.message : 'the connection closed early';
     if (attempt > MAX_ATTEMPTS) {
       throw new HubError(
         'unreachable',
-        `${file.path} of ${repo} broke off at ${partial.bytes} of ${file.bytes} bytes, ${MAX_ATTEMPTS} times in a row (${why}); the next pull goes on from there`,
+        `the download of ${file.path} of ${repo} failed at ${partial.bytes} of ${file.bytes} bytes, ${MAX_ATTEMPTS} times in a row (${why}); the next pull resumes there`,
         failure,
       );
     }
-    await client.pause(attempt, `${file.path} broke off at ${showBytes(partial.bytes)} (${printable(why)})`, signal);
+    await client.pause(
+      attempt,
+      `${file.path} was interrupted at ${showBytes(partial.bytes)} (${printable(why)})`,
+      signal,
+    );
   }
 }
 
-/** Whether an answer has the rest from `from` on, and not all of it, or another part. */
+/** Whether the response continues the file at `from`, rather than containing all of it or another part. */
 function goesOn(response: Response, from: number): boolean {
   return (
     response.status === 206 &&

@@ -1,10 +1,10 @@
-// The hub's usual cache on disk, shared with whoever else uses it (huggingface_hub and its kin):
+// The hub's standard cache on disk, shared with huggingface_hub and other programs:
 //
-//   models--OWNER--REPO/blobs/HASH                        a whole file; it comes here by renaming, once its hash is right
-//   models--OWNER--REPO/blobs/HASH.monolith.incomplete    what there is of one so far
-//   models--OWNER--REPO/snapshots/COMMIT/PATH             a link to its blob
-//   models--OWNER--REPO/refs/REVISION                     the commit of a branch or a tag
-//   .locks/models--OWNER--REPO/HASH.monolith.lock         held by who downloads
+//   models--OWNER--REPO/blobs/HASH                        a complete file; renamed to this after its hash was verified
+//   models--OWNER--REPO/blobs/HASH.monolith.incomplete    a partial download
+//   models--OWNER--REPO/snapshots/COMMIT/PATH             a link to the blob
+//   models--OWNER--REPO/refs/REVISION                     the commit of a branch or tag
+//   .locks/models--OWNER--REPO/HASH.monolith.lock         held during a download
 
 import {
   closeSync,
@@ -46,7 +46,7 @@ export class HubCache {
     return join(this.folder(repo), 'snapshots', commit);
   }
 
-  /** Repositories that have a snapshot, by name. */
+  /** Names of the cached repositories. */
   repos(): string[] {
     return names(this.root)
       .flatMap((name) => {
@@ -56,7 +56,7 @@ export class HubCache {
       .sort();
   }
 
-  /** Commits there are snapshots of: that of the revision first, then the newest. */
+  /** Commits with a snapshot: the revision's first, then the newest. */
   commits(repo: string, revision: string): string[] {
     const folder = join(this.folder(repo), 'snapshots');
     const dated = names(folder)
@@ -72,7 +72,7 @@ export class HubCache {
         : [];
   }
 
-  /** The files of a snapshot that are there in whole. */
+  /** The complete files of a snapshot. */
   files(repo: string, commit: string): HubFile[] {
     const folder = this.snapshot(repo, commit);
     let entries: string[];
@@ -82,7 +82,7 @@ export class HubCache {
       return [];
     }
     return entries.slice(0, MAX_FILES).flatMap((path) => {
-      const stat = statSync(join(folder, path), { throwIfNoEntry: false }); // of what a link leads to
+      const stat = statSync(join(folder, path), { throwIfNoEntry: false }); // follows links
       return stat?.isFile() === true ? [{ path: path.split(sep).join('/'), bytes: stat.size, hash: '' }] : [];
     });
   }
@@ -91,14 +91,14 @@ export class HubCache {
     return statSync(this.blob(repo, hash), { throwIfNoEntry: false })?.size === bytes;
   }
 
-  /** Puts a whole blob's name into a snapshot, in the place of what was there. */
+  /** Links a complete blob into a snapshot, replacing an existing entry. */
   link(repo: string, commit: string, { path, hash }: HubFile): void {
     const at = join(this.snapshot(repo, commit), path);
     const target = relative(dirname(at), this.blob(repo, hash));
     replace(at, (temporary) => symlinkSync(target, temporary));
   }
 
-  /** The commit that a branch or a tag is at, once all that was wanted of it is there. */
+  /** Records the commit of a branch or tag. Call after all wanted files are in the snapshot. */
   setRef(repo: string, revision: string, commit: string): void {
     if (revision === commit || this.#ref(repo, revision) === commit) return;
     const at = join(this.folder(repo), 'refs', revision);
@@ -125,7 +125,10 @@ function names(folder: string): string[] {
 
 let made = 0;
 
-/** Creates or replaces `at` atomically. The temporary name has a fixed length, so that it fits wherever the final one does. */
+/**
+ * Creates or replaces `at` atomically. The temporary name has a fixed length, so that it fits wherever the final one
+ * does.
+ */
 function replace(at: string, make: (temporary: string) => void): void {
   const failed = (error: unknown): HubError =>
     new HubError('cache', `${at} cannot be written: ${(error as Error).message}`, error);
@@ -145,7 +148,7 @@ function replace(at: string, make: (temporary: string) => void): void {
   }
 }
 
-/** A name in a folder is on disk once that is. */
+/** Syncs a folder, which makes renames in it durable. */
 export function syncFolder(folder: string): void {
   const descriptor = openSync(folder, 'r');
   try {
@@ -155,12 +158,12 @@ export function syncFolder(folder: string): void {
   }
 }
 
-/** Linux allows this many bytes in the name of one file or folder. */
+/** Linux allows this many bytes in the name of a file or folder. */
 const MAX_NAME_BYTES = 255;
 
 /**
- * Whether a path that a server sent can be used and shown: it stays below the folder it is put in, each part fits a file name,
- * and no character in it controls a terminal or reorders the text around it.
+ * Whether a path sent by a server can be used and shown: it stays below its folder, each part fits into a file name,
+ * and no character controls a terminal or reorders the text around it.
  */
 export function isSafePath(path: string): boolean {
   return (
@@ -174,7 +177,7 @@ export function isSafePath(path: string): boolean {
   );
 }
 
-/** Whether all shards that a folder's index names are there. */
+/** Whether all shards named by a folder's index exist. */
 export function hasAllShards(folder: string): boolean {
   const index = join(folder, 'model.safetensors.index.json');
   if (!existsSync(index)) return true;

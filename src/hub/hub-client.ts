@@ -1,5 +1,5 @@
-// The hub's API as far as pulling needs it: the commit of a revision, the files of a commit, the bytes of a file.
-// The token goes to the hub's own origin and nowhere else, whatever a redirect says.
+// The part of the hub's API that pulling needs: the commit of a revision, the files of a commit, the bytes of a file.
+// The token is sent only to the hub's own origin, never to a redirect's target.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { VERSION } from '../shared/version.js';
@@ -10,28 +10,31 @@ import { isServed } from './hub-files.js';
 import type { HubFile } from './hub-files.js';
 
 export interface HubClientOptions {
-  /** Such as https://huggingface.co; a path in front of the API is kept. */
+  /** For example https://huggingface.co; a path before the API is kept. */
   readonly endpoint: string;
   readonly token: string | null;
-  /** Nothing is asked of any server. */
+  /** Contacts no server. */
   readonly offline?: boolean;
-  /** A connection that brings nothing for so long is given up. */
+  /** A connection without data for this long is closed. */
   readonly stallMs?: number;
-  /** Before the second attempt; doubled before each further one. */
+  /** Delay before the second attempt; doubled for each further one. */
   readonly backoffMs?: number;
-  /** Something went wrong that may pass: what, and in how many milliseconds it is tried again. */
+  /** Called after a temporary failure, with the reason and the delay before the next attempt. */
   onRetry?(why: string, waitMs: number): void;
 }
 
 const MAX_REDIRECTS = 8;
-/** One page of a file list, about 300 bytes per file. It is parsed on the event loop, so it must stay small. */
+/**
+ * Maximum size of one page of a file list, about 300 bytes per file. It is parsed on the event loop, so it must stay
+ * small.
+ */
 const MAX_JSON_BYTES = 8 * 1024 * 1024;
 const MAX_PAGES = 50;
 const MAX_FILES = 10_000;
-/** HEAD requests that run concurrently. Each holds a connection. */
+/** Maximum concurrent HEAD requests. Each holds a connection. */
 const MAX_HEADS = 8;
 export const MAX_ATTEMPTS = 5;
-/** However long a server asks to wait. */
+/** Upper bound of a wait, even if a server requests a longer one. */
 const MAX_WAIT_MS = 60_000;
 const STALL_MS = 30_000;
 const BACKOFF_MS = 1_000;
@@ -39,13 +42,13 @@ const BACKOFF_MS = 1_000;
 const HASH = /^([0-9a-f]{64}|[0-9a-f]{40})$/;
 const COMMIT = /^[0-9a-f]{40}$/;
 
-/** An answer whose body is read within `signal`, which also ends it when nothing has come for a while. */
+/** A response. Its body must be read within `stall.signal`, which also aborts when no data has arrived for a while. */
 export interface HubAnswer {
   readonly response: Response;
   readonly stall: StallClock;
 }
 
-/** Ends a request that stands still. */
+/** Aborts a request that receives no data. */
 export class StallClock {
   readonly #controller = new AbortController();
   #timer: NodeJS.Timeout;
@@ -63,7 +66,7 @@ export class StallClock {
     return this.#controller.signal;
   }
 
-  /** Something has come. */
+  /** Call when data has arrived. */
   tick(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#start();
@@ -75,10 +78,7 @@ export class StallClock {
   }
 
   #start(): NodeJS.Timeout {
-    return setTimeout(
-      () => this.#controller.abort(new Error(`nothing came for ${Math.round(this.ms / 1000)} s`)),
-      this.ms,
-    );
+    return setTimeout(() => this.#controller.abort(new Error(`no data for ${Math.round(this.ms / 1000)} s`)), this.ms);
   }
 
   readonly #abort = (): void => this.#controller.abort(this.outer?.reason);
@@ -109,18 +109,18 @@ export class HubClient {
     this.#backoffMs = options.backoffMs ?? BACKOFF_MS;
   }
 
-  /** The same hub, and somebody who is told when it has to be asked again. */
+  /** The same hub with another `onRetry` callback. */
   telling(onRetry: HubClientOptions['onRetry']): HubClient {
     return onRetry === undefined ? this : new HubClient({ ...this.options, onRetry });
   }
 
-  /** The commit that a branch, a tag or a commit is. Throws HubError. */
+  /** Resolves a branch, tag or commit to a commit. Throws HubError. */
   async commit(repo: string, revision: string, signal?: AbortSignal): Promise<string> {
     const { sha } = objectIn(
       await this.#json(`api/models/${repo}/revision/${encodeURIComponent(revision)}`, `${repo}@${revision}`, signal),
     ) as { sha?: unknown };
     if (typeof sha !== 'string' || !COMMIT.test(sha))
-      throw new HubError('bad_answer', `${this.#base.host} names no commit of ${repo}@${revision}`);
+      throw new HubError('bad_answer', `${this.#base.host} returned no commit for ${repo}@${revision}`);
     return sha;
   }
 
@@ -129,19 +129,24 @@ export class HubClient {
     try {
       return await this.#tree(repo, commit, signal);
     } catch (error) {
-      // Mirrors that know no trees list the files with the model.
+      // Mirrors without the tree API list the files with the model.
       if (!(error instanceof HubError) || error.failure !== 'not_found') throw error;
       return this.#siblings(repo, commit, signal);
     }
   }
 
-  /** Bytes of a file from `from` on. The status is 200 (all of it), 206 (from there) or 416. Throws HubError. */
+  /**
+   * The bytes of a file from `from` on. The status is 200 (the whole file), 206 (from `from`) or 416. Throws HubError.
+   */
   open(repo: string, commit: string, path: string, from: number, signal?: AbortSignal): Promise<HubAnswer> {
     const headers = { 'accept-encoding': 'identity', ...(from > 0 ? { range: `bytes=${from}-` } : {}) };
     return this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, { headers, signal, alsoFine: [416] });
   }
 
-  /** After attempt number `attempt` (from 1), which failed for the reason given. `asked`: so long at least. Throws HubError if it is stopped. */
+  /**
+   * Waits after attempt number `attempt` (from 1) has failed for the reason `why`. `asked`: minimum wait in ms. Throws
+   * HubError if it is aborted.
+   */
   async pause(attempt: number, why: string, signal?: AbortSignal, asked = 0): Promise<void> {
     const waitMs = Math.min(MAX_WAIT_MS, Math.max(asked, this.#backoffMs * 2 ** (attempt - 1)));
     this.options.onRetry?.(why, waitMs);
@@ -190,14 +195,14 @@ export class HubClient {
       if (typeof bytes === 'number' && typeof hash === 'string') found.push(this.#file(repo, path, bytes, hash));
       else if (isServed(path)) unsized.push(path);
     }
-    // A mirror may list names only. Each size then costs a request, so only files that can be served are looked up.
+    // A mirror may list only names. Each size then costs a request, so only servable files are looked up.
     const sized = await mapLimited(unsized, MAX_HEADS, (path, stopped) =>
       this.#head(repo, commit, path, signal === undefined ? stopped : AbortSignal.any([signal, stopped])),
     );
     return [...found, ...sized];
   }
 
-  /** Size and hash of one file from the headers of its own URL. Throws HubError. */
+  /** Size and hash of a file, from the headers of its own URL. Throws HubError. */
   async #head(repo: string, commit: string, path: string, signal: AbortSignal): Promise<HubFile> {
     const seen: { linked?: Headers } = {};
     const { response, stall } = await this.#asked(this.#resolve(repo, commit, path), `${path} of ${repo}`, {
@@ -217,12 +222,12 @@ export class HubClient {
     );
   }
 
-  /** A listed file name. Throws HubError if it cannot be a path in the cache. */
+  /** Checks a listed file name. Throws HubError if it cannot be a path in the cache. */
   #path(repo: string, path: unknown): string {
     if (typeof path !== 'string' || !isSafePath(path))
       throw new HubError(
         'bad_answer',
-        `${repo} lists a file whose name cannot be used: ${printable(JSON.stringify(path) ?? '')}`,
+        `${repo} lists a file with an invalid name: ${printable(JSON.stringify(path) ?? '')}`,
       );
     return path;
   }
@@ -256,7 +261,7 @@ export class HubClient {
           chunks.push(chunk);
           size += chunk.length;
           if (size > MAX_JSON_BYTES)
-            throw new HubError('bad_answer', `the answer of ${this.#base.host} about ${what} is too long`);
+            throw new HubError('bad_answer', `the response of ${this.#base.host} about ${what} is too long`);
         }
         if (link !== undefined) link.next = this.#nextPage(response, url);
         return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
@@ -266,7 +271,7 @@ export class HubClient {
         if (error instanceof SyntaxError)
           throw new HubError(
             'bad_answer',
-            `${this.#base.host} answered about ${what} with something that is no JSON: is it the address of a hub?`,
+            `${this.#base.host} returned invalid JSON for ${what}; check that it is the address of a hub`,
             error,
           );
         const failure = this.#unreachable(error);
@@ -278,7 +283,7 @@ export class HubClient {
     }
   }
 
-  /** Of the same origin only: it is asked for with the token. */
+  /** Only URLs of the same origin, because the request carries the token. */
   #nextPage(response: Response, from: URL): URL | null {
     const [, target] = /<([^>]+)>\s*;\s*rel="?next"?/.exec(response.headers.get('link') ?? '') ?? [];
     if (target === undefined || !URL.canParse(target, from.href)) return null;
@@ -286,7 +291,7 @@ export class HubClient {
     return next.origin === this.#base.origin ? next : null;
   }
 
-  /** An answer that is fine, after redirects and attempts. Throws HubError. */
+  /** A successful response, after redirects and retries. Throws HubError. */
   async #asked(
     url: URL,
     what: string,
@@ -299,7 +304,7 @@ export class HubClient {
     },
   ): Promise<HubAnswer> {
     if (this.options.offline === true)
-      throw new HubError('offline', `${what} is not in the cache, and hub.offline keeps it from being fetched`);
+      throw new HubError('offline', `${what} is not in the cache and cannot be downloaded, because hub.offline is set`);
     for (let attempt = 1; ; attempt++) {
       const stall = new StallClock(this.#stallMs, options.signal);
       let response: Response;
@@ -322,7 +327,12 @@ export class HubClient {
       await response.body?.cancel().catch(() => undefined);
       const again = response.status === 429 || response.status >= 500;
       if (!again || attempt === MAX_ATTEMPTS) throw this.#refused(response, what);
-      await this.pause(attempt, `${url.host} answered ${response.status}`, options.signal, retryAfterMs(response));
+      await this.pause(
+        attempt,
+        `${url.host} returned status ${response.status}`,
+        options.signal,
+        retryAfterMs(response),
+      );
     }
   }
 
@@ -352,13 +362,14 @@ export class HubClient {
       await response.body?.cancel().catch(() => undefined);
       if (seen !== undefined && response.headers.has('x-linked-etag')) seen.linked = response.headers;
       const location = response.headers.get('location') ?? '';
-      if (!URL.canParse(location, url.href)) throw new HubError('bad_answer', `${url.host} sends on to no address`);
+      if (!URL.canParse(location, url.href))
+        throw new HubError('bad_answer', `${url.host} redirects without a valid address`);
       const next = new URL(location, url);
       if (next.protocol !== 'https:' && (next.protocol !== 'http:' || url.protocol === 'https:'))
-        throw new HubError('bad_answer', `${url.host} sends on to ${next.protocol}//, which is not followed`);
+        throw new HubError('bad_answer', `${url.host} redirects to ${next.protocol}//, which is not followed`);
       url = next;
     }
-    throw new HubError('bad_answer', `${first.host} sends on from address to address without end`);
+    throw new HubError('bad_answer', `${first.host} redirects too often`);
   }
 
   #unreachable(error: unknown): HubError {
@@ -376,21 +387,18 @@ export class HubClient {
     const code = response.headers.get('x-error-code') ?? '';
     const said = printable(response.headers.get('x-error-message') ?? '');
     const token =
-      this.options.token === null ? 'a token is needed (hub.token, or HF_TOKEN)' : 'the token given does not allow it';
+      this.options.token === null ? 'a token is required (hub.token, or HF_TOKEN)' : 'the token does not grant access';
     if (code === 'GatedRepo' || (status === 403 && code === ''))
-      return new HubError(
-        'not_allowed',
-        `${what} is gated: its terms have to be accepted on ${this.#base.host} first, and ${token}`,
-      );
+      return new HubError('not_allowed', `${what} is gated: accept its terms on ${this.#base.host} first; ${token}`);
     if (status === 401)
       return new HubError(
         code === 'RepoNotFound' ? 'not_found' : 'not_allowed',
-        `${what}: ${this.#base.host} knows no such repository, or it is private and ${token}`,
+        `${what}: no such repository on ${this.#base.host}, or it is private: ${token}`,
       );
     if (status === 403)
       return new HubError(
         'not_allowed',
-        `${what}: ${this.#base.host} refuses it (${said === '' ? status : said}); ${token}`,
+        `${what}: access denied by ${this.#base.host} (${said === '' ? status : said}); ${token}`,
       );
     if (status === 404) {
       const thing =
@@ -404,27 +412,23 @@ export class HubClient {
     if (status === 429)
       return new HubError(
         'too_many_requests',
-        `${this.#base.host} asks for fewer requests; try again later${this.options.token === null ? ', or give a token (hub.token, or HF_TOKEN)' : ''}`,
+        `${this.#base.host} limits the request rate; try again later${this.options.token === null ? ', or set a token (hub.token, or HF_TOKEN)' : ''}`,
       );
     return new HubError(
       'bad_answer',
-      `${what}: ${this.#base.host} answered ${status}${said === '' ? '' : ` (${said})`}`,
+      `${what}: ${this.#base.host} returned status ${status}${said === '' ? '' : ` (${said})`}`,
     );
   }
 }
 
-/** What a hub sends may be anything. */
+/** A hub's response may be any JSON value. */
 const objectIn = (value: unknown): object => (typeof value === 'object' && value !== null ? value : {});
 
 export function cancelled(cause?: unknown): HubError {
-  return new HubError(
-    'cancelled',
-    'the download was stopped; what there is of it is kept, and the next one goes on from there',
-    cause,
-  );
+  return new HubError('cancelled', 'the download was stopped; the next one resumes it', cause);
 }
 
-/** Seconds or a date; 0 if it says nothing. */
+/** The Retry-After header, in seconds or as a date; 0 if it is absent or invalid. */
 function retryAfterMs(response: Response): number {
   const text = response.headers.get('retry-after') ?? '';
   if (/^\d+$/.test(text)) return Number(text) * 1000;

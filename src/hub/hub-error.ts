@@ -1,6 +1,6 @@
-// What can go wrong between here and a hub of models. Pure.
+// Errors of downloads from a model hub. Pure.
 
-/** What kind of failure: the same words as in logs and in the operator's API. */
+/** Kind of failure. The same words appear in logs and in the operator API. */
 export type HubFailure =
   | 'bad_name'
   | 'not_found'
@@ -16,7 +16,7 @@ export type HubFailure =
   | 'cache'
   | 'cancelled';
 
-/** The message says all there is to say: which repository or file, and what to do. It never has the token in it. */
+/** The message is complete: it names the repository or file, and what to do. It never contains the token. */
 export class HubError extends Error {
   constructor(
     readonly failure: HubFailure,
@@ -28,11 +28,14 @@ export class HubError extends Error {
   }
 }
 
-/** Controls of both kinds, marks that turn the direction of writing and the like, ends of lines, halves of characters; but not the two joiners, which words and emoji have. */
+/**
+ * Control and format characters, bidirectional marks, line separators and lone surrogates, but not the two joiners,
+ * which words and emoji use.
+ */
 const UNSHOWN = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}]|(?![\u200c\u200d])\p{Cf}/gu;
 
-/** Text of a server must not steer a terminal. */
+/** Removes characters that could control a terminal from a server's text. */
 export const printable = (text: string): string => text.replace(UNSHOWN, ' ').slice(0, 200);
 
-/** Whether it is printable as it is. */
+/** Whether printable() would leave the text unchanged. */
 export const isShown = (text: string): boolean => text.search(UNSHOWN) < 0;

@@ -1,5 +1,5 @@
-// The files of a repository, and which of them are weights that can be served: GGUF files, whole or split, each in a
-// quantization, or a folder of safetensors. Pure.
+// Selects the servable weights among a repository's files: GGUF files, single or split, each with a quantization, or a
+// folder of safetensors. Pure.
 
 import { showBytes } from '../config/kinds.js';
 import { HubError } from './hub-error.js';
@@ -7,42 +7,45 @@ import { HubError } from './hub-error.js';
 export interface HubFile {
   readonly path: string;
   readonly bytes: number;
-  /** What its content hashes to: SHA-256 (64 digits), or git's SHA-1 of a blob (40 digits) for small ones. The blob's name in the cache. */
+  /**
+   * Hash of the content: SHA-256 (64 digits), or git's SHA-1 blob hash (40 digits) for small files. The blob's name in
+   * the cache.
+   */
   readonly hash: string;
 }
 
 export interface Weights {
-  /** Q4_K_M, ... as its name has it; `safetensors` of a folder. */
+  /** Q4_K_M, ... from the file name; `safetensors` for a folder. */
   readonly quantization: string;
-  /** What is served: the first part of a split file, or '' for the folder itself. */
+  /** The file to serve: the first part of a split file, or '' for the folder itself. */
   readonly entry: string;
-  /** All that is needed, in the order of names. */
+  /** All required files, sorted by name. */
   readonly files: readonly HubFile[];
-  /** Of the tensors. */
+  /** Bytes of the tensors. */
   readonly bytes: number;
 }
 
 const SPLIT = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/;
 const QUANTIZATION =
   /(?:^|[-._/])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|NVFP4|BF16|F16|FP16|F32|FP32))(?=[-.]|$)/gi;
-/** Of repacked tensors that today's engines do no more read. */
+/** Repacked tensor formats that current engines no longer read. */
 const REPACKED = /^Q4_0_\d_\d$/i;
-/** More than a byte and a bit for each weight. */
+/** Types with more than about eight bits per weight. */
 const WIDE = /^(BF16|F16|FP16|F32|FP32)$/i;
 
-/** Of a folder: what the loader reads. Nothing that could hold code. */
+/** Files of a folder that the loader reads. None of them can contain code. */
 const OF_FOLDER =
   /^(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|chat_template|preprocessor_config|processor_config|video_preprocessor_config|model\.safetensors\.index)\.json$|^(merges\.txt|tokenizer\.model|chat_template\.jinja)$/;
 const SAFETENSORS = /^(?!consolidated)[^/]+\.safetensors$/;
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
 const folderOf = (path: string): string => path.slice(0, path.lastIndexOf('/') + 1);
-/** Whether a file of this name can be part of what is served. */
+/** Whether a file with this name can be part of servable weights. */
 export const isServed = (path: string): boolean =>
   path.endsWith('.gguf') || OF_FOLDER.test(path) || SAFETENSORS.test(path);
 const isProjector = (path: string): boolean => /mmproj/i.test(nameOf(path));
 
-/** The last one that a file's name has, or its folders' if that has none. */
+/** The last quantization in a file's name, or in its folders' names if the file has none. */
 export function quantizationOf(path: string): string | null {
   for (const text of [nameOf(path).replace(/\.gguf$/i, ''), folderOf(path).slice(0, -1)]) {
     const found = [...text.matchAll(QUANTIZATION)].at(-1)?.[1];
@@ -51,7 +54,7 @@ export function quantizationOf(path: string): string | null {
   return null;
 }
 
-/** Everything of a repository that could be served: GGUF first, smaller first. A split file with parts missing is none. */
+/** All servable weights of a repository: GGUF first, smaller first. Incomplete split files are omitted. */
 export function weightsOf(files: readonly HubFile[]): Weights[] {
   const groups = new Map<string, HubFile[]>();
   for (const file of files) {
@@ -87,7 +90,7 @@ const sum = (files: readonly HubFile[]): number => files.reduce((total, { bytes 
 
 const PROJECTORS = ['F16', 'FP16', 'BF16', 'Q8_0', 'F32', 'FP32'];
 
-/** The vision projector that belongs beside GGUF weights, the most usual type first; null where there is none. */
+/** The vision projector for GGUF weights, preferring the most common type; null if there is none. */
 export function projectorFor(weights: Weights, files: readonly HubFile[]): HubFile | null {
   if (weights.entry === '') return null;
   const found = files.filter(({ path }) => path.endsWith('.gguf') && isProjector(path));
@@ -99,14 +102,14 @@ export function projectorFor(weights: Weights, files: readonly HubFile[]): HubFi
 }
 
 /**
- * The weights that are asked for by quantization, file or `safetensors`; or where nothing is, the largest of at most eight bits
- * a weight that take no more than half of `memory`, else the smallest. Throws HubError `no_such_weights`, `too_large`.
+ * Selects the weights by quantization, file or `safetensors`. By default, the largest with at most eight bits per
+ * weight that fit into half of `memory`, otherwise the smallest. Throws HubError `no_such_weights` or `too_large`.
  */
 export function chooseWeights(repo: string, all: readonly Weights[], wanted: string | null, memory: number): Weights {
   if (all.length === 0)
     throw new HubError(
       'no_such_weights',
-      `${repo} holds nothing that can be served: no GGUF file, and no config.json with *.safetensors. (Pickled weights, *.bin and *.pth, are never read.)`,
+      `${repo} has no servable weights: no GGUF file, and no config.json with *.safetensors. (Pickled weights, *.bin and *.pth, are never read.)`,
     );
   return wanted === null ? byMemory(repo, all, memory) : named(repo, all, wanted);
 }
@@ -145,6 +148,6 @@ function byMemory(repo: string, all: readonly Weights[], memory: number): Weight
 function tooLarge(repo: string, { quantization, bytes }: Weights, memory: number): HubError {
   return new HubError(
     'too_large',
-    `the smallest weights of ${repo}, ${quantization}, take ${showBytes(bytes)}, and this machine has ${showBytes(memory)}. To have them all the same: ${repo}:${quantization}`,
+    `the smallest weights of ${repo}, ${quantization}, take ${showBytes(bytes)}, and this machine has ${showBytes(memory)}. To download them anyway: ${repo}:${quantization}`,
   );
 }

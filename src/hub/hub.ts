@@ -1,4 +1,4 @@
-// The hub that the settings name, and what of it is on disk: what commands, the start of a server and operators use.
+// The hub from the settings and its cache on disk, as used by commands, the server start and operators.
 
 import type { Config } from '../config/settings.js';
 import { HubCache } from './hub-cache.js';
@@ -11,15 +11,15 @@ import type { ModelRef } from './model-ref.js';
 import { cached, pull, wholeWeights } from './pull.js';
 import type { Pulled, PullOptions } from './pull.js';
 
-/** Weights in the cache that can be served. */
+/** Servable weights in the cache. */
 export interface OnDisk {
-  /** What names them: OWNER/REPO:QUANTIZATION. */
+  /** Reference: OWNER/REPO:QUANTIZATION. */
   readonly ref: string;
   readonly quantization: string;
   readonly path: string;
   readonly bytes: number;
   readonly projector: string | null;
-  /** Where the revision has moved on since: this is an older one. */
+  /** The weights belong to an older revision. */
   readonly isOld: boolean;
 }
 
@@ -32,22 +32,22 @@ export class Hub {
     this.cache = new HubCache(hub.cache);
   }
 
-  /** Asks the hub, and fetches what is not there or has changed. Throws HubError. */
+  /** Contacts the hub and downloads missing or changed files. Throws HubError. */
   pull(ref: ModelRef, options: Partial<PullOptions> = {}): Promise<Pulled> {
     return pull(ref, this.#client, this.cache, { memory: totalMemory(), ...options });
   }
 
-  /** Without asking the hub; null if it is not there in whole. */
+  /** Does not contact the hub; null if the cache does not have all files. */
   cached(ref: ModelRef, memory = totalMemory()): Pulled | null {
     return cached(ref, this.cache, memory);
   }
 
-  /** From the cache if it is there, else from the hub. Throws HubError. */
+  /** From the cache if it is complete there, otherwise from the hub. Throws HubError. */
   async get(ref: ModelRef, options: Partial<PullOptions> = {}): Promise<Pulled> {
     return this.cached(ref, options.memory) ?? this.pull(ref, options);
   }
 
-  /** Everything in the cache that can be served, by name. */
+  /** All servable weights in the cache, by name. */
   onDisk(): OnDisk[] {
     const { cache } = this;
     return cache.repos().flatMap((repo) => {
@@ -78,13 +78,16 @@ export class Hub {
 export interface HubModelOptions extends Partial<Omit<PullOptions, 'onProgress' | 'onRetry'>> {
   onProgress?(name: string, progress: Parameters<NonNullable<PullOptions['onProgress']>>[0]): void;
   onRetry?(name: string, why: string, waitMs: number): void;
-  /** One is there now. */
+  /** Called when a model has been downloaded. */
   onPulled?(name: string, pulled: Pulled): void;
-  /** False: what is not in the cache stays named as it is. */
+  /** False: models that are not in the cache keep their `hf:` reference. */
   readonly fetches?: boolean;
 }
 
-/** The settings with the models of a hub (`hf:OWNER/REPO`) named by their paths, fetched if they are not there. Throws HubError. */
+/**
+ * Returns the settings with hub models (`hf:OWNER/REPO`) replaced by their paths, downloading missing ones. Throws
+ * HubError.
+ */
 export async function withHubModels(
   config: Config,
   { fetches = true, onProgress, onRetry, onPulled, ...options }: HubModelOptions = {},

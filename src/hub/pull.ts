@@ -1,5 +1,5 @@
-// Brings weights from a hub into the cache, or finds them there. What is in a snapshot is whole; a snapshot is used once all
-// that was wanted of it is in it.
+// Downloads weights from a hub into the cache, or finds them there. Files in a snapshot are always complete; a snapshot
+// is used only after all wanted files are in it.
 
 import { mkdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,44 +14,44 @@ import type { HubFile, Weights } from './hub-files.js';
 import type { ModelRef } from './model-ref.js';
 
 export interface PullProgress {
-  /** What was chosen. */
+  /** The selected quantization. */
   readonly quantization: string;
-  /** The file that is coming. */
+  /** The current file. */
   readonly file: string;
   readonly bytes: number;
   readonly total: number;
-  /** Of `bytes`, what was there before. */
+  /** The part of `bytes` that was already on disk. */
   readonly kept: number;
-  /** Another pull brings this file. */
+  /** Another pull is downloading this file. */
   readonly waiting: boolean;
 }
 
 export interface PullOptions {
-  /** Bytes of memory that what is chosen has to go by. */
+  /** Bytes of memory by which the weights are selected. */
   readonly memory: number;
   readonly signal?: AbortSignal | undefined;
-  /** At each piece that comes: often. */
+  /** Called for each chunk, hence often. */
   onProgress?(progress: PullProgress): void;
-  /** The hub, or the line to it, failed, and is tried again after so many milliseconds. */
+  /** Called after a temporary failure of the hub or the connection, with the delay before the next attempt. */
   onRetry?(why: string, waitMs: number): void;
 }
 
 export interface Pulled {
   readonly quantization: string;
-  /** What is served: a GGUF file, the first part of one, or a folder. */
+  /** Path to serve: a GGUF file, the first part of a split one, or a folder. */
   readonly path: string;
-  /** Of the vision projector beside it; null: there is none. */
+  /** Path of the vision projector; null: there is none. */
   readonly projector: string | null;
   readonly commit: string;
-  /** Of all that belongs to it, and what of that had to be fetched. */
+  /** Total bytes, and the part of them that was downloaded. */
   readonly bytes: number;
   readonly fetched: number;
 }
 
-/** The disk keeps that much free. */
+/** Disk space that must stay free. */
 const RESERVE = 256 * 1024 * 1024;
 
-/** Throws HubError. What has come of it by then is kept, and used by the next one. */
+/** Throws HubError. Files and parts downloaded by then are kept and used by the next pull. */
 export async function pull(
   { repo, weights: wanted, revision }: ModelRef,
   hub: HubClient,
@@ -104,7 +104,10 @@ export async function pull(
   return { ...placed(cache, repo, commit, weights, projector), fetched: total - kept };
 }
 
-/** What a pull would give, if it is in the cache already; null if not. No server is asked. Throws HubError for a choice that cannot be made. */
+/**
+ * The result of a pull if it is already in the cache, otherwise null. Contacts no server. Throws HubError if no weights
+ * can be selected.
+ */
 export function cached({ repo, weights: wanted, revision }: ModelRef, cache: HubCache, memory: number): Pulled | null {
   for (const commit of cache.commits(repo, revision)) {
     const files = cache.files(repo, commit);
@@ -120,7 +123,7 @@ export function cached({ repo, weights: wanted, revision }: ModelRef, cache: Hub
   return null;
 }
 
-/** Of the files of a snapshot, what can be served. */
+/** The servable weights among the files of a snapshot. */
 export function wholeWeights(cache: HubCache, repo: string, commit: string, files: readonly HubFile[]): Weights[] {
   return weightsOf(files).filter(({ entry }) => entry !== '' || hasAllShards(cache.snapshot(repo, commit)));
 }
@@ -156,7 +159,7 @@ function checkRoom(cache: HubCache, repo: string, missing: readonly HubFile[]): 
   if (wanted + RESERVE > free)
     throw new HubError(
       'no_space',
-      `${showBytes(wanted)} of ${repo} are to be fetched, and ${cache.root} has ${showBytes(free)} free (${showBytes(RESERVE)} of it stay so). hub.cache names another folder`,
+      `cannot download ${showBytes(wanted)} of ${repo}: ${cache.root} has ${showBytes(free)} free, and ${showBytes(RESERVE)} must stay free; set hub.cache to use another folder`,
     );
 }
 

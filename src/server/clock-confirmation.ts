@@ -1,4 +1,5 @@
-// The stored wall clock as the command line sees and confirms it, also while servers run: they read it every minute.
+// Reads and confirms the stored wall clock for the command line. Works while servers run: they read the stored value
+// every minute.
 
 import type { Config } from '../config/settings.js';
 import { MOST_AHEAD_MS } from '../storage/clock-guard.js';
@@ -12,7 +13,7 @@ import { migrate } from '../storage/postgres/migrations.js';
 
 type Where = Pick<Config, 'data_dir' | 'state'>;
 
-/** Null: what is past its time is erased. Rejects with StorageError. */
+/** Null if expired data is being erased normally. Rejects with StorageError. */
 export function heldSince(config: Where): Promise<{ now: Date; trusted: Date } | null> {
   return withRecords(config, async (records) => {
     const record = await records.read();

@@ -1,4 +1,4 @@
-// Connects the clock guard to one process's sweeps and to its log.
+// Connects the clock guard to a process's sweeps and its log.
 
 import type { ErasureHold } from '../shared/erasure-hold.js';
 import { ClockGuard } from '../storage/clock-guard.js';
@@ -16,20 +16,20 @@ export interface GuardOpening {
   undo: UndoStack;
 }
 
-/** Only the primary thread sweeps, so the others need no guard. */
+/** Only the primary thread sweeps, so other threads need no guard. */
 export async function openClockGuard({ records, hold, primary, log, undo }: GuardOpening): Promise<EraseGate> {
   if (!primary) return OPEN_GATE;
   const guard = await ClockGuard.open(records, {
     hold,
     onHeld: (held) => {
-      if (held === null) log.info({}, 'the clock is trusted again: what is past its time is erased');
+      if (held === null) log.info({}, 'clock trusted again: erasing expired data');
       else
         log.error(
           { ahead_hours: Math.round(held.aheadMs / 360_000) / 10, last_trusted: held.stored.toISOString() },
-          'the clock is more than a day ahead of the last stored time: nothing is erased until six more hours have run; if the clock is right, run "monolith data sweep --confirm"',
+          'clock more than a day ahead of the last stored time: erasing of expired data is suspended for six hours of uptime; if the clock is right, run "monolith data sweep --confirm"',
         );
     },
-    onError: (err) => log.error({ err }, 'the wall clock cannot be stored now; it is tried again'),
+    onError: (err) => log.error({ err }, 'cannot store the wall clock, will retry'),
   });
   undo.add(() => guard.close());
   return guard;

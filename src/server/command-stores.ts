@@ -1,5 +1,5 @@
-// What commands change beside running servers: accounts, and models that operators serve; in the data folder, or in the
-// database that several servers share. Servers see it within a second.
+// The stores that commands change while servers run: accounts, and models served by operators. They are in the data
+// folder or in the shared database. Running servers see a change within a second.
 
 import { Accounts } from '../accounts/accounts.js';
 import { AccountChanges } from '../accounts/changes.js';
@@ -19,7 +19,7 @@ export interface CommandStores {
   readonly served: ServedModelStore;
 }
 
-/** Opens them for a moment. Rejects with StorageError that names what is wrong. */
+/** Opens the stores for the duration of `work`. Rejects with StorageError, whose message names the cause. */
 export async function withStores<T>(
   config: Pick<Config, 'data_dir' | 'state'>,
   work: (stores: CommandStores) => Promise<T>,

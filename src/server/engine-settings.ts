@@ -1,4 +1,4 @@
-// What the settings mean for the engines: which models there are, how they are loaded, what a generation may take.
+// Derives from the settings which models exist, how they are loaded, and the limits of a generation.
 
 import type { Config } from '../config/settings.js';
 import type { LoadOptions } from '../engine/addon-types.js';
@@ -10,7 +10,7 @@ import type { GenerationLimits } from '../generation/generation-limits.js';
 import type { SharedShape } from '../generation/upstream/shared-counts.js';
 import type { UpstreamOptions } from '../generation/upstream/upstream-provider.js';
 
-/** What `load` of the addon takes, from the settings. */
+/** Arguments of the addon's `load`. */
 export function loadOptions(config: Config): LoadOptions {
   const { engine, images } = config;
   return {
@@ -38,7 +38,7 @@ export function loadOptions(config: Config): LoadOptions {
   };
 }
 
-/** What a generation may take, from the settings. */
+/** Limits of generations on the local engines. */
 export function generationLimits({ engine, images, structured_outputs: structured }: Config): GenerationLimits {
   return {
     queueWaitMs: engine.queue_wait_ms,
@@ -50,7 +50,7 @@ export function generationLimits({ engine, images, structured_outputs: structure
   };
 }
 
-/** What models that run elsewhere may take, from the settings. */
+/** Limits of generations on upstream models. */
 export function upstreamOptions({
   engine,
   upstream,
@@ -63,7 +63,10 @@ export function upstreamOptions({
   };
 }
 
-/** Models elsewhere and their servers, of which threads count together what is under way: so many at most. */
+/**
+ * Number of upstream models, upstream servers and threads. The threads share counters of the requests in flight, whose
+ * memory is sized by these numbers.
+ */
 export function upstreamShape({ http: { threads }, model, models: { overrides } }: Config): SharedShape {
   const set = Object.values(overrides).flatMap(({ upstream }) =>
     upstream === undefined ? [] : [upstream.servers.length],
@@ -75,7 +78,7 @@ export function upstreamShape({ http: { threads }, model, models: { overrides } 
   };
 }
 
-/** The models the settings ask for. Throws CatalogError. */
+/** The models listed in the settings. Throws CatalogError. */
 export function configuredModels(config: Config): CatalogModel[] {
   const { overrides } = config.models;
   const elsewhere = (name: string): Upstream | undefined => overrides[name]?.upstream;
@@ -100,7 +103,7 @@ export function configuredModels(config: Config): CatalogModel[] {
   return models;
 }
 
-/** A fallback is another model that is there, and leads back to none before it. Throws CatalogError. */
+/** Checks that every fallback names a known model and that no chain of fallbacks is circular. Throws CatalogError. */
 function checkFallbacks(models: readonly CatalogModel[]): void {
   const byName = new Map(models.map((model) => [model.id, model]));
   for (const model of models) {
@@ -111,8 +114,8 @@ function checkFallbacks(models: readonly CatalogModel[]): void {
       next = byName.get(next)?.upstream?.fallback ?? null
     ) {
       const where = `models "${model.id}": upstream.fallback`;
-      if (!byName.has(next)) throw new CatalogError(where, `"${next}" is none of ${[...byName.keys()].join(', ')}`);
-      if (seen.has(next)) throw new CatalogError(where, `"${next}" leads back to itself`);
+      if (!byName.has(next)) throw new CatalogError(where, `"${next}" is not one of ${[...byName.keys()].join(', ')}`);
+      if (seen.has(next)) throw new CatalogError(where, `"${next}" forms a circular chain of fallbacks`);
       seen.add(next);
     }
   }

@@ -1,4 +1,4 @@
-// What a service tells of its engines: for /readyz, /metrics and the log, and at the start.
+// Reports the state of a service's engines: for /readyz, /metrics, the log, and the start message.
 
 import type { NotedEngine } from '../engine/engine-notes.js';
 import type { ModelPool } from '../engine/model-pool.js';
@@ -12,11 +12,11 @@ import type { EngineGauges } from '../telemetry/types.js';
 
 export interface FailedModel {
   name: string;
-  /** Names the file and what is wrong with it. */
+  /** Names the file and its problem. */
   reason: string;
 }
 
-/** What cannot be served of what is loaded or not: bad files, bad chat templates. Compiles the templates. */
+/** Models that cannot be served because of a bad file or a bad chat template. Compiles the templates. */
 export function failedModels(pool: ModelPool, models: ServedModels): FailedModel[] {
   let unusable: ReadonlyMap<string, string>;
   try {
@@ -31,7 +31,7 @@ export function failedModels(pool: ModelPool, models: ServedModels): FailedModel
   });
 }
 
-/** For /readyz: every model's state, and of those that run how busy they are. */
+/** For /readyz: every model's state, and the load of running models. */
 export function poolHealth(
   pool: ModelPool,
   upstreams: Upstreams,
@@ -49,7 +49,7 @@ export function poolHealth(
         (status.state === 'failed'
           ? status.error.message
           : stats?.failed === true
-            ? 'the engine has stopped on an internal error'
+            ? 'the engine stopped after an internal error'
             : null);
       return {
         name: model.id,
@@ -64,7 +64,7 @@ export function poolHealth(
         error:
           reason ??
           (elsewhere && upstream?.servers.every(({ shutForMs }) => shutForMs > 0) === true
-            ? 'none of its servers answers at the moment'
+            ? 'all of its upstream servers are out of rotation'
             : null),
         stopped: stats?.failed === true,
         running: stats?.running ?? upstream?.running ?? 0,
@@ -75,7 +75,7 @@ export function poolHealth(
   };
 }
 
-/** For the log: engines that run, each once. */
+/** For the log: the running engines, each once. */
 export function notedEngines(pool: ModelPool): NotedEngine[] {
   return pool
     .engines()
@@ -84,7 +84,7 @@ export function notedEngines(pool: ModelPool): NotedEngine[] {
     );
 }
 
-/** For /metrics. Models that share a file share an engine: its numbers are shown once, under the first of its names. */
+/** For /metrics. Models that share a file share an engine; its figures are reported once, under its first name. */
 export function engineGauges(pool: ModelPool): EngineGauges[] {
   return pool
     .engines()

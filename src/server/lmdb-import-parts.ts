@@ -1,5 +1,5 @@
-// The tables of a data folder as rows of the shared database's. What lasts for minutes (attempts) and what is of the
-// machine (the live view's past, tuning runs, holds) stays behind.
+// Converts the tables of a data folder to rows of the shared database. Not converted: data that lasts only minutes
+// (attempts), and data of the machine (live view history, tuning runs, settings leases).
 
 import type { Invite } from '../accounts/invites.js';
 import type { KeyRecord, Organization } from '../accounts/keys.js';
@@ -37,7 +37,7 @@ const columns = (words: string): Column[] =>
       return column(name, type === 'double' ? 'double precision' : type);
     });
 
-/** Rows of one table, each from one entry; null: an entry that is none of them. */
+/** Rows of one table, one row per entry. `row` returns null for entries that are not converted. */
 function part<V>(
   store: Store,
   from: TableName,
@@ -65,7 +65,7 @@ const setting = <V>(store: Store, from: TableName, kind: string): Part =>
     where: `kind = '${kind}'`,
   });
 
-/** The parts, in the order in which they are brought over. */
+/** The parts, in import order. */
 export function lmdbParts(store: Store): Part[] {
   const settings = store.table<OrganizationSettings>('organization-settings');
   const texts = store.table<RequestText>('request-texts');
@@ -321,10 +321,10 @@ export function lmdbParts(store: Store): Part[] {
   ];
 }
 
-/** The highest number that an organization was ever given. */
+/** The highest number ever assigned to an organization. */
 export const lastNumber = (store: Store): number =>
   store.table<number>('meta').get('last-tenant') ??
   Math.max(0, ...[...store.table<Organization>('organizations').range()].map(({ value }) => value.tenant));
 
-/** Stored responses, which are not brought over. */
+/** Number of stored responses; they are not imported. */
 export const storedResponses = (store: Store): number => [...store.table('responses').keys()].length;

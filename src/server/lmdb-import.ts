@@ -1,5 +1,5 @@
-// monolith state import, without its words: a copy of the folder's database of one moment is brought over, so the folder
-// itself is not written to, and a server may run on it (what it changes after that moment stays behind).
+// Implements `monolith state import`. Imports a snapshot of the data folder's database. The folder itself is not
+// written to, so a server may keep running on it; its changes after the snapshot are not imported.
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,10 @@ export interface ImportOptions {
   readonly signal: AbortSignal;
 }
 
-/** Resolves to what the database has, verified, and how many stored responses stay behind. Rejects with StorageError. */
+/**
+ * Resolves to the imported and verified parts and to the number of stored responses that were not imported. Rejects
+ * with StorageError.
+ */
 export async function importFolder({
   from,
   state,

@@ -5,7 +5,7 @@ import { openResponseStore } from '../storage/lmdb/responses/open-response-store
 import type { Store } from '../storage/store.js';
 import type { Opening, Responses } from './response-stores.js';
 
-/** `held`: memory that all threads see. */
+/** `held`: memory shared by all threads. */
 export function folderResponses(
   store: Store,
   held: SharedArrayBuffer,

@@ -1,5 +1,5 @@
-// Stores in the data folder: all of them for a server of its own, and for each what is of its machine: who tries settings
-// on its engines, tuning runs, and the live view's past.
+// Stores in the data folder. A standalone server keeps all its data there. A server with a shared database keeps only
+// its machine's data there: settings leases, tuning runs, and the live view's history.
 
 import type { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
@@ -20,14 +20,14 @@ import { LmdbUsageStore } from '../storage/lmdb/usage/usage-store.js';
 import type { UndoStack } from './undo-stack.js';
 import type { OwnStores, SharableStores } from './stores.js';
 
-/** `gate`: whether the live view's past may be erased. */
+/** `gate`: decides whether the live view's history may be erased. */
 export const ownStores = (store: Store, gate: EraseGate): OwnStores => ({
   holds: new LmdbEngineHolds(store),
   tuneRuns: new LmdbTuneRuns(store),
   history: new LmdbLiveHistory(store, gate),
 });
 
-/** In the data folder. */
+/** The stores of a standalone server. */
 export function folderStores(store: Store, changes: AccountChanges, undo: UndoStack): SharableStores {
   const directory = new LmdbDirectory(store, changes);
   undo.add(() => directory.close());

@@ -1,5 +1,5 @@
-// What a thread held and ran that has ended by itself, or the process before this one: given up, so that nothing stays taken and
-// no response in progress for ever. On the primary thread.
+// Releases what a lost HTTP worker or a previous process held, and ends its running responses. Otherwise slots would
+// stay taken, and its responses would stay in progress forever. On the primary thread.
 
 import type { Admission } from '../admission/admission.js';
 import { unfinishedResponses } from '../protocol/responses/unfinished.js';
@@ -9,14 +9,14 @@ import type { ResponseStore } from '../storage/response-store.js';
 import type { Log } from '../telemetry/types.js';
 import type { UsageRecorder } from '../usage/usage-recorder.js';
 
-/** How long the threads have for saying that a response runs with them. */
+/** How long the threads have to report that they run a response. */
 const CLAIM_MS = 10_000;
-/** When that is looked at again: the disk was full, or a thread had not answered. */
+/** Delay before a retry, after a full disk or a thread that did not reply. */
 const AGAIN_MS = 10_000;
 
 export type IsRunning = (organizationId: string, id: string) => boolean | Promise<boolean>;
 
-/** Ends what nobody generates any more: its tokens count, who follows it is told. */
+/** Ends responses that no thread generates any more: counts their tokens and notifies clients that follow them. */
 export async function endUnfinished(
   responses: ResponseStore,
   usage: Pick<UsageRecorder, 'finished' | 'flush'>,
@@ -29,7 +29,7 @@ export async function endUnfinished(
       record: { id },
       usage: spent,
     } of responses.failUnfinished(unfinishedResponses, isRunning)) {
-      if (spent !== null) usage.finished(spent); // now: nobody meets it again, whatever becomes of the next one
+      if (spent !== null) usage.finished(spent); // now, because this usage is not found again if a later response fails
       ended.push(id);
     }
   } finally {
@@ -41,15 +41,15 @@ export async function endUnfinished(
 export interface LostThread {
   index: number;
   admission: Pick<Admission, 'leaveAll'>;
-  /** Of that thread. */
+  /** The lost thread's. */
   ledger: Int32Array;
   held: HeldResponses;
   bus: ThreadBus;
   failUnfinished(isRunning: IsRunning): Promise<void>;
   log: Log;
-  /** Threads that run. */
+  /** Number of running threads. */
   others(): number;
-  /** The server ends: the next start does the rest. */
+  /** Aborted when the server closes. The next start then ends the remaining responses. */
   closing: AbortSignal;
 }
 
@@ -74,12 +74,11 @@ export function giveUp({
         const claims = await bus.ask('response.running', { organizationId, id, foreground: false }, CLAIM_MS);
         const isKnown = claims.includes(true) || claims.length >= asked;
         isSure &&= isKnown;
-        return claims.includes(true) || !isKnown; // who does not answer may be the one
+        return claims.includes(true) || !isKnown; // a thread that did not reply may be running it
       });
     } catch (err) {
       isSure = false;
-      if (!closing.aborted)
-        log.error({ err }, 'responses of an ended thread could not be marked failed; it is tried again');
+      if (!closing.aborted) log.error({ err }, 'cannot mark the responses of a lost HTTP worker as failed, will retry');
     }
     if (!isSure && !closing.aborted)
       setTimeout(() => {

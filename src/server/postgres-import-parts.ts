@@ -1,6 +1,10 @@
-// What a data folder's content is brought over as: rows of one table of the shared database at a time, values as text.
+// The format in which a data folder's content is imported: rows of one table of the shared database at a time, with all
+// values as text.
 
-/** `read`: how the column is read back as it was given; `write`: how what was given (`given.<name>`) becomes it. */
+/**
+ * `read`: SQL that reads the column in the form it was given in. `write`: SQL that converts the given value
+ * (`given.<name>`) to the column's type.
+ */
 export interface Column {
   readonly name: string;
   readonly type: string;
@@ -9,13 +13,13 @@ export interface Column {
 }
 
 export interface Part {
-  /** In `imports`. */
+  /** Name in the table `imports`. */
   readonly name: string;
   readonly table: string;
   readonly columns: readonly Column[];
-  /** Where the table has rows of other parts: which are this one's, and in which order they are read. */
+  /** SQL condition and order for this part's rows, if the table also holds rows of other parts. */
   readonly where?: string;
-  /** In an order that is always the same. */
+  /** Must return the rows in the same order every time. */
   rows(): Iterable<readonly (string | null)[]>;
 }
 

@@ -1,5 +1,6 @@
-// Brings the content of a data folder into the shared database: part by part, some rows at a time, each with how far it
-// has come, so that it goes on where it was cut off. At the end every part is read back and compared, by count and by hash.
+// Imports the content of a data folder into the shared database, part by part and in batches. Each batch stores the
+// progress in the same transaction, so an interrupted import resumes. At the end, every part is read back and compared
+// by row count and hash.
 
 import { createHash } from 'node:crypto';
 import type { Database, Queryable } from '../storage/postgres/database.js';
@@ -15,7 +16,10 @@ export interface Imported {
   readonly hash: string;
 }
 
-/** `told` is called now and then. Rejects with StorageError if the database has content of its own, or what it has then differs. */
+/**
+ * `told` is called after each batch. Rejects with StorageError if the database already had other content, or if the
+ * imported content differs from the source.
+ */
 export async function importParts(
   database: Database,
   parts: readonly Part[],
@@ -29,7 +33,7 @@ export async function importParts(
     'SELECT EXISTS (SELECT 1 FROM organizations) OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM usage_hours) AS used',
   );
   if (used && !begun)
-    throw new StorageError(`The database ${database.address} has accounts of its own; name an empty one.`);
+    throw new StorageError(`The database ${database.address} already contains accounts; use an empty one.`);
   for (const part of parts) await bringOver(database, part, told);
   await database.transaction(finish);
   const done: Imported[] = [];
@@ -37,7 +41,7 @@ export async function importParts(
     const [source, target] = [hashOf(part.rows()), await hashOfTable(database, part)];
     if (source.rows !== target.rows || source.hash !== target.hash) {
       throw new StorageError(
-        `"${part.name}" differs: ${source.rows} rows in the folder, ${target.rows} in the database${source.rows === target.rows ? ', of other content' : ''}. Was either changed meanwhile? Begin again with an empty database.`,
+        `"${part.name}" differs: ${source.rows} rows in the folder, ${target.rows} in the database${source.rows === target.rows ? ', with different content' : ''}. One of them may have changed during the import. Start again with an empty database.`,
       );
     }
     done.push({ part: part.name, ...source });
@@ -81,7 +85,7 @@ async function bringOver(database: Database, part: Part, told: (part: string, ro
   if (batch.length > 0 || there === 0) await write(batch);
 }
 
-/** Of rows in whatever order: the sum of their hashes. */
+/** Order-independent hash of rows: the sum of their hashes. */
 class RowsHash {
   rows = 0;
   readonly #sum = Buffer.alloc(32);
@@ -104,13 +108,14 @@ class RowsHash {
 
 function hashOf(rows: Iterable<readonly (string | null)[]>): { rows: number; hash: string } {
   const sum = new RowsHash();
-  for (const row of rows) sum.add(row.map((value) => value?.replaceAll('\0', '\ufffd') ?? null)); // as PostgreSQL's texts have it
+  // PostgreSQL text cannot contain NUL
+  for (const row of rows) sum.add(row.map((value) => value?.replaceAll('\0', '\ufffd') ?? null));
   return { rows: sum.rows, hash: sum.hash };
 }
 
 async function hashOfTable(database: Database, part: Part): Promise<{ rows: number; hash: string }> {
   const values = part.columns.map(({ name, read }) => read ?? `${name}::text`).join(', ');
-  // All at one moment: a cursor within one transaction.
+  // A cursor within one transaction reads a consistent snapshot.
   return await database.transaction(async (sql) => {
     const sum = new RowsHash();
     await sql.execute(

@@ -18,7 +18,7 @@ import { PostgresUsageStore } from '../storage/postgres/usage/usage-store.js';
 import type { UndoStack } from './undo-stack.js';
 import type { SharableStores } from './stores.js';
 
-/** In the shared database: what other servers change is heard of. */
+/** Opens the stores in the shared database and subscribes to the changes of other servers. */
 export async function databaseStores(
   { database, clock, listen }: Pick<SharedDatabase, 'database' | 'clock' | 'listen'>,
   { away_s: awayS }: Pick<Config['state'], 'away_s'>,
@@ -33,11 +33,11 @@ export async function databaseStores(
     clock,
     onChange: (organizationId) => changes.hear(organizationId),
     onAway: (err) => {
-      if (err === null) log.info({}, 'the shared database is there again');
+      if (err === null) log.info({}, 'shared database is reachable again');
       else
         log.error(
           { err, away_s: awayS },
-          'the shared database is slow or away: known keys go on for a while, others wait for it or get 503',
+          'shared database is slow or unreachable: cached API keys stay valid for `away_s`; other requests wait or return 503',
         );
     },
   });

@@ -1,5 +1,5 @@
-// Responses stored in the database that several servers share, with the bus that carries what is about them; in the data
-// folder: lmdb-responses.ts.
+// Responses stored in the database that several servers share, and the bus that carries messages about them. For the
+// data folder, see lmdb-responses.ts.
 
 import type { Config } from '../config/settings.js';
 import type { ThreadBus } from '../shared/bus.js';
@@ -15,16 +15,16 @@ import type { Log } from '../telemetry/types.js';
 import { SkewLog } from './skew-log.js';
 import type { UndoStack } from './undo-stack.js';
 
-/** How often it is looked for background responses of processes that are gone. */
+/** Interval of the check for background responses of lost processes. */
 const LOOK_MS = 2_500;
 
 export interface Responses {
   readonly responses: ResponseStore;
-  /** To all who answer requests on these responses. */
+  /** Reaches all threads and processes that serve these responses. */
   readonly bus: ThreadBus;
-  /** Calls `end` now and then, where other processes may leave background responses behind. Never both at once. */
+  /** Calls `end` periodically if other processes may leave background responses unfinished. Calls never overlap. */
   watch(end: () => Promise<void>): void;
-  /** Null where no other machine's clock is known. */
+  /** Null if no other machine's clock is known. */
   skew(): ClockSkew | null;
 }
 
@@ -37,7 +37,10 @@ export interface Opening {
   undo: UndoStack;
 }
 
-/** Rejects with ApiError 503 if the database has gone meanwhile, with StorageError if it is no longer for this release. */
+/**
+ * Rejects with ApiError 503 if the database has become unreachable, and with StorageError if it no longer belongs to
+ * this release.
+ */
 export async function databaseResponses(
   shared: SharedDatabase,
   { gate, bus: threads, settings, primary, log, undo }: Opening,
@@ -59,10 +62,11 @@ export async function databaseResponses(
   const watch: Responses['watch'] = (end) => {
     let ending: Promise<void> | null = null;
     const timer = setInterval(() => {
-      // A database that was away for all has ended all leases: who comes back first must not end what others go on with.
+      // An outage of the database expires all leases. The first process to reconnect must not end responses that other
+      // processes are still generating.
       if (ending !== null || !lease.isSteady) return;
       ending = end()
-        .catch((err: unknown) => log.error({ err }, 'responses of a process that is gone could not be marked failed'))
+        .catch((err: unknown) => log.error({ err }, 'cannot mark the responses of a lost process as failed'))
         .finally(() => {
           ending = null;
         });

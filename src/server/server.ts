@@ -1,5 +1,5 @@
-// One server: the data folder's lock, the service that answers, the listening socket, and its end. Used by
-// the command line and, in-process, by tests.
+// One server: the data folder's lock, the service that handles requests, the listening socket, and the shutdown. Used
+// by the command line and, in-process, by tests.
 
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -35,50 +35,55 @@ import { HubBus } from './workers/hub-bus.js';
 import { ERASURE_HOLD_BYTES } from '../shared/erasure-hold.js';
 import { ThreadStates } from '../shared/thread-states.js';
 
-// What a drain waits for after everything should have ended.
+// How long a drain waits beyond `drain_ms` before it gives up on a stuck engine.
 const STUCK_MS = 10_000;
-// The last bytes of an answer are with the kernel at once, or within this for a reader that is slow.
+// Time for the last bytes of responses to reach the kernel, for slow readers.
 const FLUSH_MS = 100;
 
 export interface Server {
   readonly url: string;
   readonly host: string;
   readonly port: number;
-  /** Of the operator API; null if it has no token. */
+  /** Address of the operator API; null if no token is set. */
   readonly adminUrl: string | null;
   /** Names served, highest tier first. */
   readonly models: readonly string[];
-  /** Models that could not be loaded, while others could: they answer 503, and the server is not ready. */
+  /** Models that failed to load while others loaded. Requests for them return 503, and the server is not ready. */
   readonly failed: readonly FailedModel[];
-  /** The secret of the first key, on the start that created it. */
+  /** The secret of the first key; set only by the start that created it. */
   readonly createdKey: string | null;
-  /** Where the dashboard is; null if it is off. */
+  /** Null if the dashboard is off. */
   readonly dashboardUrl: string | null;
-  /** Where the first user signs up, as long as there is none and not everybody may: its code lets in. */
+  /** Sign-up address of the first user, with the setup code. Null if a user exists or sign-up is open. */
   readonly setupUrl: string | null;
   readonly accounts: Accounts;
   readonly directory: SweptDirectory;
   readonly telemetry: Telemetry;
   readonly pool: ModelPool;
   readonly http: HttpServer;
-  /** Those that answer, if they are several; else the main thread answers. */
+  /** The HTTP workers, or null if the main thread handles requests. */
   readonly threads: AnsweringThreads | null;
-  /** Resolves, with why, if the database takes no writes any more: the process is to be drained and killed, for what closes writes, and LMDB would sync again what it may have lost. */
+  /**
+   * Resolves with the reason when the database no longer accepts writes. The process must then be drained and killed:
+   * closing writes, and LMDB would sync data again that it may have lost.
+   */
   readonly lost: Promise<Error>;
-  /** Refuses new requests, gives running ones `drain_ms`, ends them early, then closes. Idempotent. */
+  /** Refuses new requests, lets running ones continue for `drain_ms`, ends the rest early, then closes. Idempotent. */
   drain(): Promise<void>;
-  /** Closes at once; running requests are aborted. Idempotent. */
+  /** Closes immediately and aborts running requests. Idempotent. */
   close(): Promise<void>;
 }
 
 export interface StartOptions {
-  /** Used instead of one made from the settings. */
+  /** Used instead of a Telemetry created from the settings. */
   telemetry?: Telemetry;
-  /** Now and then while models load. */
+  /** Called periodically while models load. */
   onLoading?: (loading: Loading) => void;
 }
 
-/** Rejects if no model, or the data folder or the address, can be used; nothing is left open then. */
+/**
+ * Rejects if no model can be served, or if the data folder or the address cannot be used. Nothing is left open then.
+ */
 export function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
   return UndoStack.opening((undo) => start(config, options, undo));
 }
@@ -104,7 +109,7 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
     config.http.threads > 1
       ? new HubBus({
           threads: config.http.threads,
-          onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed'),
+          onError: (err, topic) => log.error({ err, topic }, 'thread message failed'),
         })
       : null;
   const bus = hub ?? new LocalBus();
@@ -141,7 +146,7 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
   if (!isLoopback(config.host))
     log.warn(
       { host: config.host },
-      'listening beyond this machine: every request needs an API key, but nothing is encrypted; put a TLS proxy in front',
+      'listening beyond this machine without TLS: API keys are required, but traffic is not encrypted; use a TLS proxy',
     );
 
   const adminPort =
@@ -157,12 +162,12 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
     .filter((name) => !failed.some((one) => one.name === name));
   if (names.length === 0) throw new StartError([...new Set(failed.map(({ reason }) => reason))].join('; '));
   await threads?.loaded();
-  // One bad file does not take the others' models down; that the server is not whole shows in /readyz.
-  for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served; the others can');
+  // A bad model file does not prevent the other models from being served. /readyz reports the server as not ready.
+  for (const { name, reason } of failed) log.error({ model: name, reason }, 'model cannot be served');
 
   writeServerRecord(config.data_dir, { pid: process.pid, url });
   undo.add(() => removeServerRecord(config.data_dir));
-  // Last: a key is shown once, so it must not be created by a start that fails.
+  // Last step: a key is shown only once, so a start that fails must not create one.
   const { created } = await accounts.bootstrap(config.api_key);
   const { directory, origin } = service;
   const base = origin.fixed ?? url;
@@ -176,16 +181,19 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
       service.unready();
       threads?.unready();
       if (config.http.unready_ms > 0) {
-        log.info({ unready_ms: config.http.unready_ms }, 'not ready any more; serving on until that is known');
+        log.info({ unready_ms: config.http.unready_ms }, 'readiness turned off, still serving for `unready_ms`');
         await sleep(config.http.unready_ms);
       }
       service.drain();
       log.info({ in_flight: http.inFlight, background: background.size, drain_ms: config.engine.drain_ms }, 'draining');
       const early = setTimeout(() => {
-        log.info({ in_flight: http.inFlight, background: background.size }, 'ending what still runs');
+        log.info(
+          { in_flight: http.inFlight, background: background.size },
+          'drain time is over, ending running requests',
+        );
         pool.drain();
       }, config.engine.drain_ms);
-      // An engine that has stopped making steps cannot end anything: it does not get to keep the process.
+      // An engine that no longer makes steps cannot end its requests. It must not keep the process alive.
       await Promise.race([
         Promise.all([service.idle(), threads?.drain()]),
         sleep(config.engine.drain_ms + STUCK_MS, undefined, { ref: false }),
@@ -233,7 +241,7 @@ function sharedState(config: Config): SharedState {
   };
 }
 
-/** What a thread that has ended by itself held and ran. `others`: threads that run. */
+/** Releases what a lost HTTP worker held. `others`: number of running threads. */
 function giveUpThread(
   index: number,
   { failUnfinished, admission }: Service,

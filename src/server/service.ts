@@ -1,6 +1,6 @@
-// What one thread that answers requests consists of: storage, accounts, limits, the models it talks to, and
-// the routes on one HTTP app. With several HTTP threads each opens one; what they share goes through the
-// engine (attached to by file), LMDB, `shared` and the bus. server.ts is what there is once per server.
+// Everything that one request-handling thread consists of: storage, accounts, limits, models, and the routes of one
+// HTTP app. With several HTTP workers, each opens its own service. Workers share state through the engine (attached to
+// by file), LMDB, `shared` and the bus. Things that exist once per server are in server.ts.
 
 import type { Config } from '../config/settings.js';
 import { Accounts } from '../accounts/accounts.js';
@@ -99,23 +99,23 @@ import { tellStorageFailure } from './lmdb-failure.js';
 import { endUnfinished } from './lost-thread.js';
 import { UndoStack } from './undo-stack.js';
 
-/** Memory that all threads see. */
+/** Memory shared by all threads. */
 export interface SharedState {
-  /** This process, among those that share what is counted. */
+  /** Identifies this process among those that share the limits. */
   process: string;
-  /** What is counted for the limits: src/admission. */
+  /** Counters of the limits: src/admission. */
   counters: SharedArrayBuffer;
-  /** What each answering thread has admitted and not finished: ledgerOf() in src/admission. */
+  /** Per HTTP worker, the requests it has admitted and not finished: ledgerOf() in src/admission. */
   ledgers: SharedArrayBuffer;
   /** Unknown API keys by address: src/accounts/unknown-keys.ts. */
   unknownKeys: SharedArrayBuffer;
-  /** Servers that models run on elsewhere: src/generation/upstream/shared-counts.ts. */
+  /** Counters of the upstream servers: src/generation/upstream/shared-counts.ts. */
   upstreams: SharedArrayBuffer;
-  /** Stored responses held against erasure: src/storage/held-responses.ts. */
+  /** Stored responses that must not be erased: src/storage/held-responses.ts. */
   held: SharedArrayBuffer;
-  /** That nothing is erased: src/shared/erasure-hold.ts. */
+  /** Whether erasing is suspended: src/shared/erasure-hold.ts. */
   erasure: SharedArrayBuffer;
-  /** What the answering threads are doing: src/shared/thread-states.ts. Empty if there is but one thread. */
+  /** States of the HTTP workers: src/shared/thread-states.ts. Empty if there is only one thread. */
   threads: SharedArrayBuffer;
 }
 
@@ -124,7 +124,10 @@ export interface ServiceOptions {
   telemetry: Telemetry;
   bus: ThreadBus;
   shared: SharedState;
-  /** The one that does what is done once per server: sweeps, unfinished responses, keys chosen by the operator. */
+  /**
+   * The primary thread does what is done once per server: sweeps, ending unfinished responses, keys set by the
+   * operator.
+   */
   primary: boolean;
 }
 
@@ -138,29 +141,42 @@ export interface Service {
   readonly models: ServedModels;
   readonly background: BackgroundResponses;
   readonly http: HttpServer;
-  /** The operator API, on a listener of its own; null without its token, and but for the primary one. */
+  /** The operator API on its own listener. Null without its token, and on all threads except the primary one. */
   readonly admin: HttpServer | null;
-  /** Ends the background responses that nobody generates any more, see ResponseStore: their tokens count, who follows them is told. */
+  /**
+   * Ends background responses that no thread generates any more (see ResponseStore): counts their tokens and notifies
+   * clients that follow them.
+   */
   failUnfinished(isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>): Promise<void>;
-  /** Called once if the data folder's database takes no writes any more: only a new process has it again. */
+  /** Calls `listener` once if the data folder's database no longer accepts writes. Only a restart recovers it. */
   onStorageFailure(listener: (why: Error) => void): void;
-  /** /readyz says that this server is about to end, so that nobody is sent here; who comes is served on. */
+  /**
+   * Makes /readyz report that the server is about to end, so that load balancers stop sending requests. Requests are
+   * still served.
+   */
   unready(): void;
-  /** New requests are refused, what runs goes on. */
+  /** Refuses new requests; running requests continue. */
   drain(): void;
-  /** Resolves when nothing runs. */
+  /** Resolves when no request is running. */
   idle(): Promise<void>;
-  /** What cannot be served once nothing loads any more. Throws StartError if that cannot be told. */
+  /**
+   * Models that cannot be served; call it after loading has finished. Throws StartError if the chat templates cannot be
+   * checked.
+   */
   failedModels(): readonly FailedModel[];
   close(): Promise<void>;
 }
 
-/** Opens everything but the listening socket; models load on. Rejects with nothing left open. */
+/**
+ * Opens everything except the listening socket. Models continue to load after it resolves. If it rejects, nothing is
+ * left open.
+ */
 export function openService(options: ServiceOptions): Promise<Service> {
   return UndoStack.opening((undo) => open(options, undo));
 }
 
-// What is opened first is closed last: who writes is closed before what it writes to, and connections before all.
+// Closing runs in reverse order of opening, so writers are closed before the stores they write to, and connections
+// first of all.
 async function open(
   { config, telemetry, bus: threads, shared, primary }: ServiceOptions,
   undo: UndoStack,
@@ -226,7 +242,7 @@ async function open(
   const origin = new DashboardOrigin(config);
   if (config.mail.smtp_url !== null && origin.fixed === null) {
     throw new StartError(
-      'mail.smtp_url needs dashboard.url as well: links in mail must lead to an address that no request can choose.',
+      'mail.smtp_url requires dashboard.url: links in e-mails must not depend on the address of a request.',
     );
   }
   const mailer = openMailer(config.mail, log);
@@ -246,7 +262,7 @@ async function open(
   }
   undo.add(() => pool.close());
   const modelSettings = await ModelSettings.open(stores.modelSettings, bus, (err) =>
-    log.error({ err }, 'what operators decided of models cannot be read now'),
+    log.error({ err }, 'cannot read model settings'),
   );
   undo.add(() => modelSettings.close());
   for (const model of catalog)
@@ -312,7 +328,8 @@ async function open(
   const notes = primary ? new EngineNotes(() => notedEngines(pool), log) : null;
   undo.add(() => notes?.close());
   telemetry.shareWith(bus);
-  // While models load, requests are answered already (503 model_loading): with a chosen key, from the first one on.
+  // Requests are accepted while models load (503 model_loading). A key set in the settings must work from the first
+  // request on.
   if (primary && config.api_key !== null) await accounts.bootstrap(config.api_key);
   const named = new Set([...catalog.map(({ id }) => id), ...aliases.keys()]);
   const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...named]);
@@ -331,7 +348,7 @@ async function open(
       if (primary)
         sealerState
           .knownModels([name])
-          .catch((err: unknown) => log.error({ err, model: name }, 'the name of a model cannot be kept'));
+          .catch((err: unknown) => log.error({ err, model: name }, 'cannot store the model name'));
     },
   });
   undo.add(() => served.close());
@@ -340,13 +357,10 @@ async function open(
   const codes = new SecondFactorCodes(directory.secondFactors, directory.attempts, box, directory.now);
   if (primary)
     await codes.reseal((user) =>
-      log.error(
-        { user },
-        'a second factor cannot be opened: the key it was sealed with is not in secrets.signing_keys',
-      ),
+      log.error({ user }, 'cannot decrypt a second factor: its encryption key is not in secrets.signing_keys'),
     );
   const generations = new RunningGenerations(accounts, (err) =>
-    log.error({ err }, 'the state of organizations and keys with something running could not be looked up'),
+    log.error({ err }, 'cannot look up organizations and keys of running generations'),
   );
   undo.add(() => generations.close());
   const generation: GenerationDeps = {
@@ -404,7 +418,7 @@ async function open(
       gate,
     );
   const liveRecorder = primary
-    ? new LiveRecorder(history, (err) => log.error({ err }, "the live view's past cannot be written"))
+    ? new LiveRecorder(history, (err) => log.error({ err }, 'cannot write the live view history'))
     : null;
   undo.add(() => liveRecorder?.close());
   const live = new LiveView({
@@ -426,7 +440,7 @@ async function open(
     usageStore.monthTokens(organizationIds, monthName(monthNumber(Date.now())));
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
   const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) =>
-    log.error({ err }, 'a mail could not be written'),
+    log.error({ err }, 'cannot compose an e-mail'),
   );
   const dashboard: DashboardDeps = {
     config,
@@ -567,7 +581,7 @@ async function open(
   });
   live.begin(() => http.inFlight);
   undo.add(() => {
-    live.close(); // who watches is told of the end before the connections go
+    live.close(); // viewers are notified before their connections close
     http.close();
   });
 

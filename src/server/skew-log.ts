@@ -1,4 +1,4 @@
-// Clock skew between the processes of a service, for the log: once when it begins, once when it is over.
+// Logs clock skew between the processes of a service, once when it starts and once when it ends.
 
 import { isSkewed } from '../shared/clock-health.js';
 import type { ClockSkew } from '../shared/clock-health.js';
@@ -14,8 +14,7 @@ export class SkewLog {
     if (skewed === this.#skewed) return;
     this.#skewed = skewed;
     const fields = { skew_ms: Math.round(skew.skewMs), spread_ms: Math.round(skew.spreadMs), threads: skew.threads };
-    if (skewed)
-      this.log.warn(fields, 'clocks differ between this machine, the database and other processes: check NTP');
-    else this.log.info(fields, 'clocks agree again');
+    if (skewed) this.log.warn(fields, 'clock skew between this machine, the database and other processes: check NTP');
+    else this.log.info(fields, 'clock skew has ended');
   }
 }

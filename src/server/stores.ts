@@ -1,5 +1,5 @@
-// What outlives a thread, by port: in the data folder (lmdb-stores.ts), or in the database that several servers share
-// (postgres-stores.ts). What belongs to the machine is in the data folder either way.
+// The persistent stores, as interfaces. They are in the data folder (lmdb-stores.ts) or in the shared database
+// (postgres-stores.ts). The machine's own data is in the data folder in both cases.
 
 import type { SweptDirectory } from '../accounts/directory.js';
 import type { KeyTrust } from '../accounts/key-cache.js';
@@ -16,10 +16,10 @@ import type { BudgetStore } from '../usage/budget-store.js';
 import type { PriceStore } from '../usage/price-store.js';
 import type { UsageStore } from '../usage/usage-store.js';
 
-/** What several servers may share. */
+/** Stores that several servers may share. */
 export interface SharableStores {
   readonly directory: SweptDirectory;
-  /** How far remembered keys can be trusted; null: changes of other processes are not told. */
+  /** How long cached keys can be trusted; null if changes of other processes are not received. */
   readonly trust: KeyTrust | null;
   readonly usage: UsageStore;
   readonly requests: RequestLog;
@@ -32,7 +32,7 @@ export interface SharableStores {
   readonly sealer: SealerState;
 }
 
-/** What is of this machine alone. */
+/** Stores of this machine only. */
 export interface OwnStores {
   readonly holds: EngineHolds;
   readonly tuneRuns: TuneRunStore;

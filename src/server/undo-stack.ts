@@ -1,4 +1,4 @@
-// What closes what has been opened, in the reverse order: when a start fails halfway, and at the end of what it started.
+// Closes opened resources in reverse order, after a start that fails halfway and at shutdown.
 
 type Step = () => void | Promise<void>;
 
@@ -6,23 +6,26 @@ export class UndoStack {
   readonly #steps: Step[] = [];
   #done: Promise<void> | null = null;
 
-  /** What `open` gives. If it fails, what it has opened by then is closed and the error thrown on. */
+  /** Returns the result of `open`. If it fails, everything opened so far is closed and the error is rethrown. */
   static async opening<T>(open: (undo: UndoStack) => Promise<T>): Promise<T> {
     const undo = new UndoStack();
     try {
       return await open(undo);
     } catch (error) {
-      await undo.run().catch(() => undefined); // why it could not be opened says more
+      await undo.run().catch(() => undefined); // the error of opening is more useful
       throw error;
     }
   }
 
-  /** `step` closes what has just been opened. */
+  /** Registers the step that closes what has just been opened. */
   add(step: Step): void {
     this.#steps.push(step);
   }
 
-  /** The steps one after the other, the last one added first. Once, however often it is called. One that fails stops none; what the first such threw is thrown at the end. */
+  /**
+   * Runs the steps in reverse order. Runs once, even if called repeatedly. A failing step does not stop the others; the
+   * first error is thrown at the end.
+   */
   run(): Promise<void> {
     return (this.#done ??= this.#run());
   }

@@ -1,4 +1,4 @@
-// What becomes of servers elsewhere, for the log. Never what they were sent, nor by what key.
+// Logs the state of upstream servers. Never logs request contents or API keys.
 
 import type { UpstreamNews } from '../generation/upstream/run.js';
 import type { Log } from '../telemetry/types.js';
@@ -13,11 +13,14 @@ export function tellUpstream(news: UpstreamNews, log: Log): void {
     case 'shut':
       return log.error(
         { model: news.model, server: news.server },
-        'a server fails again and again: it is asked no more for a while',
+        'upstream server failed repeatedly, taken out of rotation',
       );
     case 'open':
-      return log.info({ model: news.model, server: news.server }, 'a server answers again');
+      return log.info({ model: news.model, server: news.server }, 'upstream server is back in rotation');
     case 'fallback':
-      return log.warn({ model: news.model, to: news.to }, 'no server of a model answers: another model does');
+      return log.warn(
+        { model: news.model, to: news.to },
+        'no upstream server of the model is available, using its fallback model',
+      );
   }
 }

@@ -1,5 +1,5 @@
-// How the threads of one server tell each other things. Values cross as structured clones. With one thread
-// nothing crosses: LocalBus. Each thread owns its own end and uses it on its own event loop only.
+// The message bus between the threads of one server. Values cross threads as structured clones. With a single thread,
+// LocalBus is used and nothing crosses. Each thread owns its end and uses it only on its own event loop.
 
 import type { LiveCollected } from './live-collected.js';
 import type { ModelPull } from './model-pull.js';
@@ -7,30 +7,42 @@ import type { StoredEvent } from './stored-event.js';
 
 /** For each topic, its message and the answer of each asked thread. All messages between threads are listed here. */
 export interface BusTopics {
-  /** Something of accounts has changed: what was looked up is to be read again. */
+  /** Accounts have changed: cached lookups must be read again. */
   'accounts.changed': { message: { organizationId: string | null }; answer: void };
-  /** An operator changed limits, caps or models: read again. */
+  /** An operator changed limits, caps or models: read them again. */
   'operator.changed': { message: Record<string, never>; answer: void };
-  /** A thread has begun to load a model that rested, or has given one up (src/engine/residency.ts): the others do so too. */
+  /**
+   * A thread has started loading an unloaded model, or has unloaded one (src/engine/residency.ts): the other threads do
+   * the same.
+   */
   'model.resides': { message: { model: string; rests: boolean }; answer: void };
-  /** The models that the asked thread fetches or has fetched (src/dashboard/admin/pulls.ts). */
+  /** The models that the asked thread is downloading or has downloaded (src/dashboard/admin/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
   'pulls.stop': { message: { id: string }; answer: void };
-  /** Stops the tuning run if the asked thread has begun it (src/dashboard/admin/tunings.ts). */
+  /** Stops the tuning run if the asked thread started it (src/dashboard/admin/tunings.ts). */
   'tuning.stop': { message: { id: string }; answer: void };
-  /** Cancels the background response if it runs on the asked thread; true when that is done and it is stored. */
+  /**
+   * Cancels the background response if it runs on the asked thread. Answers true after it has been cancelled and
+   * stored.
+   */
   'response.cancel': { message: { id: string }; answer: boolean };
-  /** Whether the response is being generated on the asked thread; `foreground`: by a client that waits for it. */
+  /** Whether the asked thread is generating the response; `foreground`: for a client that is waiting for it. */
   'response.running': { message: { organizationId: string; id: string; foreground: boolean }; answer: boolean };
-  /** New events of a background response are in its log; `ended`: these were the last, `end` the very last. */
+  /**
+   * New events of a background response are in its log. `ended`: these were the last events; `end`: the final events
+   * themselves.
+   */
   'response.logged': { message: { id: string; ended: boolean; end?: readonly StoredEvent[] }; answer: void };
-  /** The data folder's database takes no writes any more (src/storage/lmdb/writes.ts): no thread acknowledges one from here on. */
+  /**
+   * The data folder's database no longer accepts writes (src/storage/lmdb/writes.ts): from now on, no thread
+   * acknowledges a write.
+   */
   'storage.failed': { message: { reason: string }; answer: void };
   /** Metrics of the asked thread, as prom-client's JSON. */
   'metrics.collect': { message: Record<string, never>; answer: unknown };
-  /** A live sample, encoded, for those who watch on the other threads (src/operator/live-view). */
+  /** An encoded live sample, for viewers on the other threads (src/operator/live-view). */
   'live.sample': { message: { sample: string }; answer: void };
-  /** What the asked thread has counted since the last time (src/operator/live-view). */
+  /** The asked thread's counts since the last sample (src/operator/live-view). */
   'live.collect': { message: Record<string, never>; answer: LiveCollected };
 }
 export type Topic = keyof BusTopics;
@@ -38,19 +50,22 @@ export type Topic = keyof BusTopics;
 export interface ThreadBus {
   /** 0 is the main thread. */
   readonly index: number;
-  /** Threads that answer requests. */
+  /** Number of threads that serve requests. */
   readonly threads: number;
-  /** Nobody else answers requests on what this thread stores: no other thread, and no other process. */
+  /** True if no other thread and no other process serves requests on the data that this thread stores. */
   readonly alone: boolean;
-  /** To every other thread; not to this one. */
+  /** Sends to every other thread, not to this one. */
   publish<T extends Topic>(topic: T, message: BusTopics[T]['message']): void;
-  /** Asks every other thread; those that have not answered in `timeoutMs` (1,000) are left out. */
+  /** Asks every other thread. Threads that do not answer within `timeoutMs` (1,000) are omitted. */
   ask<T extends Topic>(
     topic: T,
     message: BusTopics[T]['message'],
     timeoutMs?: number,
   ): Promise<BusTopics[T]['answer'][]>;
-  /** What this thread does about a topic. Returns how to stop. Several may listen; the last one's answer is sent. */
+  /**
+   * Registers this thread's listener for a topic and returns the function that removes it. Of several listeners, the
+   * last one's answer is sent.
+   */
   on<T extends Topic>(
     topic: T,
     listener: (message: BusTopics[T]['message']) => BusTopics[T]['answer'] | Promise<BusTopics[T]['answer']>,

@@ -1,4 +1,4 @@
-// What /readyz and the log say about clocks.
+// Clock skew, as reported by /readyz and the log.
 
 /** In milliseconds. */
 export interface ClockSkew {
@@ -6,11 +6,11 @@ export interface ClockSkew {
   readonly skewMs: number;
   /** The widest difference between the clocks of two threads that share the database, this one included. */
   readonly spreadMs: number;
-  /** Threads whose clocks are known. */
+  /** Number of threads whose clocks are known. */
   readonly threads: number;
 }
 
-/** From here on clocks count as different; NTP keeps them within a fraction of this. */
+/** Differences from this value on count as skew. NTP keeps clocks within a fraction of it. */
 export const SKEWED_MS = 1_000;
 
 export const isSkewed = ({ skewMs, spreadMs }: ClockSkew): boolean =>

@@ -1,4 +1,5 @@
-// That nothing is erased because the clock is in doubt, in memory that all threads of a process see: each of them answers /readyz.
+// Whether erasing is suspended because the clock may be wrong. Kept in memory shared by all threads of a process,
+// because each of them serves /readyz.
 
 const HELD = 0,
   AHEAD_MS = 1,
@@ -7,16 +8,16 @@ const HELD = 0,
 export const ERASURE_HOLD_BYTES = 3 * Float64Array.BYTES_PER_ELEMENT;
 
 export interface HeldErasure {
-  /** How far the clock is ahead of the last stored time and the time that has run since. */
+  /** How far the clock is ahead of the last stored time plus the uptime since. */
   readonly aheadMs: number;
-  /** How much longer the server has to run until it erases again. */
+  /** Remaining uptime until the server erases again. */
   readonly leftMs: number;
 }
 
 export class ErasureHold {
   readonly #values: Float64Array;
 
-  /** `buffer`: zeros at first. */
+  /** `buffer`: initially all zeros. */
   constructor(buffer: SharedArrayBuffer) {
     this.#values = new Float64Array(buffer);
   }

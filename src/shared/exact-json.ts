@@ -1,28 +1,30 @@
 // JSON whose numbers keep their digits. JavaScript reads 9223372036854775807 as 9223372036854775808 and writes it as
-// 9223372036854776000; a schema or a tool call that passes through it would change. parseExact() remembers how such numbers
-// were written, next to the parsed value, and stringifyExact() writes them that way again.
+// 9223372036854776000, which would change a schema or a tool call that passes through. parseExact() records how such
+// numbers were written, and stringifyExact() writes them that way again.
 
-/** Number literals by member name or index, for containers that hold a number whose value JavaScript cannot write back. */
+/**
+ * Number literals by member name or index, for containers with a number that JavaScript cannot write back unchanged.
+ */
 const literals = new WeakMap<object, Map<string, string>>();
-/** Whether this thread has read such a number yet. Until then, nothing is looked for. */
+/** Whether this thread has read such a number yet. Until then, nothing needs to be looked up. */
 let anyRead = false;
 
-/** 16 digits in a row, a decimal point included: shorter numbers are exact. May match within strings. */
+/** 16 characters that are digits or a decimal point; shorter numbers are exact. May match within strings. */
 const LONG_NUMBER = /\d[\d.]{15}/;
 
-/** As JSON.parse. Throws SyntaxError. */
+/** Like JSON.parse. Throws SyntaxError. */
 export function parseExact(text: string): unknown {
   const value: unknown = JSON.parse(text);
   keepLiterals(text, value);
   return value;
 }
 
-/** Remembers the digits of `value`, which JSON.parse has read from `text`. */
+/** Records the digits of `value`, which JSON.parse has read from `text`. */
 export function keepLiterals(text: string, value: unknown): void {
   if (LONG_NUMBER.test(text) && typeof value === 'object' && value !== null) new LiteralReader(text).read(value);
 }
 
-/** As JSON.stringify without a replacer, for values that came from JSON. Recursive: bound the depth first. */
+/** Like JSON.stringify without a replacer, for values that came from JSON. Recursive: limit the depth first. */
 export function stringifyExact(value: unknown): string {
   return anyRead && holdsLiterals(value) ? write(value) : JSON.stringify(value);
 }
@@ -35,7 +37,10 @@ export function withMembers<T extends object, U extends object>(source: T, chang
   return copy;
 }
 
-/** The digits of a member as they were read; undefined if JavaScript writes the number correctly, or if it was replaced since. */
+/**
+ * The digits of a member as they were read; undefined if JavaScript writes the number correctly, or if the number has
+ * been replaced.
+ */
 export function literalOf(container: object, key: string): string | undefined {
   const literal = literals.get(container)?.get(key);
   return literal !== undefined && Number(literal) === (container as Record<string, unknown>)[key] ? literal : undefined;
@@ -75,7 +80,7 @@ const OPEN_BRACKET = 0x5b,
   CLOSE_BRACE = 0x7d;
 const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 
-/** A container being read: null where a later member of the same name has replaced it. */
+/** A container being read; `container` is null if a later member of the same name has replaced it. */
 interface Level {
   container: object | null;
   isArray: boolean;
@@ -83,7 +88,7 @@ interface Level {
   index: number;
 }
 
-/** Walks through a valid JSON text along with what was parsed from it. */
+/** Walks through a valid JSON text in parallel with the value parsed from it. */
 class LiteralReader {
   readonly #levels: Level[] = [];
 
@@ -92,7 +97,7 @@ class LiteralReader {
   read(root: object): void {
     const { text } = this;
     const levels = this.#levels;
-    let name = ''; // the last string, which a colon makes a member's name
+    let name = ''; // the last string; a following colon makes it a member's name
     for (let at = 0; at < text.length; at++) {
       const code = text.charCodeAt(at);
       const top = levels.at(-1);
@@ -157,12 +162,12 @@ function endOfString(text: string, from: number): number {
   }
 }
 
-/** Whether JavaScript writes the same number again, in whatever notation. */
+/** Whether JavaScript writes the same number again, in any notation. */
 function isExact(literal: string): boolean {
   return normalized(literal) === normalized(String(Number(literal)));
 }
 
-/** Sign, digits without zeros at either end, and power of ten: equal for equal numbers. */
+/** Sign, digits without leading and trailing zeros, and power of ten: equal for equal numbers. */
 function normalized(literal: string): string {
   const [, sign = '', whole = '', fraction = '', power = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? [];

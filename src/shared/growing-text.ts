@@ -1,7 +1,7 @@
-// A text that grows by many small pieces. A string that is built with += keeps a 32-byte node for each piece until it is read,
+// A text that grows by many small pieces. A string built with += keeps a 32-byte node for each piece until it is read,
 // so text that arrives one byte at a time would take thirty times its size. Pure.
 
-/** Pieces after which the newest part is made one flat string. */
+/** Number of pieces after which the newest part is flattened into one string. */
 const PIECES = 512;
 
 export class GrowingText {
@@ -17,7 +17,7 @@ export class GrowingText {
   add(piece: string): void {
     this.#newest += piece;
     if (++this.#pieces < PIECES) return;
-    // Reading a character makes the engine replace the tree of pieces with one flat string.
+    // Reading a character makes the JavaScript engine replace the tree of pieces with one flat string.
     this.#newest.charCodeAt(0);
     this.#text += this.#newest;
     this.#newest = '';

@@ -1,4 +1,4 @@
-// Who asks: what authentication found out about a request's key. Types only.
+// The identity of a caller, as established by authentication. Types only.
 
 import type { LimitOverride } from '../config/kinds.js';
 
@@ -6,16 +6,16 @@ export type Scope = 'inference' | 'models.read' | 'responses.read' | 'responses.
 
 export interface Identity {
   readonly organizationId: string; // org_…
-  readonly organizationNumber: number; // 32-bit, of the organization: prefix-cache namespace, fairness
+  readonly organizationNumber: number; // 32-bit number of the organization: prefix-cache namespace and fair scheduling
   readonly keyId: string; // key_…
-  readonly models: readonly string[]; // ['*'] or model names the key may use
+  readonly models: readonly string[]; // ['*'] or the names of the models the key may use
   readonly scopes: readonly string[];
-  /** Limits an operator set for the organization, by model or `*`. Absent ones are as the settings have them. */
+  /** Limits that an operator set for the organization, by model or `*`. Absent limits come from the settings. */
   readonly limits: Readonly<Record<string, LimitOverride>>;
-  /** Of this key alone, besides the organization's; null: none. */
+  /** Limits of this key alone, in addition to the organization's; null: none. */
   readonly keyLimits: Readonly<Record<string, LimitOverride>> | null;
-  /** Tokens the organization may use in a calendar month (UTC); null: no cap. */
+  /** Tokens the organization may use per calendar month (UTC); null: no cap. */
   readonly monthlyTokenCap: number | null;
-  /** The organization has prompts and answers kept in the request log. */
+  /** The organization stores prompts and responses in the request log. */
   readonly keepsText?: boolean;
 }

@@ -1,11 +1,11 @@
-// Identifiers: a prefix and cryptographic randomness. Opaque and unguessable, so knowing one id never
-// helps to guess another. Ids of stored rows begin with the time. Owns a small pool of random bytes; event-loop thread only.
+// Identifiers: a prefix and cryptographic randomness. They are opaque, and knowing one id does not help to guess
+// another. Ids of stored rows begin with the time. Owns a small pool of random bytes; event-loop thread only.
 
 import { randomFillSync } from 'node:crypto';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
-// One call into the random generator per pool instead of one per id: 4096 bytes are about 130 request ids.
+// One call to the random generator per pool instead of one per id: 4096 bytes are about 130 request ids.
 const pool = Buffer.alloc(4096);
 let used = pool.length;
 
@@ -15,11 +15,11 @@ function randomByte(): number {
     used = 0;
   }
   const byte = pool[used] as number;
-  pool[used++] = 0; // a byte that has become part of an id is not kept
+  pool[used++] = 0; // erases bytes that have become part of an id
   return byte;
 }
 
-/** `length` characters of base62. Bytes from 248 on are drawn again, so that every character is equally likely. */
+/** `length` characters of base62. Bytes from 248 on are rejected, so that every character is equally likely. */
 export function base62(length: number): string {
   let text = '';
   while (text.length < length) {
@@ -29,7 +29,10 @@ export function base62(length: number): string {
   return text;
 }
 
-/** `length` hexadecimal digits; `length` is even and at most twice the pool. In one piece: an id joined of digits costs a string per digit. */
+/**
+ * `length` hexadecimal digits; `length` is even and at most twice the pool size. Made in one call, because joining
+ * single digits would allocate a string per digit.
+ */
 export function hex(length: number): string {
   const bytes = length / 2;
   if (used + bytes > pool.length) {
@@ -49,13 +52,13 @@ export const newMessageId = (): string => `msg_${base62(24)}`;
 export const newToolCallId = (): string => `call_${base62(24)}`;
 export const newToolUseId = (): string => `toolu_${base62(24)}`;
 /**
- * 48 hexadecimal digits: the millisecond in twelve, then 144 random bits. Rows that are stored and expire together are then
- * neighbors in the order of their keys, and a database writes few pages for many of them.
+ * 48 hexadecimal digits: the time in milliseconds as twelve digits, then 144 random bits. Rows that are stored and
+ * expire together are then neighbors in key order, so a database writes few pages for many of them.
  */
 const timedHex = (): string => `${Date.now().toString(16).padStart(12, '0')}${hex(36)}`;
 export const newResponseId = (): string => `resp_${timedHex()}`;
 const RESPONSE_ID = /^resp_[0-9a-f]{48}$/;
-/** Any other text is no response's id, and may be too long for a key of storage. */
+/** Other texts are not response ids, and may be too long for a storage key. */
 export const isResponseId = (text: string): boolean => RESPONSE_ID.test(text);
 
 export type ItemPrefix = 'msg' | 'fc' | 'fco' | 'rs' | 'cmp';
@@ -64,7 +67,7 @@ export const newItemId = (prefix: ItemPrefix): string => `${prefix}_${timedHex()
 export type AccountPrefix = 'user' | 'org' | 'key' | 'sess' | 'inv' | 'aud' | 'pul' | 'tun' | 'sav';
 export const newAccountId = (prefix: AccountPrefix): string => `${prefix}_${base62(24)}`;
 
-/** A fresh API key and its public part: `sk-<8 base62>-<40 base62>`. */
+/** A new API key and its public part: `sk-<8 base62>-<40 base62>`. */
 export function newApiKey(): { secret: string; publicId: string } {
   const publicId = base62(8);
   return { secret: `sk-${publicId}-${base62(40)}`, publicId };

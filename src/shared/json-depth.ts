@@ -1,9 +1,12 @@
-// How deep the arguments of calls may be nested. Pure.
+// Limits the nesting depth of tool-call arguments. Pure.
 
-/** Deeper than anything a tool takes, and what the clients' own parsers of partial JSON stop at. */
+/** Deeper than any tool needs; the clients' own partial-JSON parsers have the same limit. */
 export const MAX_CALL_DEPTH = 128;
 
-/** Whether a parsed value has more than so many levels of objects and arrays: writing it as JSON again may take more stack than there is. */
+/**
+ * Whether a parsed value has more than `levels` levels of objects and arrays. Serializing such a value again could
+ * overflow the stack.
+ */
 export function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return true;

@@ -1,4 +1,4 @@
-// What one thread has counted since it was last asked, for the live view. Crosses threads as plain data.
+// One thread's counts since the last sample, for the live view. Crosses threads as plain data.
 
 /** Latencies of one model by bucket; null: none. */
 export interface ModelLatencies {
@@ -7,7 +7,7 @@ export interface ModelLatencies {
   itl: Uint32Array | null;
 }
 
-/** What the requests of one key came to that ended. */
+/** Totals of one key's finished requests. */
 export interface KeyCounts {
   organizationId: string;
   keyId: string;
@@ -17,7 +17,7 @@ export interface KeyCounts {
   outputTokens: number;
 }
 
-/** What one thread tells for a sample. */
+/** One thread's contribution to a sample. */
 export interface LiveCollected {
   requests: number;
   rejected429: number;

@@ -1,8 +1,9 @@
-// Maps a list through an asynchronous function, a few items at a time.
+// Maps a list through an asynchronous function with limited concurrency.
 
 /**
- * The results of `map` in the order of `items`, with at most `limit` calls running. After the first failure no further call
- * starts, `signal` is aborted for those that run, and the returned promise rejects with that failure once they have settled.
+ * Returns the results of `map` in the order of `items`, with at most `limit` calls running. After the first failure no
+ * further call starts, `signal` is aborted for the running ones, and the returned promise rejects with that failure
+ * after they have settled.
  */
 export async function mapLimited<T, R>(
   items: readonly T[],

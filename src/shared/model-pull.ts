@@ -1,11 +1,11 @@
-// What threads tell each other, and operators, of a model that is being fetched. Types only.
+// The state of a model download, exchanged between threads and shown to operators. Types only.
 
-/** A model on its way from the hub. */
+/** A model download from the hub. */
 export interface ModelPull {
   id: string;
   model: string;
   state: 'running' | 'done' | 'failed' | 'stopped';
-  /** What was chosen, and the file that comes; null before that is known. */
+  /** The selected quantization and the current file; null until they are known. */
   quantization: string | null;
   file: string | null;
   bytes: number;

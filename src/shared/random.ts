@@ -1,10 +1,10 @@
-// Random numbers that repeat: the same seed gives the same row of them. Pure.
+// Reproducible random numbers: the same seed gives the same sequence. Pure.
 
-/** Uniform from 0 up to 1, never 1. */
+/** Uniform in [0, 1). */
 export type Random = () => number;
 
 export interface Draws {
-  /** From 0 up to 1, never 1. */
+  /** Uniform in [0, 1). */
   unit(): number;
   /** 0 … bound - 1. */
   below(bound: number): number;
@@ -21,7 +21,7 @@ const scramble = (value: number): number => {
   return (bits ^ (bits >>> 15)) >>> 0;
 };
 
-/** A seed of its own for each number of each purpose: what is drawn for one never depends on the others. */
+/** Derives a separate seed for each purpose and index, so that the values drawn for one never depend on the others. */
 export const seedOf = (seed: number, ...parts: readonly number[]): number =>
   parts.reduce(
     (mixed, part) => scramble((mixed + Math.imul(part + 1, 0x9e3779b9)) >>> 0),
@@ -44,8 +44,8 @@ export function normal(random: Random): number {
 
 export function drawsFrom(seed: number): Draws {
   const unit = randomFrom(seed);
-  const open = (): number => unit() + 2 ** -33; // neither 0 nor 1, for logarithms
-  // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); below 1 by their boost.
+  const open = (): number => unit() + 2 ** -33; // in (0, 1), for logarithms
+  // Marsaglia and Tsang, "A simple method for generating gamma variables" (2000); below 1 with their boost.
   const gamma = (shape: number): number => {
     if (shape < 1) return gamma(shape + 1) * open() ** (1 / shape);
     const d = shape - 1 / 3;

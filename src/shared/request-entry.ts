@@ -1,7 +1,10 @@
-// What the request log is told of each request of the API once it has ended. Prompt and answer only where the
-// organization has asked for them to be kept.
+// The request log's entry for each finished API request. Prompt and response text are included only if the organization
+// has enabled it.
 
-/** refused: an error, and nothing had been generated. failed: the server's own error, or an answer that broke off. cancelled: nobody waited for the end. */
+/**
+ * refused: an error before anything was generated. failed: an internal error, or a response that was cut off.
+ * cancelled: the client disconnected before the end.
+ */
 export type Outcome = 'completed' | 'refused' | 'failed' | 'cancelled';
 
 export interface RequestEntry {
@@ -11,31 +14,33 @@ export interface RequestEntry {
   readonly model: string | null;
   readonly endpoint: string; // route path
   readonly stream: boolean;
-  /** Of the error the client was told, or 200; null: it had gone. */
+  /** HTTP status of the error that the client received, or 200; null: the client had disconnected. */
   readonly status: number | null;
   readonly outcome: Outcome;
   readonly code: string | null; // of the error
   readonly finishReason: string | null; // of the last choice
-  /** Milliseconds since 1970; null: it did not come to that. */
+  /** Milliseconds since 1970; null: this stage was not reached. */
   readonly receivedAt: number;
   readonly startedAt: number | null;
   readonly firstTokenAt: number | null;
   readonly endedAt: number;
-  /** Milliseconds in the engine's queue, which are before `startedAt`. */
+  /** Milliseconds in the engine's queue, before `startedAt`. */
   readonly queueMs: number | null;
-  /** Milliseconds that the vision tower computed for it, which `queueMs` is without; absent: nothing was computed. */
+  /** Milliseconds of vision encoding, not included in `queueMs`; absent: nothing was encoded. */
   readonly towerMs?: number;
-  readonly inputTokens: number; // cached ones included
+  readonly inputTokens: number; // including cached ones
   readonly cachedTokens: number;
-  readonly outputTokens: number; // reasoning included
+  readonly outputTokens: number; // including reasoning
   readonly reasoningTokens: number;
   readonly images: number;
-  /** As asked for: numbers and choices, never texts of the client's. Null: it did not come to a generation. */
+  /**
+   * The request's parameters: numbers and enum values, never free text of the client. Null: no generation was started.
+   */
   readonly parameters: Readonly<Record<string, string | number | boolean>> | null;
   readonly text: RequestText | null;
 }
 
-/** What was said, as far as there was room. */
+/** Prompt and response text, within the size limit. */
 export interface RequestText {
   readonly prompt: readonly { readonly role: string; readonly text: string }[];
   readonly answer: readonly {
@@ -43,13 +48,13 @@ export interface RequestText {
     readonly section: 'reasoning' | 'content' | 'call';
     readonly text: string;
   }[];
-  /** Some of it did not fit. */
+  /** Some of the text did not fit. */
   readonly cut: boolean;
 }
 
 export interface RequestSink {
-  /** Characters of the prompt, and as many of the answer, that are kept where they are. */
+  /** Maximum stored characters of the prompt, and the same again for the response. */
   readonly textCharacters: number;
-  /** Does not wait, does not throw. */
+  /** Must not block or throw. */
   add(entry: RequestEntry): void;
 }

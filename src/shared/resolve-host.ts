@@ -1,7 +1,7 @@
-// Addresses of a name that a stranger has chosen. The system's own way (getaddrinfo) takes one of the few threads of the
-// process for as long as the name's servers like, cannot be stopped, and holds up every other name meanwhile: those of
-// databases and of servers elsewhere. So these are asked of the name servers here, beside it; names that only this machine
-// knows (/etc/hosts, mDNS) are none.
+// Resolves host names supplied by clients. getaddrinfo would occupy one of the process's few worker threads for as long
+// as the name's DNS servers take, cannot be cancelled, and would delay all other lookups, including those of databases
+// and upstream servers. Therefore this module queries DNS servers directly. Names known only to this machine
+// (/etc/hosts, mDNS) are not resolved.
 import { Resolver } from 'node:dns/promises';
 
 export interface Address {
@@ -9,16 +9,19 @@ export interface Address {
   family: number;
 }
 
-/** Of a question, and how often it is asked. */
+/** Timeout of a query, and number of attempts. */
 const TIMEOUT_MS = 2_000,
   TRIES = 2;
-/** Always this machine's own (RFC 6761). */
+/** Always refers to this machine (RFC 6761). */
 const LOCAL = /(^|\.)localhost\.?$/i;
 const NONE: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA']);
 
 export const isLocalName = (host: string): boolean => LOCAL.test(host);
 
-/** None where there is no such name, or it has no address. Rejects where that cannot be told; when `signal` aborts, it is asked no more. `servers` is for tests. */
+/**
+ * Returns an empty list if the name does not exist or has no address. Rejects if that cannot be determined. Aborting
+ * `signal` cancels the queries. `servers` is for tests.
+ */
 export async function resolveHost(host: string, signal: AbortSignal, servers?: readonly string[]): Promise<Address[]> {
   signal.throwIfAborted();
   if (isLocalName(host)) return [];

@@ -1,6 +1,7 @@
-// What is under way, where much comes and goes every second. A Set (or a Map) is wrong for that: each table it outgrows points to
-// the next one, so once one of them is old, collections of the young keep, and copy, whatever the later ones ever held, until the
-// next full collection. Here what has left is pointed to by nothing. Used on the thread that owns it only.
+// A set of active objects with high turnover. Set and Map are unsuitable: each hash table they outgrow keeps a pointer
+// to the next one. Once one of these tables is in the old generation, young collections keep and copy everything that
+// later tables ever held, until the next full collection. Here, nothing references a removed object. Used only on its
+// owner's thread.
 
 export class Roster<T extends object> implements Iterable<T> {
   readonly #items: (T | null)[] = [];
@@ -10,7 +11,7 @@ export class Roster<T extends object> implements Iterable<T> {
     return this.#items.length - this.#free.length;
   }
 
-  /** Returns its place, for remove(). */
+  /** Returns the slot number for remove(). */
   add(item: T): number {
     const place = this.#free.pop();
     if (place === undefined) return this.#items.push(item) - 1;
@@ -20,11 +21,11 @@ export class Roster<T extends object> implements Iterable<T> {
 
   at(place: number): T {
     const item = this.#items[place] ?? null;
-    if (item === null) throw new Error(`nobody is at place ${place}`);
+    if (item === null) throw new Error(`slot ${place} is empty`);
     return item;
   }
 
-  /** `place`: as add() returned it. Each once. */
+  /** `place`: as returned by add(). Call once per slot. */
   remove(place: number): void {
     this.at(place);
     this.#items[place] = null;

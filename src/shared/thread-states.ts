@@ -1,7 +1,7 @@
-// What each answering thread is doing, in memory that all of them see: health is told by whichever is asked.
-// Written by the main thread alone.
+// States of the HTTP workers, in memory shared by all threads, because each of them serves health checks. Written only
+// by the main thread.
 
-/** `starting`: not yet, or not again. `lost`: ended too often to be started again. */
+/** `starting`: starting or restarting. `lost`: failed too often to be restarted. */
 export type ThreadState = 'starting' | 'serving' | 'lost';
 
 const STATES: readonly ThreadState[] = ['starting', 'serving', 'lost'];
@@ -17,7 +17,7 @@ export class ThreadStates {
     this.#states = new Int32Array(buffer);
   }
 
-  /** `index`: 1 and up, as of the bus. */
+  /** `index`: 1 and up, as on the bus. */
   set(index: number, state: ThreadState): void {
     Atomics.store(this.#states, index - 1, STATES.indexOf(state));
   }

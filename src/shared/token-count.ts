@@ -1,6 +1,6 @@
-// How many tokens something has, as far as it is known.
+// A token count and whether it is exact.
 
-/** Not `exact`: an estimate, which may be off in either direction. */
+/** If not `exact`, `tokens` is an estimate that may be too high or too low. */
 export interface TokenCount {
   readonly tokens: number;
   readonly exact: boolean;

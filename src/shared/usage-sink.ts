@@ -1,5 +1,5 @@
-// What the protocols tell of each generation request once it has ended, and the HTTP layer of each that was
-// refused. No prompt or output text. Contract: models-and-accounts.md section 7.
+// Usage reported by the protocols for each finished generation request, and by the HTTP layer for each refused one. No
+// prompt or output text. Specification: models-and-accounts.md section 7.
 
 export interface FinishedUsage {
   readonly requestId: string;
@@ -8,16 +8,15 @@ export interface FinishedUsage {
   readonly model: string;
   readonly endpoint: string; // route path
   readonly stream: boolean;
-  /** completed, cancelled, failed */
   readonly status: 'completed' | 'cancelled' | 'failed';
-  /** Milliseconds since 1970; null: it did not come to that. */
+  /** Milliseconds since 1970; null: this stage was not reached. */
   readonly receivedAt: number;
   readonly startedAt: number | null;
   readonly firstTokenAt: number | null;
   readonly endedAt: number;
-  readonly inputTokens: number; // cached ones included
+  readonly inputTokens: number; // including cached ones
   readonly cachedTokens: number;
-  readonly outputTokens: number; // reasoning included
+  readonly outputTokens: number; // including reasoning
   readonly reasoningTokens: number;
   readonly images: number;
   readonly finishReason: string | null; // of the last choice

@@ -1,6 +1,6 @@
-// Histograms and counters of what every request and token counts in: what prom-client's own do for one value (labels checked,
-// hashed and looked up) costs more than all else that telemetry does for it, and leaves garbage. Told to Prometheus in the same form.
-// Event-loop thread only.
+// Histograms and counters for values that every request and token updates. prom-client's own classes validate, hash and
+// look up the labels for each value, which would cost more than all other telemetry and produce garbage. Exported to
+// Prometheus in the same form. Event-loop thread only.
 
 /** How a metric is presented to Prometheus and in the documentation. */
 export interface MetricDeclaration {
@@ -12,14 +12,14 @@ export interface MetricDeclaration {
 
 /** The buckets of one label combination. Callers keep the object; observing a value allocates nothing. */
 export class BucketCounts {
-  readonly #counts: Float64Array; // by bucket, the last one without a bound
+  readonly #counts: Float64Array; // by bucket; the last one has no bound
   #sum = 0;
 
   constructor(private readonly bounds: readonly number[]) {
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
-  /** `count` times the same value. */
+  /** Adds the same value `count` times. */
   observe(value: number, count = 1): void {
     const { bounds } = this;
     let bucket = 0;
@@ -28,7 +28,7 @@ export class BucketCounts {
     this.#sum += value * count;
   }
 
-  /** As a scrape shows it: how many values are at most each bound, their sum and their number. */
+  /** The cumulative form of a scrape: the number of values up to each bound, their sum and their count. */
   series(): { upTo: number[]; sum: number; count: number } {
     let total = 0;
     const upTo = Array.from(this.#counts, (count) => (total += count));
@@ -36,14 +36,17 @@ export class BucketCounts {
   }
 }
 
-/** What one set of labels has counted; whoever counts keeps it. */
+/** The count of one set of labels. Callers keep the object and update it directly. */
 export class Count {
   total = 0;
 }
 
-type Level = Map<string, unknown>; // of levels, of what is counted at the last label
+type Level = Map<string, unknown>; // nested maps by label; the last level holds the counts
 
-/** By the values of labels, in the labels' order: as bounded as they are. Looking up what is there allocates nothing. */
+/**
+ * Counts by label values, in the order of the label names. Its size is bounded by the number of label values. Looking
+ * up an existing entry allocates nothing.
+ */
 class ByLabels<L extends string, T> {
   readonly #root: Level = new Map();
   readonly all: { readonly labels: Readonly<Record<L, string>>; readonly counts: T }[] = [];
@@ -97,7 +100,7 @@ export class CounterCounts<L extends string> {
     this.#series.of(labels).total += by;
   }
 
-  /** One of a registry's metrics as JSON. */
+  /** The metric in prom-client's JSON form. */
   json(): object {
     return {
       name: this.name,
@@ -134,7 +137,7 @@ export class HistogramCounts<L extends string> {
     this.#series.of(labels).observe(value);
   }
 
-  /** One of a registry's metrics as JSON. */
+  /** The metric in prom-client's JSON form. */
   json(): object {
     const values = this.#series.all.flatMap(({ labels, counts }) => {
       const { upTo, sum, count } = counts.series();

@@ -8,7 +8,7 @@ import type { RequestRecord } from './outcome.js';
 import type { SpanCounts } from './traces/span-queue.js';
 import type { CountersGauges, EngineGauges } from './types.js';
 
-// Fine below 10 ms because HTTP's own share of TTFT is there, long at the end for prefill on a CPU.
+// Fine below 10 ms for the HTTP server's share of TTFT; up to minutes for prefill on a CPU.
 const LATENCY = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** Buckets for delays that should be negligible. */
 const DELAY = [

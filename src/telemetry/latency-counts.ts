@@ -1,10 +1,10 @@
-// Times counted in buckets that grow by a twelfth of an octave: some 6 % wide, whatever the time. Counts of
-// several threads and of several seconds add up bucket by bucket. Counting allocates nothing.
+// Times counted in buckets that grow by a twelfth of an octave, so each is about 6 % wide. Counts of several threads
+// and several seconds add up bucket by bucket. Counting allocates nothing.
 
 const PER_OCTAVE = 12;
-/** Shorter times are in the first bucket. */
+/** Shorter times fall into the first bucket. */
 const LEAST_MS = 0.05;
-const OCTAVES = 23; // up to seven minutes; longer times are in the last one
+const OCTAVES = 23; // up to seven minutes; longer times fall into the last bucket
 export const LATENCY_BUCKETS = PER_OCTAVE * OCTAVES;
 
 export interface Quantiles {
@@ -19,7 +19,7 @@ export function latencyBucket(ms: number): number {
   return Math.min(LATENCY_BUCKETS - 1, Math.floor(Math.log2(ms / LEAST_MS) * PER_OCTAVE));
 }
 
-/** Quantiles of counts by bucket, each the middle of its bucket; null if nothing was counted. */
+/** Quantiles of the counts, each the middle of its bucket; null if nothing was counted. */
 export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
   let count = 0;
   for (const n of counts) count += n;
@@ -36,7 +36,7 @@ export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
   return { p50: at(0.5), p95: at(0.95), p99: at(0.99), count };
 }
 
-/** Sums over the last `rounds` rounds: a number added now leaves again that many calls later. */
+/** Sums over the last `rounds` rounds. Counts added now are removed again `rounds` calls later. */
 export class SlidingCounts {
   readonly sum = new Uint32Array(LATENCY_BUCKETS);
   readonly #rounds: (Uint32Array | null)[];
@@ -46,7 +46,7 @@ export class SlidingCounts {
     this.#rounds = new Array<Uint32Array | null>(rounds).fill(null);
   }
 
-  /** One round; null: nothing was counted in it. Keeps the array. */
+  /** Adds one round; null: nothing was counted in it. Retains the array. */
   add(counts: Uint32Array | null): void {
     const leaving = this.#rounds[this.#next] ?? null;
     if (leaving !== null)

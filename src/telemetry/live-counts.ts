@@ -1,12 +1,12 @@
-// What one thread has counted since it was last asked, for the operators' live view: small enough to cross to
-// another thread every second. Event-loop thread only.
+// What one thread has counted since the last sample, for the operators' live view. Small enough to be sent to another
+// thread every second. Event-loop thread only.
 
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import type { KeyCounts, ModelLatencies } from '../shared/live-collected.js';
 import type { RequestRecord } from './outcome.js';
 import { LATENCY_BUCKETS, latencyBucket } from './latency-counts.js';
 
-// As in telemetry.ts; coarser, because it counts a timer of its own.
+// Like the resolution in telemetry.ts, but coarser, because this is a second timer.
 const LOOP_RESOLUTION_MS = 20;
 
 export interface LiveTaken {
@@ -15,18 +15,18 @@ export interface LiveTaken {
   rejected503: number;
   errors: number;
   cancelled: number;
-  /** Largest event-loop delay. */
+  /** Maximum event-loop delay. */
   loopLagMs: number;
   latencies: ModelLatencies[];
   keys: KeyCounts[];
 }
 
-/** Keys that are told apart between two samples; those of further ones are counted together. */
+/** Maximum keys counted separately between two samples; further keys are counted together. */
 const MAX_KEYS = 1_000;
-/** Who sent what was counted together. */
+/** Stands for all keys that are counted together. */
 const OTHERS = { organizationId: '', keyId: '' };
 
-/** Counts of one model; what counts keeps it, so that nothing is looked up per token. */
+/** Counts of one model. Callers keep the object, so there is no lookup per token. */
 export class LatencyCounter {
   readonly #ttft = new Uint32Array(LATENCY_BUCKETS);
   readonly #itl = new Uint32Array(LATENCY_BUCKETS);
@@ -57,7 +57,7 @@ export class LatencyCounter {
 }
 
 export class LiveCounts {
-  readonly #latencies = new Map<string, LatencyCounter>(); // by served name: bounded
+  readonly #latencies = new Map<string, LatencyCounter>(); // by served name, hence bounded
   #keys = new Map<string, KeyCounts>();
   readonly #loopDelay = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
   #requests = 0;
@@ -76,7 +76,7 @@ export class LiveCounts {
     return counter;
   }
 
-  /** Requests to the API; the dashboard's own, probes and scrapes say nothing about the load. */
+  /** Counts API requests only. Dashboard requests, probes and scrapes do not reflect the load. */
   request({ path, method, failure, outcome, organizationId, keyId, fields }: RequestRecord): void {
     if (!path.startsWith('/v1')) return;
     if (organizationId !== null && keyId !== null) {
@@ -88,14 +88,14 @@ export class LiveCounts {
         counts.outputTokens += Number(fields['completion_tokens'] ?? 0);
       }
     }
-    if (method !== 'BACKGROUND') this.#requests++; // the request that began it has been counted
+    if (method !== 'BACKGROUND') this.#requests++; // the request that started the background response was counted
     if (outcome === 'failed') this.#errors++;
     else if (outcome === 'cancelled') this.#cancelled++;
     else if (failure?.status === 429) this.#rejected429++;
     else if (failure?.status === 503) this.#rejected503++;
   }
 
-  /** What was counted since the last call. */
+  /** Returns the counts since the last call and resets them. */
   take(): LiveTaken {
     const max = this.#loopDelay.max / 1e6;
     this.#loopDelay.reset();

@@ -1,5 +1,5 @@
-// The log: pino, to stderr, as JSON or as lines for people. Never prompt text, never keys: what goes in is
-// named field by field where it is logged.
+// The log: pino, to stderr, as JSON or as readable lines. Never contains prompt text or keys: every field is named
+// explicitly where it is logged.
 
 import pino from 'pino';
 import type { Log } from './types.js';
@@ -7,14 +7,14 @@ import type { Log } from './types.js';
 export interface LogOptions {
   format: 'text' | 'json';
   level: 'debug' | 'info' | 'warn' | 'error' | 'silent';
-  /** Where lines go; stderr if unset. */
+  /** Receives the lines; stderr if unset. */
   write?: (line: string) => void;
-  /** Named in every line, where there are several. */
+  /** Included in every line if there are several threads. */
   thread?: number;
 }
 
 export interface LeveledLog extends Log {
-  /** Whether such a line is written at all: for what is put together for it alone. */
+  /** Whether lines of this level are written; avoids building lines that would be discarded. */
   writes(level: 'debug' | 'info' | 'warn'): boolean;
 }
 
@@ -43,7 +43,7 @@ export function createLog(options: LogOptions): LeveledLog {
   };
 }
 
-/** `12:34:56.789 info  request  status=200 …` from one JSON line. */
+/** `12:34:56.789 info request status=200 …` from one JSON line. */
 export function readable(line: string): string {
   const { time, level, msg, err, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const clock = String(time).slice(11, 23);
@@ -62,5 +62,5 @@ function show(value: unknown): string {
   return harmless(JSON.stringify(text));
 }
 
-/** A client's text, which errors have in them too, must not steer the terminal. */
+/** Text from clients, which errors may contain, must not include terminal escape sequences. */
 const harmless = (text: string): string => text.replace(/(?!\n)\p{Cc}/gu, ' ');

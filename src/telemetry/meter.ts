@@ -1,4 +1,4 @@
-// Puts the times of one generation request into the histograms.
+// Records the times of one generation request in the histograms.
 
 import type { BucketCounts } from './histogram-counts.js';
 import type { Instruments } from './instruments.js';
@@ -7,7 +7,7 @@ import type { CancelStage, GenerationMeter } from './types.js';
 
 export class Meter implements GenerationMeter {
   private readonly latencies: LatencyCounter;
-  private gaps: BucketCounts | null = null; // between tokens, once there are two
+  private gaps: BucketCounts | null = null; // inter-token latencies; set after the second token
 
   constructor(
     private readonly labels: { model: string; endpoint: string },
@@ -34,7 +34,7 @@ export class Meter implements GenerationMeter {
   }
 
   laterTokens(count: number, ms: number): void {
-    // Text held back arrives as several tokens at once: each took its share of the time.
+    // Held-back text arrives as several tokens at once; the time is divided evenly among them.
     const each = ms / count;
     (this.gaps ??= this.instruments.itl.of(this.labels)).observe(each / 1000, count);
     this.latencies.itl(each, count);

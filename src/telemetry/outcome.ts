@@ -1,36 +1,39 @@
-// How a request ended. Decided here for all: plain answers, streams, WebSocket turns, background responses. The
-// status line does not tell it: once it has left, what goes wrong is told within the answer.
+// The outcome of a request, determined in one place for plain responses, streams, WebSocket turns and background
+// responses. The HTTP status does not show it: after it has been sent, errors are reported within the response.
 
 import type { Outcome } from '../shared/request-entry.js';
 import type { RequestTrace } from './request-trace.js';
 
 export type { Outcome };
 
-/** What a client was told went wrong, in the status line or later. */
+/** The error that the client received, as the status or later. */
 export interface Failure {
   readonly code: string;
   readonly status: number;
 }
 
-/** One finished HTTP request, WebSocket turn or background response: a line in the log, and counted by its outcome. Made by finished(). */
+/**
+ * One finished HTTP request, WebSocket turn or background response. Logged as one line and counted by its outcome.
+ * Created by finished().
+ */
 export interface RequestRecord {
   requestId: string;
   clientRequestId: string | null;
-  method: string; // 'WEBSOCKET' for a turn, 'BACKGROUND' for the response that a request has begun
+  method: string; // 'WEBSOCKET' for a turn, 'BACKGROUND' for a background response
   path: string; // route pattern, or 'unmatched'
-  status: number; // of the status line; 0: there was none, the client left before
-  failure: Failure | null; // what the client was told, in the status line or later
+  status: number; // HTTP status; 0: the client disconnected before it was sent
+  failure: Failure | null; // the error that the client received, as the status or later
   outcome: Outcome;
   organizationId: string | null;
   keyId: string | null;
   durationMs: number;
   aborted: boolean;
-  loopMs?: number | undefined; // of the thread, for reading and checking what was large
+  loopMs?: number | undefined; // event-loop time spent on large bodies
   fields: Readonly<Record<string, string | number | boolean | null>>; // from Exchange.annotate
-  trace?: RequestTrace | null | undefined; // that ends with it
+  trace?: RequestTrace | null | undefined; // ended together with the record
 }
 
-/** The record of a request that ended so: what is given becomes it. */
+/** Turns `end` itself into the record and adds its outcome. */
 export function finished(end: Omit<RequestRecord, 'outcome'>): RequestRecord {
   const record = end as RequestRecord;
   record.outcome = outcomeOf(end);
@@ -43,6 +46,6 @@ function outcomeOf({ status, failure, aborted, fields }: Omit<RequestRecord, 'ou
   return aborted || status === 0 ? 'cancelled' : 'completed';
 }
 
-/** Of what ended with an error of this status after so many tokens. */
+/** The outcome of a request that ended with this error status after `tokens` generated tokens. */
 export const outcomeOfError = (status: number, tokens: number): Outcome =>
   status === 500 || tokens > 0 ? 'failed' : 'refused';

@@ -1,11 +1,15 @@
-// What other rooms tell of a request that is recorded as a trace. Nothing here may carry prompt text, output text or keys.
+// The interface through which other modules report to a traced request. Nothing here may carry prompt text, output text
+// or keys.
 
 import type { Outcome } from '../shared/request-entry.js';
 
-/** Facts of a span by name: OpenTelemetry's where its conventions have one, else `monolith.…`. Null and undefined are left out. */
+/**
+ * Attributes of a span by name: OpenTelemetry's where its conventions define one, otherwise `monolith.…`. Null and
+ * undefined are omitted.
+ */
 export type TraceFacts = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
 
-/** A request that may be recorded. */
+/** A request that may be traced. */
 export interface TracedRequest {
   readonly method: string;
   readonly path: string; // route path
@@ -13,7 +17,7 @@ export interface TracedRequest {
   header(name: string): string; // lower-case name; '' if absent
 }
 
-/** What of a finished request its trace tells: part of its record (outcome.ts). */
+/** The part of a finished request's record (outcome.ts) that its trace uses. */
 export interface EndedRequest {
   readonly requestId: string;
   readonly method: string;
@@ -25,22 +29,25 @@ export interface EndedRequest {
   readonly fields: Readonly<Record<string, string | number | boolean | null>>;
 }
 
-/** The spans of one recorded request (src/telemetry/traces). Times are performance.now()'s. No text of prompts or answers goes in. */
+/**
+ * The spans of one traced request (src/telemetry/traces). Times are performance.now(). Must not contain prompt or
+ * output text.
+ */
 export interface RequestTrace {
   /** 32 hex digits. */
   readonly id: string;
-  /** Of W3C Trace Context, for what is asked of others on its behalf: `traceparent`, and `tracestate` if there is one. */
+  /** W3C Trace Context headers for outgoing requests: `traceparent`, and `tracestate` if there is one. */
   readonly headers: Readonly<Record<string, string>>;
   named(name: string): void;
   set(facts: TraceFacts): void;
-  /** To the number that stands under this name. */
+  /** Adds to the numeric attribute of this name. */
   add(name: string, count: number): void;
-  /** To the list that stands under this name. */
+  /** Appends to the list attribute of this name. */
   append(name: string, value: string): void;
-  /** A part of it that is over. `error`: the code it ended with. */
+  /** Records a completed child span. `error`: the error code it ended with. */
   stretch(name: string, from: number, to: number, facts?: TraceFacts, error?: string | null): void;
-  /** What goes on after the request was answered: with a record, and so an end, of its own. */
+  /** Starts a trace for work that continues after the response, with its own record and end. */
   detached(name: string, receivedAt: number): RequestTrace;
-  /** Once; what comes later is left out. */
+  /** Call once; later calls have no effect. */
   end(record: EndedRequest): void;
 }

@@ -25,14 +25,14 @@ import type {
   UpstreamMeter,
 } from './types.js';
 
-// The delay histogram samples a timer of this period; what exceeds the period is lag.
+// The delay histogram samples a timer of this period; the excess over the period is lag.
 const LOOP_RESOLUTION_MS = 10;
 
-/** Whose names /metrics has for what boards and gateways read; both if absent. */
+/** Which metric names /metrics exports, Monolith's, vLLM's, or both; default: both. */
 export interface MetricOptions {
   readonly metricNames?: 'both' | 'monolith' | 'vllm';
 }
-/** None are recorded if absent. */
+/** If absent, no traces are recorded. */
 export interface TraceOptions {
   readonly traces?: TraceSettings;
 }
@@ -75,7 +75,7 @@ class ServerTelemetry implements Telemetry {
     this.live.request(record);
     this.instruments.ended(record);
     record.trace?.end(record);
-    // Probes and scrapes come every few seconds and say nothing when they succeed.
+    // Successful probes and scrapes arrive every few seconds and are only logged at debug level.
     const routine = status === 200 && failure === null && (endpoint === '/metrics' || !endpoint.startsWith('/v1'));
     const level = routine ? 'debug' : outcome === 'failed' || (failure?.status ?? status) >= 500 ? 'warn' : 'info';
     if (this.log.writes(level)) this.log[level](lineOf(record), 'request');
@@ -129,7 +129,7 @@ class ServerTelemetry implements Telemetry {
     bus.on('metrics.collect', () => this.collect());
   }
 
-  /** This thread's own, as JSON. */
+  /** This thread's metrics, as JSON. */
   private async collect(): Promise<object> {
     this.instruments.lag(this.loopLagMs());
     this.loopDelay.reset();
@@ -150,7 +150,7 @@ class ServerTelemetry implements Telemetry {
   }
 }
 
-/** What the log says of it. */
+/** The fields of the request's log line. */
 function lineOf({
   requestId,
   clientRequestId,

@@ -1,5 +1,5 @@
-// What other rooms tell telemetry. Protocols call a GenerationMeter as events pass through them; the
-// HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
+// The interface through which other modules report to telemetry. Protocols call a GenerationMeter for the events of a
+// generation; the HTTP layer reports each finished request. Nothing here may carry prompt text, output text or keys.
 
 import type { LiveCounts } from './live-counts.js';
 import type { RequestRecord } from './outcome.js';
@@ -8,34 +8,37 @@ import type { ThreadBus } from '../shared/bus.js';
 
 export type CancelStage = 'queue' | 'prefill' | 'decode';
 
-/** Puts the times of one generation request into the histograms, as its tally (protocol/run-tally.ts) tells them. Milliseconds. One of completed, failed, cancelled ends it. */
+/**
+ * Records the times of one generation request in the histograms, as reported by its tally (protocol/run-tally.ts). In
+ * milliseconds. Ended by one of completed, failed or cancelled.
+ */
 export interface GenerationMeter {
-  /** The request left the queue. */
+  /** The request has left the queue. */
   started(event: { promptTokens: number; cachedTokens: number; queueMs: number; towerMs?: number }): void;
-  /** Computing the prompt took so long. */
+  /** Prefill time of the prompt. */
   prefilled(ms: number): void;
-  /** Its first token came so long after it had arrived. */
+  /** Time from arrival to the first token. */
   firstToken(ms: number): void;
-  /** `count` tokens of one choice came so long after this choice's last ones. */
+  /** `count` tokens of one choice, `ms` after the choice's previous tokens. */
   laterTokens(count: number, ms: number): void;
   choiceFinished(event: { completionTokens: number; reason: string; timings: { decodeMs: number } }): void;
-  /** All choices have ended, so long after it had arrived. */
+  /** All choices have ended, `ms` after arrival. */
   completed(ms: number): void;
-  /** `code`: an error code of the wire. */
+  /** `code`: an API error code. */
   failed(code: string): void;
-  /** The client went away. */
+  /** The client disconnected. */
   cancelled(stage: CancelStage): void;
 }
 
 export interface GenerationLabels {
-  model: string; // a served name, never raw client text: label values stay bounded
+  model: string; // a served name, never raw client text, so that label values stay bounded
   endpoint: string; // route path, e.g. /v1/chat/completions
 }
 
-/** Told of what a server elsewhere is asked. */
+/** Records requests to an upstream server. */
 export interface UpstreamMeter {
   asked(): void;
-  /** `other`: neither its merit nor its fault. */
+  /** `other`: neither a success nor a failure of the server. */
   over(outcome: 'answered' | 'failed' | 'other'): void;
 }
 
@@ -62,7 +65,7 @@ export interface EngineGauges {
   cancelledDecode: number;
 }
 
-/** Counters that processes share, as they are when metrics are scraped. */
+/** State of Redis when metrics are scraped. */
 export interface CountersGauges {
   state: 'shared' | 'away';
   processes: number;
@@ -77,29 +80,32 @@ export interface Log {
 
 export interface Telemetry {
   readonly log: Log;
-  /** Of this thread, for the live view. */
+  /** This thread's counts, for the live view. */
   readonly live: LiveCounts;
   generation(labels: GenerationLabels): GenerationMeter;
-  /** A server elsewhere, by its host: both from the settings. */
+  /** `server`: the upstream server's host. Both labels come from the settings. */
   upstream(labels: { model: string; server: string }): UpstreamMeter;
-  /** The events of one step were written, so long after the engine had told of them. */
+  /** The events of one step were written `delayMs` after the engine had produced them. */
   delivered(delayMs: number): void;
-  /** What records a request that generates; null: it is not recorded, or none is. Ended by request(). */
+  /**
+   * Starts the trace of a generating request; null if it is not sampled or traces are disabled. request() ends the
+   * trace.
+   */
   trace(request: TracedRequest): RequestTrace | null;
   /** Called by the HTTP layer once per request. */
   request(record: RequestRecord): void;
-  /** A call to the counters that processes share: which, how it ended, how long it took. */
+  /** A call to Redis: its kind, outcome and duration. */
   countersCalled(call: string, outcome: 'answered' | 'late' | 'failed', seconds: number): void;
-  /** Where their state is read from at each scrape; null: there are none. */
+  /** Sets the function that returns the state of Redis at each scrape; it returns null without Redis. */
   observeCounters(read: () => CountersGauges | null): void;
-  /** Where engine gauges are read from at each scrape. */
+  /** Sets the function that returns the engine gauges at each scrape. */
   observeEngines(read: () => EngineGauges[]): void;
-  /** Prometheus text: the sums over all threads. */
+  /** Prometheus text with the sums over all threads. */
   scrape(): Promise<string>;
-  /** Other threads' metrics are asked for, and this one's told, over `bus`. */
+  /** Collects other threads' metrics and provides this thread's to them over `bus`. */
   shareWith(bus: ThreadBus): void;
-  /** Event-loop delay of the last second or so, in milliseconds: 99th percentile. */
+  /** Event-loop delay since the last scrape, in milliseconds: 99th percentile. */
   loopLagMs(): number;
-  /** Resolves, soon, when what was recorded has been sent or given up. */
+  /** Resolves after a short time, when recorded spans have been sent or discarded. */
   close(): Promise<void>;
 }

@@ -3,7 +3,9 @@
 import type { MetricObjectWithValues, MetricValue } from 'prom-client';
 import type { EngineGauges } from './types.js';
 
-/** A metric as prom-client has it in JSON; of histograms each value says which of the three series it is of. */
+/**
+ * A metric in prom-client's JSON form. Each value of a histogram names the series it belongs to (bucket, sum or count).
+ */
 type Metric = Pick<MetricObjectWithValues<MetricValue<string> & { metricName?: string }>, 'name' | 'values'>;
 type Labels = Readonly<Record<string, string | number>>;
 
@@ -13,7 +15,7 @@ interface Translation {
   readonly type: 'histogram' | 'counter';
 }
 
-/** Positions of a page: kPageTokens of native/backend/kv_cache.h. */
+/** Tokens per page: kPageTokens of native/backend/kv_cache.h. */
 const PAGE_TOKENS = 16;
 
 /** Monolith metric → vLLM metrics. Values are summed over endpoints, because vLLM has no such label. */
@@ -68,10 +70,10 @@ const TRANSLATIONS: Readonly<Record<string, readonly Translation[]>> = {
   ],
 };
 
-/** Why choices end, in vLLM's words. */
+/** vLLM's names of finish reasons. */
 const REASONS: Readonly<Record<string, string>> = { end_of_turn: 'stop', stop_string: 'stop', tool_calls: 'stop' };
 
-/** vLLM counts processes that share a model; a model has one engine here. */
+/** vLLM's `engine` label counts processes that share a model; here, a model has one engine. */
 const labelsOf = ({ model, reason, le }: Labels): Labels => ({
   model_name: model ?? '',
   engine: '0',
@@ -84,7 +86,7 @@ interface Series {
   value: number;
 }
 
-/** Lines in Prometheus' text form. `metrics`: what our own names have counted; `engines`: as they stand. */
+/** Lines in Prometheus text format. `metrics`: our own metrics; `engines`: the current engine gauges. */
 export function vllmMetrics(metrics: readonly Metric[], engines: readonly EngineGauges[]): string {
   const lines: string[] = [];
   for (const metric of metrics) {

@@ -210,8 +210,8 @@ t.test('Ctrl-C: what there is is told and written', async (t) => {
   child.kill('SIGINT');
   const [code] = (await once(child, 'exit')) as [number];
   t.equal(code, 130);
-  t.match(out, /answered in .*4 cancelled/);
-  t.match(out, /! the run was stopped before its end/);
+  t.match(out, /completed in .*4 cancelled/);
+  t.match(out, /! the run was stopped early/);
   const { runs } = JSON.parse(readFileSync(join(folder, 'stopped', 'result.json'), 'utf8')) as LoadReport;
   t.equal(runs.length, 1, 'no further run');
   t.ok((runs[0]?.summary.requests.answered ?? 0) > 0 && existsSync(join(folder, 'stopped', 'report.html')));
@@ -229,28 +229,28 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   await closed.close();
   writeFileSync(join(folder, 'bad.jsonl'), '{"timestamp":1,"input_length":1,"output_length":1}\nnonsense\n');
   const words: [words: string[], said: RegExp][] = [
-    [['--concurrency', '4', '--rate', '3'], /--concurrency and --rate contradict/],
+    [['--concurrency', '4', '--rate', '3'], /--concurrency and --rate cannot be combined/],
     [['--concurrency', '0'], /--concurrency: "0" is not a whole number of 1 or more/],
     [['--rounds', '2', '--duration', '1s'], /--rounds needs --requests/],
     [['--dialect', 'messages'], /one of chat, completions, responses/],
-    [['--slo', 'ttft=5'], /"ttft=5": a latency is a number above 0/],
+    [['--slo', 'ttft=5'], /"ttft=5": a latency must be a number above 0/],
     [['--bursts', '5'], /such as 20\/5s/],
-    [['--sharegpt', 'absent.json'], /absent\.json: is not there/],
+    [['--sharegpt', 'absent.json'], /absent\.json: does not exist/],
     [['--header', 'x'], /--header: not "Name: value"/],
-    [['--prompt-tokens', 'many'], /--prompt-tokens: "many" is no length/],
-    [['--body', '[1]'], /--body: it is no JSON object/],
+    [['--prompt-tokens', 'many'], /--prompt-tokens: "many" is not a length/],
+    [['--body', '[1]'], /--body: the value is not a JSON object/],
     [['--max-concurrency', '3'], /--max-concurrency needs --rate/],
     [['--duration', 'long'], /such as 500ms, 30s or 5m/],
     [['--stored'], /--stored needs --dialect responses/],
     [['--as-traced'], /--as-traced needs --mooncake/],
     [['--burstiness', '2'], /--burstiness needs --rate/],
-    [['--mooncake', 'x', '--prompt-tokens', '5'], /--prompt-tokens: --mooncake has lengths of its own/],
+    [['--mooncake', 'x', '--prompt-tokens', '5'], /--prompt-tokens cannot be combined with --mooncake/],
     [['--prefixes', '2'], /--prefixes needs --prefix-tokens/],
   ];
   for (const [given, said] of words)
     await t.rejects(wantedOf(givenIn(given).given, new Date()), { name: 'UsageError', message: said }, given.join(' '));
   const mistakes: [words: string[], status: number, said: RegExp][] = [
-    [[], 2, /no server runs on .*--url says whom/],
+    [[], 2, /no server runs on .*set --url/],
     [['what'], 2, /unexpected argument "what"/],
     [['--concurency', '4'], 2, /--concurency: unknown flag\. Did you mean --concurrency\?/],
     [['--mooncake', 'bad.jsonl'], 2, /bad\.jsonl:2: is no JSON/],
@@ -273,7 +273,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   };
   await t.rejects(prepare(target, { schema: null }), {
     name: 'LoadError',
-    message: /does not answer chat requests: http_401: no such key/,
+    message: /failed on a chat request: http_401: no such key/,
   });
   t.match(monolith(['bench', 'serve', '--help']), { status: 0, out: /closed loop/ });
   t.match(monolith(['bench', 'sevre']), { status: 2, err: /bench: expected serve.*not "sevre"/ });

@@ -82,12 +82,12 @@ t.test('on a running server', async (t) => {
   t.equal(whole.code, 0, whole.err);
   t.match(whole.err, /now +max_batch_tokens \d+, max_sequences 32, step_ms 250/);
   t.match(whole.err, / 16 confirm max_batch_tokens/);
-  t.match(whole.out, /no other beats[^]+good\/s[^]+good requests a second/);
+  t.match(whole.out, /Best trade-offs[^]+good\/s[^]+good requests per second/);
   const run = JSON.parse(readFileSync(file, 'utf8')) as TuneRun;
   t.match(run, {
     state: 'done',
     objectives: ['ttft_p90=60000ms', 'errors=1%'],
-    workload: 'prompts of 24 tokens, answers of 6',
+    workload: 'prompts of 24 tokens, outputs of 6',
     trials: { length: 16 },
   });
   t.ok(run.trials.every(({ errors }) => Object.keys(errors).length === 0));
@@ -117,7 +117,7 @@ t.test('on a running server', async (t) => {
 
   for (const [args, message] of [
     [['--slo', 'ttft=fast'], /"ttft=fast": a latency/],
-    [[], /--slo is needed/],
+    [[], /--slo is required/],
     [['--slo', 'ttft=1s', '--admin-url', admin, '--model', 'nobody'], /no such model/],
     [['--slo', 'ttft=1s', '--admin-url', admin, '--trials', '2'], /--trials: "2" is not a number from 16/],
     [['--slo', 'ttft=1s', '--admin-url', admin, '--load', 'speed'], /needs a trace/],

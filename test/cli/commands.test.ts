@@ -90,7 +90,7 @@ t.test('version, help, mistakes', (t) => {
   t.match(monolith(['serve', 'what']), { status: 2, err: /unexpected argument "what"/ });
   t.match(monolith(['serve', '--port', '0', '--model', 'x=/nothing.gguf']), {
     status: 1,
-    err: 'monolith: /nothing.gguf: is not there\n',
+    err: 'monolith: /nothing.gguf: does not exist\n',
   });
   t.end();
 });
@@ -116,7 +116,7 @@ t.test('inspect', (t) => {
   t.notMatch(report.out, 'idle');
   // Layers of unequal sizes share pages.
   const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
-  t.match(unequal.out, /KV pages.*; \d+\.\d % of them idle, as layers are of unequal sizes; /);
+  t.match(unequal.out, /KV pages.*; \d+\.\d % padding, because layers differ in size; /);
   // A tower alone, and with a model that it was not made for.
   const tower = join(packageRoot, 'models', 'hal-1.0-mmproj.gguf');
   const alone = monolith(['inspect', tower]);
@@ -199,7 +199,7 @@ t.test('debug', (t) => {
     status: 2,
     err: /--ids takes a JSON array/,
   });
-  t.match(monolith(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is needed/ });
+  t.match(monolith(['debug', 'logits', '--ids', '[1]']), { status: 2, err: /--model FILE is required/ });
   t.end();
 });
 
@@ -257,17 +257,17 @@ t.test('chat with a running server, and without one', async (t) => {
   t.equal(remote.status, 0, remote.stderr);
   t.match(remote.stdout, /^Hel[^\n]+\n$/, 'of a pipe: the answer alone');
   t.match(remote.stderr, /^tycho-1\.0 at http/);
-  t.match(remote.stderr, /forgotten/);
+  t.match(remote.stderr, /new conversation/);
   t.match(
     remote.stderr,
-    /\/model shows the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(answers now\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*hal-1\.0 answers from now on\n.*hal-1\.0 \(answers now\), clarke/,
+    /\/model lists the models.*\n.*hal-1\.0, clarke-1\.0, tycho-1\.0 \(current\)\n.*there is no model "nothing"; hal-1\.0, .*\n.*switched to hal-1\.0\n.*hal-1\.0 \(current\), clarke/,
   );
   const local = monolith(['chat', '--model', 'tycho-1.0'], 'Hello\n');
   t.equal(local.status, 0, local.err);
   t.match(local, { out: /^[^\n]+\n$/, err: / at http/ });
   t.match(monolith(['chat', '--model', 'nothing'], ''), {
     status: 2,
-    err: /there is no model "nothing"; it serves hal-1\.0/,
+    err: /there is no model "nothing"; the server has hal-1\.0/,
   });
   t.same(
     (await chatKeys(dataDir)).map(({ status }) => status),
@@ -366,12 +366,12 @@ t.test('a port that cannot be had', async (t) => {
   t.match(monolith(['serve', '--port', String(port)]), {
     status: 1,
     err: new RegExp(
-      `Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Take another one with --port, 0 for any that is free\\.\n$`,
+      `Cannot listen on 127\\.0\\.0\\.1 port ${port}: the port is in use\\. Choose another one with --port \\(0 = any free port\\)\\.\n$`,
     ),
   });
   t.match(monolith(['serve', '--port', '0', '--admin-token', 'x'.repeat(20), '--admin-port', String(port)]), {
     status: 1,
-    err: new RegExp(`port ${port}: the port is in use\\. Take another one with --admin-port`),
+    err: new RegExp(`port ${port}: the port is in use\\. Choose another one with --admin-port`),
   });
   for (const model of ['/nothing.gguf', 'hf:nobody/nothing']) {
     const early = monolith([
@@ -394,7 +394,7 @@ t.test('a port that cannot be had', async (t) => {
   taken.close();
   t.match(monolith(['serve', '--port', '0', '--host', '192.0.2.1']), {
     status: 1,
-    err: /the address is not of this machine\. Take another one with --host\.\n$/,
+    err: /the address does not belong to this machine\. Choose another one with --host\.\n$/,
   });
 });
 
@@ -423,7 +423,7 @@ t.test(
       {
         status: 1,
         stderr:
-          /Cannot listen on 127\.0\.0\.1 port 80: this user has no permission to; ports below 1024 are for root\. Take another one with --port, 0 for any that is free\.\n$/,
+          /Cannot listen on 127\.0\.0\.1 port 80: permission denied; ports below 1024 require root\. Choose another one with --port \(0 = any free port\)\.\n$/,
       },
     );
     t.end();

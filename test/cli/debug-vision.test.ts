@@ -69,8 +69,8 @@ function floats(entry: Entry, rows: 'all' | number[]): number[] {
 }
 
 t.test('what is missing on the command line is asked for', (t) => {
-  t.match(debug(['--model', '/nope']), { status: 2, out: '', err: /--vision FILE is needed/ });
-  t.match(debug(['--model', '/nope', '--vision', '/nope']), { status: 2, out: '', err: /--prompt .* is needed/ });
+  t.match(debug(['--model', '/nope']), { status: 2, out: '', err: /--vision FILE is required/ });
+  t.match(debug(['--model', '/nope', '--vision', '/nope']), { status: 2, out: '', err: /--prompt .* is required/ });
   t.match(debug(['--model', '/nope', '--vision', '/nope', '--prompt', 'See <__media__>']), {
     status: 2,
     err: /1 times <__media__>, and there are 0 images/,

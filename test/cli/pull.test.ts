@@ -50,13 +50,17 @@ t.test('from a hub to an answer', async (t) => {
 
   t.match(await monolith(['pull']), {
     status: 2,
-    err: 'monolith: pull: a model is needed, such as OWNER/REPO:Q4_K_M\n',
+    err: 'monolith: pull: a model is required, such as OWNER/REPO:Q4_K_M\n',
   });
-  t.match(await monolith(['pull', 'tiny']), { status: 1, out: '', err: /^monolith: "tiny" names no model: .*\n$/ });
+  t.match(await monolith(['pull', 'tiny']), {
+    status: 1,
+    out: '',
+    err: /^monolith: "tiny" is not a model reference: .*\n$/,
+  });
   t.match(await monolith(['pull', 'acme/tiny-GGUF'], '', { HF_TOKEN: '' }), {
     status: 1,
     out: '',
-    err: /^monolith: acme\/tiny-GGUF@main: .*a token is needed.*\n$/,
+    err: /^monolith: acme\/tiny-GGUF@main: .*a token is required.*\n$/,
   });
   t.match(await monolith(['models', '--model', 'tiny=hf:acme/tiny-GGUF']), {
     status: 1,
@@ -68,7 +72,7 @@ t.test('from a hub to an answer', async (t) => {
   t.match(pulled, {
     status: 0,
     out: /^Downloaded: Q8_0, .*\n.*tiny-Q8_0\.gguf\n\nServe it: +\S*monolith serve --model tiny=hf:acme\/tiny-GGUF:Q8_0\n/,
-    err: /^acme\/tiny-GGUF: 127\.0\.0\.1:\d+ answered 500; trying again in 1 s\nacme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/,
+    err: /^acme\/tiny-GGUF: 127\.0\.0\.1:\d+ returned status 500; retrying in 1 s\nacme\/tiny-GGUF: Q8_0, .*\n(.*\n)*tiny-Q8_0\.gguf +100 % .*\n$/,
   });
   t.notMatch(pulled.out + pulled.err, 'hf_right');
   t.match(await monolith(['pull', 'acme/tiny-GGUF', '--json']), { status: 0, out: /"fetched":0/ });

@@ -150,7 +150,7 @@ t.test('every change is refused with 503 maintenance, reads succeed, and so do l
   owner.cookie = cookie;
   t.match(await owner.get<Me>('/me'), { user: { id: user.id, name: 'before' } });
   t.match(await owner.get(`${ORG}/api-keys`), { data: [{ id: key.id, name: 'k', status: 'active' }] });
-  t.match(server.log(), /No space left on device[^\n]*the database refuses a write/);
+  t.match(server.log(), /No space left on device[^\n]*database write refused/);
   t.notMatch(server.log(), /unexpected failure/);
   rmSync(full);
   t.match(await owner.delete(`${ORG}/api-keys/${key.id}`), { status: 'revoked' });

@@ -202,7 +202,7 @@ t.test('keys of the settings change', async (t) => {
     'the secret was sealed anew while both keys were known',
   );
   await restart({ secrets: { signing_keys: ['33'.repeat(32)] } });
-  t.match(dashboard.logs.join(''), /a second factor cannot be opened/);
+  t.match(dashboard.logs.join(''), /cannot decrypt a second factor/);
   t.match(await refusal(signIn(dashboard.client(), '000000')), {
     status: 422,
     code: 'invalid_value',

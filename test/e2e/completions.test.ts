@@ -497,7 +497,7 @@ t.test(
           status: 422,
           error: {
             code: 'unsupported_value',
-            message: /^The answer would have more than the 131072 bytes that one may have\. Ask for less at once: /,
+            message: /^The response would exceed the maximum of 131072 bytes\. Request less at a time: /,
           },
         },
         `${path} ${JSON.stringify(body).slice(0, 60)}`,
@@ -519,7 +519,10 @@ t.test(
         type: string;
         response: { error: { message: string } };
       };
-      t.match([type, response.error.message], ['response.failed', /^The answer would have more than the 131072 bytes/]);
+      t.match(
+        [type, response.error.message],
+        ['response.failed', /^The response would exceed the maximum of 131072 bytes/],
+      );
       t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
     }
     socket.socket.close();
@@ -533,7 +536,7 @@ t.test(
         ).json()) as never;
       t.ok(await eventually(async () => (await stored()).status === 'failed'));
       const { output, error } = await stored();
-      t.match(error, { message: /^The answer would have more than the 131072 bytes/ });
+      t.match(error, { message: /^The response would exceed the maximum of 131072 bytes/ });
       t.ok(JSON.stringify(output).length > 10_000, 'what there was of it is kept');
     }
     t.ok(

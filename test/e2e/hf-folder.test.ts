@@ -108,7 +108,7 @@ t.test('what is wrong with a folder is told with its file and key', (t) => {
   const bare = join(scratch, 'data');
   t.match(run(['serve', '--port', '0', '--model', `mine=${bare}`]), {
     status: 1,
-    err: /is no file, and no folder with a config\.json/,
+    err: /is neither a file nor a folder with a config\.json/,
   });
   t.end();
 });

@@ -83,8 +83,8 @@ t.test('aliases: the name asked for is shown, the model behind it is what counts
 
 t.test('an alias of nothing, or of a name that is taken, is a start that fails', async (t) => {
   for (const [aliases, problem] of [
-    [{ x: 'nothing' }, /"x" stands for "nothing"/],
-    [{ 'hal-1.0': 'tycho-1.0' }, /"hal-1.0" is a model of its own/],
+    [{ x: 'nothing' }, /"x" refers to "nothing"/],
+    [{ 'hal-1.0': 'tycho-1.0' }, /"hal-1.0" is already the name of a model/],
   ] as const) {
     await t.rejects(startServer(configWith({ ...settings, data_dir: join(folder, 'other'), models: { aliases } })), {
       name: 'CatalogError',

@@ -134,8 +134,8 @@ t.test(
         await redis.start();
         t.ok(await eventually(() => counters('shared')));
         for (const server of servers) {
-          t.equal(server.log().match(/the shared counters cannot be reached/g)?.length, 1);
-          t.equal(server.log().match(/the shared counters are reached again/g)?.length, 1);
+          t.equal(server.log().match(/Redis is unreachable/g)?.length, 1);
+          t.equal(server.log().match(/Redis is reachable again/g)?.length, 1);
         }
       },
     );

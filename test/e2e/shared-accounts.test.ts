@@ -123,7 +123,7 @@ t.test(
       'the process with the right clock knows of it too',
     );
     for (const server of [a, b])
-      t.match(server.log(), /clocks differ between this machine, the database and other processes/);
+      t.match(server.log(), /clock skew between this machine, the database and other processes/);
   },
 );
 

@@ -67,7 +67,7 @@ t.test('an HTTP worker with an uncaught exception finishes its requests and is r
   t.equal((await begin(server, 1)).status, 200, 'the other worker answers');
   for (const response of responses)
     t.match(await response.text(), /"finish_reason":"length"/, 'running requests end well');
-  t.ok(await eventually(() => server.log().includes('the thread serves again')));
+  t.ok(await eventually(() => server.log().includes('HTTP worker is serving again')));
   const asked = await Promise.all(
     Array.from({ length: 8 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })),
   );

@@ -68,7 +68,7 @@ for (const [how, threads] of [
     t.equal(ready.status, 503);
     t.equal((await create(server, 'A: go')).status, 503);
     for (let n = 0; n < 8; n++) t.equal(await retrieve(server, id), 503, 'what may be lost is not shown either');
-    t.match(server.log(), /the database takes no writes any more: the server ends in order/);
+    t.match(server.log(), /database no longer accepts writes: shutting down/);
     t.match(server.log(), /Input\/output error/);
     t.same(await exited, [null, 'SIGKILL'], 'so that a supervisor starts it again');
     const again = await startScripted({ args, models: ['tycho-1.0'], env: { MONOLITH_DATA_DIR: data.path } });

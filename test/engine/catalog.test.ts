@@ -39,7 +39,7 @@ t.test('a wrong catalog is named with the place', async (t) => {
     [{ models: [{ ...model, colour: 1 }] }, /models\.0: .*colour/],
     [{ models: [model, model] }, /models\.1\.id: "hal-1\.0" is listed twice/],
     [{ models: [{ ...model, id: '../x' }] }, /models\.0\.id: must be/],
-    [{ models: [{ ...model, file: 'absent.gguf' }] }, /"hal-1\.0": .*absent\.gguf is not there/],
+    [{ models: [{ ...model, file: 'absent.gguf' }] }, /"hal-1\.0": .*absent\.gguf does not exist/],
   ];
   for (const [content, message] of cases) {
     const folder = t.testdir({ 'catalog.json': JSON.stringify(content) });
@@ -74,10 +74,10 @@ t.test('any file under any name', async (t) => {
   });
   t.throws(() => modelOfFile('mine', '/nowhere.gguf'), {
     name: 'CatalogError',
-    message: /nowhere\.gguf: is not there/,
+    message: /nowhere\.gguf: does not exist/,
   });
   t.throws(() => modelOfFile('mine', join(builtInCatalog, '..')), {
-    message: /is no file, and no folder with a config\.json/,
+    message: /is neither a file nor a folder with a config\.json/,
   });
   t.throws(() => modelOfFile('a b', starterPath), { message: /model name "a b": must be/ });
 });
@@ -134,7 +134,7 @@ t.test('overrides change what they name', async (t) => {
   });
   t.same(clarke, models[1]);
   t.throws(() => withOverrides(models, { nobody: {} }), {
-    message: /"nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0/,
+    message: /"nobody" is not one of hal-1\.0, clarke-1\.0, tycho-1\.0/,
   });
 });
 
@@ -160,12 +160,12 @@ t.test('a draft is another model without one of its own', async (t) => {
   const refusals: [Record<string, { draft: string }>, RegExp][] = [
     [
       { 'hal-1.0': { draft: 'nobody' } },
-      /models "hal-1\.0": draft: "nobody" is none of hal-1\.0, clarke-1\.0, tycho-1\.0, and no file$/,
+      /models "hal-1\.0": draft: "nobody" is neither one of hal-1\.0, clarke-1\.0, tycho-1\.0 nor a file$/,
     ],
-    [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: is the model itself/],
+    [{ 'hal-1.0': { draft: 'hal-1.0' } }, /models "hal-1\.0": draft: a model cannot be its own draft/],
     [
       { 'hal-1.0': { draft: 'clarke-1.0' }, 'clarke-1.0': { draft: 'tycho-1.0' } },
-      /models "hal-1\.0": draft: "clarke-1\.0" has a draft itself, "tycho-1\.0"/,
+      /models "hal-1\.0": draft: "clarke-1\.0" has a draft of its own, "tycho-1\.0"/,
     ],
   ];
   for (const [overrides, message] of refusals) t.throws(() => draftsOf(overrides), { name: 'CatalogError', message });

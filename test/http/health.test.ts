@@ -23,10 +23,10 @@ const verdict = (...models: Partial<ModelHealth>[]): string | null =>
 t.test('readiness means progress', (t) => {
   t.equal(verdict({}), null);
   t.equal(verdict({ running: 3, waiting: 2, lastStepAgeMs: 1_000 }), null, 'within the bound');
-  t.match(verdict({ running: 1, lastStepAgeMs: 1_001 }), /^m has requests but ended no step for 1001 ms$/);
+  t.match(verdict({ running: 1, lastStepAgeMs: 1_001 }), /^m has requests but completed no step for 1001 ms$/);
   t.match(
     verdict({ waiting: 1, lastStepAgeMs: 1_001 }),
-    /ended no step/,
+    /completed no step/,
     'a first step that hangs has admitted nothing yet',
   );
   t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'idle');
@@ -44,7 +44,7 @@ t.test('readiness means progress', (t) => {
   const threads = (...states: ThreadState[]): string | null =>
     notReady({ draining: false, threads: states, models: [model({})] }, 1_000);
   t.equal(threads('serving', 'lost'), null, 'the others serve on');
-  t.equal(threads('starting', 'lost'), 'no answering thread serves');
+  t.equal(threads('starting', 'lost'), 'no HTTP worker is serving');
   t.end();
 });
 
@@ -74,6 +74,6 @@ t.test('liveness ends with an engine', async (t) => {
   );
   t.match(await live({}, { name: 'other', state: 'failed', error: 'x', stopped: true }), [
     503,
-    { status: 'failed', reason: /^other: its engine has stopped/ },
+    { status: 'failed', reason: /^other: the engine stopped/ },
   ]);
 });

@@ -152,7 +152,7 @@ t.test('of one organization no more are held than its share', async (t) => {
   t.equal(endless.status, 422, 'no answer may have more by itself');
   t.match(await errorOf(endless), {
     code: 'unsupported_value',
-    message: `The answer would have more than the ${16 * MIB} bytes that one may have.`,
+    message: `The response would exceed the maximum of ${16 * MIB} bytes.`,
   });
   t.ok((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 6 * MIB, 'and holds nothing afterwards');
   t.equal(server.http.inFlight, 0);

@@ -43,7 +43,7 @@ t.test('names', (t) => {
   ]) {
     t.match(
       failure(() => parseModelRef(text)),
-      /^bad_name: .* names no model: .*Expected OWNER\/REPO/,
+      /^bad_name: .* is not a model reference: .*Expected OWNER\/REPO/,
       JSON.stringify(text),
     );
   }
@@ -159,7 +159,7 @@ t.test('what can be served', (t) => {
   );
   t.match(
     failure(() => chooseWeights('o/m', weightsOf(files({ 'pytorch_model.bin': 1, 'config.json': 1 })), null, 1)),
-    /^no_such_weights: o\/m holds nothing that can be served: .*never read/,
+    /^no_such_weights: o\/m has no servable weights: .*never read/,
   );
   t.equal(
     chooseWeights('o/m', weightsOf(files({ 'm-BF16.gguf': 5 })), null, 100).quantization,

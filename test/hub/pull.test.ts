@@ -159,14 +159,14 @@ t.test('a connection that breaks is taken up where it broke; a pull that ends, b
   hub.faults = { breakAfter: [50_000, 20_000, 0, 0, 30_000] };
   const told: string[] = [];
   t.ok(readFileSync((await get('o/m', { onRetry: (why) => told.push(why) })).path).equals(weights));
-  t.match(told[0], /^m-Q8_0\.gguf broke off at \S+ \S+ \(.+\)$/);
+  t.match(told[0], /^m-Q8_0\.gguf was interrupted at \S+ \S+ \(.+\)$/);
   t.ok(hub.seen.filter(({ range }) => range !== null).length >= 4, 'by ranges');
   rmSync(cache.root, { recursive: true });
 
   hub.faults = { breakAfter: [60_000, 0, 0, 0, 0, 0, 0] };
   t.match(
     await failureOf(get('o/m')),
-    /^unreachable: m-Q8_0\.gguf of o\/m broke off at \d+ of 200000 bytes, 5 times in a row/,
+    /^unreachable: the download of m-Q8_0\.gguf of o\/m failed at \d+ of 200000 bytes, 5 times in a row/,
   );
   const blobs = join(cache.root, 'models--o--m', 'blobs');
   t.match(namesIn(blobs), [/\.monolith\.incomplete$/], 'no part has the name of a whole file');
@@ -222,7 +222,7 @@ t.test('wrong bytes are never kept', async (t) => {
   hub.faults = { wrongBytes: new Map([['m-Q8_0.gguf', 2]]) };
   t.match(
     await failureOf(get('o/m')),
-    /^wrong_hash: m-Q8_0\.gguf of o\/m came with other bytes than its hash says, twice; it is not kept$/,
+    /^wrong_hash: m-Q8_0\.gguf of o\/m does not match its hash after two downloads; the file was discarded$/,
   );
   t.same(namesIn(join(cache.root, 'models--o--m', 'blobs')), []);
 });
@@ -243,22 +243,16 @@ t.test('tokens go to the hub alone', async (t) => {
   });
   t.match(
     await failureOf(get('o/private')),
-    /^not_found: o\/private@main: .* knows no such repository, or it is private and a token is needed \(hub\.token, or HF_TOKEN\)$/,
+    /^not_found: o\/private@main: no such repository on .*, or it is private: a token is required \(hub\.token, or HF_TOKEN\)$/,
   );
-  t.match(
-    await failureOf(get('o/private', { token: 'hf_wrong' })),
-    /^not_found: .* the token given does not allow it$/,
-  );
+  t.match(await failureOf(get('o/private', { token: 'hf_wrong' })), /^not_found: .* the token does not grant access$/);
   hub.seen.length = 0;
   t.equal((await get('o/private', { token: 'hf_secret' })).fetched, 2_000);
   t.ok(
     hub.seen.every(({ origin, authorization }) => (authorization === null) === (origin === 'store')),
     'not to where files are kept',
   );
-  t.match(
-    await failureOf(get('o/gated', { token: 'hf_secret' })),
-    /^not_allowed: o\/gated is gated: its terms have to be accepted/,
-  );
+  t.match(await failureOf(get('o/gated', { token: 'hf_secret' })), /^not_allowed: o\/gated is gated: accept its terms/);
   t.match(await failureOf(get('o/nothing')), /^not_found: /);
   t.match(await failureOf(get('o/gated@nowhere')), /^not_found: o\/gated@nowhere: .* has no such revision$/);
 });
@@ -272,17 +266,21 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
     2_000,
     'is asked again',
   );
-  t.same(told, ['hub answered 429, 5', 'hub answered 503, 10', 'hub answered 500, 20'], 'and that is told');
+  t.same(
+    told,
+    ['hub returned status 429, 5', 'hub returned status 503, 10', 'hub returned status 500, 20'],
+    'and that is told',
+  );
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 429, headers: { 'retry-after': '0' } })) };
   t.match(await failureOf(get('o/m')), /^too_many_requests: /);
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 502 })) };
-  t.match(await failureOf(get('o/m')), /^bad_answer: o\/m@main: .* answered 502$/);
+  t.match(await failureOf(get('o/m')), /^bad_answer: o\/m@main: .* returned status 502$/);
   hub.faults = { answers: [{ status: 200 }] };
-  t.match(await failureOf(get('o/m')), /^bad_answer: .* names no commit of o\/m@main$/);
+  t.match(await failureOf(get('o/m')), /^bad_answer: .* returned no commit for o\/m@main$/);
   hub.faults = { answers: Array.from({ length: 20 }, () => ({ status: 302, headers: { location: '/again' } })) };
-  t.match(await failureOf(get('o/m')), /^bad_answer: .* without end$/);
+  t.match(await failureOf(get('o/m')), /^bad_answer: .* redirects too often$/);
   hub.faults = { answers: [{ status: 302, headers: { location: 'file:///etc/passwd' } }] };
-  t.match(await failureOf(get('o/m')), /^bad_answer: .* sends on to file:\/\/, which is not followed$/);
+  t.match(await failureOf(get('o/m')), /^bad_answer: .* redirects to file:\/\/, which is not followed$/);
   for (const path of [
     '../../evil.gguf',
     '/etc/evil.gguf',
@@ -292,7 +290,7 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
   ]) {
     hub.faults = { extraPaths: [path] };
     const said = await failureOf(get('o/m'));
-    t.match(said, /^bad_answer: o\/m lists a file whose name cannot be used: /);
+    t.match(said, /^bad_answer: o\/m lists a file with an invalid name: /);
     t.notMatch(said, /[\u001b\u009b\u202e]/);
   }
   hub.faults = {};
@@ -316,7 +314,7 @@ t.test('lists and commits that are no such thing', async (t) => {
     return failureOf(get('o/m', { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }));
   };
   for (const commit of [null, 5, 'x', [], {}])
-    t.match(await said(commit, []), /^bad_answer: .* names no commit of o\/m@main$/);
+    t.match(await said(commit, []), /^bad_answer: .* returned no commit for o\/m@main$/);
   for (const tree of [null, 5, 'x', {}]) t.match(await said({ sha }, tree), /^bad_answer: .* lists no files of o\/m$/);
   t.match(await said({ sha }, [null, 5, 'x', [], {}]), /^no_such_weights: /);
 });
@@ -324,7 +322,7 @@ t.test('lists and commits that are no such thing', async (t) => {
 t.test('a hub that sends now more and now less, and never the rest, is given up', async (t) => {
   const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(20_000) } } });
   hub.faults = { ignoresRanges: true, breakAfter: Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? 2_000 : 1_500)) };
-  t.match(await failureOf(get('o/m')), /^unreachable: .* broke off at .* 5 times in a row/);
+  t.match(await failureOf(get('o/m')), /^unreachable: .* failed at .* 5 times in a row/);
 });
 
 t.test('mirrors that list names alone, and hubs below a path', async (t) => {
@@ -397,7 +395,7 @@ t.test('names that no file can have are refused by name; the longest possible na
   const tooLong = await namesOnly(t, [`${'x'.repeat(251)}.gguf`]);
   t.match(
     await failureOf(get('o/m', { endpoint: tooLong.endpoint })),
-    /^bad_answer: o\/m lists a file whose name cannot be used: "xxx/,
+    /^bad_answer: o\/m lists a file with an invalid name: "xxx/,
   );
   t.equal(tooLong.seen.heads, 0);
   const name = `${'y'.repeat(245)}-Q8_0.gguf`;
@@ -415,7 +413,7 @@ t.test('a file and a folder of the same name end in an error that names the path
 t.test('what stands still is given up, what is stopped is kept', async (t) => {
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(500_000) } } });
   hub.faults = { stallAfter: 0 };
-  t.match(await failureOf(get('o/m', { stallMs: 50 })), /^unreachable: .*nothing came for/);
+  t.match(await failureOf(get('o/m', { stallMs: 50 })), /^unreachable: .*no data for/);
   hub.faults = { stallAfter: 100_000 };
   const stop = new AbortController();
   const stopped = failureOf(
@@ -426,7 +424,7 @@ t.test('what stands still is given up, what is stopped is kept', async (t) => {
       },
     }),
   );
-  t.match(await stopped, /^cancelled: the download was stopped; what there is of it is kept/);
+  t.match(await stopped, /^cancelled: the download was stopped; the next one resumes it/);
   const blobs = join(cache.root, 'models--o--m', 'blobs');
   t.ok(statSync(join(blobs, namesIn(blobs)[0]!)).size > 0);
 });
@@ -451,6 +449,6 @@ t.test('room on the disk is looked at first', async (t) => {
   const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   const original = hub.repos.get('o/m')!.files['m-Q8_0.gguf']!;
   Object.defineProperty(original, 'length', { value: 2 ** 52 }); // as the lists say it
-  t.match(await failureOf(get('o/m:Q8_0')), /^no_space: 4096 TiB of o\/m are to be fetched, and .* free/);
+  t.match(await failureOf(get('o/m:Q8_0')), /^no_space: cannot download 4096 TiB of o\/m: .* free/);
   t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 0);
 });

@@ -57,9 +57,9 @@ t.test('Mooncake: what was shared is shared again', async (t) => {
     t,
     readMooncake,
     '{"timestamp":1,"input_length":1,"output_length":1}\n{"timestamp":1,',
-    /load:2: is no JSON/,
+    /load:2: is not valid JSON/,
   );
-  await fails(t, readMooncake, '\n\n[1]', /load:3: is no JSON object/);
+  await fails(t, readMooncake, '\n\n[1]', /load:3: is not a JSON object/);
   await fails(t, readMooncake, '{"timestamp":1,"output_length":1}', /load:1: input_length is missing/);
   await fails(
     t,
@@ -71,10 +71,10 @@ t.test('Mooncake: what was shared is shared again', async (t) => {
     t,
     readMooncake,
     '{"timestamp":1,"input_length":4,"output_length":1,"hash_ids":["a"]}',
-    /hash_ids is no list/,
+    /hash_ids must be a list/,
   );
   await fails(t, readMooncake, '', /has no requests/);
-  await t.rejects(readMooncake(join(folder, 'absent')), { name: 'LoadError', message: /absent: is not there/ });
+  await t.rejects(readMooncake(join(folder, 'absent')), { name: 'LoadError', message: /absent: does not exist/ });
   await t.rejects(readMooncake(folder), { name: 'LoadError', message: /is a folder/ });
 });
 
@@ -103,7 +103,7 @@ t.test('BurstGPT', async (t) => {
     /load:3: Request tokens is "many", not a number/,
   );
   await fails(t, readBurstGpt, `${head}\n5,ChatGPT`, /load:2: has no Request tokens/);
-  await fails(t, readBurstGpt, `${head}\n`, /has no requests with an answer/);
+  await fails(t, readBurstGpt, `${head}\n`, /has no requests with a response/);
 });
 
 t.test('ShareGPT: a list or lines, however the pieces of the file fall', async (t) => {
@@ -159,11 +159,16 @@ t.test('ShareGPT: a list or lines, however the pieces of the file fall', async (
   const read = (path: string): Promise<unknown> => readShareGpt(path, options);
   await fails(t, read, '[{"conversations":[]},\n{"x":1}]', /load:2: has neither "conversations" nor "messages"/);
   await fails(t, read, '[{"conversations":[{"from":"human"}]}]', /load:1: message 1 of the conversation has no/);
-  await fails(t, read, '[{"conversations":[]},\n{"conversations":[', /load:2: the file ends within/);
-  await fails(t, read, '{"conversations":[}\n', /load:1: the file ends within/);
+  await fails(
+    t,
+    read,
+    '[{"conversations":[]},\n{"conversations":[',
+    /load:2: the element that begins here is not closed/,
+  );
+  await fails(t, read, '{"conversations":[}\n', /load:1: the element that begins here is not closed/);
   await fails(t, read, 'id,text\n1,2', /load:1: is neither a JSON list nor JSON lines/);
   await fails(t, read, '[]', /has no conversation/);
-  await fails(t, read, ']', /load:1: closes what was not opened|has no/);
+  await fails(t, read, ']', /load:1: has an unmatched closing bracket|has no/);
   const found: unknown[] = [];
   for await (const { line, value } of jsonElements(file('\n[ [1,\n2],\n {"a":[{}]} ]\n'))) found.push([line, value]);
   t.same(found, [

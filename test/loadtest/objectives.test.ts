@@ -41,15 +41,15 @@ t.test('how they are written', (t) => {
     ['itl_p95=33.3ms', 'errors=0.5%'],
   );
   for (const [text, said] of [
-    ['', /no objective/],
-    ['ttft', /"ttft": no objective/],
-    ['speed_p99=1s', /"speed_p99" is none of ttft, itl/],
-    ['ttft_p101=1s', /none of/],
+    ['', /no objectives/],
+    ['ttft', /"ttft": not an objective/],
+    ['speed_p99=1s', /"speed_p99" is not one of ttft, itl/],
+    ['ttft_p101=1s', /not one of/],
     ['ttft_p99=500', /number above 0 with us, ms, s or m/],
     ['ttft_p99=-1s', /number above 0/],
     ['itl=0ms', /above 0/],
     ['errors=120%', /0 to 100%/],
-    ['ttft=1s,ttft_p99=2s', /"ttft_p99" is there twice/],
+    ['ttft=1s,ttft_p99=2s', /"ttft_p99" is listed twice/],
   ] as const)
     t.throws(() => parseObjectives(text), { name: 'LoadError', message: said }, text);
   t.end();

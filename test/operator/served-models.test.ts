@@ -74,7 +74,7 @@ for (const threads of [1, 2]) {
       message: /not on this machine's disk.*fetch it first \(monolith pull acme\/Tiny-GGUF\)/,
     });
     await Promise.all([fetched('acme/Tiny-GGUF'), fetched('acme/strange-GGUF')]);
-    t.match(await refusal(serve('tiny', 'Tiny')), { status: 422, param: 'model', message: /names no model/ });
+    t.match(await refusal(serve('tiny', 'Tiny')), { status: 422, param: 'model', message: /is not a model reference/ });
     t.match(
       await refusal(serve('strange', 'acme/strange-GGUF')),
       { status: 422, param: 'model', message: /xlama/ },
@@ -176,14 +176,14 @@ for (const threads of [1, 2]) {
     t.match(await cli('serve', 'tiny', 'acme/Tiny-GGUF'), { status: 2, out: /"tiny" already/ });
     t.match(await cli('serve', 'second', 'acme/Tiny-GGUF', '--display-name', 'Second one'), {
       status: 0,
-      out: 'second serves acme/Tiny-GGUF:F16: within a second where a server runs, and from every start on\n',
+      out: 'second serves acme/Tiny-GGUF:F16: on a running server within a second, and after every start\n',
     });
     t.ok(
       await eventually(async () => (await ask(again.server.url, 'second', 'A')).status === 200),
       'the server has seen it',
     );
     t.match(await cli(), { status: 0, out: /\nsecond .*llama F16/ });
-    t.match(await cli('unserve', 'second'), { status: 0, out: /served no more/ });
+    t.match(await cli('unserve', 'second'), { status: 0, out: /no longer served/ });
     t.ok(await eventually(async () => (await ask(again.server.url, 'second', 'A')).status === 404));
     t.match(await cli('unserve', 'second'), { status: 2, out: /is not served by/ });
   });

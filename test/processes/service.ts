@@ -14,8 +14,8 @@ export const MODELS = { places: 'far', requests: 'near', kept: 'kept' } as const
 export const LEASE_MS = 4_000;
 /** The process that answers on several threads. */
 const THREADED = 1;
-const AWAY = /the shared counters cannot be reached/;
-const BACK = /the shared counters are reached again/;
+const AWAY = /Redis is unreachable/;
+const BACK = /Redis is reachable again/;
 
 interface Process {
   server: Monolith;

@@ -8,11 +8,11 @@ t.test('a start with one of the two names the other', (t) => {
   const counters = { url: 'redis://localhost' };
   t.throws(() => checkShared(configWith({ state })), {
     name: 'StartError',
-    message: /^state\.url is set and counters\.url is not/,
+    message: /^state\.url is set, but counters\.url is not/,
   });
   t.throws(() => checkShared(configWith({ counters })), {
     name: 'StartError',
-    message: /^counters\.url is set and state\.url is not/,
+    message: /^counters\.url is set, but state\.url is not/,
   });
   checkShared(configWith({ state, counters }));
   checkShared(configWith({}));

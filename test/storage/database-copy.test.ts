@@ -366,17 +366,17 @@ t.test('a full disk at the start', { skip }, (t) => {
 t.test('as commands', (t) => {
   const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
     spawnSync(process.execPath, [main, 'data', ...args, '--data-dir', path], { encoding: 'utf8' });
-  t.match(run('check'), { status: 0, stdout: /data\.mdb is whole: [\d,]+ entries in \d+ tables/ });
+  t.match(run('check'), { status: 0, stdout: /data\.mdb is intact: [\d,]+ entries in \d+ tables/ });
   const copies = join(folder, 'copies');
   mkdirSync(copies);
   t.match(run('backup', copies), { status: 0, stdout: /copies\/monolith-\d{8}T\d{6}Z\.mdb: / });
   t.match(run('restore', copies), { status: 1, stderr: /There is no database at .*copies/ });
   t.match(run('restore', join(copies, readdirSync(copies)[0] as string)), {
     status: 0,
-    stdout: /What was there before is kept in .*db-before-/,
+    stdout: /The previous database is in .*db-before-/,
   });
   t.match(run('backup', join(folder, 'no', 'such', 'folder', 'x')), { status: 1, stderr: /cannot be written: ENOENT/ });
-  t.match(run('backup'), { status: 2, stderr: /data: backup needs a file to write/ });
+  t.match(run('backup'), { status: 2, stderr: /data: backup needs a destination file/ });
   t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup, restore or sweep, not "destroy"/ });
   const broken = join(folder, 'broken');
   cpSync(join(path, 'db'), join(broken, 'db'), { recursive: true });

@@ -209,7 +209,7 @@ t.test('limits are counted over all threads; a thread that ends gives back what 
   await server.threads?.replace(1, 'a test');
   t.same(await threads(), ['starting', 'serving']);
   t.equal((await ask('GET', '/readyz')).status, 200, 'the other one serves');
-  t.ok(logs.some((line) => line.includes('a thread that answers requests has ended')));
+  t.ok(logs.some((line) => line.includes('HTTP worker lost')));
   const after = await ask<{ choices: unknown[] }>('POST', '/v1/chat/completions', {
     ...endless,
     stream: false,

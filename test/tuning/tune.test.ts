@@ -127,7 +127,7 @@ t.test('objectives that nothing meets, and settings that cannot be bettered', as
   );
   t.match(hopeless, {
     state: 'done',
-    result: { outcome: 'nothing_meets', best: null, current: null, says: /Nearest: max_batch_tokens/ },
+    result: { outcome: 'nothing_meets', best: null, current: null, says: /Closest: max_batch_tokens/ },
   });
   const found = await tune(plan(), engine, measuring(documents, engine), never, () => undefined);
   const good = new SimulatedEngine(found.result?.best?.settings ?? BEFORE);

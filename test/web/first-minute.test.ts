@@ -64,7 +64,7 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
     const field = page.getByLabel('Fetch a model', { exact: true }).and(page.locator('input'));
     await field.fill('nonsense');
     await page.getByRole('button', { name: 'Fetch', exact: true }).click();
-    await page.getByText(/"nonsense" names no model/).waitFor();
+    await page.getByText(/"nonsense" is not a model reference/).waitFor();
     await field.fill('acme/tiny-GGUF');
     await page.getByRole('button', { name: 'Fetch', exact: true }).click();
     const row = page.getByRole('row', { name: /acme\/tiny-GGUF:Q8_0/ });

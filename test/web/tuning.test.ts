@@ -104,7 +104,7 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   t.equal(await form.getByRole('button', { name: 'Start' }).isDisabled(), true, 'one at a time');
   await page.getByRole('img', { name: /^Goodput against .*: \d+ measurements$/ }).waitFor();
   await page.getByRole('button', { name: 'Stop' }).click();
-  await page.getByText('Stopped before its end.').waitFor();
+  await page.getByText('Stopped early.').waitFor();
   t.ok(await eventually(async () => (await runs())[0]?.state === 'stopped'));
 
   // To its end.

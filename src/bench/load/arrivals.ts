@@ -1,11 +1,14 @@
-// When sessions of an open loop begin: milliseconds from the start, ascending. Pure; the same seed gives the same times.
+// Start times of an open loop's sessions: milliseconds from the start of the run, ascending. Pure; the same seed gives
+// the same times.
 
 import { drawsFrom, seedOf } from '../../shared/random.js';
 import type { Arrival } from './types.js';
 
 export type OpenArrival = Exclude<Arrival, { kind: 'closed' }>;
 
-/** Without end; a trace's are its sessions' own, by `traceAt`, and end with it (null). */
+/**
+ * An endless sequence, except for a trace: its times come from `traceAt`, which returns null after the last session.
+ */
 export function* arrivalTimes(
   arrival: OpenArrival,
   seed: number,
@@ -36,17 +39,17 @@ function gapsOf(arrival: Renewal, seed: number): () => number {
   return () => (mean * draws.gamma(burstiness)) / burstiness;
 }
 
-/** Sessions a second in the long run; null of a trace, which has its own. */
+/** Mean sessions per second; null for a trace. */
 export function rateOf(arrival: OpenArrival): number | null {
   if (arrival.kind === 'trace') return null;
   return arrival.kind === 'bursts' ? (arrival.size * 1000) / arrival.everyMs : arrival.rate;
 }
 
-/** As a person says it. */
+/** Description for reports. */
 export function showArrival(arrival: Arrival): string {
   switch (arrival.kind) {
     case 'closed':
-      return `closed loop, ${arrival.concurrency} at once`;
+      return `closed loop, ${arrival.concurrency} concurrent`;
     case 'poisson':
       return `Poisson, ${arrival.rate}/s`;
     case 'gamma':
@@ -56,6 +59,6 @@ export function showArrival(arrival: Arrival): string {
     case 'bursts':
       return `bursts of ${arrival.size} every ${arrival.everyMs} ms`;
     case 'trace':
-      return `as the trace has it${arrival.speed === 1 ? '' : `, ${arrival.speed} times as fast`}`;
+      return `trace times${arrival.speed === 1 ? '' : `, ${arrival.speed} times as fast`}`;
   }
 }

@@ -1,5 +1,5 @@
-// One request: sent, its answer read to the end and timed. One client per thread; it holds connections and keeps them
-// open between requests.
+// Sends a request, reads its response to the end, and measures times. One client per thread; it keeps connections open
+// between requests.
 
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
@@ -10,16 +10,16 @@ import { rulesOf } from './dialects/rules.js';
 import { EventData } from './event-data.js';
 import type { ErrorKind, RequestRecord, Target } from './types.js';
 
-/** Of an answer that is an error. */
+/** Maximum bytes of an error response that are kept. */
 const LONGEST_REFUSAL = 64 * 1024;
 const LONGEST_MESSAGE = 300;
 
-/** What a record says of one request, by the client's clock, and its answer. */
+/** The measurements of one request, by the client's clock, and its response. */
 export type Asked = Pick<RequestRecord, 'sent' | 'headers' | 'firstToken' | 'end' | 'gaps' | 'status' | 'error'> & {
   readonly answer: Answer;
 };
 
-/** What has become of a request that is not answered. */
+/** Why a request failed. */
 class Failure extends Error {
   constructor(
     readonly kind: ErrorKind,
@@ -34,11 +34,11 @@ export class LoadClient {
   readonly #send: (options: RequestOptions) => ClientRequest;
   readonly #options: RequestOptions;
   readonly #agent: Agent;
-  /** What ends each request under way. */
+  /** Callbacks that abort the running requests. */
   readonly #running = new Set<(failure: Failure) => void>();
   #closed = false;
 
-  /** `now`: milliseconds of any origin. */
+  /** `now`: returns milliseconds from any origin. */
   constructor(
     private readonly target: Target,
     private readonly now: () => number,
@@ -60,12 +60,12 @@ export class LoadClient {
     };
   }
 
-  /** The body of a question, to be made before its time has come. */
+  /** The request body, prepared before the request is due. */
   write(question: Question): Buffer {
     return Buffer.from(JSON.stringify(this.#rules.body(this.target, question)));
   }
 
-  /** Never rejects: what went wrong is in what it resolves to. */
+  /** Never rejects: failures are part of the result. */
   async ask(body: Buffer): Promise<Asked> {
     const timing: Timing = { sent: this.now(), headers: null, firstToken: null, last: 0, gaps: [], status: null };
     const answer = newAnswer();
@@ -81,7 +81,7 @@ export class LoadClient {
     return { sent, headers, firstToken, gaps: Float32Array.from(gaps), status, error, answer, end: this.now() };
   }
 
-  /** What is under way is `cancelled`; nothing more can be asked. */
+  /** Running requests end as `cancelled`; no further requests can be sent. */
   close(): void {
     this.#closed = true;
     for (const fail of [...this.#running]) fail(new Failure('cancelled', 'cancelled'));
@@ -96,7 +96,7 @@ export class LoadClient {
         await this.#once(request, body, timing, answer);
         return;
       } catch (thrown) {
-        // The server had closed a connection that lay idle: nobody has seen the request.
+        // The server had closed an idle connection, so it has not seen the request.
         const lost =
           request.reusedSocket &&
           timing.headers === null &&
@@ -114,13 +114,13 @@ export class LoadClient {
         if (failure === null) resolve();
         else reject(failure);
       };
-      // Settled first: what the socket says of its end comes later and is nobody's.
+      // Settles before destroying the request, so that later socket errors are ignored.
       const fail = (failure: Failure): void => {
         settle(failure);
         request.destroy();
       };
       const timer = setTimeout(
-        () => fail(new Failure('timeout', `no end within ${this.target.timeoutMs} ms`)),
+        () => fail(new Failure('timeout', `not complete within ${this.target.timeoutMs} ms`)),
         this.target.timeoutMs,
       );
       this.#running.add(fail);
@@ -156,10 +156,7 @@ export class LoadClient {
         events.take(piece, onData);
       } catch (error) {
         fail(
-          new Failure(
-            'malformed',
-            `an event is not of the ${this.target.dialect} dialect: ${(error as Error).message}`,
-          ),
+          new Failure('malformed', `invalid event for the ${this.target.dialect} dialect: ${(error as Error).message}`),
         );
       }
     });
@@ -167,8 +164,8 @@ export class LoadClient {
       if (answer.error !== null) settle(new Failure('stream_error', answer.error));
       else if (answer.ended || answer.finish !== null) settle(null);
       else if (timing.firstToken === null)
-        settle(new Failure('malformed', `the answer has no event of the ${this.target.dialect} dialect`));
-      else settle(new Failure('truncated', 'the answer ended before its end'));
+        settle(new Failure('malformed', `the response has no event of the ${this.target.dialect} dialect`));
+      else settle(new Failure('truncated', 'the response was cut off'));
     });
   }
 }
@@ -194,12 +191,12 @@ function refused(response: IncomingMessage, status: number, settle: (failure: Er
   );
 }
 
-/** The server's own words, if it has any. */
+/** The server's error message, if there is one. */
 export function refusal(text: string, status: number): string {
   try {
     const { error, message } = JSON.parse(text) as { error?: WireError | string; message?: string };
     return wordsOf(error ?? message ?? text);
   } catch {
-    return text.trim() === '' ? `the server answered ${status}` : text.trim();
+    return text.trim() === '' ? `the server returned status ${status}` : text.trim();
   }
 }

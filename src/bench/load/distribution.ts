@@ -1,17 +1,21 @@
-// Summaries of samples, and what several runs say together. Pure.
+// Statistics of samples and of repeated runs. Pure.
 
 import type { Distribution, Repeated } from './types.js';
 
-/** Linear between the two nearest ranks, as NumPy has it. `sorted`: ascending, not empty; `percentile`: 0 to 100. */
+/**
+ * Linear interpolation between the two nearest ranks, as in NumPy. `sorted`: ascending, not empty; `percentile`: 0 to
+ * 100.
+ */
 export function percentileOf(sorted: ArrayLike<number>, percentile: number): number {
   const place = ((sorted.length - 1) * percentile) / 100;
   const below = Math.floor(place);
   const low = sorted[below] ?? NaN;
   const high = sorted[Math.min(sorted.length - 1, below + 1)] ?? NaN;
-  return low === high || place === below ? low : low + (high - low) * (place - below); // two infinities have no difference
+  // the difference of two infinities is NaN
+  return low === high || place === below ? low : low + (high - low) * (place - below);
 }
 
-/** `sorted`: ascending. Null of nothing. The deviation is the population's, as vLLM's and NumPy's is. */
+/** `sorted`: ascending. Null if empty. The standard deviation is that of the population, as in vLLM and NumPy. */
 export function distributionOf(sorted: ArrayLike<number>): Distribution | null {
   const count = sorted.length;
   if (count === 0) return null;
@@ -37,13 +41,14 @@ export function distributionOf(sorted: ArrayLike<number>): Distribution | null {
 
 export const ascending = (values: readonly number[]): Float64Array => Float64Array.from(values).sort();
 
-// Two-sided 95 percent quantiles of Student's t by degrees of freedom from 1; behind them the next lower entry is used.
+// Two-sided 95 percent quantiles of Student's t by degrees of freedom, from 1; beyond the table, the last entry is
+// used.
 const T95 = [
   12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.16, 2.145, 2.131, 2.12, 2.11,
   2.101, 2.093, 2.086, 2.08, 2.074, 2.069, 2.064, 2.06, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/** The mean of runs with the interval in which it lies with 95 percent confidence. `runs`: at least one. */
+/** The mean of runs with its 95 percent confidence interval. `runs`: at least one. */
 export function repeatedOf(runs: readonly number[]): Repeated {
   const count = runs.length;
   const mean = runs.reduce((sum, value) => sum + value, 0) / count;

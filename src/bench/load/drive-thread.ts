@@ -1,4 +1,4 @@
-// A part of a run on a thread of its own: a Drive behind messages. This file is both ends of them.
+// Runs a Drive in a worker thread, controlled by messages. This file contains both ends.
 
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +23,7 @@ export class DriveThread {
     this.#worker = new Worker(fileURLToPath(import.meta.url), { workerData: task, name: `load-${share.index}` });
   }
 
-  /** Once it could begin at once. */
+  /** Resolves when the thread is ready to start. */
   async ready(): Promise<void> {
     await this.#next();
   }
@@ -37,7 +37,7 @@ export class DriveThread {
     this.#worker.postMessage('stop');
   }
 
-  /** The thread is not needed any more. */
+  /** Ends the thread. */
   end(): void {
     this.#worker.postMessage('end');
   }
@@ -46,7 +46,7 @@ export class DriveThread {
     return new Promise((resolve, reject) => {
       this.#worker.once('message', resolve);
       this.#worker.once('error', reject);
-      this.#worker.once('exit', (code) => reject(new Error(`a thread of the load ended with ${code}`)));
+      this.#worker.once('exit', (code) => reject(new Error(`a load generator thread exited with code ${code}`)));
     });
   }
 }

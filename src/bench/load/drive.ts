@@ -1,5 +1,5 @@
-// One thread's part of a run: it begins sessions when they are due, asks their questions one after another, and keeps a
-// record of each. Latencies count from when a request should have begun, not from when there was a place for it.
+// One thread's share of a run: starts sessions when they are due, sends their requests one after another, and records
+// each. Latencies count from the time when a request was due, not from when a concurrency slot became free.
 
 import { performance } from 'node:perf_hooks';
 import { setTimeout as after } from 'node:timers/promises';
@@ -14,20 +14,20 @@ import type { LoadRun, RequestRecord, Session } from './types.js';
 import { openWorkload } from './workload.js';
 import type { Workload } from './workload.js';
 
-/** Of how many threads this is which one. */
+/** Index of this thread and number of threads. */
 export interface Share {
   readonly index: number;
   readonly count: number;
 }
 
-/** A closed loop whose server refuses would else ask as fast as it can. */
+/** Pause after a failure in a closed loop, which would otherwise retry at full speed. */
 const PAUSE_AFTER_FAILURE_MS = 200;
 
 export interface DriveResult {
   readonly records: RequestRecord[];
   readonly utilization: number;
   readonly cpuSeconds: number;
-  /** Of requests that waited for no place: intended to sent. */
+  /** Delay between due time and sending, for requests that did not wait for a slot. */
   readonly lags: Float32Array;
 }
 
@@ -59,7 +59,7 @@ export class Drive {
     return performance.timeOrigin + performance.now() - this.#startedAt;
   }
 
-  /** Resolves when the last answer has ended. `startedAt`: epoch milliseconds, the same in all threads. */
+  /** Resolves when the last response has ended. `startedAt`: epoch milliseconds, the same in all threads. */
   async go(startedAt: number): Promise<DriveResult> {
     this.#startedAt = startedAt;
     const before = performance.eventLoopUtilization();
@@ -79,19 +79,19 @@ export class Drive {
     };
   }
 
-  /** Begins nothing more and cancels what is under way, and with it whatever waits for its place. */
+  /** Starts nothing more and cancels running requests, including those that wait for a slot. */
   stop(): void {
     this.#ledger.spend();
     this.#halt.abort();
     this.#client.close();
   }
 
-  /** It is not needed any more. */
+  /** Releases it. */
   end(): void {
     this.stop();
   }
 
-  /** Once nothing more begins, what is under way has the run's grace to end. */
+  /** After the last request has started, running requests may continue for the run's grace time. */
   async #withGrace(all: Promise<void>): Promise<void> {
     let isOver = false;
     const watch = async (): Promise<void> => {
@@ -125,7 +125,7 @@ export class Drive {
     for (const at of arrivalTimes(arrival, this.run.seed, (session) => this.#workload.at(session))) {
       number++;
       if (number % this.share.count !== this.share.index) continue;
-      // Made before its time has come.
+      // Prepared before it is due.
       const session = this.#workload.session(number);
       if (session === null) break;
       for (let wait = at - this.now(); wait > 0 && !this.#ledger.isSpent; wait = at - this.now())
@@ -138,7 +138,10 @@ export class Drive {
     await Promise.all(running);
   }
 
-  /** A session's turns; `at`: when the first should begin. False if one of them failed: the rest has nothing to go on from. */
+  /**
+   * Runs a session's turns; `at`: when the first is due. Returns false if a turn failed, because later turns depend on
+   * it.
+   */
   async #converse(number: number, session: Session, at: number): Promise<boolean> {
     const before: Exchange[] = [];
     let previous: string | null = null;
@@ -161,7 +164,7 @@ export class Drive {
     return true;
   }
 
-  /** Null if nothing more is to be asked. */
+  /** Null if no more requests are to be sent. */
   async #ask(question: Question, session: number, turn: number, intended: number): Promise<Asked | null> {
     const phase = this.#ledger.admit(intended);
     if (phase === null) return null;
@@ -207,6 +210,6 @@ export class Drive {
   }
 }
 
-/** This thread's part of `total`; the first ones have one more. */
+/** This thread's share of `total`; the remainder goes to the first threads. */
 const portion = (total: number, { index, count }: Share): number =>
   Math.floor(total / count) + (index < total % count ? 1 : 0);

@@ -1,5 +1,5 @@
-// Runs a load: from the calling thread, or from several of its own. What it cannot begin with, it says before it asks
-// anything.
+// Runs a load test, on the calling thread or on several worker threads. The configuration is checked before any request
+// is sent.
 
 import { performance } from 'node:perf_hooks';
 import { percentileOf } from './distribution.js';
@@ -15,11 +15,11 @@ const MOST_THREADS = 64;
 const MOST_AT_ONCE = 20_000;
 const PROGRESS_MS = 200;
 
-/** Throws LoadError that names the field. */
+/** Throws a LoadError that names the field. */
 function check({ arrival, extent, threads, target, conversation, workload, maxConcurrency }: LoadRun): void {
   const positive = (what: string, value: number, most = Infinity): void => {
     if (!(value > 0 && value <= most && Number.isFinite(value)))
-      throw new LoadError(`${what}: ${value} is not above 0${most === Infinity ? '' : ` and at most ${most}`}`);
+      throw new LoadError(`${what} is ${value}, but must be above 0${most === Infinity ? '' : ` and at most ${most}`}`);
   };
   positive('threads', threads, MOST_THREADS);
   if (arrival.kind === 'closed') positive('concurrency', arrival.concurrency, MOST_AT_ONCE);
@@ -35,19 +35,22 @@ function check({ arrival, extent, threads, target, conversation, workload, maxCo
   if (extent.requests === null && extent.durationMs === null && arrival.kind !== 'trace' && workload.kind !== 'trace')
     throw new LoadError('a load needs a number of requests or a duration');
   if (conversation === 'stored' && target.dialect !== 'responses')
-    throw new LoadError(`only the responses dialect has stored responses, not ${target.dialect}`);
+    throw new LoadError(`stored responses need the responses dialect, not ${target.dialect}`);
   if (!URL.canParse(target.url) || !/^https?:$/.test(new URL(target.url).protocol))
-    throw new LoadError(`"${target.url}" is no address that begins with http:// or https://`);
+    throw new LoadError(`"${target.url}" is not a URL that begins with http:// or https://`);
   const times =
     workload.kind === 'trace' || (workload.kind === 'conversations' && workload.sessions.some(({ at }) => at !== null));
   if (arrival.kind === 'trace' && !times)
-    throw new LoadError('this workload has no times of its own; give a rate or a concurrency');
+    throw new LoadError('this workload has no arrival times; set a rate or a concurrency');
   if (workload.kind === 'conversations' && workload.sessions.length === 0)
-    throw new LoadError('a workload without conversations');
-  if (workload.kind === 'trace' && workload.rows.length === 0) throw new LoadError('a trace without requests');
+    throw new LoadError('the workload has no conversations');
+  if (workload.kind === 'trace' && workload.rows.length === 0) throw new LoadError('the trace has no requests');
 }
 
-/** See LoadRun. Resolves when the last answer has ended; after `signal` with what there is. Rejects with LoadError. */
+/**
+ * See LoadRun. Resolves when the last response has ended; after `signal`, with the results so far. Rejects with
+ * LoadError.
+ */
 export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<LoadResult> {
   check(asked);
   const run = withEnd(asked);
@@ -76,7 +79,7 @@ export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<Lo
   }
 }
 
-/** A trace is as long as it is, where nothing else is said. */
+/** A trace ends with its last request unless a number of requests is set. */
 function withEnd(run: LoadRun): LoadRun {
   const { workload, warmup, extent } = run;
   if (workload.kind !== 'trace' || extent.requests !== null) return run;
@@ -100,7 +103,7 @@ function joined(results: readonly DriveResult[]): Pick<LoadResult, 'records' | '
     records,
     client: {
       utilization: Math.max(...results.map(({ utilization }) => utilization)),
-      // The process's, of which each thread saw all.
+      // Measured per process, so every thread reports the same total.
       cpuSeconds: Math.max(...results.map(({ cpuSeconds }) => cpuSeconds)),
       lagP99: lags.length === 0 ? 0 : percentileOf(lags, 99),
     },

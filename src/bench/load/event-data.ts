@@ -1,7 +1,8 @@
-// Server-sent events cut out of pieces of bytes: the data of each, as soon as its line is there. What is not data
-// (names, comments) is left out: the dialects name their events within. Per piece: one decoding, no copy of what is whole.
+// Extracts the data of server-sent events from chunks of bytes, as soon as a line is complete. Other fields (names,
+// comments) are ignored, because the dialects name their events within the data. Each chunk is decoded once, and
+// complete lines are not copied.
 
-/** A line that has not ended: bounds what is kept. */
+/** Maximum bytes of an unfinished line. */
 const LONGEST_LINE = 64 * 1024 * 1024;
 const LINE_FEED = 0x0a;
 
@@ -9,7 +10,7 @@ export class EventData {
   #rest: Buffer[] = [];
   #restBytes = 0;
 
-  /** Throws if a line grows without end. */
+  /** Throws if a line exceeds the limit. */
   take(piece: Buffer, onData: (data: string) => void): void {
     const end = piece.lastIndexOf(LINE_FEED);
     if (end < 0) {
@@ -34,7 +35,7 @@ export class EventData {
     }
   }
 
-  /** The bytes are the socket's: they are good for longer than a call, as Node gives each piece its own. */
+  /** Keeping the chunk without a copy is safe: Node allocates a separate buffer for each. */
   #keep(piece: Buffer): void {
     this.#restBytes += piece.length;
     if (this.#restBytes > LONGEST_LINE) throw new Error(`a line of more than ${LONGEST_LINE} bytes`);

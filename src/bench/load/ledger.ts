@@ -1,5 +1,5 @@
-// What the threads of one run must agree on: which session is next, which phase a request is of, and how much has come
-// of it. Counters in shared memory; any thread may touch them.
+// State shared by the threads of a run: the next session, the phase of a request, and the progress. Counters in shared
+// memory; any thread may use them.
 
 import type { Extent, LoadProgress } from './types.js';
 
@@ -14,10 +14,10 @@ const SESSION = 0,
   RUNNING = 8,
   TOKENS = 9,
   COUNTERS = 10;
-// Microseconds from the start at which the measured phase began.
+// Microseconds from the start of the run to the start of the measured phase.
 const MEASURED_FROM = 0;
 
-/** A run keeps a record of each request in memory. */
+/** Limit of a run, because each request's record is kept in memory. */
 export const MOST_REQUESTS = 2_000_000;
 
 export interface LedgerMemory {
@@ -47,7 +47,7 @@ export class Ledger {
     return Atomics.add(this.#counters, SESSION, 1);
   }
 
-  /** The phase of a request that should begin at `intended`; null if all that was to be asked has been. */
+  /** The phase of a request that is due at `intended`; null if no more requests are to be sent. */
   admit(intended: number): 'warmup' | 'measured' | null {
     if (this.isSpent) return null;
     if (Atomics.load(this.#counters, IS_MEASURING) === 0) {
@@ -66,7 +66,7 @@ export class Ledger {
     return 'measured';
   }
 
-  /** Nothing more is admitted. */
+  /** Admits nothing more. */
   spend(): void {
     Atomics.store(this.#counters, IS_SPENT, 1);
   }
@@ -75,7 +75,7 @@ export class Ledger {
     return Atomics.load(this.#counters, IS_SPENT) === 1;
   }
 
-  /** A request begins, ends. */
+  /** Counts the start and the end of a request. */
   begin(): void {
     Atomics.add(this.#counters, SENT, 1);
     Atomics.add(this.#counters, RUNNING, 1);

@@ -1,10 +1,10 @@
-// Service level objectives: how they are written, what keeps one. Pure.
+// Service level objectives: their notation, and when they are met. Pure.
 //
 //   ttft_p99=500ms,itl_p99=50ms,e2e_p95=10s,errors=1%
 //
-// A latency's objective says two things. Of a run: the percentile of all requests is within the limit, where a failed
-// request counts as one that took for ever. Of one request: its own latency is within the limit; of the gaps within
-// its answer, their percentile. Goodput counts requests that keep all objectives.
+// A latency objective applies to a run and to single requests. Run: the percentile over all requests must be within the
+// limit, where a failed request counts as infinitely slow. Request: its own latency must be within the limit; for
+// inter-token latency, the percentile of its own gaps. Goodput counts requests that meet all objectives.
 
 import { percentileOf } from './distribution.js';
 import { LoadError } from './load-error.js';
@@ -15,37 +15,39 @@ const GRAMMAR = 'such as ttft_p99=500ms, itl_p99=50ms, tpot_p50=20ms, e2e_p95=10
 const UNITS: Readonly<Record<string, number>> = { us: 1e-3, ms: 1, s: 1e3, m: 60e3 };
 const MOST = 16;
 
-/** Reads `metric[_pNN]=limit,...`; without a percentile it is the 99th. Throws LoadError that names the part. */
+/** Parses `metric[_pNN]=limit,...`; the default percentile is the 99th. Throws a LoadError that names the part. */
 export function parseObjectives(text: string): Objective[] {
   const objectives = text
     .split(',')
     .map((part) => part.trim())
     .filter((part) => part !== '')
     .map(parseObjective);
-  if (objectives.length === 0) throw new LoadError(`no objective; ${GRAMMAR}`);
-  if (objectives.length > MOST) throw new LoadError(`${objectives.length} objectives; at most ${MOST}`);
+  if (objectives.length === 0) throw new LoadError(`no objectives; expected some ${GRAMMAR}`);
+  if (objectives.length > MOST)
+    throw new LoadError(`too many objectives: ${objectives.length}, at most ${MOST} are allowed`);
   const names = objectives.map(nameOf);
   const twice = names.find((name, at) => names.indexOf(name) !== at);
-  if (twice !== undefined) throw new LoadError(`"${twice}" is there twice`);
+  if (twice !== undefined) throw new LoadError(`"${twice}" is listed twice`);
   return objectives;
 }
 
 function parseObjective(part: string): Objective {
   const wrong = (why: string): LoadError => new LoadError(`"${part}": ${why}; ${GRAMMAR}`);
   const [, name = '', value = ''] = /^([^=:]+)[=:](.*)$/.exec(part) ?? [];
-  if (name === '') throw wrong('no objective');
+  if (name === '') throw wrong('not an objective');
   if (name.trim() === 'errors') {
     const [, number, percent] = /^\s*([0-9]*\.?[0-9]+)\s*(%?)\s*$/.exec(value) ?? [];
     const limit = Number(number) / (percent === '%' ? 100 : 1);
-    if (number === undefined || !(limit >= 0 && limit <= 1)) throw wrong('a share of errors is 0 to 100%');
+    if (number === undefined || !(limit >= 0 && limit <= 1)) throw wrong('errors must be 0 to 100%');
     return { metric: 'errors', percentile: null, limit };
   }
   const [, metric, digits = '99'] = /^([a-z0-9]+?)(?:_p([0-9]{1,2}(?:\.[0-9]{1,3})?|100))?$/.exec(name.trim()) ?? [];
   const latency = LATENCIES.find((one) => one === (metric === 'e2el' ? 'e2e' : metric));
   if (latency === undefined)
-    throw wrong(`"${name.trim()}" is none of ${LATENCIES.join(', ')} (with _p50 to _p100) and errors`);
+    throw wrong(`"${name.trim()}" is not one of ${LATENCIES.join(', ')} (with _p50 to _p100) or errors`);
   const [, number, unit = ''] = /^\s*([0-9]*\.?[0-9]+)\s*(us|ms|s|m)\s*$/.exec(value) ?? [];
-  if (number === undefined || !(Number(number) > 0)) throw wrong('a latency is a number above 0 with us, ms, s or m');
+  if (number === undefined || !(Number(number) > 0))
+    throw wrong('a latency must be a number above 0 with us, ms, s or m');
   return { metric: latency, percentile: Number(digits), limit: Number(number) * (UNITS[unit] ?? 1) };
 }
 
@@ -53,7 +55,7 @@ function parseObjective(part: string): Objective {
 export const nameOf = ({ metric, percentile }: Objective): string =>
   percentile === null ? metric : `${metric}_p${percentile}`;
 
-/** As parseObjectives reads it. */
+/** In the notation of parseObjectives. */
 export function showObjective(objective: Objective): string {
   const limit =
     objective.metric === 'errors'
@@ -65,7 +67,7 @@ export function showObjective(objective: Objective): string {
 export const failed = ({ error }: RequestRecord): boolean => error !== null && error.kind !== 'cancelled';
 export const answered = ({ error }: RequestRecord): boolean => error === null;
 
-/** From the intended start. Null where the answer had no such thing: no token, or one alone. */
+/** Measured from the intended start. Null if the response has no tokens, or for TPOT fewer than two. */
 export function latencyOf(record: RequestRecord, metric: Exclude<Latency, 'itl'>): number | null {
   const { intended, firstToken, end, outputTokens } = record;
   if (metric === 'e2e') return end - intended;
@@ -74,7 +76,7 @@ export function latencyOf(record: RequestRecord, metric: Exclude<Latency, 'itl'>
   return outputTokens === null || outputTokens < 2 ? null : (end - firstToken) / (outputTokens - 1);
 }
 
-/** Whether one answered request keeps it; what it does not have, it does not miss. */
+/** Whether a completed request meets the objective. A latency that it does not have counts as met. */
 function keeps(record: RequestRecord, { metric, percentile, limit }: Objective): boolean {
   if (metric === 'errors') return true;
   if (metric === 'itl')
@@ -82,11 +84,11 @@ function keeps(record: RequestRecord, { metric, percentile, limit }: Objective):
   return (latencyOf(record, metric) ?? 0) <= limit;
 }
 
-/** Whether a request was answered and kept every objective. */
+/** Whether a request completed and met every objective. */
 export const isGood = (record: RequestRecord, objectives: readonly Objective[]): boolean =>
   answered(record) && objectives.every((objective) => keeps(record, objective));
 
-/** Of the requests of a run (cancelled ones count nowhere). */
+/** Judges a run's requests; cancelled ones are ignored. */
 export function judge(records: readonly RequestRecord[], objectives: readonly Objective[]): Verdict[] {
   const asked = records.filter((record) => answered(record) || failed(record));
   const failures = asked.filter(failed).length;
@@ -105,7 +107,8 @@ function measured(asked: readonly RequestRecord[], failures: number, { metric, p
     const all = [...values, ...Array.from({ length: failures }, () => Infinity)].sort((a, b) => a - b);
     return all.length === 0 ? null : percentileOf(all, percentile);
   }
-  // Gaps are of requests, and a failed one has as many as an answered one has: the percentile is that much higher.
+  // Failed requests have no gaps. They are counted as if each had as many gaps as a completed request, all too long,
+  // which raises the percentile accordingly.
   const share = (fine.length / asked.length) * 100;
   if (percentile > share) return Infinity;
   const gaps = pooledGaps(fine);

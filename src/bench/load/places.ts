@@ -1,4 +1,4 @@
-// So many requests at once and no more; others wait in the order in which they came. One thread's.
+// Limits concurrent requests; others wait in order of arrival. For one thread.
 
 export class Places {
   readonly #waiting: (() => void)[] = [];
@@ -9,7 +9,7 @@ export class Places {
     this.#free = most;
   }
 
-  /** Whether there was one; if not, wait() for it. */
+  /** Takes a slot if one is free. If it returns false, call wait(). */
   take(): boolean {
     if (this.#free === 0) return false;
     this.#free--;
@@ -22,7 +22,7 @@ export class Places {
     });
   }
 
-  /** A place goes to who has waited longest. */
+  /** Gives the slot to the request that has waited longest. */
   leave(): void {
     const next = this.#waiting[this.#head];
     if (next === undefined) {

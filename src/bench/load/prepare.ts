@@ -1,5 +1,5 @@
-// What has to be known of a server before a load on it: which model it has, what words cost in its vocabulary, and what
-// it calls the cap of an answer. Asks few questions, none of which is measured. Whatever it says shows that it works.
+// Finds out what a load test needs to know about a server: its model, the token counts of words in its vocabulary, and
+// its name for the output limit. Sends a few requests that are not measured; they also show that the server works.
 
 import { LoadClient, refusal } from './client.js';
 import type { Asked } from './client.js';
@@ -8,16 +8,16 @@ import { UNMEASURED, WORDS } from './text-maker.js';
 import type { Target, TextMeasure, Turn, WorkloadSpec } from './types.js';
 
 const ANSWER_WITHIN_MS = 30_000;
-/** Words that are measured one by one where not all are one token. */
+/** Number of words measured individually if not every word is one token. */
 const MEASURED_WORDS = 40;
-/** Hosted models take no smaller cap of the responses format. */
+/** Hosted models do not accept a lower output limit in the responses format. */
 const PROBE_TOKENS = 16;
 
-/** `/v1` is added to an address that has no path. Throws LoadError. */
+/** Adds `/v1` to a URL without a path. Throws LoadError. */
 export function apiUrl(text: string): string {
   const given = /^[a-z]+:\/\//i.test(text) ? text : `http://${text}`;
   if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol))
-    throw new LoadError(`"${text}" is no address such as http://127.0.0.1:8080/v1`);
+    throw new LoadError(`"${text}" is not a URL such as http://127.0.0.1:8080/v1`);
   const url = new URL(given);
   if (url.pathname === '/') url.pathname = '/v1';
   return url.href.replace(/\/+$/, '');
@@ -47,7 +47,7 @@ async function get(url: string, headers: Readonly<Record<string, string>>, body?
   }
 }
 
-/** Names of the models the server lists. Throws LoadError. */
+/** Names of the models that the server lists. Throws LoadError. */
 export async function modelsOf(url: string, headers: Readonly<Record<string, string>>): Promise<string[]> {
   const answer = await get(`${url}/models`, headers);
   if (!answer.ok)
@@ -56,17 +56,19 @@ export async function modelsOf(url: string, headers: Readonly<Record<string, str
     );
   const { data } = answer.body as { data?: { id?: unknown }[] };
   const names = Array.isArray(data) ? data.map(({ id }) => id).filter((id) => typeof id === 'string') : [];
-  if (names.length === 0) throw new LoadError(`${url}/models: names no model`);
+  if (names.length === 0) throw new LoadError(`${url}/models: lists no models`);
   return names;
 }
 
-/** What stands in every prompt of a workload beside its texts. */
+/** Parts of every prompt of a workload besides its texts. */
 interface Around {
   readonly system: string | null;
   readonly schema: Turn['schema'];
 }
 
-/** Asks the target once or a few times, as the workload will. Throws LoadError in the server's words if it does not answer. */
+/**
+ * Sends one or a few requests like those of the workload. Throws a LoadError with the server's message if they fail.
+ */
 export async function prepare(
   target: Target,
   workload: Pick<WorkloadSpec, 'schema'> & { readonly prefixes?: object | null },
@@ -89,7 +91,7 @@ export async function prepare(
       },
     };
   if (counted === null) return { target: ready, measure: UNMEASURED };
-  // No tokenizer: what a hundred words more cost.
+  // Without a tokenizer, the cost of a word is derived from adding a hundred words.
   const many = [...few, ...WORDS.slice(20, 120)];
   const { asked: longer } = await probe(ready, many, around);
   const perWord = Math.max(0.25, ((longer.answer.promptTokens ?? counted + 100) - counted) / 100);
@@ -126,18 +128,21 @@ async function probe(
     )
       return await probe({ ...target, capField: 'max_completion_tokens' }, words, around);
     throw new LoadError(
-      `${target.url} does not answer ${target.dialect} requests: ${asked.error.kind}: ${asked.error.message}`,
+      `${target.url} failed on a ${target.dialect} request: ${asked.error.kind}: ${asked.error.message}`,
     );
   } finally {
     client.close();
   }
 }
 
-/** Tokens of words, each behind a space: of all if each is one, else of the first; null where the server has no tokenizer. */
+/**
+ * Token counts of words, each preceded by a space: of all words if each is one token, otherwise of the first ones; null
+ * if the server has no tokenizer endpoint.
+ */
 async function measuredWords(target: Target): Promise<number[] | null> {
   const url = `${target.url.replace(/\/v1$/, '')}/tokenize`;
   const count = async (text: string): Promise<number | null> => {
-    // vLLM and Monolith call the text `prompt`, llama-server `content`.
+    // vLLM and Monolith name the text `prompt`, llama-server `content`.
     const answer = await get(url, target.headers, {
       model: target.model,
       prompt: text,

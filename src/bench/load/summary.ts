@@ -1,10 +1,10 @@
-// What a run's records say. Pure.
+// Summarizes a run's records. Pure.
 
 import { ascending, distributionOf } from './distribution.js';
 import { answered, failed, isGood, judge, latencyOf, pooledGaps } from './objectives.js';
 import type { Distribution, ErrorKind, LoadResult, LoadRun, Objective, RequestRecord, Summary } from './types.js';
 
-/** Of the measured phase alone. */
+/** Covers only the measured phase. */
 export function summarize(
   { records: all, client, stopped }: LoadResult,
   run: LoadRun,
@@ -58,7 +58,7 @@ export function summarize(
   return { ...summary, doubts: doubtsOf(summary, fine, run, stopped) };
 }
 
-/** First turns over the time in which they were to begin. */
+/** Rate of first turns over the time in which they were due. */
 function offered(records: readonly RequestRecord[], { arrival }: LoadRun): number | null {
   if (arrival.kind === 'closed') return null;
   const starts = records.filter(({ turn }) => turn === 0).map(({ intended }) => intended);
@@ -78,7 +78,7 @@ function errorsOf(records: readonly RequestRecord[]): Summary['errors'] {
   return errors;
 }
 
-/** Requests under way, from sent to end: the mean over time, and the most at once. */
+/** Requests in flight, from sending to end: the mean over time, and the maximum. */
 function concurrencyOf(records: readonly RequestRecord[], durationMs: number): { mean: number; peak: number } {
   const begins = ascending(records.map(({ sent }) => sent));
   const ends = ascending(records.map(({ end }) => end));
@@ -91,9 +91,9 @@ function concurrencyOf(records: readonly RequestRecord[], durationMs: number): {
   return { mean: durationMs > 0 ? busy / durationMs : 0, peak };
 }
 
-/** A client that was busy for more than this share of the time may have been what was measured. */
+/** Above this utilization, the client itself may be the bottleneck. */
 const BUSY = 0.8;
-/** Answers that end this much earlier than was asked make a server look faster than it is. */
+/** Responses shorter than this fraction of the requested length make a server look faster than it is. */
 const SHORT = 0.9;
 
 type Figures = Omit<Summary, 'doubts'>;
@@ -106,21 +106,21 @@ function doubtsOf(
 ): string[] {
   const { requests, client, e2e, offeredPerSecond, requestsPerSecond } = figures;
   const doubts: string[] = [];
-  if (stopped) doubts.push('the run was stopped before its end');
-  if (requests.answered === 0) doubts.push('no request was answered');
+  if (stopped) doubts.push('the run was stopped early');
+  if (requests.answered === 0) doubts.push('no request completed');
   else if (requests.failed > 0)
     doubts.push(
-      `${requests.failed} of ${requests.asked - requests.cancelled} requests failed: latencies and rates are of those that were answered`,
+      `${requests.failed} of ${requests.asked - requests.cancelled} requests failed: latencies and rates cover only completed requests`,
     );
   if (requests.cancelled > 0)
-    doubts.push(`${requests.cancelled} requests had not ended when the time was up and were cancelled`);
+    doubts.push(`${requests.cancelled} requests were still running at the end and were cancelled`);
   if (client.utilization > BUSY)
     doubts.push(
-      `the client was busy ${Math.round(client.utilization * 100)} % of the time: it may be what was measured (${threads === 1 ? '--threads' : 'more --threads'})`,
+      `the client was busy ${Math.round(client.utilization * 100)} % of the time and may be the bottleneck (use ${threads === 1 ? '--threads' : 'more --threads'})`,
     );
   if (e2e !== null && client.lagP99 > Math.max(5, e2e.p50 / 100))
     doubts.push(
-      `the client sent requests up to ${client.lagP99.toFixed(1)} ms late (99th percentile): part of the latencies is its own`,
+      `the client sent requests up to ${client.lagP99.toFixed(1)} ms late (99th percentile): part of the latency is the client's own`,
     );
   if (
     arrival.kind !== 'closed' &&
@@ -131,14 +131,14 @@ function doubtsOf(
     figures.concurrency.peak > 2 * figures.concurrency.mean
   )
     doubts.push(
-      'answers came more slowly than requests: the server was saturated, and latencies grow with the length of the run',
+      'responses completed more slowly than requests arrived: the server was saturated, and latencies grow with the length of the run',
     );
   const wanted = fine.reduce((total, record) => total + record.wanted.outputTokens, 0);
   const got = figures.totals.outputTokens;
-  if (fine.length > 0 && got === 0) doubts.push('the server counts no output tokens: rates of tokens are missing');
+  if (fine.length > 0 && got === 0) doubts.push('the server does not report output tokens: token rates are missing');
   else if (wanted > 0 && got < SHORT * wanted)
     doubts.push(
-      `answers had ${Math.round((got / wanted) * 100)} % of the tokens that were asked for (--ignore-eos, where the server knows it)`,
+      `responses had ${Math.round((got / wanted) * 100)} % of the requested tokens (use --ignore-eos if the server supports it)`,
     );
   return doubts;
 }

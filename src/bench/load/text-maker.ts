@@ -1,10 +1,10 @@
-// Texts of so many tokens, for models whose tokenizer is on the other side: words are drawn whose number of tokens is
-// known (prepare.ts), so that a text's is their sum. Pure; the same seed gives the same text.
+// Creates texts of a given number of tokens without the model's tokenizer: it draws words whose token counts are known
+// (prepare.ts), so a text's count is their sum. Pure; the same seed gives the same text.
 
 import { drawsFrom, seedOf } from '../../shared/random.js';
 import type { TextMeasure } from './types.js';
 
-/** Plain words of everyday English, most of them one token in the vocabularies of today with the space before them. */
+/** Common English words; with the preceding space, most are one token in current vocabularies. */
 export const WORDS: readonly string[] = (
   'the of and to in is that for it as was with be by on not he his but at are this have from or had an they which one you were all her she there ' +
   'would their we him been has when who will no more if out so up said what its about than into them can only other time new some could these two ' +
@@ -15,11 +15,11 @@ export const WORDS: readonly string[] = (
   'morning evening story letter door window table market bridge city field forest island mountain'
 ).split(' ');
 
-/** Every word a token: what is taken where nothing is known. */
+/** Used if nothing is known: every word counts as one token. */
 export const UNMEASURED: TextMeasure = { tokens: WORDS.map(() => 1), overhead: 0, exact: false };
 
 export class TextMaker {
-  /** Places of words by their tokens, fewest first. */
+  /** Word indices by token count, ascending. */
   readonly #bySize: readonly (readonly [size: number, places: readonly number[]])[];
 
   constructor(private readonly measure: TextMeasure) {
@@ -27,12 +27,12 @@ export class TextMaker {
     this.#bySize = sizes.map((size) => [size, measure.tokens.flatMap((one, at) => (one === size ? [at] : []))]);
   }
 
-  /** What a request costs beside its texts. */
+  /** Tokens of a request in addition to its texts. */
   get overhead(): number {
     return this.measure.overhead;
   }
 
-  /** A text of `tokens` tokens; one more or less where no word is small enough to end on the mark. At least a word. */
+  /** A text of `tokens` tokens, off by one if no word is small enough to fit exactly. At least one word. */
   text(tokens: number, ...seed: readonly [number, ...number[]]): string {
     const draws = drawsFrom(seedOf(...seed));
     const sizes = this.measure.tokens;

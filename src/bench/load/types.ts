@@ -1,49 +1,49 @@
-// What a load is made of, and what is known of each of its requests. Plain data throughout: it crosses threads and is
-// written to files. Times are milliseconds; those of records count from the run's start.
+// The parts of a load test and the measurements of each request. Plain data: it crosses threads and is written to
+// files. Times are milliseconds; those of records count from the start of the run.
 
-/** Which of the three ways of asking a server speaks. */
+/** The API format of a server. */
 export type Dialect = 'chat' | 'completions' | 'responses';
 export const DIALECTS = ['chat', 'completions', 'responses'] as const satisfies readonly Dialect[];
 
-/** Whom to ask, and what every request carries. */
+/** The server to test, and what every request contains. */
 export interface Target {
-  /** The address of the API, with its /v1 where it has one; the dialect's path is added. */
+  /** URL of the API, including /v1 if it has one; the dialect's path is appended. */
   readonly url: string;
   readonly dialect: Dialect;
   readonly model: string;
-  /** Besides content-type and accept; a key is `authorization` here. */
+  /** In addition to content-type and accept; an API key is the `authorization` header. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Fields added to every body: sampling, say. They win over what the dialect writes. */
+  /** Fields added to every body, such as sampling settings. They override the dialect's fields. */
   readonly body: Readonly<Record<string, unknown>>;
-  /** Answers run to their full length: `ignore_eos` is asked for, which vLLM, llama-server and Monolith know. */
+  /** Requests `ignore_eos`, supported by vLLM, llama-server and Monolith, so that responses have their full length. */
   readonly ignoreEos: boolean;
-  /** What the chat dialect calls the cap: servers know the one or the other (prepare.ts finds out). */
+  /** Name of the output limit in the chat dialect; servers accept one or the other (prepare.ts finds out). */
   readonly capField: 'max_tokens' | 'max_completion_tokens';
-  /** A request that has not ended by then counts as failed (`timeout`). */
+  /** A request that takes longer counts as failed (`timeout`). */
   readonly timeoutMs: number;
 }
 
-/** One question of a session. `text` is what is said now; what was said before is added by the dialect. */
+/** One user message of a session. `text` is the new message only; the dialect adds the history. */
 export interface Turn {
   readonly text: string;
   readonly maxTokens: number;
-  /** What the answer must fit, or null. */
+  /** JSON schema of the output, or null. */
   readonly schema: Readonly<Record<string, unknown>> | null;
-  /** Between the end of the answer before and this question. */
+  /** Time between the end of the previous response and this request. */
   readonly thinkMs: number;
-  /** As the workload wants it, of this turn's text alone; null where it does not say. */
+  /** Length of this turn's text according to the workload; null if it does not specify one. */
   readonly promptTokens: number | null;
 }
 
-/** A conversation of one turn or several, which follow one another. */
+/** A conversation of one or more consecutive turns. */
 export interface Session {
-  /** Milliseconds from the start at which a trace has it; null where the workload does not say. */
+  /** Milliseconds from the start of the run according to a trace; null if the workload has no times. */
   readonly at: number | null;
   readonly system: string | null;
   readonly turns: readonly Turn[];
 }
 
-/** Tokens: always so many; between two bounds; log-normal by its mean and standard deviation, cut at bounds. */
+/** Token counts: fixed; uniform between two bounds; log-normal with mean and standard deviation, clipped to bounds. */
 export type Lengths =
   | { readonly kind: 'fixed'; readonly tokens: number }
   | { readonly kind: 'uniform'; readonly least: number; readonly most: number }
@@ -55,32 +55,32 @@ export type Lengths =
       readonly most: number;
     };
 
-/** A request of a trace: when, and how long. */
+/** A request of a trace: its time and lengths. */
 export interface TraceRow {
   readonly at: number;
   readonly promptTokens: number;
   readonly outputTokens: number;
-  /** Blocks of the prompt, in order: equal numbers are equal text, so that what was shared is shared again. */
+  /** Blocks of the prompt in order. Equal numbers produce equal text, which reproduces shared prefixes. */
   readonly blocks?: readonly number[];
 }
 
-/** What words cost in the vocabulary of the model asked, so that texts have the lengths they should (prepare.ts). */
+/** Token counts of words in the model's vocabulary, so that texts have the intended lengths (prepare.ts). */
 export interface TextMeasure {
-  /** Tokens of a space and each word, in the order of WORDS (text-maker.ts). */
+  /** Tokens of each word with a preceding space, in the order of WORDS (text-maker.ts). */
   readonly tokens: readonly number[];
-  /** What a request's template puts around a text. */
+  /** Tokens that the template adds to a text. */
   readonly overhead: number;
-  /** Whether a text has exactly the tokens that its words add up to, or about so many. */
+  /** Whether token counts are exact sums or approximations. */
   readonly exact: boolean;
 }
 
-/** What is asked. The same specification and seed ask the same, in whatever order and thread. */
+/** The requests to send. The same specification and seed give the same requests, in any order and on any thread. */
 export type WorkloadSpec = { readonly seed: number; readonly schema: Readonly<Record<string, unknown>> | null } & (
   | {
       readonly kind: 'synthetic';
       readonly prompt: Lengths;
       readonly output: Lengths;
-      /** Each session begins with one of `count` texts of `tokens` tokens. */
+      /** Each session begins with one of `count` prefixes of `tokens` tokens. */
       readonly prefixes: { readonly count: number; readonly tokens: number } | null;
       readonly turns: Lengths;
       readonly thinkMs: number;
@@ -89,18 +89,18 @@ export type WorkloadSpec = { readonly seed: number; readonly schema: Readonly<Re
   | { readonly kind: 'trace'; readonly rows: readonly TraceRow[]; readonly blockTokens: number }
 );
 
-/** When sessions begin. Rates are sessions a second; later turns follow the answer before them. */
+/** When sessions start. Rates are sessions per second; later turns follow the previous response. */
 export type Arrival =
   | { readonly kind: 'closed'; readonly concurrency: number }
   | { readonly kind: 'poisson'; readonly rate: number }
-  /** Gaps of a gamma distribution: below 1 is burstier than Poisson, above it smoother. */
+  /** Gamma-distributed gaps: burstiness below 1 is burstier than Poisson, above 1 smoother. */
   | { readonly kind: 'gamma'; readonly rate: number; readonly burstiness: number }
   | { readonly kind: 'constant'; readonly rate: number }
   | { readonly kind: 'bursts'; readonly size: number; readonly everyMs: number }
-  /** As the trace has them, so many times faster. */
+  /** At the trace's times, sped up by this factor. */
   | { readonly kind: 'trace'; readonly speed: number };
 
-/** How much is asked: whichever of both comes first. */
+/** Length of a run; ends at whichever limit is reached first. */
 export interface Extent {
   readonly requests: number | null;
   readonly durationMs: number | null;
@@ -112,25 +112,26 @@ export interface LoadRun {
   readonly workload: WorkloadSpec;
   readonly measure: TextMeasure;
   readonly arrival: Arrival;
-  /** Measured, behind the warm-up. */
+  /** The measured part, after the warm-up. */
   readonly extent: Extent;
-  /** The same load first, asked and recorded but not measured; nothing drains between the two. */
+  /** The same load before it, recorded but not measured. The server does not drain in between. */
   readonly warmup: Extent;
-  /** Answers that run when the extent is spent may end within this; what is left then is cancelled. */
+  /** Time for running responses to finish after the extent is reached; the rest is cancelled. */
   readonly graceMs: number;
-  /** Open loop: more than so many requests are not under way; others wait, and their wait counts. Null: no bound. */
+  /** Open loop: maximum concurrent requests. Others wait, and their wait counts as latency. Null: no limit. */
   readonly maxConcurrency: number | null;
-  /** Whether later turns send what was said, or name the stored response before (`responses` alone). */
+  /** Whether later turns send the history or the id of the previous stored response (only `responses`). */
   readonly conversation: 'history' | 'stored';
-  /** Of the arrival process. */
+  /** Seed of the arrival process. */
   readonly seed: number;
-  /** Threads that ask; 1 asks from the calling one. */
+  /** Threads that send requests; 1 uses the calling thread. */
   readonly threads: number;
 }
 
 /**
- * Why a request failed: no connection; a status of 400 or more; an error within the stream; an answer cut off or not
- * of the dialect; out of time. `cancelled` is our own doing and counts neither as failed nor as answered.
+ * Why a request failed: no connection; a status of 400 or more; an error within the stream; a response that was cut off
+ * or does not fit the dialect; a timeout. `cancelled` is caused by the client and counts as neither failed nor
+ * completed.
  */
 export type ErrorKind =
   | 'connection'
@@ -141,74 +142,74 @@ export type ErrorKind =
   | 'timeout'
   | 'cancelled';
 
-/** One request, as its client saw it. */
+/** One request as its client saw it. */
 export interface RequestRecord {
   readonly session: number;
   readonly turn: number;
   readonly phase: 'warmup' | 'measured';
-  /** When it should have been sent: latencies count from here (no coordinated omission). */
+  /** When it was due. Latencies count from here, which avoids coordinated omission. */
   readonly intended: number;
   readonly sent: number;
-  /** Null until then: the status line; the first event with a piece of the answer. */
+  /** Times of the status line and of the first event with output; null if they did not arrive. */
   readonly headers: number | null;
   readonly firstToken: number | null;
   readonly end: number;
-  /** Between events with pieces of the answer, in order: one fewer than there were. */
+  /** Times between consecutive events with output: one fewer than events. */
   readonly gaps: Float32Array;
   readonly status: number | null;
   readonly error: { readonly kind: ErrorKind; readonly message: string } | null;
   readonly finish: string | null;
   readonly wanted: { readonly promptTokens: number | null; readonly outputTokens: number };
-  /** As the server counts; null where it does not say. */
+  /** As reported by the server; null if it does not report it. */
   readonly promptTokens: number | null;
   readonly cachedTokens: number | null;
   readonly outputTokens: number | null;
 }
 
-/** How the client fared: whether figures are the server's or its own. */
+/** The client's own performance, to tell whether it was the bottleneck. */
 export interface ClientFigures {
-  /** Shares of one thread, the busiest one's: 1 means that it was never idle. */
+  /** Utilization of the busiest thread, 0 to 1: 1 means it was never idle. */
   readonly utilization: number;
   readonly cpuSeconds: number;
-  /** Milliseconds from the intended start of requests that had to wait for nothing until they were sent. */
+  /** 99th percentile of the delay between due time and sending, in ms, for requests that did not wait for a slot. */
   readonly lagP99: number;
 }
 
 export interface LoadResult {
-  /** In the order in which they ended. */
+  /** In order of their end. */
   readonly records: readonly RequestRecord[];
-  /** Epoch milliseconds of the run's start. */
+  /** Epoch milliseconds of the start of the run. */
   readonly startedAt: number;
   readonly endedMs: number;
   readonly client: ClientFigures;
-  /** Whether the caller's signal ended it early. */
+  /** Whether the caller's signal ended the run early. */
   readonly stopped: boolean;
 }
 
 export interface LoadProgress {
   readonly elapsedMs: number;
   readonly phase: 'warmup' | 'measured' | 'ending';
-  /** Of both phases. */
+  /** Counts of both phases. */
   readonly sent: number;
   readonly answered: number;
   readonly failed: number;
   readonly running: number;
   readonly outputTokens: number;
-  /** Share of the extent that is done, from 0 to 1. */
+  /** Fraction of the extent that is done, 0 to 1. */
   readonly done: number;
 }
 
 export interface LoadHooks {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: LoadProgress) => void;
-  /** Each request that has ended, of runs of one thread: who sees that nothing comes of it may stop early. */
+  /** Called for each finished request of a single-threaded run, so that the caller can stop early. */
   readonly onRecord?: (record: RequestRecord) => void;
 }
 
-/** `(run, hooks)`: src/bench/load/driver.ts. Rejects only for what no request could do (LoadError). */
+/** `(run, hooks)`: src/bench/load/driver.ts. Rejects with LoadError only if no request could succeed. */
 export type RunLoad = (run: LoadRun, hooks?: LoadHooks) => Promise<LoadResult>;
 
-/** Of one quantity, in its unit. */
+/** Statistics of one quantity, in its unit. */
 export interface Distribution {
   readonly count: number;
   readonly mean: number;
@@ -223,26 +224,29 @@ export interface Distribution {
 }
 
 export const LATENCIES = ['ttft', 'itl', 'tpot', 'e2e'] as const;
-/** Time to first token; between pieces; time per output token; end to end. */
+/** Time to first token; inter-token latency; time per output token; end-to-end latency. */
 export type Latency = (typeof LATENCIES)[number];
 
-/** What a service promises (objectives.ts). */
+/** A service level objective (objectives.ts). */
 export type Objective =
   /** `percentile`: 0 to 100; `limit`: milliseconds. */
   | { readonly metric: Latency; readonly percentile: number; readonly limit: number }
-  /** `limit`: a share from 0 to 1. */
+  /** `limit`: a fraction, 0 to 1. */
   | { readonly metric: 'errors'; readonly percentile: null; readonly limit: number };
 
-/** What an objective came to: `value` as measured, Infinity where more failed than it allows, null where nothing was. */
+/**
+ * The result for an objective. `value`: as measured; Infinity if more requests failed than it allows; null if nothing
+ * was measured.
+ */
 export interface Verdict {
   readonly objective: Objective;
   readonly value: number | null;
   readonly met: boolean;
 }
 
-/** Of a run's measured phase. Latencies in milliseconds, of answered requests; rates per second of `durationMs`. */
+/** The measured phase of a run. Latencies in milliseconds, of completed requests; rates per second of `durationMs`. */
 export interface Summary {
-  /** From the first measured request's intended start to the last one's end. */
+  /** From the intended start of the first measured request to the end of the last one. */
   readonly durationMs: number;
   readonly requests: {
     readonly asked: number;
@@ -251,32 +255,32 @@ export interface Summary {
     readonly cancelled: number;
   };
   readonly ttft: Distribution | null;
-  /** Between pieces of an answer, of all answers together. */
+  /** Inter-token latencies of all responses together. */
   readonly itl: Distribution | null;
-  /** (e2e - ttft) / (output tokens - 1), of answers of two tokens or more. */
+  /** (e2e - ttft) / (output tokens - 1), for responses of at least two tokens. */
   readonly tpot: Distribution | null;
   readonly e2e: Distribution | null;
-  /** From the intended start until it was sent. */
+  /** From intended start to sending. */
   readonly queued: Distribution | null;
   readonly promptTokens: Distribution | null;
   readonly outputTokens: Distribution | null;
   readonly totals: { readonly promptTokens: number; readonly cachedTokens: number; readonly outputTokens: number };
-  /** Sessions' or trace's own rate over the time in which they were to begin; null in closed loops. */
+  /** Rate at which sessions were due; null in closed loops. */
   readonly offeredPerSecond: number | null;
   readonly requestsPerSecond: number;
   readonly outputTokensPerSecond: number;
   readonly totalTokensPerSecond: number;
-  /** Requests a second that kept every objective, and their share of those asked; null without objectives. */
+  /** Requests per second that met every objective, and their fraction of all requests; null without objectives. */
   readonly goodput: { readonly requestsPerSecond: number; readonly share: number } | null;
   readonly verdicts: readonly Verdict[];
   readonly errors: Readonly<Partial<Record<ErrorKind, { readonly count: number; readonly example: string }>>>;
   readonly concurrency: { readonly mean: number; readonly peak: number };
   readonly client: ClientFigures;
-  /** What makes the figures doubtful, in words; empty if nothing does. */
+  /** Reasons to doubt the figures, as text; empty if there are none. */
   readonly doubts: readonly string[];
 }
 
-/** A figure of several runs: their mean and its 95 percent confidence interval (Student's t); null of one run alone. */
+/** A figure of several runs: mean and 95 percent confidence interval (Student's t), which is null for a single run. */
 export interface Repeated {
   readonly mean: number;
   readonly low: number | null;

@@ -1,5 +1,5 @@
-// A specification as sessions: the n-th session is the same whoever asks for it, so threads need not agree on anything
-// but its number. Pure.
+// Turns a workload specification into sessions. The n-th session is always the same, so threads only need to share its
+// number. Pure.
 
 import { drawLength } from './lengths.js';
 import { drawsFrom, seedOf } from '../../shared/random.js';
@@ -7,11 +7,11 @@ import { TextMaker } from './text-maker.js';
 import type { Session, TextMeasure, Turn, TraceRow, WorkloadSpec } from './types.js';
 
 export interface Workload {
-  /** How many there are; null where there is no end. Those of files begin again behind the last. */
+  /** Number of sessions; null if endless. Sessions from files repeat after the last one. */
   readonly sessions: number | null;
-  /** The n-th; null behind a trace's last. */
+  /** The n-th session; null after a trace's last one. */
   session(n: number): Session | null;
-  /** When the trace has it, if it does. */
+  /** The session's time in the trace, if it has one. */
   at(n: number): number | null;
 }
 
@@ -19,7 +19,7 @@ type Synthetic = Extract<WorkloadSpec, { kind: 'synthetic' }>;
 type Conversations = Extract<WorkloadSpec, { kind: 'conversations' }>;
 type Trace = Extract<WorkloadSpec, { kind: 'trace' }>;
 
-// What a seed is for.
+// Purposes of seeds.
 const LENGTHS = 1,
   PROMPT = 2,
   PREFIX = 3,
@@ -43,7 +43,7 @@ function synthetic(spec: Synthetic, maker: TextMaker, n: number): Session {
   const prefix = prefixes === null ? null : maker.text(prefixes.tokens, spec.seed, PREFIX, draws.below(prefixes.count));
   const turns = Array.from({ length: drawLength(spec.turns, draws) }, (_, turn): Turn => {
     const wanted = drawLength(spec.prompt, draws);
-    // The template's own tokens are part of the prompt, as a server counts it.
+    // The template's own tokens are part of the prompt as a server counts it.
     const own = turn === 0 ? Math.max(1, wanted - maker.overhead) : wanted;
     return {
       text: maker.text(own, spec.seed, PROMPT, n, turn),
@@ -75,7 +75,7 @@ function trace(spec: Trace, maker: TextMaker): Workload {
   const textOf = (row: TraceRow, n: number): string => {
     let text = '';
     let left = Math.max(1, row.promptTokens - maker.overhead);
-    // The last block is rarely full; its text begins as that of the whole block does.
+    // The last block is rarely full; its text is a prefix of the whole block's text.
     for (const block of row.blocks ?? []) {
       if (left <= 0) break;
       text += maker.text(Math.min(left, blockTokens), seed, BLOCK, block);

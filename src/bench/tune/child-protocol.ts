@@ -1,4 +1,5 @@
-// What the server and the process that drives its load tell each other. The server holds the engine; the child asks.
+// Messages between the server and the child process that generates its load. The server holds the engine; the child
+// requests changes.
 
 import type { TuneRun, TuneSettings } from '../../shared/wire/tuning.js';
 import type { TuneTarget, TuneWorkload } from './load.js';
@@ -8,7 +9,7 @@ import type { TuneRanges } from './ports.js';
 export interface ChildStart {
   readonly type: 'start';
   readonly plan: TunePlan;
-  /** As parseObjectives reads them. */
+  /** In the notation of parseObjectives. */
   readonly slo: string;
   readonly target: TuneTarget;
   readonly workload: TuneWorkload;
@@ -18,11 +19,11 @@ export interface ChildStart {
 
 export type ToChild =
   | ChildStart
-  /** What was asked for is done, or why not. */
+  /** The request was done, or the reason why not. */
   | { readonly type: 'answer'; readonly number: number; readonly error: string | null }
-  /** Nobody wants it any more. */
+  /** Stop the run. */
   | { readonly type: 'stop' }
-  /** The engine is somebody else's. */
+  /** The lease of the engine was lost. */
   | { readonly type: 'lost'; readonly message: string };
 
 export type Wish = { readonly what: 'set' | 'apply'; readonly settings: TuneSettings } | { readonly what: 'release' };
@@ -30,5 +31,5 @@ export type Wish = { readonly what: 'set' | 'apply'; readonly settings: TuneSett
 export type ToParent =
   | { readonly type: 'ask'; readonly number: number; readonly wish: Wish }
   | { readonly type: 'run'; readonly run: TuneRun }
-  /** It could not begin. */
+  /** The run could not start. */
   | { readonly type: 'failed'; readonly message: string };

@@ -1,5 +1,6 @@
-// The process that drives the load of a run that was begun on the dashboard. Apart from the server, so that what it
-// asks with takes no turn of the loops that answer, and its garbage stops none of their threads. It ends with the server.
+// The process that generates the load of a tuning run started on the dashboard. It is separate from the server, so that
+// its requests do not use the server's event loops and its garbage collections do not pause the server's threads. It
+// ends with the server.
 
 import { parseObjectives } from '../load/objectives.js';
 import type { ChildStart, ToChild, ToParent, Wish } from './child-protocol.js';
@@ -67,6 +68,6 @@ process.on('message', (message: ToChild) => {
   }
 });
 process.on('disconnect', () => process.exit(0));
-// Ctrl-C in a terminal reaches everything in it: the server says when.
+// Ctrl-C in a terminal reaches all its processes; the server decides when this one stops.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => stop.abort());

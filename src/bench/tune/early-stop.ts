@@ -1,12 +1,16 @@
-// Whether a measurement can still meet its objectives: it is ended when, by what has come so far, it surely will not. Pure.
+// Detects during a measurement that its objectives can no longer be met with statistical confidence, so that it can end
+// early. Pure.
 
 import { failed, latencyOf } from '../load/objectives.js';
 import type { Objective, RequestRecord } from '../load/types.js';
 
-/** Of requests; gaps of one answer are much alike, so that so many of them count as one sample. */
+/** Minimum number of requests. Gaps within a response are correlated, so GAPS_A_SAMPLE of them count as one sample. */
 const LEAST_SAMPLES = 15;
 const GAPS_A_SAMPLE = 8;
-/** One chance in a thousand, and a good way beyond what is allowed: what is near an objective is measured to the end. */
+/**
+ * A one-in-a-thousand chance of error, and well beyond the allowed fraction: measurements close to an objective run to
+ * the end.
+ */
 const Z = 3.1;
 const BEYOND = 1.5;
 
@@ -46,7 +50,7 @@ export class EarlyStop {
   }
 }
 
-/** The lower end of Wilson's interval of a share. */
+/** Lower end of Wilson's interval of a proportion. */
 function leastShare(hits: number, samples: number): number {
   const share = hits / samples;
   const z2 = (Z * Z) / samples;

@@ -1,6 +1,9 @@
-// The front of several wishes: which points no other point beats. Pure.
+// The Pareto front of several objectives. Pure.
 
-/** `wishes`: of each point what is to be small. True where no other is at most as large in all and smaller in one. */
+/**
+ * `wishes`: for each point, the values to minimize. True if no other point is at most as large in all values and
+ * smaller in one.
+ */
 export function frontOf(wishes: readonly (readonly number[])[]): boolean[] {
   return wishes.map(
     (own) =>

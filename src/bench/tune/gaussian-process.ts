@@ -1,17 +1,17 @@
-// Regression by a Gaussian process: a Matérn kernel of smoothness 5/2 with a length of its own for each input, and
-// noise. Lengths, height and noise are those of the greatest posterior density: likelihood (Rasmussen and Williams,
-// Gaussian Processes for Machine Learning, 2006, algorithm 2.1) and log-normal priors. Pure; dozens of points.
+// Gaussian process regression with a Matérn 5/2 kernel, a separate length scale per input, and noise. The
+// hyperparameters maximize the posterior density: likelihood (Rasmussen and Williams, Gaussian Processes for Machine
+// Learning, 2006, algorithm 2.1) times log-normal priors. Pure; for dozens of points.
 
 export interface Belief {
   readonly mean: number;
   readonly deviation: number;
 }
 
-/** Logarithms of: a length for each input, the height (standard deviation of the function), the noise. */
+/** Logarithms of: the length scale of each input, the signal standard deviation, the noise. */
 type Logs = readonly number[];
 
 const SQRT5 = Math.sqrt(5);
-/** Prior: inputs lie in the unit cube, outputs have deviation 1. */
+/** Priors, assuming inputs in the unit cube and outputs with standard deviation 1. */
 const LENGTH = { mean: Math.log(0.7), deviation: 0.8 };
 const HEIGHT = { mean: 0, deviation: 0.7 };
 const NOISE = { mean: Math.log(0.05), deviation: 1 };
@@ -27,7 +27,7 @@ export class GaussianProcess {
     private readonly weights: Float64Array,
   ) {}
 
-  /** `start`: of an earlier fit of fewer points, to go on from. */
+  /** `start`: hyperparameters of an earlier fit of fewer points, used as the starting point. */
   static fit(
     inputs: readonly (readonly number[])[],
     outputs: readonly number[],
@@ -49,7 +49,7 @@ export class GaussianProcess {
     return this.logs;
   }
 
-  /** Of the function itself, without the noise of a measurement. */
+  /** Prediction of the function itself, without measurement noise. */
   at(input: readonly number[]): Belief {
     const n = this.inputs.length;
     const { lengths, height } = unfold(this.logs);
@@ -95,7 +95,7 @@ function covariance(inputs: readonly (readonly number[])[], logs: Logs): Float64
   return matrix;
 }
 
-/** Of the parameters, without what does not depend on them. */
+/** Log posterior density of the hyperparameters, up to a constant. */
 function density(inputs: readonly (readonly number[])[], values: Float64Array, logs: Logs): number {
   const n = values.length;
   const factor = cholesky(covariance(inputs, logs), n);
@@ -110,7 +110,7 @@ function density(inputs: readonly (readonly number[])[], values: Float64Array, l
   return sum;
 }
 
-/** The lower triangle, in place. A pivot that rounding has made negative counts as tiny. */
+/** The lower triangle, computed in place. A pivot made negative by rounding is replaced by a tiny one. */
 function cholesky(matrix: Float64Array, n: number): Float64Array {
   for (let j = 0; j < n; j++) {
     for (let i = j; i < n; i++) {
@@ -122,7 +122,7 @@ function cholesky(matrix: Float64Array, n: number): Float64Array {
   return matrix;
 }
 
-/** L x = b, in place. */
+/** Solves L x = b in place. */
 function forward(factor: Float64Array, b: Float64Array): void {
   const n = b.length;
   for (let i = 0; i < n; i++) {
@@ -144,7 +144,7 @@ function solve(factor: Float64Array, values: Float64Array): Float64Array {
   return b;
 }
 
-/** Up the hill along one axis after the other, with steps that grow where they help and shrink where they do not. */
+/** Coordinate ascent; steps grow after a success and shrink after a failure. */
 function climb(start: Logs, step: number, heightAt: (logs: Logs) => number): number[] {
   const at = [...start];
   let height = heightAt(at);

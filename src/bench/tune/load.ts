@@ -1,4 +1,4 @@
-// One measurement of a tuning run: a load of src/loadtest on the server, under the settings that are in force.
+// One measurement of a tuning run: a load test of the server with the current settings.
 
 import { runLoad } from '../load/driver.js';
 import { isGood, nameOf } from '../load/objectives.js';
@@ -25,17 +25,20 @@ export interface TuneTarget {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** `rows`: of a trace, or of requests that were; the same text stands behind the same block. */
+/** `rows`: of a trace, or of recent requests; equal blocks produce equal text. */
 export type TuneWorkload =
   | { readonly kind: 'fixed'; readonly promptTokens: number; readonly outputTokens: number }
   | { readonly kind: 'rows'; readonly rows: readonly TraceRow[]; readonly blockTokens: number };
 
-/** A closed loop goes on behind a trace's end; of one of few rows more is asked. */
+/** Short traces are repeated up to this many rows, because a closed loop may continue past a trace's end. */
 const MOST_ROWS = 4_000;
-/** Of the measured time: before it, so that it begins in a system at work; behind it, for answers to end. */
+/**
+ * Fractions of the measured time: warm-up before it, so that measuring starts under load; grace after it, for responses
+ * to finish.
+ */
 const WARMUP = 0.25;
 const GRACE = 1;
-/** Requests that had not ended then: more than this share of them, and the load was too much. */
+/** If more than this fraction of requests has not finished by then, the load was too high. */
 const MOST_UNENDED = 0.02;
 
 export interface LoadSetting {
@@ -46,7 +49,7 @@ export interface LoadSetting {
   readonly seconds: number;
 }
 
-/** Asks the server what its words cost; rejects with LoadError if it does not answer. */
+/** Measures the token counts of words on the server; rejects with LoadError if it does not respond. */
 export async function measuringLoad(setting: LoadSetting): Promise<Measure> {
   const prepared = await prepare(targetOf(setting), specOf(setting.workload, setting.loadKind, 0));
   return async ({ load, seed, mayStopEarly, signal }) => {
@@ -64,7 +67,7 @@ export async function measuringLoad(setting: LoadSetting): Promise<Measure> {
     const measured = measurementOf(result, run, setting.objectives, setting.seconds, ending.signal.aborted);
     if (measured.throughput === 0 && measured.errors['connection'] !== undefined)
       throw new Error(
-        `The server does not answer: ${result.records.find(({ error }) => error?.kind === 'connection')?.error?.message ?? ''}`,
+        `The server does not respond: ${result.records.find(({ error }) => error?.kind === 'connection')?.error?.message ?? ''}`,
       );
     return measured;
   };
@@ -107,7 +110,7 @@ function arrivalOf(kind: TuneLoadKind, load: number): Arrival {
   return kind === 'rate' ? { kind: 'poisson', rate: load } : { kind: 'trace', speed: load };
 }
 
-/** Texts of their own for each seed: what was asked before does not answer faster. */
+/** Each seed gives different texts, so that prefix caches do not help. */
 function specOf(workload: TuneWorkload, loadKind: TuneLoadKind, seed: number): WorkloadSpec {
   if (workload.kind === 'fixed') {
     const { promptTokens, outputTokens } = workload;
@@ -141,7 +144,7 @@ function measurementOf(
 ): Measurement {
   const summary = summarize(result, run, objectives);
   const { requests, ttft, itl, verdicts, errors } = summary;
-  // While the load was steady: the end, in which it runs dry, is not the server's pace.
+  // Only the time under steady load counts; the tail, in which the load runs out, does not show the server's rate.
   const from = Math.min(...result.records.filter(({ phase }) => phase === 'measured').map(({ intended }) => intended));
   const until = from + seconds * 1000;
   const spanS = Math.max(0.001, (Math.min(until, result.endedMs) - from) / 1000);

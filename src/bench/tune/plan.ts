@@ -1,4 +1,4 @@
-// What a tuning run is to do.
+// The plan of a tuning run.
 
 import type { TuneLoadKind, TuneRun, TuneSettings } from '../../shared/wire/tuning.js';
 
@@ -14,22 +14,22 @@ export interface TunePlan {
   /** In the load's unit. */
   readonly minLoad: number;
   readonly maxLoad: number;
-  /** Measurements, all together. */
+  /** Total number of measurements. */
   readonly trials: number;
   readonly trialSeconds: number;
   readonly seed: number;
   readonly apply: boolean;
 }
 
-/** With fewer there is nothing to go by. */
+/** Fewer measurements are not enough for a result. */
 export const LEAST_TRIALS = 16;
 export const MOST_TRIALS = 120;
 export const MOST_TRIAL_S = 300;
 
-/** By whom runs of the command line are. */
+/** `by` of runs started on the command line. */
 export const BY_COMMAND = 'monolith bench tune';
 
-/** One that is about to begin. */
+/** A run that is about to start. */
 export const newRun = (plan: TunePlan, before: TuneSettings): TuneRun => ({
   object: 'tune_run',
   id: plan.id,

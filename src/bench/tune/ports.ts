@@ -1,21 +1,25 @@
-// What a tuning run asks of the world: an engine whose settings it may hold for a while, and a load that measures it.
+// The interfaces that a tuning run needs: a leased engine with changeable settings, and a function that measures a
+// load.
 
 import type { TuneSettings, TuneVerdict } from '../../shared/wire/tuning.js';
 
-/** Smallest and largest of each. */
+/** Minimum and maximum of each setting. */
 export type TuneRanges = Readonly<Record<keyof TuneSettings, { readonly min: number; readonly max: number }>>;
 
-/** One engine, held: others do not set it meanwhile, and what it had before comes back whatever happens to the holder. */
+/**
+ * A leased engine: nobody else can change its settings, and the previous settings are restored whatever happens to the
+ * lease's holder.
+ */
 export interface HeldEngine {
   readonly before: TuneSettings;
   readonly ranges: TuneRanges;
-  /** Aborted with an Error when somebody else has changed the settings, or the server is gone. */
+  /** Aborted with an Error if the settings were changed by someone else, or if the server is gone. */
   readonly lost: AbortSignal;
-  /** Until the next one, or the release. */
+  /** In force until the next call or the release. */
   set(settings: TuneSettings): Promise<void>;
-  /** Keeps them, also for later starts. */
+  /** Makes the settings permanent, also for later starts. */
   apply(settings: TuneSettings): Promise<void>;
-  /** What is kept is in force again. Idempotent. */
+  /** Restores the permanent settings. Idempotent. */
   release(): Promise<void>;
 }
 
@@ -32,7 +36,7 @@ export interface Measurement {
   readonly errors: Readonly<Record<string, number>>;
 }
 
-/** `load`: in its own unit. Rejects if nothing can be measured at all, or as `signal` says. */
+/** `load`: in its own unit. Rejects if measuring is impossible, or when `signal` aborts. */
 export type Measure = (asked: {
   readonly load: number;
   readonly seed: number;

@@ -1,7 +1,7 @@
-// Which settings to try next: expected improvement of the goodput times the chance that every objective is met,
-// believed by Gaussian processes of what was measured so far: of the throughput, of the share of it that is good where the
-// objectives are met, and of each objective (Gardner and others, Bayesian Optimization with
-// Inequality Constraints, 2014). Pure: the same seed and the same measurements ask for the same points.
+// Selects the settings to try next: maximizes the expected improvement of goodput times the probability that every
+// objective is met. Gaussian processes model the throughput, the good share of it where the objectives are met, and
+// each objective (Gardner et al., Bayesian Optimization with Inequality Constraints, 2014). Pure: the same seed and
+// measurements give the same points.
 
 import { GaussianProcess } from './gaussian-process.js';
 import { normal, randomFrom } from '../../shared/random.js';
@@ -11,17 +11,17 @@ import type { Knob, Point } from './space.js';
 
 export interface Observation {
   readonly point: Point;
-  /** Requests a second that were answered. */
+  /** Completed requests per second. */
   readonly throughput: number;
-  /** Of these, those that kept every objective. */
+  /** Those of them that met every objective. */
   readonly goodput: number;
-  /** Of each objective: what was measured over what is allowed; above 1 it is missed. */
+  /** For each objective, the measured value divided by the limit; above 1 it is missed. */
   readonly ratios: readonly number[];
-  /** Ended early, as objectives were missed: its throughput says nothing, its ratios are lower bounds. */
+  /** Ended early because objectives were missed: its throughput is meaningless, and its ratios are lower bounds. */
   readonly stopped: boolean;
 }
 
-/** What is believed of a point. */
+/** The prediction for a point. */
 export interface Forecast {
   readonly throughput: number;
   readonly met: number;
@@ -31,21 +31,23 @@ export interface Forecast {
 export interface SearchOptions {
   readonly knobs: readonly Knob[];
   readonly seed: number;
-  /** Points that cover the box before the model chooses. Default: two for each knob. */
+  /** Initial points that cover the search space before the model selects points. Default: two per setting. */
   readonly spread?: number;
 }
 
 const CANDIDATES = 900;
 const NEAR = 300;
-/** With every so many measurements lengths and noise are looked for anew; between them, near the last ones. */
+/**
+ * After this many measurements, hyperparameters are fitted from scratch; in between, starting from the previous fit.
+ */
 const ANEW = 8;
-/** Far beyond an objective it does not matter how far. */
+/** Ratios are clipped here: far beyond an objective, the distance does not matter. */
 const MOST_LOG_RATIO = 1.5;
-/** A point whose chance is above that is one to go by. */
+/** Points with at least this probability count as feasible. */
 const LIKELY = 0.5;
-/** To be taken for the best without having been measured. */
+/** Minimum probability for a point to be the predicted best without being measured. */
 const SURE = 0.8;
-/** Where nearly nothing is good it does not matter how little. */
+/** Lower bound of the good share: very small shares are treated alike. */
 const LEAST_SHARE = 0.05;
 
 interface Models {
@@ -60,7 +62,7 @@ export class Search {
   readonly #spread: Point[];
   readonly #seen: Observation[] = [];
   #models: Models | null = null;
-  #before: Models | null = null; // of one measurement less, or several
+  #before: Models | null = null; // fitted to at least one measurement fewer
 
   constructor({ knobs, seed, spread = 2 * knobs.length }: SearchOptions) {
     this.space = new Space(knobs);
@@ -77,7 +79,7 @@ export class Search {
     this.#models = null;
   }
 
-  /** The next point to measure. `fixed`: knobs that stay where they are, whatever the box says of them. */
+  /** The next point to measure. `fixed`: settings that keep these values, even outside the search space. */
   ask(fixed: Point = {}): Point {
     if (Object.keys(fixed).length === 0) {
       const next = this.#spread.shift();
@@ -98,7 +100,7 @@ export class Search {
         chosen = candidate;
       }
     }
-    // Everything near has been measured: of a small box all points may be.
+    // All candidates have been measured, which can happen in a small search space.
     return chosen ?? { ...this.space.point(this.space.knobs.map(() => this.#random())), ...fixed };
   }
 
@@ -113,7 +115,7 @@ export class Search {
     };
   }
 
-  /** Measured points that meet the objectives, the best first; `matching`: with these values of these knobs. */
+  /** Measured points that meet the objectives, best first; `matching`: only those with these values. */
   ranked(matching: Point = {}): Point[] {
     const models = this.#fitted();
     const points = new Map<string, Observation[]>();
@@ -131,14 +133,17 @@ export class Search {
             (sum, { throughput, goodput }) => sum + Math.log(throughput * shareOf({ throughput, goodput })),
             0,
           ) / runs.length;
-        // What the neighbours say counts as well: one lucky run does not win.
+        // Ranked by the model, which includes neighboring points, so that one lucky run does not win.
         return [{ point, worth: models === null ? measured : worth(models, this.space.unit(point)) }];
       })
       .sort((a, b) => b.worth - a.worth)
       .map(({ point }) => point);
   }
 
-  /** The best with these values of these knobs by all that is known, measured or not; null where none is sure to meet the objectives. */
+  /**
+   * The predicted best point with these values, measured or not; null if no point meets the objectives with enough
+   * confidence.
+   */
   believed(fixed: Point): Point | null {
     const models = this.#fitted();
     if (models === null) return null;
@@ -156,7 +161,7 @@ export class Search {
     if (this.#models !== null) return this.#models;
     const counted = this.#seen.filter(({ stopped, throughput }) => !stopped && throughput > 0);
     if (counted.length < 2) return null;
-    // Where they are missed fewer are good in any case; that must not spread to where they are just met.
+    // Only points that meet the objectives: the low shares of others must not affect points that just meet them.
     const met = counted.filter(({ ratios }) => ratios.every((ratio) => ratio <= 1));
     const objectives = this.#seen[0]?.ratios.length ?? 0;
     const all = this.#seen.map(({ point }) => this.space.unit(point));
@@ -187,7 +192,7 @@ export class Search {
     return this.#models;
   }
 
-  /** Log of the best goodput that is believed to meet the objectives; null while there is none. */
+  /** Log of the best goodput that is predicted to meet the objectives; null if there is none. */
   #bestLog(models: Models, fixed: Point): number | null {
     let best: number | null = null;
     for (const { point, stopped, ratios } of this.#seen) {
@@ -208,7 +213,7 @@ export class Search {
     return met * deviation * (z * distribution(z) + Math.exp(-0.5 * z * z) / Math.sqrt(2 * Math.PI));
   }
 
-  /** All over the box, and around what is good so far. */
+  /** Random points in the whole search space, and points near the best ones. */
   *#candidates(fixed: Point): Iterable<Point> {
     const { knobs } = this.space;
     const place = (unit: readonly number[]): Point => ({ ...this.space.point(unit), ...fixed });
@@ -240,11 +245,13 @@ function logGoodput({ throughput, good }: Models, unit: readonly number[]): numb
   return throughput.at(unit).mean + Math.log(Math.min(1, Math.max(LEAST_SHARE, good?.at(unit).mean ?? 1)));
 }
 
-/** What a point is ranked by: its goodput, and somewhat whether the next measurement would meet the objectives too. */
+/**
+ * A point's rank: its goodput, and to a lesser degree the probability that the next measurement meets the objectives.
+ */
 const worth = (models: Models, unit: readonly number[]): number =>
   logGoodput(models, unit) + 0.5 * Math.log(Math.max(0.02, chance(models, unit)));
 
-/** That all objectives are met. */
+/** Probability that all objectives are met. */
 function chance({ ratios }: Models, unit: readonly number[]): number {
   let all = 1;
   for (const model of ratios) {
@@ -254,7 +261,7 @@ function chance({ ratios }: Models, unit: readonly number[]): number {
   return all;
 }
 
-/** Of the standard normal (Abramowitz and Stegun, 7.1.26: within 2e-7). */
+/** Distribution function of the standard normal (Abramowitz and Stegun, 7.1.26: within 2e-7). */
 function distribution(z: number): number {
   const x = Math.abs(z) / Math.SQRT2;
   const k = 1 / (1 + 0.3275911 * x);

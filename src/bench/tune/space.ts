@@ -1,5 +1,4 @@
-// The box that is searched: whole numbers between bounds, on a logarithmic scale, of two digits that mean something.
-// Knobs may be fixed. Pure.
+// The search space: whole numbers between bounds, on a logarithmic scale, with two significant digits. Pure.
 
 import type { Random } from '../../shared/random.js';
 
@@ -12,7 +11,7 @@ export interface Knob {
 
 export type Point = Readonly<Record<string, number>>;
 
-/** Above 100 two digits are kept: 768 becomes 770. */
+/** Two significant digits above 100: 768 becomes 770. */
 export function rounded(value: number): number {
   const size = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(1, value))) - 1);
   return Math.round(value / size) * size;
@@ -22,11 +21,11 @@ export class Space {
   constructor(readonly knobs: readonly Knob[]) {
     for (const { name, min, max } of knobs) {
       if (!(min >= 1 && max >= min && Number.isFinite(max)))
-        throw new RangeError(`${name}: ${min} to ${max} is no range.`);
+        throw new RangeError(`${name}: ${min} to ${max} is not a range.`);
     }
   }
 
-  /** Into the unit cube; what lies outside of the box comes to its edge. */
+  /** Maps a point to the unit cube; values outside the space are clipped to its edge. */
   unit(point: Point): number[] {
     return this.knobs.map(({ name, min, max }) => {
       const value = Math.min(max, Math.max(min, point[name] ?? min));
@@ -34,7 +33,7 @@ export class Space {
     });
   }
 
-  /** The nearest point of the box. */
+  /** The nearest point in the search space. */
   point(unit: readonly number[]): Point {
     return Object.fromEntries(
       this.knobs.map(({ name, min, max }, at) => {
@@ -48,7 +47,10 @@ export class Space {
     return this.knobs.map(({ name }) => point[name]).join(' ');
   }
 
-  /** `count` points that cover the box: each knob's range in as many equal parts, each part once (a Latin hypercube). */
+  /**
+   * `count` points that cover the space: each range is split into as many equal parts, and each part is used once (a
+   * Latin hypercube).
+   */
   spread(count: number, random: Random): Point[] {
     const columns = this.knobs.map(() => {
       const parts = Array.from({ length: count }, (_, at) => (at + random()) / count);
@@ -61,7 +63,7 @@ export class Space {
     return Array.from({ length: count }, (_, at) => this.point(columns.map((column) => column[at] as number)));
   }
 
-  /** Every combination of `steps` values of each knob, both ends included. */
+  /** Every combination of `steps` values per setting, both ends included. */
   grid(steps: Readonly<Record<string, number>>): Point[] {
     let points: number[][] = [[]];
     for (const { name } of this.knobs) {

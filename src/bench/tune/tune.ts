@@ -1,5 +1,6 @@
-// One tuning run: the settings as they are, a search, the best again beside them, and what follows from it. The engine
-// is held throughout and gets its old settings back however this ends.
+// One tuning run: measures the current settings, searches, repeats the best candidates alternating with the current
+// settings, and derives a result. The engine is leased throughout and gets its previous settings back however the run
+// ends.
 
 import { repeatedOf } from '../load/distribution.js';
 import type {
@@ -19,13 +20,13 @@ import { Search } from './search.js';
 import type { Knob, Point } from './space.js';
 import { verdictOf } from './verdict.js';
 
-/** How often the best are measured again, how many of them at first, and how many at most. */
+/** Repetitions of each finalist, the initial number of finalists, and the maximum. */
 const REPEATS = 3;
 const FINALISTS = 2;
 const MOST_FINALISTS = 6;
-/** With less goodput than the best one so far, by that much, a finalist is not measured to the end. */
+/** A finalist with less than this fraction of the best goodput so far is dropped. */
 const HOPELESS = 0.85;
-/** Steps of rates and speeds. */
+/** Step size of rates and speeds. */
 const FINE = 0.01;
 const STEP_RANGE = { min: 5, max: 1_000 };
 
@@ -52,17 +53,17 @@ export async function tune(
     run.result = await new Tuning(plan, run, engine, measure, ending, () => onChange(run)).result();
     run.state = 'done';
   } catch (error) {
-    // Whoever stops it asks for no reason; whoever takes the engine away gives one.
+    // An aborted run needs no reason; a lost lease carries one.
     run.state = signal.aborted ? 'stopped' : 'failed';
     run.error = signal.aborted
-      ? 'Stopped before its end.'
+      ? 'Stopped early.'
       : engine.lost.aborted
         ? messageOf(engine.lost.reason)
         : messageOf(error);
   } finally {
     await engine.release().catch((error: unknown) => {
       run.state = 'failed';
-      run.error = `${run.error ?? ''} The settings before could not be put back: ${messageOf(error)}`.trim();
+      run.error = `${run.error ?? ''} The previous settings could not be restored: ${messageOf(error)}`.trim();
     });
   }
   run.ended_at = now().toISOString();
@@ -110,11 +111,15 @@ class Tuning {
     return await this.#applied(result, result.best);
   }
 
-  /** The best of the search and the best of the settings as they are, again and in turns, so that drift meets all alike. */
+  /**
+   * Repeats the best points of the search and of the current settings in alternation, so that drift affects all
+   * equally.
+   */
   async #confirmed(asIs: Point): Promise<{ current: TunePick | null; best: TunePick | null }> {
     const asTheyAre = (point: Point | undefined): Runs | null =>
       point === undefined ? null : { settings: this.engine.before, load: this.#loadOf(point), trials: [] };
-    // The few loads that the old settings were measured under say less of their best one than all that was measured since.
+    // Only a few loads were measured with the current settings, so the model of all measurements predicts their best
+    // load more accurately.
     const measured = asTheyAre(this.#search.ranked(asIs)[0]);
     let current = asTheyAre(this.#search.believed(asIs) ?? undefined) ?? measured;
     const waiting = this.#search.ranked().filter((point) => NAMES.some((name) => point[name] !== asIs[name]));
@@ -154,7 +159,7 @@ class Tuning {
     };
   }
 
-  /** Under the hold still: what is killed now leaves the old settings behind. */
+  /** Runs while the lease is still held, so a process killed here leaves the previous settings in force. */
   async #applied(result: TuneResult, best: TunePick): Promise<TuneResult> {
     const trials: TuneTrial[] = [];
     for (let at = 0; at < REPEATS; at++) {
@@ -166,14 +171,14 @@ class Tuning {
       return {
         ...result,
         outcome: 'rolled_back',
-        says: `${result.says} Measured once more before they were to be kept, they missed ${missed?.name ?? 'the objectives'}: the old settings are back.`,
+        says: `${result.says} A verification run missed ${missed?.name ?? 'the objectives'}, so the previous settings were restored.`,
       };
     }
     await this.engine.apply(best.settings);
     return {
       ...result,
       outcome: 'applied',
-      says: `${result.says} They were measured once more and are set now, also for later starts.`,
+      says: `${result.says} A verification run confirmed them; they are applied now and for later starts.`,
     };
   }
 
@@ -229,20 +234,20 @@ class Tuning {
     return Number(((point['load'] as number) * this.#unit).toFixed(2));
   }
 
-  /** 0 is no bound: as good as the longest. */
+  /** 0 means no bound and is treated as the maximum. */
   #point({ max_batch_tokens, max_sequences, step_ms }: TuneSettings): Point {
     return { max_batch_tokens, max_sequences, step_ms: step_ms === 0 ? STEP_RANGE.max : step_ms };
   }
 }
 
-/** The box that is searched. `unit`: what one step of the load is. */
+/** The search space. `unit`: the load represented by one step. */
 export function knobsOf({ minLoad, maxLoad }: TunePlan, { ranges, before }: HeldEngine, unit: number): Knob[] {
   const knobs: Knob[] = NAMES.map((name) => {
     const { min, max } =
       name === 'step_ms'
         ? { min: Math.max(STEP_RANGE.min, ranges.step_ms.min), max: Math.min(STEP_RANGE.max, ranges.step_ms.max) }
         : ranges[name];
-    // A step of very few tokens serves nobody.
+    // Steps of very few tokens are never useful.
     const least = name === 'max_batch_tokens' ? Math.min(16, max, Math.max(1, before.max_batch_tokens)) : min;
     return { name, min: Math.max(1, least), max };
   });
@@ -258,7 +263,7 @@ const settingsOf = (point: Point): TuneSettings => ({
   step_ms: point['step_ms'] as number,
 });
 
-/** What was not measured was missed by far. */
+/** An unmeasured objective counts as missed by far. */
 const ratioOf = ({ value, limit, met }: TuneVerdict): number =>
   value === null ? (met ? 1 : Infinity) : limit > 0 ? value / limit : met ? 0 : Infinity;
 
@@ -279,7 +284,7 @@ function pickOf({ settings, load, trials }: Runs): TunePick {
   return { settings, load, goodput: { mean, low, high, runs: [...runs] }, verdicts };
 }
 
-/** Goodput against the 99th percentile of the time to the first token: of whole trials. */
+/** Marks the Pareto front of goodput and the 99th percentile of the time to first token, over completed trials. */
 function markFront(trials: TuneTrial[]): void {
   const whole = trials.filter(({ stopped, ttft_ms: ttft }) => !stopped && ttft !== null);
   const front = frontOf(whole.map(({ goodput, ttft_ms: ttft }) => [-goodput, ttft?.[1] ?? Infinity]));

@@ -1,9 +1,9 @@
-// What follows from the measurements, in words an operator can act on. Pure.
+// Derives the result from the measurements, with text for the operator. Pure.
 
 import type { TunePick, TuneResult, TuneSettings, TuneTrial } from '../../shared/wire/tuning.js';
 import type { TunePlan } from './plan.js';
 
-/** A gain below this is not worth a change. */
+/** Smaller gains do not justify a change. */
 const LEAST_GAIN = 1.03;
 
 export function verdictOf(
@@ -15,8 +15,8 @@ export function verdictOf(
   if (best === null) {
     const says =
       current === null
-        ? `No settings that were tried meet the objectives under any load. Nearest: ${nearest(trials)}.`
-        : `Nothing else meets the objectives each time it is measured. As they are, the settings give ${rate(current)} at ${loadText(plan.loadKind, current.load)}.`;
+        ? `None of the settings tried meets the objectives at any load. Closest: ${nearest(trials)}.`
+        : `No other settings meet the objectives reliably. The current settings give ${rate(current)} at ${loadText(plan.loadKind, current.load)}.`;
     return { outcome: current === null ? 'nothing_meets' : 'kept', current, best: null, gain: null, says };
   }
   const gain = current === null ? null : best.goodput.mean / current.goodput.mean;
@@ -26,10 +26,10 @@ export function verdictOf(
       current,
       best,
       gain,
-      says: `As they are, the settings miss the objectives. With ${settingsText(best.settings)} they are met: ${rate(best)} at ${loadText(plan.loadKind, best.load)}.`,
+      says: `The current settings miss the objectives. ${settingsText(best.settings)} meet them: ${rate(best)} at ${loadText(plan.loadKind, best.load)}.`,
     };
   }
-  // Surely better: by more than a little, and beyond what the runs differ among themselves.
+  // Better with confidence: by more than the minimum gain, and by more than the runs differ among themselves.
   const surely = gain >= LEAST_GAIN && Math.min(...best.goodput.runs) > Math.max(...current.goodput.runs);
   if (!surely) {
     return {
@@ -37,7 +37,7 @@ export function verdictOf(
       current,
       best,
       gain,
-      says: `The settings may stay: ${rate(current)} at ${loadText(plan.loadKind, current.load)}; the best others found give ${rate(best)}, which is no sure gain.`,
+      says: `Keep the current settings: ${rate(current)} at ${loadText(plan.loadKind, current.load)}; the best others give ${rate(best)}, which is not a significant gain.`,
     };
   }
   return {
@@ -45,12 +45,12 @@ export function verdictOf(
     current,
     best,
     gain,
-    says: `${settingsText(best.settings)} give ${rate(best)} at ${loadText(plan.loadKind, best.load)}, ${((gain - 1) * 100).toFixed(0)} percent more than as they are (${rate(current)} at ${loadText(plan.loadKind, current.load)}), and every objective is met.`,
+    says: `${settingsText(best.settings)} give ${rate(best)} at ${loadText(plan.loadKind, best.load)}, ${((gain - 1) * 100).toFixed(0)} percent more than the current settings (${rate(current)} at ${loadText(plan.loadKind, current.load)}), and meet every objective.`,
   };
 }
 
 const rate = ({ goodput: { mean, low, high } }: TunePick): string =>
-  `${mean.toPrecision(3)} good requests a second${low === null || high === null ? '' : ` (95 percent: ${Math.max(0, low).toPrecision(3)} to ${high.toPrecision(3)})`}`;
+  `${mean.toPrecision(3)} good requests per second${low === null || high === null ? '' : ` (95 percent: ${Math.max(0, low).toPrecision(3)} to ${high.toPrecision(3)})`}`;
 
 export function settingsText({ max_batch_tokens, max_sequences, step_ms }: TuneSettings): string {
   return `max_batch_tokens ${max_batch_tokens}, max_sequences ${max_sequences}, step_ms ${step_ms}`;
@@ -58,10 +58,10 @@ export function settingsText({ max_batch_tokens, max_sequences, step_ms }: TuneS
 
 export function loadText(kind: TunePlan['loadKind'], load: number): string {
   return kind === 'concurrency'
-    ? `${load} request${load === 1 ? '' : 's'} at once`
+    ? `${load} request${load === 1 ? '' : 's'} in flight`
     : kind === 'rate'
-      ? `${load} request${load === 1 ? '' : 's'} a second`
-      : `${load} times the trace's speed`;
+      ? `${load} request${load === 1 ? '' : 's'} per second`
+      : `${load} times the trace speed`;
 }
 
 function nearest(trials: readonly TuneTrial[]): string {

@@ -1,5 +1,5 @@
-// The threads that answer requests, as the main thread sees them: starts them, gives their HTTP servers to its
-// own, which accepts for all, starts those again that cannot go on, and ends them. Main thread only.
+// The main thread's control of the HTTP workers: starts them, distributes accepted connections to their HTTP servers,
+// restarts lost workers, and ends them. Main thread only.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel, Worker } from 'node:worker_threads';
 import type { Config } from '../../config/settings.js';
@@ -11,21 +11,24 @@ import type { HubBus } from './hub-bus.js';
 import { ThreadStates } from '../../shared/thread-states.js';
 import type { WorkerNews, WorkerOrder, WorkerStart } from './worker.js';
 
-/** Threads that end by themselves are started again so often within so long, all of them together; then they are given up. */
+/**
+ * Restarts of lost workers that are allowed within the window, for all workers together. Beyond that, a lost worker is
+ * not restarted.
+ */
 const MAX_RESTARTS = 5;
 const RESTART_WINDOW_MS = 600_000;
 const RESTART_PAUSE_MS = 500;
-/** What closing in order may take; then a thread is ended as it is. */
+/** How long an orderly close may take before the worker is terminated. */
 const CLOSE_MS = 5_000;
 
 export interface AnsweringOptions {
   config: Config;
   shared: SharedState;
   bus: HubBus;
-  /** The main thread's: it accepts the connections. */
+  /** The main thread's server, which accepts the connections. */
   http: HttpServer;
   log: Log;
-  /** A thread has ended by itself: what it held and ran is to be given up. */
+  /** A worker has been lost: release what it held. */
   onLost(index: number): void;
 }
 
@@ -37,16 +40,16 @@ interface Answering {
   readonly idle: Promise<void>;
   readonly exited: Promise<void>;
   descriptor: unknown;
-  /** It has been told to close: it takes no connection any more, even if it opens only now. */
+  /** It has been ordered to close and gets no connections, even if it opens only now. */
   ending: boolean;
-  /** Why it ended, as far as it said. */
+  /** Why it ended, if it reported a reason. */
   reason: string | null;
 }
 
-/** Of this process: it must not exit before they have ended. */
+/** Instances of this process. The process must not exit before they have ended. */
 const running = new Set<AnsweringThreads>();
 
-/** Before process.exit(): ends all answering threads, as far as they do within `timeoutMs`. */
+/** Call before process.exit(): ends all HTTP workers, waiting at most `timeoutMs`. */
 export async function closeAnsweringThreads(timeoutMs: number): Promise<void> {
   if (running.size === 0) return;
   await Promise.race([Promise.all([...running].map((threads) => threads.close())), sleep(timeoutMs)]);
@@ -56,7 +59,7 @@ export class AnsweringThreads {
   readonly #threads = new Map<number, Answering>();
   readonly #states: ThreadStates;
   readonly #restarts: number[] = [];
-  #first: readonly Answering[] = []; // once all of them are open
+  #first: readonly Answering[] = []; // set once all of them are open
   #draining = false;
   #closing: Promise<void> | null = null;
 
@@ -64,7 +67,9 @@ export class AnsweringThreads {
     this.#states = new ThreadStates(options.shared.threads);
   }
 
-  /** Resolves when all take connections. Rejects with StartError if one does not start; none is left then. */
+  /**
+   * Resolves when all workers accept connections. If one fails to start, ends the others and rejects with StartError.
+   */
   static async start(options: AnsweringOptions): Promise<AnsweringThreads> {
     const all = new AnsweringThreads(options);
     running.add(all);
@@ -79,22 +84,22 @@ export class AnsweringThreads {
     return all;
   }
 
-  /** Those that run. */
+  /** Number of running workers. */
   get size(): number {
     return this.#threads.size;
   }
 
-  /** Resolves when every thread serves its models. Rejects with StartError if one has ended before. */
+  /** Resolves when every worker serves its models. Rejects with StartError if one ends before that. */
   async loaded(): Promise<void> {
     await Promise.all(this.#first.map(({ loaded }) => loaded));
   }
 
-  /** /readyz says everywhere that this server is about to end. */
+  /** Makes /readyz of every worker report that this server is about to end. */
   unready(): void {
     for (const thread of this.#threads.values()) send(thread, 'unready');
   }
 
-  /** New requests are refused everywhere; resolves when nothing runs any more. */
+  /** Makes every worker refuse new requests. Resolves when no request is running. */
   async drain(): Promise<void> {
     this.#draining = true;
     await Promise.all(
@@ -105,16 +110,16 @@ export class AnsweringThreads {
     );
   }
 
-  /** Ends them, and that the main thread accepts; requests in flight are aborted. Idempotent. */
+  /** Stops accepting connections and ends the workers; requests in flight are aborted. Idempotent. */
   close(): Promise<void> {
-    this.options.http.stopListening(); // without threads it would answer by itself
+    this.options.http.stopListening(); // without workers, the main thread would serve the connections itself
     this.#closing ??= Promise.all([...this.#threads.values()].map((thread) => this.#end(thread))).then(() => {
       running.delete(this);
     });
     return this.#closing;
   }
 
-  /** One thread goes as if it could not go on: its connections are closed, and it is started again. Resolves when it has ended. */
+  /** Closes a worker's connections and restarts it. Resolves when the old worker has ended. */
   async replace(index: number, reason: string): Promise<void> {
     const thread = this.#threads.get(index);
     if (thread === undefined) return;
@@ -122,7 +127,7 @@ export class AnsweringThreads {
     await this.#end(thread);
   }
 
-  /** New connections go to the others; requests that run get the drain time. */
+  /** New connections go to the other workers; running requests get the drain time. */
   async #drainAndReplace(thread: Answering, reason: string): Promise<void> {
     thread.reason ??= reason;
     this.#release(thread);
@@ -201,13 +206,13 @@ export class AnsweringThreads {
       thread.reason ??= error instanceof Error ? error.message : String(error);
     });
     worker.on('exit', () => {
-      const failure = new StartError(thread.reason ?? 'A thread that answers requests ended while it started.');
+      const failure = new StartError(thread.reason ?? 'An HTTP worker ended while starting.');
       opened.reject(failure);
       loaded.reject(failure);
       this.#ended(thread);
       exited.resolve();
     });
-    // Whoever does not wait for these is told by the log.
+    // If nothing awaits these promises, the failure is only logged.
     for (const { promise } of [opened, loaded]) promise.catch(() => undefined);
     return thread;
   }
@@ -223,12 +228,12 @@ export class AnsweringThreads {
     onLost(index);
     log.error(
       { answering_thread: index, reason, left: this.#threads.size },
-      'a thread that answers requests has ended: its connections are gone, the others serve on',
+      'HTTP worker lost, its connections are closed; restarting',
     );
     void this.#restart(index);
   }
 
-  /** No connection is given to it any more. */
+  /** Stops sending connections to the worker. */
   #release(thread: Answering): void {
     if (thread.descriptor === null) return;
     this.options.http.removeThread(thread.descriptor);
@@ -245,13 +250,13 @@ export class AnsweringThreads {
       this.#states.set(index, 'lost');
       log.error(
         { answering_thread: index, left: this.#threads.size },
-        'threads that answer requests end too often: this one stays away until the server is restarted',
+        'HTTP workers were lost too often: this one is not restarted until the server is restarted',
       );
       return;
     }
     this.#restarts.push(now);
     this.#start(index).loaded.then(
-      () => log.info({ answering_thread: index }, 'the thread serves again'),
+      () => log.info({ answering_thread: index }, 'HTTP worker is serving again'),
       () => undefined,
     );
   }

@@ -1,41 +1,45 @@
-// When all of a thread's heap is collected. V8 does that by itself a hundred seconds after the last time, whether requests come or not,
-// and gives the space of the young back with it: for ten seconds behind it there are ten times as many collections, and compiled
-// code that embeds what has gone is compiled anew (docs/guides/upstreams.md). So V8 is told not to (from Node 24 on; before that it has no word
-// for it), and each thread collects once nobody has asked anything of it for a minute. Event-loop thread only.
+// Decides when a thread runs a full garbage collection. By default V8 runs one a hundred seconds after the last,
+// whether requests arrive or not, and shrinks the young generation with it. For the next ten seconds there are ten
+// times as many collections, and compiled code that embeds collected objects is recompiled (docs/guides/upstreams.md).
+// This is turned off in V8 (from Node 24 on; older versions have no flag for it), and each thread collects after a
+// minute without requests. Event-loop thread only.
 
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 const REST_MS = 60_000;
 const LOOK_MS = 5_000;
-/** Of V8: the first that can be told how often it may collect to save memory. An older one goes on doing it itself. */
+/**
+ * The first V8 version with a flag that turns off its memory-saving collections. Older versions keep running their own.
+ */
 export const TAKES_OVER = Number.parseInt(process.versions.v8, 10) >= 13;
-/** Of the space of the young: once it proves too small it has all it may have, and not twice as much again and again. */
+/** When the young generation is too small, it grows to its maximum in one step instead of doubling repeatedly. */
 const GROWTH = 32;
 
-/** For the whole process, before its threads begin. */
+/** For the whole process; call before its threads start. */
 export function tellCollector(): void {
   setFlagsFromString(`--semi-space-growth-factor=${GROWTH}`);
   if (TAKES_OVER) setFlagsFromString('--memory-reducer-gc-count=0');
 }
 
 /**
- * Everything that can go, at once: some tens of milliseconds. What is left free is given back to the system. False: nothing was done, as
- * V8's flags are the process's, and another thread took this one away before it had been of use here.
+ * Collects everything in one blocking call, which takes some tens of milliseconds, and returns free memory to the
+ * operating system. Returns false if nothing was collected: V8's flags are per process, and another thread reset this
+ * one before it took effect here.
  */
 export function collectAll(): boolean {
-  setFlagsFromString('--expose-gc'); // for contexts made from here on, which is this one alone
+  setFlagsFromString('--expose-gc'); // applies to contexts created from now on, which is only the next one
   const collect = runInNewContext('globalThis.gc') as ((how: object) => void) | undefined;
   setFlagsFromString('--no-expose-gc');
   collect?.({ type: 'major', execution: 'sync', flavor: 'last-resort' });
   return collect !== undefined;
 }
 
-/** What a thread has to do. */
+/** The thread's load. */
 export interface Work {
-  /** Requests that are not answered. */
+  /** Requests without a complete response. */
   readonly inFlight: number;
-  /** Of /v1, since the start: who asks whether it lives is no work. */
+  /** Number of completed /v1 requests since the start. Health checks do not count. */
   readonly answered: number;
 }
 
@@ -43,9 +47,9 @@ export class HeapRest {
   readonly #timer: NodeJS.Timeout;
   #answered = 0;
   #since: number;
-  #collected = false; // since something was done
+  #collected = false; // since the last activity
 
-  /** Null where V8 does it. */
+  /** Null if V8 collects by itself. */
   static start(work: Work): HeapRest | null {
     return TAKES_OVER ? new HeapRest(work) : null;
   }
@@ -59,7 +63,7 @@ export class HeapRest {
     this.#timer = setInterval(() => this.look(), LOOK_MS).unref();
   }
 
-  /** Now and then. */
+  /** Called periodically. */
   look(): void {
     const { inFlight, answered } = this.work;
     if (inFlight > 0 || answered !== this.#answered) {
@@ -69,7 +73,7 @@ export class HeapRest {
       return;
     }
     if (this.#collected || this.now() - this.#since < REST_MS) return;
-    this.#collected = this.collect(); // if not, at the next look
+    this.#collected = this.collect(); // on failure, tries again at the next call
   }
 
   close(): void {

@@ -1,6 +1,6 @@
-// The bus of a server with several threads: a star with the main thread in its middle. Every worker has one
-// message port to it; what a worker publishes or asks, the main thread hands on to the others, so that a worker
-// knows nothing of those that come and go. Ports keep neither thread alive. Each class belongs to its own thread.
+// The message bus of a server with several threads, in star topology with the main thread at the center. Every worker
+// has one message port to it. The main thread forwards what a worker publishes or asks to the others, so workers do not
+// track each other. Ports do not keep a thread alive. Each class belongs to its own thread.
 
 import type { MessagePort } from 'node:worker_threads';
 import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
@@ -9,17 +9,17 @@ type Message<T extends Topic> = BusTopics[T]['message'];
 type Answer<T extends Topic> = BusTopics[T]['answer'];
 type Listener = (message: never) => unknown;
 
-/** What crosses a port. `id` belongs to whoever sent the `ask`. */
+/** Messages that cross a port. `id` is assigned by the sender of the `ask`. */
 type Crossing =
   | { kind: 'publish'; topic: Topic; message: unknown }
   | { kind: 'ask'; id: number; topic: Topic; message: unknown; timeoutMs: number }
   | { kind: 'answers'; id: number; answers: unknown[] };
 
 const TIMEOUT_MS = 1_000;
-// A worker waits a little longer than the main thread does for the others on its behalf.
+// Extra time a worker waits beyond the main thread's own timeout for the other threads.
 const HUB_SLACK_MS = 250;
 
-/** Who listens on one thread. */
+/** The listeners of one thread. */
 class Listeners {
   readonly #byTopic = new Map<Topic, Set<Listener>>();
 
@@ -39,7 +39,9 @@ class Listeners {
     void this.answers(topic, message);
   }
 
-  /** The last listener's answer, as a list of one; [] if nobody listens or the last one failed. Never rejects. */
+  /**
+   * The last listener's answer as a one-element list; [] if there is no listener or the last one failed. Never rejects.
+   */
   async answers(topic: Topic, message: unknown): Promise<unknown[]> {
     let last: Promise<unknown[]> = Promise.resolve([]);
     for (const listener of [...(this.#byTopic.get(topic) ?? [])]) {
@@ -56,12 +58,12 @@ class Listeners {
   }
 }
 
-/** Asks sent through ports, until they are answered or late. */
+/** Asks sent through ports that have neither an answer nor a timeout yet. */
 class Asks {
   readonly #open = new Map<number, (answers: unknown[]) => void>();
   #next = 1;
 
-  /** `send` gets the number to ask with. Rejects with what it throws: the message cannot be cloned. */
+  /** `send` gets the id to ask with. Rejects with what it throws, if the message cannot be cloned. */
   ask(timeoutMs: number, send: (id: number) => void): Promise<unknown[]> {
     return new Promise((resolve, reject) => {
       const id = this.#next++;
@@ -90,7 +92,7 @@ class Asks {
   }
 }
 
-/** Sends answers; those that cannot be cloned are none. */
+/** Sends answers; an empty list if they cannot be cloned. */
 function sendAnswers(port: MessagePort, id: number, answers: unknown[], onError: (error: unknown) => void): void {
   try {
     port.postMessage({ kind: 'answers', id, answers } satisfies Crossing);
@@ -102,7 +104,7 @@ function sendAnswers(port: MessagePort, id: number, answers: unknown[], onError:
 
 export interface BusOptions {
   threads: number;
-  /** A listener that failed. */
+  /** Called when a listener failed. */
   onError?: (error: unknown, topic: Topic) => void;
 }
 
@@ -121,7 +123,7 @@ export class HubBus implements ThreadBus {
     this.#listeners = new Listeners(onError);
   }
 
-  /** `port` leads to the worker of that index. One that had the index before is let go of. */
+  /** `port` leads to the worker with that index. A previous worker with the same index is removed. */
   add(index: number, port: MessagePort): void {
     this.remove(index);
     const worker = { port, asks: new Asks() };
@@ -142,7 +144,7 @@ export class HubBus implements ThreadBus {
     port.unref();
   }
 
-  /** Nobody waits for that worker any more. */
+  /** Removes a worker and resolves the asks that wait for it. */
   remove(index: number): void {
     const worker = this.#workers.get(index);
     if (worker === undefined) return;
@@ -250,7 +252,7 @@ export class PortBus implements ThreadBus {
   }
 }
 
-/** [] if it takes longer. */
+/** Resolves to [] on timeout. */
 async function within(timeoutMs: number, answers: Promise<unknown[]>): Promise<unknown[]> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<unknown[]>((resolve) => {

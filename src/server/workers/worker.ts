@@ -1,8 +1,8 @@
-// A thread that answers requests: a service of its own on an HTTP server that does not listen, but is given
-// connections by the main thread's. Its whole talk with the main thread is declared here.
+// An HTTP worker: a thread with its own service, on an HTTP server that does not listen but receives connections from
+// the main thread's server. The messages between it and the main thread are declared here.
 //
-// A thread must not end while it has connections: the HTTP library does not survive that, and ends the process.
-// So it never just ends, but closes first; whoever ends it asks it to.
+// A worker must not end while it has connections: the HTTP library would end the process. It is therefore never
+// terminated directly, but ordered to close first.
 import { getHeapStatistics } from 'node:v8';
 import { parentPort, workerData } from 'node:worker_threads';
 import type { MessagePort } from 'node:worker_threads';
@@ -19,7 +19,7 @@ export interface WorkerStart {
   config: Config;
   /** 1 and up. */
   index: number;
-  /** Of the server: see thread-count.ts. */
+  /** Number of HTTP workers of the server: see thread-count.ts. */
   threads: number;
   shared: SharedState;
   bus: MessagePort;
@@ -29,8 +29,12 @@ export interface WorkerStart {
 export type WorkerOrder = 'unready' | 'drain' | 'close';
 
 /**
- * To the main thread: `open` takes connections, `loaded` has attached to the engines, `idle` follows `drain`,
- * `spent` asks for `close`: it cannot go on. `failing` asks for `drain`, then `close`: its state is unknown.
+ * To the main thread.
+ * - `open`: ready for connections.
+ * - `loaded`: attached to the engines.
+ * - `idle`: follows `drain`.
+ * - `spent`: cannot continue; the main thread must send `close`.
+ * - `failing`: its state is unknown; the main thread must send `drain`, then `close`.
  */
 export type WorkerNews =
   | { type: 'open'; descriptor: unknown }
@@ -40,10 +44,10 @@ export type WorkerNews =
   | { type: 'failing'; reason: string }
   | { type: 'failed'; reason: string };
 
-/** With more of its heap in use than that, a thread is about to run out of memory. */
+/** Above this fraction of its heap limit, a thread is about to run out of memory. */
 const HEAP_SHARE = 0.92;
 const HEAP_LOOK_MS = 1_000;
-/** Of the event loop, until what was handed to it has been looked at. */
+/** Event-loop iterations after which all messages handed to this thread have been processed. */
 const TURNS = 3;
 
 async function turns(): Promise<void> {
@@ -75,17 +79,17 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
   const bus = new PortBus(index, port, {
     threads,
-    onError: (err, topic) => log.error({ err, topic }, 'a message between threads failed'),
+    onError: (err, topic) => log.error({ err, topic }, 'thread message failed'),
   });
   undo.add(() => bus.close());
   const service = await openService({ config, telemetry, bus, shared, primary: false });
   undo.add(() => service.close());
-  undo.add(turns); // connections that were given before the order are taken, so that they can be closed
+  undo.add(turns); // accepts connections handed over before the order, so that they can be closed
   const heap = setInterval(() => {
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
     if (used < HEAP_SHARE * limit) return;
     clearInterval(heap);
-    tell({ type: 'spent', reason: `its heap is full: ${Math.round(used / 1e6)} of ${Math.round(limit / 1e6)} MB` });
+    tell({ type: 'spent', reason: `heap is full: ${Math.round(used / 1e6)} of ${Math.round(limit / 1e6)} MB` });
   }, HEAP_LOOK_MS).unref();
   undo.add(() => clearInterval(heap));
   const rest = HeapRest.start(service.http);
@@ -110,13 +114,13 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
   tell({ type: 'loaded' });
 }
 
-/** Of this thread alone, once what was closed has gone. */
+/** Ends only this thread, after closed resources have been released. */
 async function end(): Promise<void> {
   await turns();
   process.exit(0);
 }
 
 UndoStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
-  // Main ends it: the message must be there before the end is.
+  // The main thread terminates this worker. The message must arrive first.
   tell({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
 });

@@ -1,14 +1,14 @@
-// Every JSON shape of the dashboard API and the operator API, declared once: the server sends them and the
-// page reads them (as types only, so nothing of the server gets into the page). Names and fields as the
-// contract's models-and-accounts.md sections 5 and 6 have them; what it leaves open is decided here.
-// Times are RFC 3339, money is a number beside a currency's text, lists are ListPage.
+// Every JSON shape of the dashboard API and the operator API, declared once. The server sends them, and the dashboard
+// imports them as types only, so no server code gets into the page. Names and fields follow models-and-accounts.md,
+// sections 5 and 6, and extend them where those are silent. Times are RFC 3339, money is a number next to the
+// currency's text, lists are ListPage.
 
 import type { ModelPull } from '../model-pull.js';
 import type { TuneSettings } from './tuning.js';
 
 export type { ModelPull };
 
-/** `limit` 1 … 100 (20), `after`: the `next` of the page before. */
+/** Query parameters: `limit` 1 … 100 (20), `after`: the `next` of the previous page. */
 export interface ListPage<T> {
   object: 'list';
   data: T[];
@@ -17,7 +17,7 @@ export interface ListPage<T> {
 }
 
 export type Role = 'owner' | 'admin' | 'developer' | 'viewer';
-/** Least first: a role may do all that those before it may. */
+/** In ascending order: a role has all permissions of those before it. */
 export const ROLES: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
 
 export interface UserObject {
@@ -25,11 +25,11 @@ export interface UserObject {
   email: string;
   name: string;
   email_verified: boolean;
-  /** May see the operator's pages: the first user is one. */
+  /** May see the operator's pages; the first user is an operator. */
   operator: boolean;
-  /** A code is asked for at each sign-in. */
+  /** Each sign-in requires a code. */
   second_factor: boolean;
-  /** Somebody who came by the provider may have none. */
+  /** False for users who signed up through the OpenID provider and set none. */
   has_password: boolean;
   created_at: string;
   last_login_at: string | null;
@@ -40,9 +40,9 @@ export interface OrganizationObject {
   name: string;
   status: 'active' | 'suspended';
   created_at: string;
-  /** By model name: what holds for the organization. Read-only for members. */
+  /** Effective limits of the organization by model name. Read-only for members. */
   limits: Record<string, LimitValues>;
-  /** Prompts and answers are kept in the request log. */
+  /** Prompts and responses are stored in the request log. */
   request_text: boolean;
 }
 
@@ -52,7 +52,7 @@ export interface LimitValues {
   tpm: number | null;
   concurrency: number | null;
 }
-/** Absent: what is more general holds. By model name or `*`. */
+/** By model name or `*`. Absent limits are inherited from the more general level. */
 export type LimitOverrides = Record<string, Partial<LimitValues>>;
 
 export interface MembershipObject {
@@ -75,11 +75,11 @@ export interface InviteObject {
   expires_at: string;
   created_at: string;
   state: 'pending' | 'accepted' | 'revoked' | 'expired';
-  /** Where the invited person signs up or in; shown to who invites, because there may be no mail. Only while pending. */
+  /** Link to accept the invitation. Shown to the inviting user, because there may be no mail; only while pending. */
   url: string | null;
 }
 
-/** GET /dashboard/api/invites/{token}: what its link tells whoever has it. */
+/** GET /dashboard/api/invites/{token}: the invitation, readable by anyone with the link. */
 export interface InvitePreview {
   organization: { id: string; name: string };
   email: string;
@@ -95,7 +95,7 @@ export interface SessionObject {
   expires_at: string;
   ip: string;
   user_agent: string;
-  /** Of this very request. */
+  /** The session of this request. */
   current: boolean;
 }
 
@@ -118,7 +118,7 @@ export interface ApiKeyObject {
   revoked_at: string | null;
   rotated_from: string | null;
 }
-/** The only answer that has the secret. */
+/** The only response that contains the secret. */
 export interface CreatedApiKey extends ApiKeyObject {
   secret: string;
 }
@@ -126,7 +126,7 @@ export interface CreatedApiKey extends ApiKeyObject {
 export interface AuditEntry {
   id: string;
   at: string;
-  /** A user's id and address; the operator API and the command line have none. */
+  /** Id and e-mail address of a user; null for the operator API and the command line. */
   actor: { type: 'user' | 'operator_api' | 'command_line'; id: string | null; email: string | null };
   /** `api_key.created`, `member.role_changed`, `organization.limits_changed`, … */
   action: string;
@@ -135,7 +135,7 @@ export interface AuditEntry {
   detail: Record<string, unknown>;
 }
 
-/** POST …/login: signed in, or the ticket with which POST …/login/code goes on. */
+/** POST …/login: signed in, or a ticket for POST …/login/code. */
 export type LoginAnswer = { user: UserObject } | { second_factor: { ticket: string; expires_at: string } };
 
 /** GET …/second-factor */
@@ -143,20 +143,20 @@ export interface SecondFactorState {
   enabled: boolean;
   since: string | null;
   recovery_codes_left: number;
-  /** Of an operator, where the setting asks it of them. */
+  /** True for operators if the setting requires it. */
   required: boolean;
 }
-/** POST …/second-factor/begin: for an authenticator app, as text and as what its QR code says. */
+/** POST …/second-factor/begin: the secret for an authenticator app, as text and as the content of its QR code. */
 export interface SecondFactorProposal {
   secret: string;
   uri: string;
 }
-/** The only answers that have them. */
+/** The only responses that contain recovery codes. */
 export interface RecoveryCodes {
   recovery_codes: string[];
 }
 
-/** POST …/email/change. Not sent: the address is changed already. */
+/** POST …/email/change. `confirmation_sent` is false if the address was changed immediately. */
 export interface EmailChange {
   email: string;
   confirmation_sent: boolean;
@@ -165,24 +165,27 @@ export interface EmailChange {
 /** GET /dashboard/api/me */
 export interface Me {
   user: UserObject;
-  /** An operator who has to turn the second factor on before the operator pages open. */
+  /** An operator who must turn on the second factor before the operator pages open. */
   second_factor_missing: boolean;
-  /** Can sign in by the provider. */
+  /** The user can sign in through the OpenID provider. */
   oidc_linked: boolean;
   csrf_token: string;
   organizations: { id: string; name: string; status: 'active' | 'suspended'; role: Role }[];
 }
 
-/** GET /dashboard/api/status: for the page before anybody is signed in. */
+/** GET /dashboard/api/status: for the page before sign-in. */
 export interface DashboardStatus {
   version: string;
-  /** No user yet: who signs up becomes the operator. */
+  /** No user exists yet: the first to sign up becomes the operator. */
   first_user: boolean;
-  /** open: anybody; invited: with an invitation; setup_code: the first user, with the code that the server shows when it starts. */
+  /**
+   * open: anyone; invited: only with an invitation; setup_code: the first user, with the code that the server prints
+   * when it starts.
+   */
   signup: 'open' | 'invited' | 'setup_code';
-  /** A provider that people may sign in by; null without one. */
+  /** The OpenID provider for sign-in; null without one. */
   oidc: { name: string } | null;
-  /** Mail can be sent: forgotten passwords can be reset by link. */
+  /** Mail can be sent, so forgotten passwords can be reset by link. */
   mail: boolean;
   signed_in: boolean;
 }
@@ -207,7 +210,7 @@ export interface LimitsObject {
 export type UsageBucket = 'hour' | 'day';
 export type UsageGroup = 'model' | 'api_key' | 'endpoint';
 
-/** Grouped-away fields are null. */
+/** Fields that are not grouped by are null. */
 export interface UsageRowObject {
   bucket_start: string;
   model: string | null;
@@ -221,12 +224,15 @@ export interface UsageRowObject {
   output_tokens: number;
   reasoning_tokens: number;
   images: number;
-  /** Of those requests that said anything: how many; milliseconds to their first token, in all and behind it, added up. */
+  /**
+   * Requests that produced output: their number, and the sums of their time to first token, total time and decode time,
+   * in milliseconds.
+   */
   answered: number;
   first_token_ms: number;
   duration_ms: number;
   decode_ms: number;
-  /** By the prices of today, in their currency; null: none of the models has one. */
+  /** At today's prices, in their currency; null: none of the models has a price. */
   cost: number | null;
 }
 /** Per million tokens. */
@@ -235,12 +241,18 @@ export interface ModelPrice {
   cached_input: number;
   output: number;
 }
-/** GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is text beside the figures; an empty `models`: there are no prices. */
+/**
+ * GET, PUT …/operator/prices, GET …/organizations/{org}/prices. `currency` is display text; empty `models`: there are
+ * no prices.
+ */
 export interface PriceTable {
   currency: string;
   models: Record<string, ModelPrice>;
 }
-/** GET, PUT …/organizations/{org}/budget. Null `amount`: none; null `spent`: there are no prices. Address and secret for admins. */
+/**
+ * GET, PUT …/organizations/{org}/budget. `amount` null: no budget; `spent` null: there are no prices. Webhook URL and
+ * secret are visible only to admins.
+ */
 export interface BudgetObject {
   amount: number | null;
   spent: number | null;
@@ -261,19 +273,22 @@ export interface UsagePage {
 export type RequestOutcome = 'completed' | 'refused' | 'failed' | 'cancelled';
 export const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['completed', 'refused', 'failed', 'cancelled'];
 
-/** GET …/requests?api_key&model&outcome&limit&after, youngest first. Milliseconds; null: it did not come to that. */
+/**
+ * GET …/requests?api_key&model&outcome&limit&after, newest first. Times in milliseconds; null: this stage was not
+ * reached.
+ */
 export interface RequestObject {
   id: string;
   request_id: string;
   organization_id: string;
-  /** When it ended. */
+  /** End of the request. */
   at: string;
-  /** `playground`: a member, on the dashboard. */
+  /** `playground`: a member's request from the dashboard. */
   api_key_id: string;
   model: string | null;
   endpoint: string;
   stream: boolean;
-  /** Null: the client had gone. */
+  /** Null: the client had disconnected. */
   status: number | null;
   outcome: RequestOutcome;
   code: string | null;
@@ -284,7 +299,7 @@ export interface RequestObject {
   reasoning_tokens: number;
   images: number;
   queue_ms: number | null;
-  /** From its arrival to its first token. */
+  /** From arrival to the first token. */
   first_token_ms: number | null;
   duration_ms: number;
   has_text: boolean;
@@ -292,7 +307,7 @@ export interface RequestObject {
 /** GET …/requests/{id} */
 export interface RequestDetail extends RequestObject {
   received_at: string;
-  /** In order: reading, checking and rendering it; the engine's queue; its images, where the tower computed any; its prompt; its answer. */
+  /** In order: reading, validating and rendering; queueing; vision encoding, if any; prefill; decoding. */
   phases: {
     prepare_ms: number | null;
     queue_ms: number | null;
@@ -301,7 +316,7 @@ export interface RequestDetail extends RequestObject {
     decode_ms: number | null;
   };
   parameters: Record<string, string | number | boolean> | null;
-  /** For admins, where the organization has it kept. */
+  /** Visible to admins, if the organization stores it. */
   text: {
     prompt: { role: string; text: string }[];
     answer: { choice: number; section: 'reasoning' | 'content' | 'call'; text: string }[];
@@ -309,7 +324,7 @@ export interface RequestDetail extends RequestObject {
   } | null;
 }
 
-/** GET …/responses: no content. */
+/** GET …/responses: without content. */
 export interface StoredResponseObject {
   id: string;
   model: string;
@@ -319,7 +334,7 @@ export interface StoredResponseObject {
   expires_at: string;
 }
 
-/** One thing of a conversation. `cut`: the text goes on. */
+/** One item of a conversation. `cut`: the text is truncated. */
 export interface ConversationItem {
   kind: 'message' | 'reasoning' | 'call' | 'result' | 'other';
   role: string | null;
@@ -336,23 +351,23 @@ export interface ConversationTurn {
   input: ConversationItem[];
   output: ConversationItem[];
 }
-/** GET …/responses/{id}: with all that it continues, oldest first. `earlier`: how many more there were. */
+/** GET …/responses/{id}: with all preceding responses, oldest first. `earlier`: number of older ones not included. */
 export interface StoredConversation {
   object: 'conversation';
   turns: ConversationTurn[];
   earlier: number;
 }
 
-/** GET …/models: what the organization can ask for, highest tier first. */
+/** GET …/models: the models the organization can use, highest tier first. */
 export interface DashboardModel {
   id: string;
   display_name: string;
   lifecycle: 'active' | 'deprecated' | 'retired';
-  /** Made to show the service, not to work with. */
+  /** A demonstration model, not for real work. */
   demonstration: boolean;
-  /** `idle`: nobody has asked for it lately; loaded for whoever does. */
+  /** `idle`: unloaded because it was not used; loaded on the next request. */
   state: 'loading' | 'ready' | 'failed' | 'idle' | 'unloaded';
-  /** 0 … 1 while it loads. */
+  /** 0 … 1 while loading. */
   load_progress: number | null;
   context_window: number;
   max_output_tokens: number;
@@ -367,16 +382,16 @@ export interface DashboardModel {
   parameters: number | null;
   quantization: string | null;
   architecture: string | null;
-  /** Servers elsewhere that it runs on; null: it runs here. */
+  /** Number of upstream servers; null: the model runs here. */
   upstream: number | null;
 }
 
-/** GET …/usage/latency: milliseconds of answers that said anything, of a whole span. */
+/** GET …/usage/latency: latencies of requests with output over a whole time range, in milliseconds. */
 export interface UsageLatency {
   object: 'list';
-  /** The most by which a percentile is off, as a share of it. */
+  /** Maximum relative error of a percentile. */
   relative_error: number;
-  /** Null: not grouped by it. */
+  /** `model` and `api_key_id`: null if not grouped by them. */
   data: {
     model: string | null;
     api_key_id: string | null;
@@ -391,20 +406,20 @@ export interface LatencyPercentiles {
   p99: number;
 }
 
-/** GET …/playground/image: what a model sees of a picture of this size. */
+/** GET …/playground/image: how a model processes an image of this size. */
 export interface DashboardImagePlan {
   width: number;
   height: number;
-  /** Of the prompt. */
+  /** Prompt tokens. */
   tokens: number;
-  /** Of tiles; 1 x 1: it is seen in one piece; 0 x 0: and that counts as an overview. */
+  /** Tile grid; 1 x 1: a single piece; 0 x 0: a single piece that counts as an overview. */
   columns: number;
   rows: number;
-  /** In the order in which the model reads them, in pixels that it sees. */
+  /** In the order in which the model reads them; sizes in pixels passed to the vision encoder. */
   pieces: readonly { part: 'image' | 'tile' | 'overview'; width: number; height: number }[];
 }
 
-/** Of the playground, as it is kept: pictures are not. `columns`: several where models were compared. */
+/** A stored turn of the playground; images are not stored. `columns`: several if models were compared. */
 export type SavedTurn =
   | { kind: 'user'; text: string }
   | {
@@ -416,7 +431,7 @@ export type SavedTurn =
       calls: { id: string; name: string; arguments: string }[];
       results: Record<string, string>;
       usage: { prompt: number; cached: number; completion: number; reasoning: number } | null;
-      /** Milliseconds from asking to the first token, and to the end. */
+      /** Milliseconds from the request to the first token, and to the end. */
       first_ms: number | null;
       total_ms: number | null;
     };
@@ -425,12 +440,12 @@ export interface SavedContent {
   columns: { model: string; turns: SavedTurn[] }[];
 }
 
-/** …/organizations/{org}/playground/saved. With `content` where one is asked for. */
+/** …/organizations/{org}/playground/saved. A single item also has `content`. */
 export interface SavedItem {
   id: string;
   kind: 'preset' | 'conversation';
   name: string;
-  /** Members of the organization may open it. */
+  /** Visible to the organization's members. */
   shared: boolean;
   own: boolean;
   /** The owner's name. */
@@ -441,7 +456,7 @@ export interface SavedItem {
 
 // ---- operator ----
 
-/** POST …/operator/models: serves what has been fetched, from now on and after every start. */
+/** POST …/operator/models: serves a downloaded model from now on and after every start. */
 export interface OperatorServe {
   name: string;
   model: string;
@@ -449,9 +464,9 @@ export interface OperatorServe {
   idle_minutes?: number | null;
 }
 export interface OperatorModel extends DashboardModel {
-  /** OWNER/REPO:QUANTIZATION of what an operator has served; null: a model of the settings. */
+  /** OWNER/REPO:QUANTIZATION of a model served by an operator; null: a model from the settings. */
   source: string | null;
-  /** Why it could not be loaded. */
+  /** Why it failed to load. */
   problem: string | null;
 }
 
@@ -461,13 +476,13 @@ export interface DiskModel {
   model: string;
   path: string;
   file_bytes: number;
-  /** Of a revision that the hub's branch has moved on from. */
+  /** The model's revision is no longer the head of the hub's branch. */
   is_old: boolean;
   architecture: string | null;
   parameters: number | null;
-  /** What loading it would take; null: it cannot be loaded, and `problem` says why. */
+  /** Memory that a load would take; null: it cannot be loaded, see `problem`. */
   memory_bytes: number | null;
-  /** yes: that is free now; later: not now; no: it is more than the machine has. */
+  /** Whether the memory is available: yes, now; later, not at the moment; no, the machine has less. */
   fits: 'yes' | 'later' | 'no' | null;
   problem: string | null;
   served_as: string | null;
@@ -478,7 +493,7 @@ export interface DiskState {
   object: 'disk';
   endpoint: string;
   folder: string;
-  /** Null where the folder is not there yet. */
+  /** Null if the folder does not exist yet. */
   free_bytes: number | null;
   memory_bytes: number;
   available_memory_bytes: number;
@@ -486,26 +501,26 @@ export interface DiskState {
   pulls: ModelPull[];
 }
 
-/** One engine at one moment; rates are over the interval since the sample before. */
+/** One engine at one moment. Rates cover the interval since the previous sample. */
 export interface EngineSample {
-  /** First of the names it answers to. */
+  /** The first of the engine's names. */
   model: string;
   names: string[];
   running: number;
   waiting: number;
-  /** Rows of a step, mean over the interval: decodes plus pieces of prompts. */
+  /** Mean tokens per step over the interval: decode tokens plus prefill chunks. */
   batch_rows: number;
   pages_total: number;
   pages_free: number;
   pages_cached: number;
-  /** Share of prompt tokens found in the prefix cache, 0 … 1; null without prompts in the interval. */
+  /** Fraction of prompt tokens found in the prefix cache, 0 … 1; null without prompts in the interval. */
   prefix_hit_rate: number | null;
-  /** Milliseconds a step took, mean over the interval; null without a step. */
+  /** Mean milliseconds per step over the interval; null without a step. */
   step_ms: number | null;
   steps_per_s: number;
   prefill_tokens_per_s: number;
   decode_tokens_per_s: number;
-  /** Milliseconds, over the last 60 seconds; null where nothing happened. */
+  /** Milliseconds, over the last 60 seconds; null without data. */
   ttft_ms: Percentiles | null;
   itl_ms: Percentiles | null;
   preemptions: number;
@@ -517,11 +532,16 @@ export interface Percentiles {
   count: number;
 }
 
-/** One per second. GET …/operator/live is an event stream: `history` (LiveSample[]) once, then `sample` (LiveSample). */
+/**
+ * One per second. GET …/operator/live is an event stream: `history` (LiveSample[]) once, then `sample` (LiveSample).
+ */
 export interface LiveSample {
   at: string;
   engines: EngineSample[];
-  /** Since the sample before, by how they ended, within a stream too. errors: failures of the server, and answers that broke off. */
+  /**
+   * Requests since the previous sample, by outcome, including errors within a stream. errors: internal errors, and
+   * responses that were cut off.
+   */
   requests: number;
   rejected_429: number;
   rejected_503: number;
@@ -534,14 +554,17 @@ export interface LiveSample {
   viewers: number;
 }
 
-/** When an operator changed something of the engines. */
+/** An operator's change that affects the engines. */
 export interface LiveMark {
   at: string;
   action: string;
   target: string | null;
   by: string | null;
 }
-/** GET …/operator/live/history?from&to: samples that stand for `step_s` seconds each, from `at` on: means, of memory, lag and preemptions the most. */
+/**
+ * GET …/operator/live/history?from&to: samples that each cover `step_s` seconds from `at` on. Values are means, except
+ * memory, lag and preemptions, which are maximums.
+ */
 export interface LiveHistory {
   object: 'live_history';
   from: string;
@@ -550,7 +573,11 @@ export interface LiveHistory {
   samples: LiveSample[];
   marks: LiveMark[];
 }
-/** GET …/operator/live/keys?from&to&organization: what each organization has sent, or each key of one; the most first, the last may be `other`. Sums of each `step_s` seconds, from `times` on. */
+/**
+ * GET …/operator/live/keys?from&to&organization: the traffic of each organization, or of each key of one, largest
+ * first; the last series may be `other`. Each value is the sum over `step_s` seconds from the corresponding entry of
+ * `times`.
+ */
 export interface LiveKeys {
   object: 'live_keys';
   step_s: number;
@@ -565,7 +592,10 @@ export interface LiveKeys {
   }[];
 }
 
-/** GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: what can be changed while it runs. Effective from the engine's next step. */
+/**
+ * GET …/operator/tunables (a ListPage), GET, PATCH …/operator/tunables/{model}, by any of its names: settings that can
+ * be changed at run time. They take effect with the engine's next step.
+ */
 export interface Tunable {
   name: TunableName;
   value: number;
@@ -573,7 +603,10 @@ export interface Tunable {
   min: number;
   max: number;
   help: string;
-  /** The flag, variable or file key that gave the default at this start: a change then lasts until the next start that gives it. */
+  /**
+   * The flag, variable or file key that set the default at this start. A change then lasts only until the next start
+   * that sets it.
+   */
   given: string | null;
 }
 export type TunableName = 'max_batch_tokens' | 'max_sequences' | 'step_ms' | 'queue_max' | 'queue_max_tokens';
@@ -581,17 +614,23 @@ export interface EngineTunables {
   model: string;
   names: string[];
   tunables: Tunable[];
-  /** Settings are being tried on it: those in force are not kept, and end then at the latest if they are not prolonged. */
+  /**
+   * End of the lease while settings are being tried on this engine. The settings in force are temporary and are
+   * reverted then, unless the lease is renewed.
+   */
   held_until: string | null;
 }
-/** PUT …/operator/tunables/{model}/hold. `is_new`: begins the hold, else goes on with it. The answer is EngineTunables. DELETE ends it (`id` in the query). */
+/**
+ * PUT …/operator/tunables/{model}/hold. `is_new`: starts a lease, otherwise renews it. Returns EngineTunables. DELETE
+ * ends it (`id` in the query).
+ */
 export interface EngineHoldRequest {
   id: string;
   is_new: boolean;
   seconds: number;
   values: TuneSettings;
 }
-/** Null: back to the setting the server was started with. Absent: as it is. The answer is EngineTunables. */
+/** Null: back to the setting from the server's start. Absent: unchanged. Returns EngineTunables. */
 export type EngineTunablesPatch = Partial<Record<TunableName, number | null>>;
 
 export interface OperatorOrganization extends OrganizationObject {

@@ -1,6 +1,6 @@
-// What the server, the command line and the dashboard tell each other of tuning runs. Types only.
+// Tuning runs, as exchanged between the server, the command line and the dashboard. Types only.
 
-/** Of an engine: the three that shape its steps, as `monolith serve` takes them. */
+/** The three engine settings that shape its steps, as `monolith serve` takes them. */
 export interface TuneSettings {
   max_batch_tokens: number;
   max_sequences: number;
@@ -8,10 +8,16 @@ export interface TuneSettings {
 }
 export type TuneSettingName = keyof TuneSettings;
 
-/** What is raised until an objective gives: requests under way, requests a second, or the speed of a trace (1: as it was). */
+/**
+ * The kind of load that is increased until an objective is missed: concurrent requests, requests per second, or the
+ * speed of a trace (1: original).
+ */
 export type TuneLoadKind = 'concurrency' | 'rate' | 'speed';
 
-/** `value`: null where nothing was measured or more failed than the objective allows. Latencies in ms, `errors` a share. */
+/**
+ * `value`: null if nothing was measured, or if more requests failed than the objective allows. Latencies in ms,
+ * `errors` as a fraction.
+ */
 export interface TuneVerdict {
   name: string;
   limit: number;
@@ -19,7 +25,10 @@ export interface TuneVerdict {
   met: boolean;
 }
 
-/** What a measurement is for: the settings as they were; the search; the best again; the best before it is kept. */
+/**
+ * Purpose of a measurement: the current settings; the search; repeating the best settings; verifying the best settings
+ * before they are applied.
+ */
 export type TunePhase = 'current' | 'search' | 'confirm' | 'verify';
 
 export interface TuneTrial {
@@ -28,25 +37,28 @@ export interface TuneTrial {
   settings: TuneSettings;
   load: number;
   seconds: number;
-  /** Requests a second that were answered; that kept every objective. */
+  /** Completed requests per second, and those of them that met every objective. */
   throughput: number;
   goodput: number;
   output_tokens_per_s: number;
-  /** p50 and p99 in milliseconds; null: nothing was answered. */
+  /** p50 and p99 in milliseconds; null: no request completed. */
   ttft_ms: [number, number] | null;
   itl_ms: [number, number] | null;
   verdicts: TuneVerdict[];
   /** All objectives are met. */
   met: boolean;
-  /** Ended early, as it could not meet them any more. */
+  /** Ended early, because it could no longer meet the objectives. */
   stopped: boolean;
   /** Failed requests by kind. */
   errors: Record<string, number>;
-  /** On the front of goodput against latency: no other trial has more of one and no less of the other. */
+  /** On the Pareto front of goodput and latency: no other trial is better in one and at least as good in the other. */
   front: boolean;
 }
 
-/** Settings with the most load that they bear. `goodput`: of its confirming runs, with their 95 percent interval. */
+/**
+ * Settings with the highest load they sustain. `goodput`: of the confirmation runs, with a 95 percent confidence
+ * interval.
+ */
 export interface TunePick {
   settings: TuneSettings;
   load: number;
@@ -54,17 +66,20 @@ export interface TunePick {
   verdicts: TuneVerdict[];
 }
 
-/** `advised`: better, and not asked to set it. `kept`: nothing that is surely better was found. */
+/**
+ * `advised`: a better setting was found, but applying it was not requested. `kept`: no setting is better with
+ * confidence.
+ */
 export type TuneOutcome = 'advised' | 'kept' | 'applied' | 'rolled_back' | 'nothing_meets';
 
 export interface TuneResult {
   outcome: TuneOutcome;
-  /** With the settings as they were; null: they meet the objectives under no load that was tried. */
+  /** The result for the current settings; null: they meet the objectives at no load that was tried. */
   current: TunePick | null;
   best: TunePick | null;
-  /** Of goodput, best over current; null where one is missing. */
+  /** Ratio of the best to the current goodput; null if either is missing. */
   gain: number | null;
-  /** In a sentence or two. */
+  /** Summary in a sentence or two. */
   says: string;
 }
 
@@ -75,16 +90,16 @@ export interface TuneRun {
   state: 'running' | 'done' | 'stopped' | 'failed';
   /** Why it failed or was stopped. */
   error: string | null;
-  /** Who began it. */
+  /** The user or command that started it. */
   by: string;
   started_at: string;
   ended_at: string | null;
-  /** As they are written: `ttft_p99=500ms`. */
+  /** In their text form: `ttft_p99=500ms`. */
   objectives: string[];
-  /** In words. */
+  /** Description for display. */
   workload: string;
   load_kind: TuneLoadKind;
-  /** Largest number of measurements, and seconds of each. */
+  /** Maximum number of measurements, and the seconds of each. */
   trials_planned: number;
   trial_s: number;
   seed: number;
@@ -95,7 +110,7 @@ export interface TuneRun {
   result: TuneResult | null;
 }
 
-/** In lists: without its trials. */
+/** For lists: without the trials. */
 export interface TuneRunSummary extends Omit<TuneRun, 'trials'> {
   trials_done: number;
 }
@@ -105,10 +120,10 @@ export interface TuneStart {
   model: string;
   /** `ttft_p99=500ms,itl_p99=50ms` */
   slo: string;
-  /** `recent`: lengths of this server's last requests; `fixed`: always so many tokens. */
+  /** `recent`: the lengths of this server's recent requests; `fixed`: fixed lengths. */
   workload: { kind: 'recent' } | { kind: 'fixed'; prompt_tokens: number; output_tokens: number };
   load: 'concurrency' | 'rate';
-  /** Most requests under way (or a second). Absent: chosen. */
+  /** Maximum concurrent requests, or requests per second. Absent: chosen automatically. */
   max_load?: number | undefined;
   trials: number;
   trial_s: number;

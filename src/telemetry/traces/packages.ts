@@ -1,5 +1,5 @@
-// The official packages of OpenTelemetry, loaded where traces are on, and only there. They are CommonJS: what asks for them
-// decides when.
+// Loads the official OpenTelemetry packages, only if traces are enabled. They are CommonJS, so they can be loaded
+// synchronously on demand.
 import { createRequire } from 'node:module';
 import type { Config } from '../../config/settings.js';
 

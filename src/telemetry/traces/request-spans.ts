@@ -1,8 +1,8 @@
-// One recorded request: a span of its own from its arrival to the end of its answer, and below it one for each stretch
-// that it went through. Event-loop thread only.
+// One traced request: a root span from the arrival of the request to the end of its response, with one child span per
+// phase. Event-loop thread only.
 //
 //   chat hal-1.0 ├──────────────────────────────────────────────┤   SERVER
-//     prepare     ├─┤                                               INTERNAL, as all below
+//     prepare     ├─┤                                               INTERNAL, like all below
 //     queue          ├───┤
 //     prefill            ├────────┤
 //     decode                      ├───────────────────────────┤
@@ -29,7 +29,7 @@ export class RequestSpans implements RequestTrace {
     this.#context = api.trace.setSpan(context, span);
   }
 
-  /** Null if the sampler leaves it out. */
+  /** Null if the sampler drops the request. */
   static begin(
     api: Api,
     tracer: Tracer,
@@ -108,7 +108,7 @@ export class RequestSpans implements RequestTrace {
       ...(typeof fields['stream'] === 'boolean' ? { 'monolith.stream': fields['stream'] } : {}),
     });
     this.span.setAttributes(this.#facts as Attributes);
-    // A server's span has no error for what was the client's doing (conventions of HTTP spans).
+    // A server span does not report client errors as its own error (OpenTelemetry HTTP conventions).
     if (failure !== null && (failure.status >= 500 || outcome === 'failed'))
       this.span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: failure.code });
     this.span.end(this.#clock(performance.now()));
@@ -120,7 +120,7 @@ export class RequestSpans implements RequestTrace {
   }
 }
 
-/** Those that are known, into `into`, which it returns. For each span: no lists are made on the way. */
+/** Copies the defined attributes into `into` and returns it. Runs for each span, so it allocates no lists. */
 function keep(facts: TraceFacts, into: Record<string, Known>): Attributes {
   for (const name in facts) {
     const value = facts[name];
@@ -129,7 +129,7 @@ function keep(facts: TraceFacts, into: Record<string, Known>): Attributes {
   return into as Attributes;
 }
 
-/** As the client has it: what stands before it may have another. */
+/** The address the client used, from the Host header; a proxy in front may have another. */
 function addressOf(host: string): TraceFacts {
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(host) ?? [];
   return name === undefined || name === ''

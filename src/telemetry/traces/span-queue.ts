@@ -1,19 +1,19 @@
-// Spans on their way to the collector: so many at most, however long it takes to take them. What it does not take is
-// counted and left out; no request waits for it. Event-loop thread only.
+// Queues spans for the collector, up to a fixed number. Spans that the collector does not accept in time are counted
+// and discarded. Requests never wait for it. Event-loop thread only.
 import type { ExportResult } from '@opentelemetry/core';
 import type { ReadableSpan, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace';
 import type { Log } from '../types.js';
 import type { OtelPackages, TraceSettings } from './packages.js';
 
-/** Spans that wait or are being sent: some 3 MB. */
+/** Maximum number of queued or in-flight spans; about 3 MB. */
 const MAX_SPANS = 4_096;
-/** Of one message: written in about a millisecond, which is how long it holds the event loop. */
+/** Spans per message. Serializing a message blocks the event loop for about a millisecond. */
 const BATCH = 128;
 const PAUSE_MS = 1_000;
-/** For one message, all attempts; the end of the process waits no longer either. */
+/** Timeout of a message including retries, and of the flush at process exit. */
 const EXPORT_MS = 3_000;
 
-/** What became of spans. */
+/** Spans by outcome. */
 export interface SpanCounts {
   sent: number;
   failed: number;
@@ -75,7 +75,7 @@ export class SpanQueue {
     if (failed + dropped + this.#waiting > 0)
       this.log.warn(
         { sent, failed, dropped, left: this.#waiting },
-        'some spans of traces were not taken by the collector',
+        'some trace spans were not accepted by the collector',
       );
   }
 
@@ -94,15 +94,12 @@ export class SpanQueue {
     };
   }
 
-  /** Once each time it begins or ends, however many messages it concerns. */
+  /** Logs when the collector starts or stops failing, not each failed message. */
   #tell(ok: boolean, error: Error | undefined): void {
     if (ok !== this.#failing) return;
     this.#failing = !ok;
-    if (ok) this.log.info({}, 'the collector takes traces again');
+    if (ok) this.log.info({}, 'trace collector accepts spans again');
     else
-      this.log.warn(
-        { reason: error?.message ?? 'unknown' },
-        'the collector does not take traces: they are left out as long as it does not',
-      );
+      this.log.warn({ reason: error?.message ?? 'unknown' }, 'trace collector does not accept spans, discarding them');
   }
 }

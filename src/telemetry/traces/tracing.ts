@@ -1,5 +1,5 @@
-// OpenTelemetry traces over OTLP/HTTP: which requests are recorded, and what their spans are made with. Event-loop thread
-// only; each answering thread has its own.
+// OpenTelemetry traces over OTLP/HTTP: decides which requests are traced and creates their spans. Event-loop thread
+// only; each HTTP worker has its own instance.
 import type { SpanContext, Tracer } from '@opentelemetry/api';
 import type { Resource } from '@opentelemetry/resources';
 import type { Sampler } from '@opentelemetry/sdk-trace';
@@ -12,14 +12,14 @@ import { RequestSpans } from './request-spans.js';
 import { SpanQueue } from './span-queue.js';
 import type { SpanCounts } from './span-queue.js';
 
-/** Where none is set, the standard variables of all OpenTelemetry exporters say whether there is a collector. */
+/** Without the setting, the standard OpenTelemetry environment variables decide whether traces are enabled. */
 function isOn({ endpoint }: TraceSettings, env: NodeJS.ProcessEnv): boolean {
   if (endpoint !== null) return true;
   const off = env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true' || env['OTEL_TRACES_EXPORTER'] === 'none';
   return !off && (env['OTEL_EXPORTER_OTLP_ENDPOINT'] ?? '') !== '';
 }
 
-/** Null: traces are off. */
+/** Null if traces are disabled. */
 export function openTracing(settings: TraceSettings | undefined, log: Log, thread: number | undefined): Tracing | null {
   return settings === undefined || !isOn(settings, process.env)
     ? null
@@ -42,19 +42,20 @@ export class Tracing {
       resource,
       sampler: samplerOf(otel, settings),
       spanProcessors: [this.#queue.processor],
-      // Names of tools, ids and numbers: none is long, and none is the client's but for a model's name, which is served.
+      // Attributes are tool names, ids and numbers. None is long. The only one that a client supplies is the model
+      // name, which is a served one.
       spanLimits: { attributeValueLengthLimit: 256 },
     });
     this.#tracer = provider.getTracer('monolith', VERSION);
     this.#queue.onShutdown(() => provider.shutdown());
-    log.info({ sample_ratio: settings.sample_ratio, by_parent: settings.by_parent }, 'traces are sent to a collector');
+    log.info({ sample_ratio: settings.sample_ratio, by_parent: settings.by_parent }, 'sending traces to a collector');
   }
 
   get counts(): SpanCounts {
     return this.#queue.counts;
   }
 
-  /** Null if it is not among those recorded. */
+  /** Null if the request is not sampled. */
   begin(request: TracedRequest): RequestTrace | null {
     const { api } = this.otel;
     const parent = this.#parentOf(request.header);
@@ -62,12 +63,15 @@ export class Tracing {
     return RequestSpans.begin(this.otel.api, this.#tracer, context, request);
   }
 
-  /** What was recorded is sent, as far as the collector takes it soon. */
+  /** Sends the recorded spans, waiting a limited time for the collector. */
   close(): Promise<void> {
     return this.#queue.close();
   }
 
-  /** Of W3C Trace Context: a `traceparent` that is not one is none, and then there is no `tracestate` either. */
+  /**
+   * The parent span from the W3C Trace Context headers. An invalid `traceparent` is ignored, and so is its
+   * `tracestate`.
+   */
   #parentOf(header: (name: string) => string): SpanContext | null {
     const { core } = this.otel;
     const text = header(core.TRACE_PARENT_HEADER);
@@ -84,7 +88,10 @@ function samplerOf({ sdk }: OtelPackages, { sample_ratio: ratio, by_parent: byPa
   return byParent ? new sdk.ParentBasedSampler({ root }) : root;
 }
 
-/** Who tells: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win over what is known here. */
+/**
+ * The resource that identifies this process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override the values set
+ * here.
+ */
 function resourceOf({ resources }: OtelPackages, thread: number | undefined): Resource {
   return resources
     .defaultResource()

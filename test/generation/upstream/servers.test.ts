@@ -112,12 +112,12 @@ t.test('one server: asked again, then given a rest, and back when it answers', a
   const { models } = (await (await gateway.get('/readyz')).json()) as any;
   t.match(
     models.find(({ name }: any) => name === 'lone'),
-    { state: 'ready', error: 'none of its servers answers at the moment' },
+    { state: 'ready', error: 'all of its upstream servers are out of rotation' },
   );
   one.say = answers('one');
   await new Promise((resolve) => setTimeout(resolve, 450));
   t.equal(await said('lone'), 'one');
-  t.ok(gateway.logs.some((line) => line.includes('answers again')));
+  t.ok(gateway.logs.some((line) => line.includes('back in rotation')));
 });
 
 t.test('requests that a server fails on shut it for nobody else: it has answered', async (t) => {
@@ -154,7 +154,7 @@ t.test('another model in their place, by name', async (t) => {
   t.match(streamed, /"model":"last"/);
   t.match(streamed, /spare[^]*\[DONE\]/);
   t.equal(spare.heard.length - before, 2);
-  t.ok(gateway.logs.some((line) => line.includes('another model does')));
+  t.ok(gateway.logs.some((line) => line.includes('using its fallback model')));
   spare.say = error(400, { error: { message: 'no' } });
   t.equal(await said('last'), 'invalid_value', 'its refusals are told');
   spare.say = answers('spare');

@@ -109,8 +109,8 @@ t.test('which models there are', async (t) => {
         }),
       ),
     );
-  t.match(fallback('nobody', 'a'), /"a": upstream\.fallback: "nobody" is none of/);
-  t.match(fallback('b', 'a'), /leads back to itself/);
+  t.match(fallback('nobody', 'a'), /"a": upstream\.fallback: "nobody" is not one of/);
+  t.match(fallback('b', 'a'), /forms a circular chain/);
   t.match(
     message(() => configWith({ model: ['far=http://user:x@host/v1'] })),
     /NAME=URL of an upstream server/,

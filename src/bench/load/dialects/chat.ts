@@ -5,7 +5,7 @@ import { responseFormat, withTarget } from './dialect.js';
 import type { DialectRules, Question } from './dialect.js';
 
 interface Choice {
-  /** Reasoning has either of two names. */
+  /** Servers use one of two names for reasoning. */
   delta?: {
     content?: string | null;
     reasoning_content?: string | null;

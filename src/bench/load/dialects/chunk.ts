@@ -1,4 +1,4 @@
-// What the chunks of chat completions and of completions have in common.
+// Parsing that chat completions and completions have in common.
 
 import { wordsOf } from './dialect.js';
 import type { Answer, WireError } from './dialect.js';
@@ -16,7 +16,10 @@ interface Chunk<Choice> {
   error?: WireError | string;
 }
 
-/** Notes what a chunk says of the answer as a whole, and gives its first choice; null: it has none. Throws if it is no JSON. */
+/**
+ * Records a chunk's information about the whole response. Returns the chunk's first choice, or null if it has none.
+ * Throws if the chunk is not JSON.
+ */
 export function takeChunk<Choice>(answer: Answer, data: string): Choice | null {
   if (data === '[DONE]') {
     answer.ended = true;

@@ -1,4 +1,4 @@
-// POST /completions, streamed: a text that is gone on with. Earlier turns stand before it, as they were said.
+// POST /completions, streamed. Earlier turns are prepended to the prompt verbatim.
 
 import { takeChunk } from './chunk.js';
 import { responseFormat, withTarget } from './dialect.js';

@@ -1,23 +1,23 @@
-// What the driver needs to know of a way of asking: where, with which body, and what its events mean.
+// What the driver needs to know about an API format: path, request body, and the meaning of its events.
 
 import type { Target, Turn } from '../types.js';
 
-/** What was said and answered before, in this session. */
+/** A completed turn of this session. */
 export interface Exchange {
   readonly said: string;
   readonly answer: string;
 }
 
-/** One question with all that it goes on from. */
+/** One request with its conversation history. */
 export interface Question {
   readonly system: string | null;
   readonly before: readonly Exchange[];
   readonly turn: Turn;
-  /** Whether the answer is to be stored; and the stored one it goes on from, in the place of `before`. */
+  /** Whether the response is to be stored, and the id of the stored response to continue, which replaces `before`. */
   readonly stored: { readonly previous: string | null } | null;
 }
 
-/** What an answer has told of itself so far; readers write, the client reads. */
+/** The response so far. Dialects write it, the client reads it. */
 export interface Answer {
   id: string | null;
   text: string;
@@ -25,9 +25,9 @@ export interface Answer {
   promptTokens: number | null;
   cachedTokens: number | null;
   outputTokens: number | null;
-  /** The stream's own sign of its end. */
+  /** The stream has sent its end marker. */
   ended: boolean;
-  /** What went wrong within the stream, in the server's words. */
+  /** An error within the stream, in the server's words. */
   error: string | null;
 }
 
@@ -43,14 +43,17 @@ export const newAnswer = (): Answer => ({
 });
 
 export interface DialectRules {
-  /** Behind the target's address. */
+  /** Appended to the target's URL. */
   readonly path: string;
   body(target: Target, question: Question): Readonly<Record<string, unknown>>;
-  /** Takes one event's data; true if it holds a piece of the answer. Throws if it is not of the dialect. */
+  /**
+   * Processes one event's data. Returns true if it contains a part of the response. Throws if it does not fit the
+   * dialect.
+   */
   take(answer: Answer, data: string): boolean;
 }
 
-/** Fields of the target that stand in every body; its own win. */
+/** Adds the target's fields to a body; they override the dialect's. */
 export const withTarget = (
   target: Target,
   fields: Readonly<Record<string, unknown>>,
@@ -62,7 +65,7 @@ export const withTarget = (
   ...target.body,
 });
 
-/** A schema as chat completions and completions name it. */
+/** A schema in the form of chat completions and completions. */
 export const responseFormat = ({ schema }: Turn): Readonly<Record<string, unknown>> =>
   schema === null
     ? {}
@@ -74,7 +77,7 @@ export interface WireError {
   type?: unknown;
 }
 
-/** The words of an error object, whatever else it has. */
+/** The message of an error object. */
 export function wordsOf(error: WireError | string): string {
   if (typeof error === 'string') return error;
   return typeof error.message === 'string' ? error.message : JSON.stringify(error).slice(0, 300);

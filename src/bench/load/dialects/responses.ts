@@ -1,4 +1,4 @@
-// POST /responses, streamed. Later turns send what was said, or name the stored response before.
+// POST /responses, streamed. Later turns send the conversation history, or the id of the previous stored response.
 
 import { withTarget, wordsOf } from './dialect.js';
 import type { Answer, DialectRules, Question, WireError } from './dialect.js';
@@ -80,7 +80,7 @@ export const responses: DialectRules = {
         if (event.type === 'response.failed') answer.error ??= 'the response failed';
         return false;
       case 'error':
-        answer.error = wordsOf(event.error ?? event.message ?? 'an error without words');
+        answer.error = wordsOf(event.error ?? event.message ?? 'an error without a message');
         return false;
       default:
         return false;

@@ -1,5 +1,3 @@
-// The dialects by name.
-
 import type { Dialect } from '../types.js';
 import { chat } from './chat.js';
 import { completions } from './completions.js';

@@ -1,5 +1,5 @@
-// BurstGPT's traces (HPMLL/BurstGPT): CSV with a header; `Timestamp` in seconds, `Request tokens`, `Response tokens`.
-// Rows whose answer has no tokens are requests that failed there and are left out.
+// Reads BurstGPT traces (HPMLL/BurstGPT): CSV with a header; `Timestamp` in seconds, `Request tokens`, `Response
+// tokens`. Rows without response tokens are failed requests and are skipped.
 
 import { LoadError } from '../load-error.js';
 import type { TraceRow } from '../types.js';
@@ -9,7 +9,7 @@ import { fromZero } from './mooncake.js';
 const COLUMNS = ['Timestamp', 'Request tokens', 'Response tokens'] as const;
 const LONGEST = 10_000_000;
 
-/** In the order of their times; `left`: rows without an answer. Throws LoadError that names file and line. */
+/** Rows in order of time; `left`: number of skipped rows. Throws a LoadError that names file and line. */
 export async function readBurstGpt(path: string): Promise<{ rows: TraceRow[]; left: number }> {
   const rows: TraceRow[] = [];
   let left = 0;
@@ -35,6 +35,6 @@ export async function readBurstGpt(path: string): Promise<{ rows: TraceRow[]; le
     else rows.push({ at: at * 1000, promptTokens: Math.round(prompt), outputTokens: Math.round(output) });
     if (rows.length === MOST_ROWS) break;
   }
-  if (rows.length === 0) throw new LoadError(`${path}: has no requests with an answer`);
+  if (rows.length === 0) throw new LoadError(`${path}: has no requests with a response`);
   return { rows: fromZero(rows), left };
 }

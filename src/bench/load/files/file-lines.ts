@@ -1,21 +1,20 @@
-// Lines of a file, one after another, with their numbers: a file may be larger than memory. Also what a wrong line is
-// told as.
+// Reads a file line by line with line numbers, because it may be larger than memory. Also formats errors about a line.
 
 import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { LoadError } from '../load-error.js';
 
-/** Requests of a file that are kept; the rest is not read. */
+/** Maximum number of requests read from a file. */
 export const MOST_ROWS = 1_000_000;
 const LONGEST_LINE = 16 * 1024 * 1024;
 
 export const wrongLine = (path: string, line: number, what: string): LoadError =>
   new LoadError(`${path}:${line}: ${what}`);
 
-/** Lines that are not empty. Throws LoadError where the file cannot be read. */
+/** The non-empty lines. Throws LoadError if the file cannot be read. */
 export async function* fileLines(path: string): AsyncGenerator<{ line: number; text: string }> {
   const stream = createReadStream(path, 'utf8');
-  // An error of the stream does not end the lines by itself.
+  // A stream error does not end the line iterator by itself.
   const failed = new Promise<never>((_, reject) => {
     stream.once('error', (error) => reject(new LoadError(`${path}: ${plain(error)}`, error)));
   });
@@ -38,15 +37,15 @@ export async function* fileLines(path: string): AsyncGenerator<{ line: number; t
 export function plain(error: Error): string {
   const { code } = error as NodeJS.ErrnoException;
   return code === 'ENOENT'
-    ? 'is not there'
+    ? 'does not exist'
     : code === 'EISDIR'
       ? 'is a folder'
       : code === 'EACCES'
-        ? 'may not be read'
+        ? 'permission denied'
         : error.message;
 }
 
-/** `what`: the field's name. A number from 0 to `most`, or a wrong line. */
+/** Checks that `value` is a number from 0 to `most`. `what`: the field's name for the error. */
 export function countIn(value: unknown, what: string, path: string, line: number, most = 100_000_000): number {
   if (typeof value !== 'number' || !(value >= 0 && value <= most))
     throw wrongLine(

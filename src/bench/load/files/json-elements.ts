@@ -1,5 +1,5 @@
-// The elements of a JSON array, or JSON documents one after another, read from a file piece by piece: files of
-// conversations are larger than the longest string that Node can hold.
+// Reads the elements of a JSON array, or a sequence of JSON documents, incrementally: conversation files are larger
+// than the longest string of Node.js.
 
 import { createReadStream } from 'node:fs';
 import { LoadError } from '../load-error.js';
@@ -13,14 +13,17 @@ const QUOTE = 0x22,
   LINE_FEED = 0x0a,
   OPEN_LIST = 0x5b;
 
-/** Objects and lists at the top, or within one list at the top. `line`: where each begins. Throws LoadError. */
+/**
+ * Yields the objects and lists at the top level, or within one top-level list. `line`: where each begins. Throws
+ * LoadError.
+ */
 export async function* jsonElements(path: string): AsyncGenerator<{ line: number; value: unknown }> {
   let line = 1,
     began = 1;
   let depth = 0,
     inText = false,
     escaped = false;
-  let within: 0 | 1 | null = null; // depth at which elements stand: 1 in a list
+  let within: 0 | 1 | null = null; // nesting depth of the elements: 1 in a list
   let kept: Buffer[] = [],
     bytes = 0;
   try {
@@ -48,7 +51,7 @@ export async function* jsonElements(path: string): AsyncGenerator<{ line: number
           depth++;
         } else if (CLOSE.has(byte)) {
           depth--;
-          if (depth < 0) throw wrongLine(path, line, 'closes what was not opened');
+          if (depth < 0) throw wrongLine(path, line, 'has an unmatched closing bracket');
           if (depth !== within) continue;
           yield { line: began, value: parsed(Buffer.concat([...kept, piece.subarray(from, at + 1)]), path, began) };
           kept = [];
@@ -60,18 +63,18 @@ export async function* jsonElements(path: string): AsyncGenerator<{ line: number
       if (within === null || depth <= within) continue;
       kept.push(piece.subarray(from));
       bytes += piece.length - from;
-      if (bytes > LONGEST) throw wrongLine(path, began, `an element of more than ${LONGEST} bytes`);
+      if (bytes > LONGEST) throw wrongLine(path, began, `has an element of more than ${LONGEST} bytes`);
     }
   } catch (error) {
     throw error instanceof LoadError ? error : new LoadError(`${path}: ${plain(error as Error)}`, error);
   }
-  if (depth > 0) throw wrongLine(path, began, 'the file ends within what begins here');
+  if (depth > 0) throw wrongLine(path, began, 'the element that begins here is not closed');
 }
 
 function parsed(bytes: Buffer, path: string, line: number): unknown {
   try {
     return JSON.parse(bytes.toString('utf8')) as unknown;
   } catch (error) {
-    throw wrongLine(path, line, `is no JSON: ${(error as Error).message}`);
+    throw wrongLine(path, line, `is not valid JSON: ${(error as Error).message}`);
   }
 }

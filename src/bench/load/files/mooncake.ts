@@ -1,6 +1,6 @@
-// Traces in Mooncake's form (FAST 2025; kvcache-ai/Mooncake, FAST25-release/traces): JSON lines with `timestamp` in
-// milliseconds, `input_length` and `output_length` in tokens, and `hash_ids`, a number for each 512 tokens of the prompt,
-// equal where the tokens and all before them are.
+// Reads traces in Mooncake's format (FAST 2025; kvcache-ai/Mooncake, FAST25-release/traces): JSON lines with
+// `timestamp` in milliseconds, `input_length` and `output_length` in tokens, and `hash_ids`, one number per 512 prompt
+// tokens. Equal numbers mean equal tokens up to and including that block.
 
 import { LoadError } from '../load-error.js';
 import type { TraceRow } from '../types.js';
@@ -9,7 +9,7 @@ import { countIn, fileLines, MOST_ROWS, wrongLine } from './file-lines.js';
 export const MOONCAKE_BLOCK_TOKENS = 512;
 const LONGEST = 10_000_000;
 
-/** In the order of their times. Throws LoadError that names file and line. */
+/** In order of time. Throws a LoadError that names file and line. */
 export async function readMooncake(path: string): Promise<TraceRow[]> {
   const rows: TraceRow[] = [];
   for await (const { line, text } of fileLines(path)) {
@@ -17,13 +17,13 @@ export async function readMooncake(path: string): Promise<TraceRow[]> {
     try {
       value = JSON.parse(text);
     } catch (error) {
-      throw wrongLine(path, line, `is no JSON: ${(error as Error).message}`);
+      throw wrongLine(path, line, `is not valid JSON: ${(error as Error).message}`);
     }
     if (typeof value !== 'object' || value === null || Array.isArray(value))
-      throw wrongLine(path, line, 'is no JSON object');
+      throw wrongLine(path, line, 'is not a JSON object');
     const { timestamp, input_length: input, output_length: output, hash_ids: ids } = value as Record<string, unknown>;
     if (ids !== undefined && (!Array.isArray(ids) || !ids.every((id) => Number.isSafeInteger(id))))
-      throw wrongLine(path, line, 'hash_ids is no list of whole numbers');
+      throw wrongLine(path, line, 'hash_ids must be a list of whole numbers');
     rows.push({
       at: countIn(timestamp, 'timestamp', path, line, Number.MAX_SAFE_INTEGER),
       promptTokens: Math.max(1, Math.round(countIn(input, 'input_length', path, line, LONGEST))),
@@ -36,7 +36,7 @@ export async function readMooncake(path: string): Promise<TraceRow[]> {
   return fromZero(rows);
 }
 
-/** Sorted by time, and the first at 0. */
+/** Sorted by time and shifted so that the first is at 0. */
 export function fromZero(rows: readonly TraceRow[]): TraceRow[] {
   const sorted = [...rows].sort((a, b) => a.at - b.at);
   const first = sorted[0]?.at ?? 0;

@@ -1,5 +1,6 @@
-// Conversations in ShareGPT's form, as a JSON list or as JSON lines: `conversations` of {from, value}, or `messages` of
-// {role, content}. Questions are asked as they stand; an answer may be as long as the one in the file.
+// Reads conversations in ShareGPT's format, as a JSON list or as JSON lines: `conversations` of {from, value}, or
+// `messages` of {role, content}. User messages are sent verbatim; the output is limited to the length of the reply in
+// the file.
 
 import { LoadError } from '../load-error.js';
 import type { Session, Turn } from '../types.js';
@@ -7,18 +8,18 @@ import { wrongLine } from './file-lines.js';
 import { jsonElements } from './json-elements.js';
 
 export interface ShareGptOptions {
-  /** Turns of each conversation that are asked, from its beginning. */
+  /** Maximum turns per conversation, from its beginning. */
   readonly turns: number;
-  /** Conversations that are kept. */
+  /** Maximum number of conversations. */
   readonly most: number;
-  /** In place of the file's own lengths; null: those. */
+  /** Replaces the lengths in the file; null: use those of the file. */
   readonly outputTokens: number | null;
   readonly thinkMs: number;
 }
 
 const ASKS = new Set(['human', 'user']),
   ANSWERS = new Set(['gpt', 'assistant', 'chatgpt', 'bing', 'bard']);
-/** Of English text in vocabularies of today; answers' lengths need no more than that. */
+/** Average of English text in current vocabularies; precise enough for output lengths. */
 const CHARACTERS_PER_TOKEN = 4;
 const MOST_OUTPUT = 2048,
   MOST_CHARACTERS = 200_000;
@@ -28,7 +29,10 @@ interface Said {
   readonly text: string;
 }
 
-/** Conversations that begin with a question and its answer; others are left out. Throws LoadError that names file and line. */
+/**
+ * Conversations that begin with a user message and a reply; others are skipped. Throws a LoadError that names file and
+ * line.
+ */
 export async function readShareGpt(path: string, options: ShareGptOptions): Promise<Session[]> {
   const sessions: Session[] = [];
   for await (const { line, value } of jsonElements(path)) {
@@ -37,7 +41,7 @@ export async function readShareGpt(path: string, options: ShareGptOptions): Prom
     if (sessions.length === options.most) break;
   }
   if (sessions.length === 0)
-    throw new LoadError(`${path}: has no conversation that begins with a question and its answer`);
+    throw new LoadError(`${path}: has no conversation that begins with a user message and a reply`);
   return sessions;
 }
 
@@ -60,7 +64,7 @@ function saidIn(value: unknown, path: string, line: number): Said[] {
       throw wrongLine(
         path,
         line,
-        `message ${at + 1} of the conversation has no "from" and "value" (or "role" and "content") that are texts`,
+        `message ${at + 1} of the conversation has no text in "from" and "value" (or "role" and "content")`,
       );
     return { who: ASKS.has(who) ? 'asks' : ANSWERS.has(who) ? 'answers' : who === 'system' ? 'system' : null, text };
   });

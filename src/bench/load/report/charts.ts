@@ -1,5 +1,5 @@
-// The charts of a report as SVG texts: curves, columns of time, dots, and bars of phases. Colours come from the page's
-// style sheet, so that light and dark are its affair. Pure; what they are given has a bounded number of points.
+// The charts of a report as SVG: curves, time series, scatter plots, and phase bars. Colors come from the page's style
+// sheet, which handles light and dark mode. Pure; callers limit the number of points.
 
 import { logTicks, ticks } from './scale.js';
 
@@ -89,7 +89,7 @@ export function curves(axes: Axes, lines: readonly Curve[]): string {
   return drawing(axes.title, parts);
 }
 
-/** Dots, each with words that show when it is pointed at. */
+/** A scatter plot; each dot has a tooltip. */
 export function dots(
   axes: Axes,
   groups: readonly {
@@ -120,7 +120,7 @@ export interface Bar {
   readonly words: string;
 }
 
-/** Rows of consecutive parts on one axis of time. */
+/** Rows of consecutive segments on one time axis. */
 export function bars(title: string, x: string, names: readonly string[], rows: readonly Bar[]): string {
   const row = 16;
   const height = TOP + rows.length * row + BOTTOM;

@@ -1,4 +1,4 @@
-// A report as one HTML page: tables and charts, nothing that is fetched, no script. It opens from disk.
+// A report as one HTML page with tables and charts. It loads nothing and has no script, so it opens from disk.
 
 import { answered } from '../objectives.js';
 import type { Summary } from '../types.js';
@@ -56,9 +56,9 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
       ? ''
       : curves(
           {
-            title: 'How long requests took',
-            x: 'milliseconds, from when they should have begun',
-            y: '% of requests within',
+            title: 'Request latency',
+            x: 'milliseconds from the intended start',
+            y: '% of requests',
             logX: true,
             most: 100,
           },
@@ -66,24 +66,24 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
         ),
     gaps.length === 0
       ? ''
-      : curves({ title: 'Between pieces of an answer', x: 'milliseconds', y: '% within', logX: true, most: 100 }, gaps),
+      : curves({ title: 'Inter-token latency', x: 'milliseconds', y: '% of gaps', logX: true, most: 100 }, gaps),
     curves(
-      { title: 'Requests under way', x: 'seconds; the warm-up is in it', y: 'requests' },
+      { title: 'Requests in flight', x: 'seconds, including warm-up', y: 'requests' },
       timeline.waiting.points.some(([, y]) => y >= 1) ? [timeline.running, timeline.waiting] : [timeline.running],
     ),
-    curves({ title: 'Output tokens a second', x: 'seconds; the warm-up is in it', y: 'tokens/s' }, [timeline.tokens]),
+    curves({ title: 'Output tokens per second', x: 'seconds, including warm-up', y: 'tokens/s' }, [timeline.tokens]),
     records.length === 0
       ? ''
       : dots({ title: 'Time to first token', x: 'seconds', y: 'milliseconds' }, ttftDots(records)),
     longest.length === 0
       ? ''
-      : bars('The slowest requests', 'milliseconds', ['waiting', 'to first token', 'answering'], longest),
+      : bars('The slowest requests', 'milliseconds', ['waiting', 'to first token', 'decoding'], longest),
   ];
   return [
     `<h2>${escape(title)}</h2><p>${escape(requestsLine(summary))}</p>`,
     doubts(summary),
     table(latencyRows(summary), LATENCY_HEAD),
-    `<div class="tables">${table(verdictRows(summary), summary.verdicts.length === 0 ? undefined : ['objective', 'came to', ''])}${table(errorRows(summary), ['error', 'times', 'for example'])}</div>`,
+    `<div class="tables">${table(verdictRows(summary), summary.verdicts.length === 0 ? undefined : ['objective', 'measured', ''])}${table(errorRows(summary), ['error', 'count', 'example'])}</div>`,
     `<div class="charts">${charts.join('')}</div>`,
     `<p class="soft">The client was busy ${number(summary.client.utilization * 100)} % of the time and sent requests within ${duration(summary.client.lagP99)} of their time (99th percentile).</p>`,
   ].join('\n');
@@ -91,7 +91,7 @@ function runSection({ result, summary }: FinishedRun, title: string): string {
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** `runs`: with records, as many as the report has. */
+/** `runs`: the report's runs, with their records. */
 export function reportPage(report: LoadReport, runs: readonly FinishedRun[]): string {
   const { target, workload, arrival, objectives } = report;
   const rates = rateTables(report).filter(({ rows }) => rows.length > 0);
@@ -101,7 +101,7 @@ export function reportPage(report: LoadReport, runs: readonly FinishedRun[]): st
 <title>${escape(`${target.model}: load test`)}</title><style>${STYLE}</style></head><body>
 <h1>${escape(target.model)}</h1>
 <p>${escape(`${target.dialect} at ${target.url}; ${arrival}; ${workload}`)}</p>
-<p class="soft">${escape(new Date(report.runs[0]?.startedAt ?? 0).toISOString())}, Monolith ${escape(report.version)}${objectives.length === 0 ? '' : '; goodput counts requests that keep every objective'}. Latencies count from when a request should have begun.</p>
+<p class="soft">${escape(new Date(report.runs[0]?.startedAt ?? 0).toISOString())}, Monolith ${escape(report.version)}${objectives.length === 0 ? '' : '; goodput counts requests that meet every objective'}. Latencies are measured from a request's intended start.</p>
 <p><code>${escape(report.command)}</code></p>
 ${rates.map(({ title, rows }) => `<h2>${escape(capital(title ?? 'rates'))}</h2>${table(rows)}`).join('\n')}
 ${runs.map((run, at) => runSection(run, runs.length > 1 ? capital(runName(report, at)) : 'Requests')).join('\n')}

@@ -1,11 +1,11 @@
-// What a command's runs come to: the one object that is written to result.json and that page and tables are made of.
+// The result of a load test: the object written to result.json, from which the page and the tables are made.
 
 import { repeatedOf } from '../distribution.js';
 import { nameOf } from '../objectives.js';
 import { LATENCIES } from '../types.js';
 import type { LoadResult, LoadRun, Objective, Repeated, RequestRecord, Summary } from '../types.js';
 
-/** `round`: from 1; rounds of one seed ask the same. */
+/** `round`: from 1; rounds with the same seed send the same requests. */
 export interface RunReport {
   readonly startedAt: number;
   readonly seed: number;
@@ -16,7 +16,7 @@ export interface RunReport {
 export interface LoadReport {
   readonly tool: 'monolith bench serve';
   readonly version: string;
-  /** As it was typed, without keys and headers' values. */
+  /** The command as typed, without keys and header values. */
   readonly command: string;
   readonly target: {
     readonly url: string;
@@ -28,18 +28,18 @@ export interface LoadReport {
   readonly workload: string;
   readonly arrival: string;
   readonly conversation: LoadRun['conversation'];
-  /** Whether prompts have the lengths asked for exactly, as the server's tokenizer counts. */
+  /** Whether prompt lengths are exact by the server's tokenizer. */
   readonly exactLengths: boolean;
   readonly threads: number;
   readonly objectives: readonly Objective[];
   readonly runs: readonly RunReport[];
   /** By figure, over the first rounds of all runs. */
   readonly repeated: Readonly<Record<string, Repeated>>;
-  /** The same of each later round. */
+  /** The same for each later round. */
   readonly laterRounds: readonly { readonly round: number; readonly repeated: Readonly<Record<string, Repeated>> }[];
 }
 
-/** Figures of a run that are compared between runs, by name: milliseconds, rates per second, shares. */
+/** The figures that are compared between runs, by name: milliseconds, rates per second, fractions. */
 export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   const figures: Record<string, number> = {
     requests_per_second: summary.requestsPerSecond,
@@ -60,7 +60,7 @@ export function figuresOf(summary: Summary): Readonly<Record<string, number>> {
   return figures;
 }
 
-/** By round: figures that every run has in it. */
+/** Per round, the figures that all runs have. */
 export function repeatedFigures(runs: readonly RunReport[]): Pick<LoadReport, 'repeated' | 'laterRounds'> {
   const ofRound = (wanted: number): Record<string, Repeated> =>
     repeatedOfRuns(runs.filter(({ round }) => round === wanted));
@@ -77,13 +77,13 @@ function repeatedOfRuns(runs: readonly RunReport[]): Record<string, Repeated> {
   return Object.fromEntries(names.map((name) => [name, repeatedOf(all.map((figures) => figures[name] as number))]));
 }
 
-/** One line of requests.jsonl. Times in milliseconds from the run's start. */
+/** One line of requests.jsonl. Times are milliseconds from the start of the run. */
 export function recordLine(record: RequestRecord): string {
   const { gaps, ...fields } = record;
   return JSON.stringify({ ...fields, gaps: Array.from(gaps, (gap) => Math.round(gap * 1000) / 1000) });
 }
 
-/** Records with what they belong to, for reports. */
+/** A run with its records and summary, for reports. */
 export interface FinishedRun {
   readonly run: LoadRun;
   readonly round: number;
@@ -91,6 +91,6 @@ export interface FinishedRun {
   readonly summary: Summary;
 }
 
-/** JSON has no infinity: a percentile that failures made infinite is told as null. */
+/** JSON has no infinity: a percentile that failures made infinite is written as null. */
 export const finite = (_key: string, value: unknown): unknown =>
   typeof value === 'number' && !Number.isFinite(value) ? null : value;

@@ -1,4 +1,4 @@
-// Scales of charts. Pure.
+// Chart scales. Pure.
 
 /** Up to about six round values from 0 that cover `most`. */
 export function ticks(most: number): number[] {
@@ -8,7 +8,7 @@ export function ticks(most: number): number[] {
   return Array.from({ length: Math.ceil(most / step - 1e-9) + 1 }, (_, i) => i * step);
 }
 
-/** Ones, twos and fives that cover both bounds, which are above 0; for logarithmic axes. At most about nine. */
+/** Values 1, 2 and 5 times powers of ten that cover both positive bounds, for logarithmic axes. At most about nine. */
 export function logTicks(least: number, most: number): number[] {
   const all: number[] = [];
   for (let power = Math.floor(Math.log10(least)); power <= Math.ceil(Math.log10(most)); power++)

@@ -1,5 +1,4 @@
-// Records as series for charts: what shares of requests took how long, what went on second by second. Each is bounded,
-// however many records there are. Pure.
+// Chart series computed from records: latency distributions and time lines. Each has a bounded number of points. Pure.
 
 import { ascending, percentileOf } from '../distribution.js';
 import { failed, latencyOf, pooledGaps } from '../objectives.js';
@@ -11,7 +10,7 @@ const CURVE_POINTS = 160,
   MOST_DOTS = 1500,
   SLOWEST = 20;
 
-/** Milliseconds against the share of values within, in percent. */
+/** Cumulative distribution: milliseconds against percent of values. */
 function distributionCurve(name: string, sorted: ArrayLike<number>): Curve[] {
   if (sorted.length === 0) return [];
   const points = Array.from({ length: CURVE_POINTS + 1 }, (_, at): [number, number] => {
@@ -30,7 +29,7 @@ export const latencyCurves = (fine: readonly RequestRecord[]): Curve[] => [
 ];
 
 export const gapCurves = (fine: readonly RequestRecord[]): Curve[] =>
-  distributionCurve('between pieces', pooledGaps(fine));
+  distributionCurve('inter-token', pooledGaps(fine));
 
 export interface Timeline {
   readonly running: Curve;
@@ -38,7 +37,7 @@ export interface Timeline {
   readonly tokens: Curve;
 }
 
-/** By equal steps of the run's time, in seconds: requests under way and waiting for a place, tokens a second. */
+/** Time lines in equal steps, in seconds: requests in flight, requests waiting for a slot, tokens per second. */
 export function timelineOf(records: readonly RequestRecord[]): Timeline {
   const end = records.reduce((most, record) => Math.max(most, record.end), 1);
   const step = Math.max(100, end / COLUMNS);
@@ -54,7 +53,7 @@ export function timelineOf(records: readonly RequestRecord[]): Timeline {
     cover(busy, sent, ended);
     if (sent > intended) cover(waiting, intended, sent);
     if (firstToken === null) continue;
-    // A piece may be several tokens.
+    // One event may contain several tokens.
     const each = (outputTokens ?? gaps.length + 1) / (gaps.length + 1);
     let at = firstToken;
     for (let n = 0; n <= gaps.length; n++) {
@@ -77,7 +76,10 @@ export interface Dots {
 
 const ms = (value: number): string => `${Number(value.toPrecision(3))} ms`;
 
-/** TTFT of requests by when they should have begun; failures by how long they took to fail. Every n-th where there are many. */
+/**
+ * TTFT of completed requests by intended start, and the duration of failed requests. If there are many, only every n-th
+ * is included.
+ */
 export function ttftDots(records: readonly RequestRecord[]): Dots[] {
   const every = Math.max(1, Math.ceil(records.length / MOST_DOTS));
   const some = records.filter((_, at) => at % every === 0);
@@ -92,10 +94,13 @@ export function ttftDots(records: readonly RequestRecord[]): Dots[] {
     y: record.end - record.intended,
     words: `session ${record.session}: ${record.error?.kind ?? ''}`,
   }));
-  return [{ name: 'answered', points: answered }, ...(broken.length === 0 ? [] : [{ name: 'failed', points: broken }])];
+  return [
+    { name: 'completed', points: answered },
+    ...(broken.length === 0 ? [] : [{ name: 'failed', points: broken }]),
+  ];
 }
 
-/** The slowest answers, in the order in which they began: waiting for a place, until the first token, the rest. */
+/** The slowest responses in order of start, split into waiting for a slot, time to first token, and decoding. */
 export function slowest(fine: readonly RequestRecord[]): Bar[] {
   return [...fine]
     .sort((a, b) => b.end - b.intended - (a.end - a.intended))
@@ -108,7 +113,7 @@ export function slowest(fine: readonly RequestRecord[]): Bar[] {
         name: `${session}${turn > 0 ? `.${turn}` : ''}`,
         from: intended,
         parts: [Math.max(0, sent - intended), first - sent, end - first],
-        words: `session ${session}, turn ${turn}: ${ms(end - intended)}; ${promptTokens ?? '?'} tokens asked, ${outputTokens ?? '?'} answered`,
+        words: `session ${session}, turn ${turn}: ${ms(end - intended)}; ${promptTokens ?? '?'} prompt tokens, ${outputTokens ?? '?'} output tokens`,
       };
     });
 }

@@ -1,23 +1,23 @@
-// A report in words and figures: rows that the terminal and the page show alike. Pure.
+// The report's text: table rows for the terminal and the page. Pure.
 
 import { showObjective } from '../objectives.js';
 import type { Distribution, Repeated, Summary } from '../types.js';
 import type { LoadReport } from './report.js';
 
-/** Three digits, without needless zeros. */
+/** Three significant digits, without trailing zeros. */
 export function number(value: number): string {
   if (!Number.isFinite(value)) return '∞';
   const size = Math.abs(value);
   return size >= 1000 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(3)));
 }
 
-/** Milliseconds, or seconds from one on. */
+/** Milliseconds, or seconds from one second on. */
 export const duration = (ms: number): string =>
   Number.isFinite(ms) && Math.abs(ms) >= 1000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`;
 
 export const LATENCY_HEAD = ['', 'p50', 'p90', 'p95', 'p99', 'max', 'mean', 'count'] as const;
 
-/** Of one run. */
+/** Latencies of one run. */
 export function latencyRows({ ttft, itl, tpot, e2e, queued }: Summary): string[][] {
   const row = (name: string, values: Distribution | null): string[][] =>
     values === null
@@ -31,19 +31,19 @@ export function latencyRows({ ttft, itl, tpot, e2e, queued }: Summary): string[]
         ];
   return [
     ...row('time to first token', ttft),
-    ...row('between pieces', itl),
+    ...row('inter-token', itl),
     ...row('per output token', tpot),
     ...row('end to end', e2e),
-    ...(queued !== null && queued.max > 5 ? row('until it was sent', queued) : []),
+    ...(queued !== null && queued.max > 5 ? row('delay before sending', queued) : []),
   ];
 }
 
-/** Figures with their interval, where there is one. */
+/** A figure with its confidence interval, if there is one. */
 export function withInterval({ mean, low, high }: Repeated, show: (value: number) => string = number): string {
   return low === null || high === null ? show(mean) : `${show(mean)} (${show(Math.max(0, low))} to ${show(high)})`;
 }
 
-/** What a run of a report is called. */
+/** The name of a run in a report. */
 export function runName({ runs }: Pick<LoadReport, 'runs'>, at: number): string {
   const first = runs.filter(({ round }) => round === 1).length,
     round = `round ${runs[at]?.round}`;
@@ -51,7 +51,7 @@ export function runName({ runs }: Pick<LoadReport, 'runs'>, at: number): string 
   return runs.length === first ? run : first === 1 ? round : `${run}, ${round}`;
 }
 
-/** Over all runs: a table for each round. A title where there is more than one run. */
+/** Rates over all runs, one table per round. Titled if there is more than one run. */
 export function rateTables({
   repeated,
   laterRounds,
@@ -91,7 +91,7 @@ function rateRows(repeated: LoadReport['repeated'], withLatencies: boolean): str
   return table;
 }
 
-/** What was promised and what it came to, of one run. */
+/** The objectives of one run and whether they were met. */
 export const verdictRows = ({ verdicts }: Summary): string[][] =>
   verdicts.map(({ objective, value, met }) => [
     showObjective(objective),
@@ -102,9 +102,9 @@ export const verdictRows = ({ verdicts }: Summary): string[][] =>
 export const errorRows = ({ errors }: Summary): string[][] =>
   Object.entries(errors).map(([kind, error]) => [kind, number(error?.count ?? 0), error?.example ?? '']);
 
-/** One line on how much was asked and answered. */
+/** A one-line summary of requests and tokens. */
 export function requestsLine({ requests, durationMs, totals, concurrency }: Summary): string {
-  const parts = [`${number(requests.answered)} of ${number(requests.asked)} answered in ${duration(durationMs)}`];
+  const parts = [`${number(requests.answered)} of ${number(requests.asked)} completed in ${duration(durationMs)}`];
   if (requests.failed > 0) parts.push(`${number(requests.failed)} failed`);
   if (requests.cancelled > 0) parts.push(`${number(requests.cancelled)} cancelled`);
   const cached =
@@ -112,8 +112,8 @@ export function requestsLine({ requests, durationMs, totals, concurrency }: Summ
       ? ` (${number((totals.cachedTokens / totals.promptTokens) * 100)} % from the cache)`
       : '';
   parts.push(
-    `${number(totals.promptTokens)} tokens asked${cached}, ${number(totals.outputTokens)} answered`,
-    `${number(concurrency.mean)} at once, at most ${number(concurrency.peak)}`,
+    `${number(totals.promptTokens)} prompt tokens${cached}, ${number(totals.outputTokens)} output tokens`,
+    `${number(concurrency.mean)} concurrent on average, at most ${number(concurrency.peak)}`,
   );
   return parts.join('; ');
 }

@@ -1,6 +1,6 @@
-// A run in the fields of `vllm bench serve --save-result --save-detailed`, for what reads those: scripts, boards, sweeps.
-// Fields mean what they mean there: seconds in lists, milliseconds in `_ms`, latencies from the sending, the wait for it
-// apart in `queue_times`; of a failed request zeros and its error.
+// A run in the format of `vllm bench serve --save-result --save-detailed`, for scripts and dashboards that read it.
+// Fields have vLLM's meaning: seconds in lists, milliseconds in `_ms`; latencies count from sending, and the wait
+// before it is in `queue_times`; a failed request has zeros and its error.
 
 import { ascending, distributionOf, percentileOf } from '../distribution.js';
 import type { FinishedRun } from './report.js';
@@ -60,7 +60,7 @@ export function vllmResult({ run, result, summary }: FinishedRun): Readonly<Reco
     latencies: records.map(({ end, sent }) => (end - sent) / 1000),
     start_times: seconds,
     queue_times: records.map(({ sent, intended }) => (sent - intended) / 1000),
-    // Texts are not kept.
+    // Texts are not stored.
     generated_texts: records.map(() => ''),
     errors: records.map(({ error }) => (error === null ? '' : `${error.kind}: ${error.message}`)),
   };
@@ -82,7 +82,7 @@ function statistics(name: string, values: readonly number[]): Record<string, num
   };
 }
 
-/** Pieces of answers in the fullest second. */
+/** The maximum number of output events within one second. */
 function mostInASecond(records: FinishedRun['result']['records']): number {
   const seconds = new Map<number, number>();
   const first = records.reduce((least, { sent }) => Math.min(least, sent), Infinity);

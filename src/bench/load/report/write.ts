@@ -1,5 +1,5 @@
-// The files of a report: a folder with the page, the figures, and for each run its records and the forms that other
-// tools read.
+// Writes a report's files: a folder with the page, the figures, and for each run its records and the formats of other
+// tools.
 
 import { createWriteStream, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,8 +13,8 @@ import type { FinishedRun, LoadReport } from './report.js';
 import { vllmResult } from './vllm.js';
 
 /**
- * FOLDER/report.html, result.json and, in run-1, run-1-round-2 and so on, requests.jsonl, vllm.json, profile_export_aiperf.json and
- * profile_export.jsonl. Throws LoadError where it cannot be written.
+ * Writes FOLDER/report.html, result.json and, in run-1, run-1-round-2 and so on, requests.jsonl, vllm.json,
+ * profile_export_aiperf.json and profile_export.jsonl. Throws LoadError if they cannot be written.
  */
 export async function writeReport(folder: string, report: LoadReport, runs: readonly FinishedRun[]): Promise<void> {
   try {
@@ -37,7 +37,7 @@ export async function writeReport(folder: string, report: LoadReport, runs: read
       json(join(own, 'profile_export_aiperf.json'), aiperfResult(run, report.version, `${Math.round(startedAt)}`));
     }
   } catch (error) {
-    throw new LoadError(`the report cannot be written to ${folder}: ${(error as Error).message}`, error);
+    throw new LoadError(`cannot write the report to ${folder}: ${(error as Error).message}`, error);
   }
 }
 
