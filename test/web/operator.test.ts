@@ -84,7 +84,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       engine.tunables.find(({ name }) => name === 'max_sequences')!.value;
     t.equal(Number(await field.inputValue()), valueOf(before));
     await field.fill('0');
-    await row.getByText(/^A number from/).waitFor();
+    await row.getByText(/^Must be a number from/).waitFor();
     t.equal(await row.getByRole('button', { name: 'Apply' }).isDisabled(), true);
     await field.fill('2');
     await field.press('Enter');
@@ -139,7 +139,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('heading', { name: 'Harbour' }).waitFor();
     const model = page.getByRole('group', { name: 'hal-1.0' });
     await model.getByLabel('Requests per minute', { exact: true }).fill('x');
-    await model.getByText('A whole number from 1 on.').waitFor();
+    await model.getByText('Must be a whole number of at least 1.').waitFor();
     t.equal(await page.getByRole('button', { name: 'Save limits' }).isDisabled(), true);
     await model.getByLabel('Requests per minute', { exact: true }).fill('12');
     await model.getByLabel('No limit: Tokens per minute').check();
@@ -190,10 +190,10 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText('Grace is unlocked').waitFor();
     await page.getByRole('button', { name: 'Make an operator of Grace' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Make operator' }).click();
-    await page.getByText('Grace is an operator now').waitFor();
+    await page.getByText('Grace is now an operator').waitFor();
     t.match(await of(), { locked: false, operator: true });
     await page.getByRole('button', { name: 'Reset link for Grace' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Make a link' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Create link' }).click();
     const link = await page.getByRole('dialog').locator('code').innerText();
     await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
     t.match(link, /^http.*token=|^http.*#/, 'a link to hand on');
@@ -270,7 +270,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await stranger.signUp({ email: 'eve@example.com' });
     await signIn(visitor, server.url, stranger.cookie);
     await visitor.page.goto('/dashboard/operator/live');
-    await visitor.page.getByRole('heading', { name: 'Not for your role' }).waitFor();
+    await visitor.page.getByRole('heading', { name: 'Not available for your role' }).waitFor();
     t.equal(await visitor.page.getByRole('link', { name: 'Live engine' }).count(), 0);
   });
 

@@ -14,7 +14,7 @@ export function AuditLog(): ReactNode {
     <>
       <PageHeader title="Audit log">Who changed what in this organization, newest first.</PageHeader>
       <Panel flush>
-        <ListView list={list} empty={<EmptyState icon="audit" title="Nothing has been changed yet" />}>
+        <ListView list={list} empty={<EmptyState icon="audit" title="No changes yet" />}>
           {(rows) => (
             <Table
               caption="Audit log"
