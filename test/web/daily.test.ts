@@ -120,7 +120,7 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await page.getByRole('dialog').getByLabel('Amount in EUR').fill('0.1');
     await page.getByRole('dialog').getByLabel('Webhook').fill('http://127.0.0.1:9/hook');
     await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
-    await page.getByRole('dialog').getByText('must be an address of the public internet').waitFor();
+    await page.getByRole('dialog').getByText('must be a public internet address').waitFor();
     await page.getByRole('dialog').getByLabel('Webhook').fill('https://hooks.invalid/budget');
     await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
     await page.getByRole('meter', { name: 'Budget' }).waitFor();

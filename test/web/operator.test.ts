@@ -88,7 +88,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await row.getByRole('button', { name: 'Apply' }).isDisabled(), true);
     await field.fill('2');
     await field.press('Enter');
-    await page.getByText(/Concurrent sequences of .* is now 2/).waitFor();
+    await page.getByText(/Set Concurrent sequences of .* to 2/).waitFor();
     await row.getByText('changed').waitFor();
     t.equal(valueOf(await owner.get<EngineTunables>('/operator/tunables/hal-1.0')), 2);
     await screenshots(page, 'operator-tunables');
@@ -279,7 +279,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText('Live', { exact: true }).waitFor();
     await page.route('**/api/operator/live', (route) => route.abort());
     await page.reload();
-    await page.getByText(/^Not connected, again in [3-9] seconds/).waitFor();
+    await page.getByText(/^Disconnected, retrying in [3-9] seconds/).waitFor();
     await page.unroute('**/api/operator/live');
     await page.getByRole('button', { name: 'Connect now' }).click();
     await page.getByText('Live', { exact: true }).waitFor();

@@ -42,7 +42,7 @@ test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await screenshots(page, 'second-factor-code', { fullPage: false, few: true });
   await dialog.getByLabel('Code', { exact: true }).fill('000000');
   await dialog.getByRole('button', { name: 'Turn on' }).click();
-  await dialog.getByText('Check that the clock').waitFor();
+  await dialog.getByText("Check that the device's clock").waitFor();
   t.ok(await hasFocus(dialog.getByLabel('Code', { exact: true })));
   await dialog.getByLabel('Code', { exact: true }).fill(codeOf(secret));
   await page.keyboard.press('Enter');

@@ -1,4 +1,4 @@
-// GET …/usage: what each organization, or with `organization` one of them, has used of each model over a span of hours.
+// GET …/usage: usage of each organization or, with `organization`, of one, by model over a range of hours.
 
 import { dateField } from '../api/key-fields.js';
 import { readPage } from '../api/paging.js';
@@ -24,7 +24,7 @@ export function usageRoutes(
       method: 'GET',
       path: '/usage',
       serve: async ({ exchange }) => {
-        // A page of organizations; those that have used nothing have no rows in it.
+        // One page of organizations. Organizations without usage have no rows.
         const { limit, after } = readPage(exchange.query);
         const to = date(exchange.query, 'to') ?? Date.now();
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;

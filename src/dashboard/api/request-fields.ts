@@ -1,4 +1,4 @@
-// The request log as it is asked for and answered.
+// Query parameters and response objects of the request log.
 
 import { apiError } from '../../shared/errors.js';
 import type { ListedRow, LoggedRow, RequestPage, RequestQuery } from '../../usage/requests/request-log.js';
