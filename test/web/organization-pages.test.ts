@@ -116,7 +116,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
 
     await page.reload();
     await page.getByLabel('Role of grace@example.com').selectOption('viewer');
-    await page.getByText('is viewer now').waitFor();
+    await page.getByText('is now viewer').waitFor();
     await screenshots(page, 'members');
     await page.getByRole('button', { name: 'Remove grace@example.com' }).click();
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
@@ -203,7 +203,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
     await page.route('**/audit-log*', (route) => route.abort());
     await go(page, 'Audit log');
-    await page.getByText('The server cannot be reached').first().waitFor();
+    await page.getByText('Cannot reach the server').first().waitFor();
     await screenshots(page, 'error', { few: true });
     await page.unroute('**/audit-log*');
     await page.getByRole('button', { name: 'Try again' }).click();

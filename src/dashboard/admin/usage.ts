@@ -29,8 +29,8 @@ export function usageRoutes(
         const to = date(exchange.query, 'to') ?? Date.now();
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;
         if (from >= to || to - from > MAX_MS)
-          throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
-        // Of a deleted one there are sums as long as those of any are kept.
+          throw apiError('value_out_of_range', 'from must be before to and at most two years earlier.', 'from');
+        // A deleted organization's sums are available until the end of their retention.
         const one = askedOrganization(exchange.query);
         const page = one === null ? await organizations.page(limit, after) : { data: [{ id: one }], next: null };
         const rows = await usage.totals(

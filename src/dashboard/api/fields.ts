@@ -30,16 +30,16 @@ export const emailField = z
   .superRefine((email, context) => {
     // Invisible characters are refused, because they would make two accounts look like one.
     if (!/^[^\s@"<>(),:;\\[\]]{1,64}@[^\s@"<>(),:;\\[\]]{1,253}$/.test(email) || /\p{Cc}|\p{Cf}/u.test(email))
-      context.addIssue(issue('invalid_value', 'must be an e-mail address'));
+      context.addIssue(issue('invalid_value', 'must be a valid e-mail address'));
   });
 
 /** A new password. */
 export const newPasswordField = z.string().superRefine((password, context) => {
   const normal = password.normalize('NFKC');
   if (Buffer.byteLength(normal) > MAX_PASSWORD_BYTES)
-    context.addIssue(issue('string_too_long', `may have at most ${MAX_PASSWORD_BYTES} bytes`));
+    context.addIssue(issue('string_too_long', `must be at most ${MAX_PASSWORD_BYTES} bytes long`));
   else if ([...normal].length < MIN_PASSWORD_CHARACTERS)
-    context.addIssue(issue('invalid_value', `must have at least ${MIN_PASSWORD_CHARACTERS} characters`));
+    context.addIssue(issue('invalid_value', `must be at least ${MIN_PASSWORD_CHARACTERS} characters long`));
 });
 
 /** A password to verify. Longer ones cannot exist. */

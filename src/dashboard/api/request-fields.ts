@@ -21,7 +21,7 @@ function text(query: URLSearchParams, name: string): string | null {
   const value = query.get(name);
   if (value === null || value === '') return null;
   if (value.length > MAX_NAME)
-    throw apiError('invalid_query_parameter', `${name} may have at most ${MAX_NAME} characters.`, name);
+    throw apiError('invalid_query_parameter', `${name} must be at most ${MAX_NAME} characters long.`, name);
   return value;
 }
 

@@ -86,7 +86,7 @@ export async function send(
       return await fetch(path, init);
     } catch (error) {
       if (error instanceof DOMException && error.name === 'AbortError') throw error;
-      throw new ApiFailure(0, 'offline', 'The server cannot be reached. Check the connection and try again.');
+      throw new ApiFailure(0, 'offline', 'Cannot reach the server. Check the connection and try again.');
     }
   };
   let response = await once();

@@ -94,5 +94,5 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
 }
 
 function pointText({ load_kind: kind }: TuneRun, { trial, x, y }: Spot): string {
-  return `${trial.number}: ${figure(y)} good requests/s, first token ${duration(x)}; ${settingsText(trial.settings)}, ${loadText(kind, trial.load)}${trial.met ? '' : '; objectives missed'}`;
+  return `${trial.number}: ${figure(y)} good requests/s, time to first token ${duration(x)}; ${settingsText(trial.settings)}, ${loadText(kind, trial.load)}${trial.met ? '' : '; objectives missed'}`;
 }

@@ -47,7 +47,7 @@ export const EXAMPLE_TOOLS = JSON.stringify(
       type: 'function',
       function: {
         name: 'get_weather',
-        description: 'The weather at a place right now.',
+        description: 'The current weather at a location.',
         parameters: {
           type: 'object',
           properties: {
