@@ -7,7 +7,7 @@ import type { OrganizationSettings } from './organizations.js';
 /** What a key authenticates as, and until when. */
 export interface KeyHolder {
   readonly keyId: string;
-  /** Permanently: independent of any clock. */
+  /** Permanently revoked, independent of any clock. */
   readonly revoked: boolean;
   readonly overlapEndsAt: number; // milliseconds since 1970; Infinity: never
   readonly expiresAt: number;

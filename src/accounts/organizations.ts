@@ -28,12 +28,12 @@ export interface OrganizationSettings {
 /** The settings of an organization without any. */
 export const NO_SETTINGS: OrganizationSettings = Object.freeze({ limits: Object.freeze({}), monthlyTokenCap: null });
 
-/** With its settings. */
+/** An organization with its settings. */
 export interface OrganizationView extends Organization {
   readonly settings: OrganizationSettings;
 }
 
-/** With additional data for operators. */
+/** An organization with additional data for operators. */
 export interface OrganizationOverview extends OrganizationView {
   readonly members: number;
   readonly activeKeys: number;

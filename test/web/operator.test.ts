@@ -88,7 +88,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.equal(await row.getByRole('button', { name: 'Apply' }).isDisabled(), true);
     await field.fill('2');
     await field.press('Enter');
-    await page.getByText(/Set Concurrent sequences of .* to 2/).waitFor();
+    await page.getByText(/Concurrent sequences of .* set to 2/).waitFor();
     await row.getByText('changed').waitFor();
     t.equal(valueOf(await owner.get<EngineTunables>('/operator/tunables/hal-1.0')), 2);
     await screenshots(page, 'operator-tunables');

@@ -1,7 +1,7 @@
 // Engine settings that operators change at run time. They are stored and applied again when an engine is loaded. All
-// threads share one engine object, so a change on any thread takes effect at once. After a load, the primary thread
-// applies the stored values. A setting given at startup (flag, variable, file) is newer than a stored change and
-// deletes it. The values of a hold (engine-holds.ts) override the stored ones.
+// threads share one engine object, so a change on any thread takes effect immediately for all. After a load, the
+// primary thread applies the stored values. A setting given at startup (flag, variable, file) is newer than a stored
+// change and deletes it. The values of a hold (engine-holds.ts) override the stored ones.
 
 import { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -144,10 +144,7 @@ export class EngineTuning {
    */
   async watchHolds(): Promise<void> {
     for (const { engine } of await this.holds.endPast(Infinity))
-      this.log.warn(
-        { model: engine },
-        'ended a hold of the previous server process; restored the stored engine settings',
-      );
+      this.log.warn({ model: engine }, 'ended a hold of the previous server process; restored the stored engine settings');
     const sweep = async (): Promise<void> => {
       for (const { engine: model } of await this.holds.endPast(Date.now())) {
         const pooled = this.pool.engines().find((one) => keyOf(one) === model);

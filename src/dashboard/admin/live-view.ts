@@ -92,8 +92,7 @@ export class LiveView {
   /** Responds with a stream: one `history` event, then `sample` events. Throws ApiError 503. */
   watch(exchange: Exchange, mayWatch: () => Promise<boolean>): void {
     if (this.#draining) throw apiError('shutting_down', 'The server is shutting down.');
-    if (this.#viewers.size >= MAX_VIEWERS)
-      throw apiError('capacity_exhausted', `The maximum of ${MAX_VIEWERS} viewers is reached.`);
+    if (this.#viewers.size >= MAX_VIEWERS) throw apiError('capacity_exhausted', `The maximum of ${MAX_VIEWERS} viewers is reached.`);
     const stream = exchange.sse();
     if (exchange.method === 'HEAD') return; // a HEAD request is complete here and must not be registered as a viewer
     const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, asking: false, missed: 0 };
@@ -145,10 +144,7 @@ export class LiveView {
     if (to < viewers.length) setImmediate(() => this.#tell(sample, viewers, to));
   }
 
-  /**
-   * Checks the permission before sending the sample. If the check does not complete, the next sample starts another
-   * one.
-   */
+  /** Checks the permission before sending the sample. If the check fails, the next sample repeats it. */
   async #ask(viewer: Viewer, sample: string): Promise<void> {
     viewer.asking = true;
     try {

@@ -1,4 +1,4 @@
-// Verifies the user's identity before actions that could lock them out of the account or give somebody else access.
+// Verifies the user's identity before actions that could lock them out of the account or give another person access.
 
 import type { Attempts } from '../../accounts/attempts.js';
 import { verifyPassword } from '../../accounts/passwords.js';

@@ -34,8 +34,8 @@ export class OidcEntry {
     if (email === null) throw new OidcRefusal('no_email');
     const owner = await signIns.withEmail(email);
     if (owner === null) return this.#signUp(claims, email, identity, invite, client);
-    // An account with an unverified address may belong to somebody else than the address' owner. Linking it would mix
-    // up their sign-ins.
+    // An account whose address is unverified may not belong to the owner of that address. Linking it would mix up the
+    // sign-ins of two people.
     if (!owner.emailVerified) throw new OidcRefusal('account_exists');
     if (!(await identities.link(owner, identity, { type: 'user', id: owner.id, email: owner.email, ip: client.ip })))
       throw new OidcRefusal('taken');

@@ -125,8 +125,8 @@ function routesOf(
       },
     }),
 
-    // A POST, not a link: otherwise another site could send the browser here and link an identity that belongs to
-    // somebody else.
+    // A POST, not a link: otherwise another site could navigate the browser here and link a different person's identity
+    // to the account.
     guard.user({
       method: 'POST',
       path: '/oidc/link',

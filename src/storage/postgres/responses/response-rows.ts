@@ -4,7 +4,7 @@
 //
 //   responses         one row per response                   response_items    where an item is, by its id
 //   response_inputs   pages of its own input                 response_events   its log, several events per row
-//   response_images   bytes                                  response_holds    which process continues it
+//   response_images   bytes                                  response_holds    which processes hold it
 
 import { itemKey, itemRows, outputRow, pages, sizeOf } from '../../response-parts.js';
 import type { ItemRow, Place } from '../../response-parts.js';

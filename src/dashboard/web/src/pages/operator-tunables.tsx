@@ -31,8 +31,7 @@ export function OperatorTunables(): ReactNode {
   return (
     <>
       <PageHeader title="Tunables">
-        Run-time settings of each engine. Changes take effect with the next step, without a restart and without losing
-        running requests. They are kept across restarts, unless the setting is given at startup.
+        Run-time settings of each engine. Changes take effect with the next step, without a restart and without losing running requests. They are kept across restarts, unless the setting is given at startup.
       </PageHeader>
       <Loaded query={query}>
         {({ data }) =>
@@ -84,7 +83,7 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
         setDraft(null);
         setOutcome({ state: 'idle' });
         toast(
-          `Set ${LABELS[name] ?? name} of ${engine.names.join(', ')} to ${count(engine.tunables.find((one) => one.name === name)?.value ?? 0)}`,
+          `${LABELS[name] ?? name} of ${engine.names.join(', ')} set to ${count(engine.tunables.find((one) => one.name === name)?.value ?? 0)}`,
         );
       },
       (error: unknown) => setOutcome({ state: 'failed', message: messageOf(error) }),
@@ -147,7 +146,7 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
               {tunable.given !== null && (
                 <>
                   {' '}
-                  (<span className="mono">{tunable.given}</span>: the next start overrides a change)
+                  (<span className="mono">{tunable.given}</span>: a change lasts only until the next start with this setting)
                 </>
               )}
               {value !== tunable.default && (

@@ -91,7 +91,7 @@ export function SavedDialog({
       </div>
       <Checkbox
         label={`Share it with ${organizationName}`}
-        hint="Members can open it by its link and find it here. Nobody else can open it."
+        hint="Only members of the organization can find it here or open its link."
         checked={shared}
         onChange={(event) => setShared(event.target.checked)}
       />
