@@ -71,7 +71,7 @@ for (const threads of [1, 2]) {
       status: 422,
       code: 'invalid_value',
       param: 'model',
-      message: /not on this machine's disk.*fetch it first \(monolith pull acme\/Tiny-GGUF\)/,
+      message: /not on this machine's disk.*Download it first \(monolith pull acme\/Tiny-GGUF\)/,
     });
     await Promise.all([fetched('acme/Tiny-GGUF'), fetched('acme/strange-GGUF')]);
     t.match(await refusal(serve('tiny', 'Tiny')), { status: 422, param: 'model', message: /names no model/ });

@@ -116,7 +116,7 @@ t.test('a step that an earlier release could not work beside waits for the end o
   await t.rejects(migrate(settingsOf(url), version, alone), {
     name: 'StorageError',
     message: new RegExp(
-      `is in use: 1 thread of processes of an earlier release, which cannot work beside version ${version}`,
+      `is in use by 1 thread of processes of an earlier release that cannot work with version ${version}`,
     ),
   });
   t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [

@@ -44,7 +44,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.getByLabel('E-mail').fill(EMAIL);
     await page.getByLabel('Password').fill('short');
     await page.getByRole('button', { name: 'Create account' }).click();
-    await page.getByText('Password must have at least 10 characters').waitFor();
+    await page.getByText('Password must be at least 10 characters long').waitFor();
     t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'the field that is wrong says so');
     t.ok(await eventually(() => hasFocus(page.getByLabel('Password'))), 'and has the focus');
     await screenshots(page, 'sign-up-error', { few: true });

@@ -119,7 +119,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       );
     t.ok(await eventually(async () => (await running()) === 2), 'two of four run');
     await row.getByRole('button', { name: 'Reset to default' }).click();
-    await page.getByText(new RegExp(`is now ${valueOf(before)}`)).waitFor();
+    await page.getByText(new RegExp(`set to ${valueOf(before)}`)).waitFor();
     t.ok(await eventually(async () => (await running()) === 4), 'then all');
     stop.abort();
     await Promise.all(stories);

@@ -30,7 +30,7 @@ test('a fetched model is served from the page', { skip: noBrowser, timeout: 120_
   t.equal(await dialog.getByLabel('Name').inputValue(), 'tiny');
   await dialog.getByLabel('Name').fill('hal-1.0');
   await dialog.getByRole('button', { name: 'Serve' }).click();
-  await dialog.getByText(/There is a model named "hal-1.0" already/).waitFor();
+  await dialog.getByText(/The name "hal-1.0" is already taken/).waitFor();
   await dialog.getByLabel('Name').fill('tiny');
   await screenshots(page, 'serve-model-dialog', { fullPage: false, few: true });
   await dialog.getByRole('button', { name: 'Serve' }).click();
