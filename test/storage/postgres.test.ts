@@ -173,7 +173,7 @@ t.test('what is wrong is named, and no secret with it', async (t) => {
   const wrong: [url: string, says: RegExp][] = [
     [
       url,
-      /has version 1000, which takes releases from 1000 on; this release reads \d+\. Use the release that wrote it/,
+      /has version 1000, which requires releases from version 1000 on; this release is of version \d+\. Use the release that wrote it/,
     ],
     [postgres.url.replace(/monolith$/, 'absent'), /cannot be used: database "absent" does not exist/],
     [postgres.url.replace(/:[^:@]+@/, ':another-secret@'), /cannot be used: password authentication failed/],
