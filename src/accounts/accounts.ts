@@ -1,6 +1,6 @@
-// Who an API key speaks for, looked up per request, and the ways in that need no port of their own. What this
-// thread remembers of keys is key-cache.ts's. What changes is forgotten here at once, in the other threads by the bus,
-// and in other processes within a second.
+// Authenticates API keys per request, and offers the account operations that need no storage port of their own.
+// key-cache.ts caches keys per thread. A change invalidates the cache immediately on this thread, through the bus on
+// the others, and within a second in other processes.
 
 import type { Sender } from '../http/authentication.js';
 import type { Identity } from '../shared/identity.js';
@@ -17,25 +17,28 @@ import type { KeyRecord, Organization } from './keys.js';
 import type { Organizations, OrganizationView } from './organizations.js';
 import type { UnknownKeys } from './unknown-keys.js';
 
-// How often the times of last use are written, together.
+// Interval at which the times of last use are written, together.
 const LAST_USED_FLUSH_MS = 10_000;
 
 export type RunEndCode = 'organization_suspended' | 'api_key_revoked' | 'api_key_expired';
 
-/** Ids of keys, unlike what stands for the playground. */
+/** Whether an id is a key's. The playground uses an id that is not. */
 const isKeyId = (id: string): boolean => id.startsWith('key_');
 
 export class Accounts {
   readonly keys: ApiKeys;
   readonly organizations: Organizations;
-  /** As Directory.now. */
+  /** Same clock as Directory.now. */
   readonly now: () => number;
   private readonly keyStore: KeyStore;
   private readonly cache: KeyCache;
   private readonly flushTimer: NodeJS.Timeout;
   private readonly stopListening: () => void;
 
-  /** `trust`: for a store that reports changes; without it keys are cached for a second. `unknown`: limits unknown keys per address. */
+  /**
+   * `trust`: for a store that reports changes; without it, keys are cached for a second. `unknown`: limits unknown keys
+   * per address.
+   */
   constructor(
     { apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>,
     private readonly changes: AccountChanges,
@@ -47,14 +50,15 @@ export class Accounts {
     this.now = now;
     this.keyStore = keyStore;
     this.cache = new KeyCache(keyStore, { now, trust, unknown });
-    this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId)); // before anybody who asks here again
+    // registered first, so that the cache is invalidated before other listeners on this thread run
+    this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);
     this.flushTimer.unref();
   }
 
   /**
-   * Makes the organization and its first key if there is none. With `chosen`, that key is made valid (again
-   * on a later start with another choice) and none is created. Returns the secret only when newly created.
+   * Creates the first organization and its first key if there is none. With `chosen`, that key is made valid instead (a
+   * later start with a different choice makes that one valid too). Returns the secret only if it was created now.
    */
   async bootstrap(chosen: string | null): Promise<{ organization: Organization; created: string | null }> {
     const organization = await this.organizations.ensureFirst();
@@ -67,21 +71,21 @@ export class Accounts {
 
   async setOrganizationStatus(id: string, status: Organization['status']): Promise<void> {
     if ((await this.organizations.change(id, { status }, null)) === null)
-      throw new Error(`there is no organization ${id}`);
+      throw new Error(`organization ${id} not found`);
   }
 
-  /** A new key of `organizationId`, or of the first organization. The secret is not kept. */
+  /** Creates a key of `organizationId` or, if absent, of the first organization. The secret is not stored. */
   async createKey(options: NewKey, organizationId?: string, actor: Actor | null = null): Promise<CreatedKey> {
     const organization =
       organizationId === undefined ? (await this.organizations.all())[0] : await this.organizations.get(organizationId);
     if (organization == null)
       throw new Error(
-        organizationId === undefined ? 'there is no organization yet' : `there is no organization ${organizationId}`,
+        organizationId === undefined ? 'there is no organization yet' : `organization ${organizationId} not found`,
       );
     return this.keys.create(organization.id, options, actor);
   }
 
-  /** `reference`: a key's id, public id or last four characters, if only one key has them. Null if there is no such key. */
+  /** `reference`: a key's id, public id, or last four characters if they are unique. Null if not found. */
   async findKey(reference: string): Promise<KeyRecord | 'several' | null> {
     const bare = reference.replace(/^sk-/, '');
     const all = await this.keys.all();
@@ -93,18 +97,21 @@ export class Accounts {
     return loose.length > 1 ? 'several' : (loose[0] ?? null);
   }
 
-  /** Idempotent. Acts on every process within a second. */
+  /** Idempotent. Takes effect in every process within a second. */
   async revokeKey(id: string): Promise<void> {
     const key = (await this.keys.all()).find((one) => one.id === id);
     if (key !== undefined) await this.keys.revoke(key.organizationId, id, null);
   }
 
-  /** As KeyCache.authenticate(). */
+  /** See KeyCache.authenticate(). */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     return this.cache.authenticate(secret, from);
   }
 
-  /** Why the running requests of each key must end; null if they may continue. An id that is not a key's (the playground) stands for the organization. */
+  /**
+   * For each key, why its running requests must end; null if they may continue. An id that is not a key's (the
+   * playground) stands for the organization.
+   */
   async runEnds(organizationId: string, keyIds: readonly string[]): Promise<(keyId: string) => RunEndCode | null> {
     const { organization, keys } = await this.keyStore.standing(organizationId, keyIds.filter(isKeyId));
     const now = this.now();
@@ -116,7 +123,7 @@ export class Accounts {
     };
   }
 
-  /** Called after each change that this thread makes or hears of. Returns how to stop. */
+  /** Called after each change that this thread makes or is notified of. Returns a function that unsubscribes. */
   onChanged(listener: AccountsListener): () => void {
     return this.changes.on(listener);
   }
@@ -133,7 +140,10 @@ export class Accounts {
   }
 }
 
-/** Who speaks for an organization without a key, with all permissions: its members in the playground. Throws ApiError 403. */
+/**
+ * An identity that acts for an organization without a key and has all permissions: its members in the playground.
+ * Throws ApiError 403.
+ */
 export function identityWithoutKey(organization: OrganizationView, keyId: string): Identity {
   if (organization.status !== 'active') throw organizationSuspended();
   return identityFor(organization, organization.settings, {

@@ -1,6 +1,6 @@
-// API keys: made, changed, rotated, revoked, listed. A port, see docs/internals/storage.md: each method is one unit of work, with
-// what the audit log says of it, durable when it resolves. Isolated by organization: another's key is unknown. What
-// changes is told to who looks keys up (key-store.ts), after it is durable.
+// Storage port for API keys (see docs/internals/storage.md): create, change, rotate, revoke, list. Each method is one
+// transaction, including its audit entry, and is durable when it resolves. Keys of other organizations are treated as
+// unknown. Caches (key-store.ts) are notified of a change after it is durable.
 
 import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../shared/errors.js';
@@ -12,9 +12,12 @@ import type { KeyRecord } from './keys.js';
 import { hasRole } from './members.js';
 import type { Slice } from './slice.js';
 
-/** Keys of one organization that are valid at once. */
+/** Maximum number of valid keys per organization. */
 export const MAX_ACTIVE_KEYS = 1_000;
-/** With those that are not any more: past it the oldest of these go. */
+/**
+ * Maximum number of keys per organization, including expired and revoked ones. Beyond it, the oldest of those are
+ * deleted.
+ */
 export const MAX_KEPT_KEYS = 2_000;
 
 export const MAX_OVERLAP_S = 30 * 86_400;
@@ -29,7 +32,7 @@ export interface NewKey {
   createdBy?: string | null | undefined;
 }
 
-/** What of a key can be changed. */
+/** The properties of a key that can change. */
 export interface KeyChange {
   name?: string | undefined;
   models?: string[] | undefined;
@@ -45,22 +48,30 @@ export interface CreatedKey {
 
 export interface ApiKeys {
   get(organizationId: string, id: string): Promise<KeyRecord | null>;
-  /** Of every organization, oldest first: for the command line. */
+  /** Keys of every organization, oldest first. For the command line. */
   all(): Promise<KeyRecord[]>;
-  /** Youngest first. `after`: the id of the last one before; null if it is none of the organization's. */
+  /**
+   * Newest first. `after`: id of the previous page's last key; resolves to null if the organization has no such key.
+   */
   page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null>;
-  /** The secret is not kept. With `createdBy`: rejects with ApiError 403 unless that is a developer or more of it then. Rejects with ApiError 422 `too_many_entries`. */
+  /**
+   * The secret is not stored. With `createdBy`: rejects with ApiError 403 unless that user is at least a developer at
+   * that moment. Rejects with ApiError 422 `too_many_entries`.
+   */
   create(organizationId: string, fields: NewKey, actor: Actor | null): Promise<CreatedKey>;
-  /** As create(), if there is no key at all, of any organization: of many who ask at once one gets it. Null: there is one. */
+  /**
+   * Like create(), but only if no organization has a key. Of several concurrent callers, one gets the key. Null: a key
+   * exists already.
+   */
   first(organizationId: string, fields: NewKey): Promise<CreatedKey | null>;
-  /** Makes a key of the operator's choice valid, unless it is one already. */
+  /** Makes a key chosen by the operator valid, unless it is already. */
   accept(organizationId: string, name: string, secret: string): Promise<void>;
-  /** Null if there is no such key. Rejects with ApiError 422 if it has ended. */
+  /** Null if not found. Rejects with ApiError 422 if the key is revoked. */
   change(organizationId: string, id: string, change: KeyChange, actor: Actor): Promise<KeyRecord | null>;
   /**
-   * A successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy` it is
-   * its creator's, as the old one; with it: rejects with ApiError 403 unless they may then. Null if there is no such key. Rejects
-   * with ApiError 422 if it has ended.
+   * Creates a successor with the same permissions; the old key stays valid for `overlapS` seconds. Without `createdBy`,
+   * the successor has the old key's creator. With it: rejects with ApiError 403 unless that user may create keys at
+   * that moment. Null if not found. Rejects with ApiError 422 if the key has ended.
    */
   rotate(
     organizationId: string,
@@ -69,32 +80,35 @@ export interface ApiKeys {
     actor: Actor,
     createdBy: string | null,
   ): Promise<CreatedKey | null>;
-  /** The row stays. Idempotent. Null if there is no such key. Without `actor` nothing is noted. */
+  /** The row is kept. Idempotent. Null if not found. Without `actor`, no audit entry is written. */
   revoke(organizationId: string, id: string, actor: Actor | null): Promise<KeyRecord | null>;
 }
 
-// What holds whoever keeps the keys.
+// Rules shared by all implementations of the port.
 
-/** Throws ApiError 403. `own`: the role of who makes a key. */
+/** Throws ApiError 403. `own`: role of the user who creates a key. */
 export function checkMaker(own: Role | undefined): void {
   if (own === undefined || !hasRole(own, 'developer'))
-    throw apiError('role_not_allowed', 'Making an API key needs the role developer.');
+    throw apiError('role_not_allowed', 'Creating an API key requires the role developer.');
 }
 
-/** Throws ApiError 403. `own`: the role of `by`, a developer or more, who changes it. */
+/** Throws ApiError 403. `own`: role of `by`, the user who changes the key (at least developer). */
 export function checkChanger(own: Role | undefined, by: string, key: KeyRecord): void {
   if (own === undefined || (!hasRole(own, 'admin') && key.createdBy !== by))
-    throw apiError('role_not_allowed', 'With the role developer only the keys one has created can be changed.');
+    throw apiError('role_not_allowed', 'With the role developer, you can only change keys that you created.');
 }
 
 export const tooManyKeys = (): Error =>
-  apiError('too_many_entries', `An organization may have ${MAX_ACTIVE_KEYS} valid API keys. Revoke one first.`);
+  apiError('too_many_entries', `An organization can have at most ${MAX_ACTIVE_KEYS} valid API keys. Revoke one first.`);
 
-/** What a key becomes. Throws ApiError 422 if it has ended, or is revived where there are enough already. */
+/**
+ * The key after a change. Throws ApiError 422 if it is revoked, or if reviving it would exceed the maximum of valid
+ * keys.
+ */
 export function changedKey(key: KeyRecord, change: KeyChange, activeKeys: () => number, now: number): KeyRecord {
   const status = keyStatus(key, new Date(now));
   if (status === 'revoked')
-    throw apiError('invalid_value', 'This API key has been revoked: nothing of it can be changed.', 'id');
+    throw apiError('invalid_value', 'This API key has been revoked and cannot be changed.', 'id');
   if (status === 'expired' && change.expiresAt !== undefined && activeKeys() >= MAX_ACTIVE_KEYS) throw tooManyKeys();
   const { expiresAt, ...others } = given(change);
   return { ...key, ...others, ...(expiresAt === undefined ? {} : { expiresAt: expiresAt?.toISOString() ?? null }) };
@@ -106,7 +120,7 @@ export function checkRotating(key: KeyRecord, now: Date): void {
   if (status !== 'active')
     throw apiError(
       'invalid_value',
-      `This API key ${status === 'revoked' ? 'has been revoked' : 'has expired'}: it cannot be rotated. Create a new one.`,
+      `This API key ${status === 'revoked' ? 'has been revoked' : 'has expired'} and cannot be rotated. Create a new one.`,
       'id',
     );
 }
@@ -136,7 +150,7 @@ export function newKeyRecord(
   };
 }
 
-/** What follows a key that is rotated, and what becomes of it. */
+/** The successor of a rotated key, and the rotated key itself after the rotation. */
 export function successorOf(
   key: KeyRecord,
   made: { id: string; secret: string; publicId: string; hash: Uint8Array; createdBy: string | null },
@@ -160,7 +174,7 @@ export function successorOf(
   return { next, before: { ...key, revokedAt: new Date(end).toISOString() } };
 }
 
-/** Without the properties that are undefined. */
+/** A copy without the properties that are undefined. */
 export function given<T extends object>(values: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;

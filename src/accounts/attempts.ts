@@ -1,14 +1,14 @@
-// How often something was done that strangers may do, or that leaves something behind for good: sign-ins by address
-// and by e-mail, codes of second factors, returns from a provider, wrong operator tokens, sign-ups, forgotten passwords; organizations, invitations and names of a user.
-// A port, see docs/internals/storage.md: each method is one unit of work, and what it counts all threads and processes count
-// together. Nothing need be durable: what is lost are attempts.
+// Storage port for rate limits on sensitive actions (see docs/internals/storage.md): sign-ins by address and by e-mail,
+// second-factor codes, provider callbacks, wrong operator tokens, sign-ups, password resets; and organizations,
+// invitations and renames per user. Each method is one transaction, and counts are shared by all threads and processes.
+// Counts need not be durable: losing them only loses attempts.
 
 import { createHash } from 'node:crypto';
 import { isIPv6 } from 'node:net';
 import { apiError } from '../shared/errors.js';
 
 export const ATTEMPTS_MS = 15 * 60_000;
-/** Within ATTEMPTS_MS from the first one. */
+/** Maximum number within ATTEMPTS_MS of the first attempt. */
 export const MAX_ATTEMPTS = {
   login: 10,
   operator: 10,
@@ -24,7 +24,7 @@ export const MAX_ATTEMPTS = {
 } as const;
 export type AttemptKind = keyof typeof MAX_ATTEMPTS;
 
-/** `until`: milliseconds, when all of it is forgotten. */
+/** `until`: milliseconds; the count is reset then. */
 export interface Counted {
   readonly count: number;
   readonly until: number;
@@ -32,23 +32,23 @@ export interface Counted {
 
 export interface Attempts {
   /**
-   * Counts one attempt of each of `whose` before its outcome is known, so that many at once are no more than many
-   * in a row. Rejects with ApiError 429, with none counted, if one of them has had its share.
+   * Counts one attempt for each of `whose` before its outcome is known, so that concurrent attempts are limited like
+   * sequential ones. Rejects with ApiError 429 and counts nothing if one of them is at its limit.
    */
   count(kind: AttemptKind, whose: readonly string[]): Promise<void>;
-  /** What has been counted so far, of the last moments perhaps not all. */
+  /** The count so far. May lack the attempts of the last moments. */
   counted(kind: AttemptKind, whose: string): Promise<Counted>;
 }
 
-/** A row that ends later than the rule allows was written while the clock was ahead: it ends in its time from now. */
+/** Limits a row's remaining time to the regular period: a later end was written while the clock was ahead. */
 export const capped = (row: Counted, now: number): Counted =>
   isTooLong(row, now) ? { count: row.count, until: now + ATTEMPTS_MS } : row;
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
-/** What is stored of whose attempts they are. Hashed: what people type may be long, and is nobody's business. */
+/** What is stored in place of an address or e-mail. Hashed, because user input can be long and is private. */
 export const hashOfWhose = (whose: string): string => createHash('sha256').update(whose).digest('base64url');
 
-/** `wait` in milliseconds. */
+/** `wait`: milliseconds. */
 export function tooMany(wait: number): Error {
   const minutes = Math.ceil(wait / 60_000);
   return apiError(
@@ -59,7 +59,7 @@ export function tooMany(wait: number): Error {
   );
 }
 
-/** Whom an address stands for: of IPv6 the /64, which is what one subscriber has. */
+/** The address group that a limit applies to: for IPv6 the /64 prefix, which is what one subscriber has. */
 export function addressGroup(address: string): string {
   if (!isIPv6(address)) return address;
   const dotted = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
@@ -72,7 +72,7 @@ export function addressGroup(address: string): string {
       ? left
       : [...left, ...Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0'), ...right]
   ).map((group) => Number.parseInt(group, 16));
-  // IPv4 as a socket of both kinds names it: each address is somebody else.
+  // An IPv4 address as a dual-stack socket reports it. Each is a group of its own.
   if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff)
     return groups
       .slice(6)

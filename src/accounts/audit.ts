@@ -1,11 +1,11 @@
-// Who changed what: one entry per change that a person or an operator makes to an organization's accounts,
-// keys and limits. A port, see docs/internals/storage.md: what is changed through another port is noted with it there.
+// Audit log: one entry per change that a user or operator makes to an organization's accounts, keys and limits. A
+// storage port (see docs/internals/storage.md). Changes made through another port are logged by that port.
 
 import { apiError } from '../shared/errors.js';
 import { newAccountId } from '../shared/ids.js';
 import type { AuditEntry } from '../shared/wire/dashboard.js';
 
-/** Who acts, as an audit entry has it. */
+/** The actor of an audit entry. */
 export interface Actor {
   readonly type: AuditEntry['actor']['type'];
   readonly id: string | null;
@@ -13,7 +13,7 @@ export interface Actor {
   readonly ip: string | null;
 }
 
-/** What is to be said of a change, beside what was changed. */
+/** The part of an audit entry that the change itself does not determine. */
 export interface AuditNote {
   readonly actor: Actor;
   readonly action: string;
@@ -26,7 +26,7 @@ export interface AuditPage {
 }
 
 export interface AuditLog {
-  /** An entry of its own. Organization null: of the server as a whole. */
+  /** Adds an entry that belongs to no other transaction. Organization null: the server as a whole. */
   note(
     organizationId: string | null,
     actor: Actor,
@@ -34,15 +34,15 @@ export interface AuditLog {
     target: string | null,
     detail?: Record<string, unknown>,
   ): Promise<void>;
-  /** Youngest first. `after`: the `next` of the page before; rejects with ApiError 400 if it is none. */
+  /** Newest first. `after`: the `next` of the previous page; rejects with ApiError 400 if it is invalid. */
   list(organizationId: string | null, limit: number, after: string | null): Promise<AuditPage>;
 }
 
 export const AUDIT_KEPT_MS = 2 * 365 * 24 * 3_600_000;
-/** Of one organization; the oldest go. */
+/** Per organization; the oldest are deleted beyond this number. */
 export const MAX_AUDIT_ENTRIES = 10_000;
 
-/** `at` in milliseconds. */
+/** `at`: milliseconds. */
 export const auditEntry = (
   at: number,
   { type, id, email, ip }: Actor,
@@ -59,10 +59,10 @@ export const auditEntry = (
   detail,
 });
 
-/** Where a page goes on: a number in the order of entries, and the entry's id. Throws ApiError 400. */
+/** Parses a page cursor: an entry's sequence number and id. Throws ApiError 400. */
 export function auditCursor(after: string): [number, string] {
   const [, at, id] = /^(\d{1,15})\.(aud_[0-9A-Za-z]{24})$/.exec(after) ?? [];
   if (at === undefined || id === undefined)
-    throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
+    throw apiError('invalid_query_parameter', 'after must be the `next` value of the previous page.', 'after');
   return [Number(at), id];
 }

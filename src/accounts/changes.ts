@@ -1,8 +1,8 @@
-// Who is told that something of accounts has changed: on this thread at once, on the others by the bus.
+// Notifies listeners of changes to accounts: immediately on this thread, through the bus on the others.
 
 import type { ThreadBus } from '../shared/bus.js';
 
-/** Told of changes: of one organization, or null: of any. */
+/** Receives the organization that changed; null: any. */
 export type AccountsListener = (organizationId: string | null) => void;
 
 export class AccountChanges {
@@ -14,18 +14,21 @@ export class AccountChanges {
       bus?.on('accounts.changed', ({ organizationId }) => this.#hear(organizationId)) ?? (() => undefined);
   }
 
-  /** Something was changed, and is durable. */
+  /** Reports a change that this thread made and that is durable. */
   tell(organizationId: string | null): void {
     this.#hear(organizationId);
     this.bus?.publish('accounts.changed', { organizationId });
   }
 
-  /** Another process has changed something, and each thread hears of it by itself. */
+  /** Reports a change by another process. Every thread is notified of it separately. */
   hear(organizationId: string | null): void {
     this.#hear(organizationId);
   }
 
-  /** Called after each change that this thread makes or hears of, in the order they came to listen. Returns how to stop. */
+  /**
+   * Called after each change that this thread makes or is notified of, in order of registration. Returns a function
+   * that unsubscribes.
+   */
   on(listener: AccountsListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -1,19 +1,22 @@
-// What becomes of what an organization has stored when its owner deletes it. It is gone for everybody at once; what it
-// leaves goes in short steps after that, taken up again at the next start if need be.
+// Erases the data of a deleted organization. The organization disappears immediately. Its stored data is erased in
+// short steps afterwards, which resume at the next start if interrupted.
 
 import type { Actor } from './audit.js';
 import type { Organizations } from './organizations.js';
 
-/** What organizations have stored elsewhere; all of it may be asked for again. */
+/** Data of organizations outside the directory. Each operation is idempotent. */
 export interface Erasable {
   eraseOrganization(id: string): Promise<unknown>;
 }
 
-// What still ran when it was deleted may be stored a little later.
+// Requests that were still running at the deletion may store data a little later.
 const LATE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
-/** Resolves when its keys are revoked; what it stored goes on being erased, `erased` tells when they are. */
+/**
+ * Resolves when the organization's keys are revoked. Erasing the stored data continues; `erased` resolves when it is
+ * done.
+ */
 export async function deleteOrganization(
   organizations: Organizations,
   stored: Erasable,
@@ -25,8 +28,8 @@ export async function deleteOrganization(
 }
 
 /**
- * Goes on with deletions that were cut short, or were followed by something stored late. Keys are kept `keyDays`
- * more: so long whoever still sends one is told that it is revoked. After that nobody knows them.
+ * Resumes interrupted deletions, and erases data stored after a deletion. Keys are kept for another `keyDays` days, so
+ * that clients get the error for a revoked key. After that they are unknown.
  */
 export async function finishDeletions(
   organizations: Organizations,

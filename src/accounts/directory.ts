@@ -1,5 +1,5 @@
-// Everything about people and organizations in one place: the ports of docs/internals/storage.md that keep them. Each thread opens
-// its own over the one database.
+// The storage ports for users and organizations in one object (see docs/internals/storage.md). Each thread opens its
+// own on the shared database.
 
 import type { EraseGate } from '../storage/erase-gate.js';
 import type { ApiKeys } from './api-keys.js';
@@ -17,7 +17,10 @@ import type { SignUps } from './sign-ups.js';
 import type { Users } from './users.js';
 
 export interface Directory {
-  /** Milliseconds since 1970, by the clock that decides when keys, sessions, links and lockouts end: the shared database's, else this machine's. */
+  /**
+   * Milliseconds since 1970, by the clock that decides when keys, sessions, links and lockouts expire: the shared
+   * database's if there is one, otherwise this machine's.
+   */
   readonly now: () => number;
   readonly signIns: SignIns;
   readonly secondFactors: SecondFactors;
@@ -34,11 +37,14 @@ export interface Directory {
   readonly audit: AuditLog;
 }
 
-/** A directory that erases what is over, and is closed at the end. */
+/** A directory that erases expired data, and must be closed. */
 export interface SweptDirectory extends Directory {
-  /** Sweeps now, every hour and when the gate opens, as far as it allows, for the primary thread; `also` is done at the same times. */
+  /**
+   * For the primary thread: sweeps now, every hour and when the gate opens, as far as the gate allows. `also` runs with
+   * each sweep.
+   */
   keepSwept(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void;
-  /** Erases what is over. */
+  /** Erases expired data. */
   sweep(also?: () => Promise<void>): Promise<void>;
   close(): Promise<void>;
 }

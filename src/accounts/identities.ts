@@ -1,28 +1,29 @@
-// Who a person is at another place, a provider of OpenID Connect: a port, see docs/internals/storage.md. Each method is one unit of
-// work, with what the audit log says of it, durable when it resolves. An identity is one user's.
+// Storage port that links users to identities at an OpenID Connect provider (see docs/internals/storage.md). Each
+// method is one transaction, including its audit entry, and is durable when it resolves. An identity belongs to at most
+// one user.
 
 import { createHash } from 'node:crypto';
 import type { Actor } from './audit.js';
 import type { User } from './users.js';
 
-/** `subject` is the provider's own name for the person, which it never gives to another. */
+/** `subject`: the provider's identifier of the person, which it never reuses. */
 export interface ForeignIdentity {
   readonly issuer: string;
   readonly subject: string;
 }
 
 export interface Identities {
-  /** Null: nobody's here. */
+  /** Null: not linked to a user. */
   userOf(identity: ForeignIdentity): Promise<User | null>;
-  /** Whether the user has any. */
+  /** Whether the user has a linked identity. */
   has(userId: string): Promise<boolean>;
-  /** Again is fine. False if it is another's. */
+  /** Idempotent. False if the identity is linked to another user. */
   link(user: User, identity: ForeignIdentity, actor: Actor): Promise<boolean>;
-  /** All of the user's. False if there were none. */
+  /** Removes all links of the user. False if there were none. */
   unlink(user: User, actor: Actor): Promise<boolean>;
 }
 
-/** What is stored of it: subjects may be anything, and long. */
+/** Storage key of an identity. Hashed, because subjects can have any content and length. */
 export const identityHash = ({ issuer, subject }: ForeignIdentity): string =>
   createHash('sha256')
     .update(JSON.stringify([issuer, subject]))

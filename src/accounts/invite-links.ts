@@ -1,12 +1,12 @@
-// Links of invitations: the invitation's id with an HMAC under a secret of the database, so the link can be shown again
-// as long as the invitation stands, and rows alone let nobody in. Pure.
+// Tokens of invitation links: the invitation's id with an HMAC under a secret of the database. A pending link can
+// therefore be shown again, and the rows alone do not reveal valid tokens. Pure.
 
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import type { Role } from '../shared/wire/dashboard.js';
 import { mayInvite } from './invites.js';
 import type { Invite, InviteState, ShownInvite } from './invites.js';
 
-/** What is over can be looked at this long. */
+/** How long accepted, revoked and expired invitations stay visible. */
 export const INVITES_KEPT_MS = 30 * 24 * 3_600_000;
 
 export function inviteState(invite: Invite, now: number): InviteState {
@@ -15,14 +15,17 @@ export function inviteState(invite: Invite, now: number): InviteState {
   return invite.expiresAt <= now ? 'expired' : 'pending';
 }
 
-/** Those pending that this user made, and with the role they have now could not make: they would come back by one, or bring others in. */
+/**
+ * Pending invitations that this user created and could not create with their current role. They must be revoked: with
+ * one, the user could return or bring others in.
+ */
 export function outlived(invites: readonly Invite[], userId: string, own: Role | undefined, now: number): Invite[] {
   return invites.filter(
     (invite) => invite.createdBy === userId && inviteState(invite, now) === 'pending' && !mayInvite(own, invite.role),
   );
 }
 
-/** With its state, and the token of its link as long as it is pending. */
+/** The invitation with its state and, while it is pending, the token of its link. */
 export function shownInvite(invite: Invite, secret: Uint8Array, now: number): ShownInvite {
   const state = inviteState(invite, now);
   return {
@@ -32,7 +35,7 @@ export function shownInvite(invite: Invite, secret: Uint8Array, now: number): Sh
   };
 }
 
-/** Whose link it is; null if it is none that was made with this secret. */
+/** The invitation id of a token; null if the token was not made with this secret. */
 export function invitedBy(token: string, secret: Uint8Array): string | null {
   const [, bare, given] = /^([0-9A-Za-z]{24})\.([\w-]{43})$/.exec(token) ?? [];
   const id = `inv_${bare ?? ''}`;

@@ -1,6 +1,6 @@
-// Invitations to an organization: a port, see docs/internals/storage.md. Each method is one unit of work, with what the audit log
-// says of it, durable when it resolves. An invitation is read with its state and its link's token. Who acts is looked
-// up again within the unit of work: what their role was before it began counts for nothing.
+// Storage port for invitations to an organization (see docs/internals/storage.md). Each method is one transaction,
+// including its audit entry, and is durable when it resolves. Invitations are returned with their state and the token
+// of their link. The acting user's role is read again within the transaction.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/dashboard.js';
@@ -11,7 +11,7 @@ import type { Slice } from './slice.js';
 import type { User } from './users.js';
 
 export const INVITE_MS = 7 * 24 * 3_600_000;
-/** Of one organization, those that are over included until they are swept. */
+/** Maximum number per organization, including finished ones that have not been swept. */
 export const MAX_INVITES = 500;
 
 export type InviteState = 'pending' | 'accepted' | 'revoked' | 'expired';
@@ -19,64 +19,64 @@ export type InviteState = 'pending' | 'accepted' | 'revoked' | 'expired';
 export interface Invite {
   id: string; // inv_…
   organizationId: string;
-  email: string; // as normalEmail() gives it
+  email: string; // in the form that normalEmail() returns
   role: Role;
-  createdBy: string | null; // user_…; null: made before that was kept
+  createdBy: string | null; // user_…; null: created before this was stored
   createdAt: number; // milliseconds
   expiresAt: number;
   acceptedAt: number | null;
   revokedAt: number | null;
 }
 
-/** `token`: of its link, as long as it is pending. */
+/** `token`: of its link, while it is pending. */
 export interface ShownInvite extends Invite {
   readonly state: InviteState;
   readonly token: string | null;
 }
 
 export interface Invites {
-  /** Youngest first; null if `after` is none of the organization's. */
+  /** Newest first; null if the organization has no invitation `after`. */
   page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null>;
-  /** One that is pending for the same address gives way. Rejects with ApiError 403, 422. */
+  /** Replaces a pending invitation for the same address. Rejects with ApiError 403, 422. */
   create(organizationId: string, email: string, role: Role, by: string, actor: Actor): Promise<ShownInvite>;
-  /** Idempotent; one that is over stays as it is. Rejects with ApiError 403, 404. */
+  /** Idempotent; a finished invitation does not change. Rejects with ApiError 403, 404. */
   revoke(organizationId: string, id: string, by: string, actor: Actor): Promise<void>;
-  /** What a pending one's link leads to. Rejects with ApiError 400 invalid_token. */
+  /** The pending invitation of a link. Rejects with ApiError 400 invalid_token. */
   ofLink(token: string): Promise<{ invite: Invite; organization: { id: string; name: string } }>;
-  /** It is used up, and its user a member. Rejects with ApiError 400, 403, 422. */
+  /** Uses the invitation up and makes its user a member. Rejects with ApiError 400, 403, 422. */
   accept(token: string, user: User, actor: Actor): Promise<OrganizationView>;
 }
 
-/** `own`: the role of who invites; undefined: they are no member. */
+/** `own`: role of the inviting user; undefined: not a member. */
 export const mayInvite = (own: Role | undefined, role: Role): boolean =>
   own !== undefined && hasRole(own, role === 'owner' ? 'owner' : 'admin');
 
-/** Throws ApiError 403. `own`: the role of who invites, or takes back. */
+/** Throws ApiError 403. `own`: role of the user who invites or revokes. */
 export function checkInviting(own: Role | undefined, role: Role): void {
   if (mayInvite(own, role)) return;
   throw apiError(
     'role_not_allowed',
     role === 'owner'
-      ? 'Only owners may invite owners or take such an invitation back.'
-      : 'Inviting somebody, or taking an invitation back, needs the role admin.',
+      ? 'Only owners can invite owners or revoke such an invitation.'
+      : 'Inviting users and revoking invitations requires the role admin.',
   );
 }
 
 export const invitedAlready = (): Error =>
-  apiError('invalid_value', 'Who has this address is a member already.', 'email');
+  apiError('invalid_value', 'A user with this e-mail address is already a member.', 'email');
 export const tooManyInvites = (): Error =>
   apiError(
     'too_many_entries',
-    `An organization may have at most ${MAX_INVITES} invitations, those of the last 30 days included.`,
+    `An organization can have at most ${MAX_INVITES} invitations, including those of the last 30 days.`,
   );
-export const noSuchInvite = (): Error => apiError('resource_not_found', 'There is no such invitation.', 'id');
+export const noSuchInvite = (): Error => apiError('resource_not_found', 'Invitation not found.', 'id');
 export const inviteOfAnother = (): Error =>
   apiError(
     'invalid_value',
-    'This invitation is for another e-mail address than the one you are signed in with.',
+    'This invitation is for a different e-mail address than the one you are signed in with.',
     'invite',
   );
 export const organizationGone = (): Error =>
-  apiError('invalid_token', 'The organization of this invitation is gone.', 'invite');
+  apiError('invalid_token', 'The organization of this invitation no longer exists.', 'invite');
 export const invalidInvite = (): Error =>
-  apiError('invalid_token', 'This invitation is not valid any more. Ask for a new one.', 'invite');
+  apiError('invalid_token', 'This invitation is no longer valid. Ask for a new one.', 'invite');

@@ -1,6 +1,7 @@
-// API keys cached by one thread: until something about them changes, and only as long as this thread would learn of a change.
-// A cached key costs no promise. Ages are measured by the monotonic clock, the ends of keys judged by the store's clock, so
-// setting this machine's clock neither keeps a key valid nor ends it early. Event-loop thread only.
+// Per-thread cache of API keys. An entry is valid until something about the key changes, and only while this thread can
+// be sure to be notified of a change. A cached key is returned without a promise. Ages use the monotonic clock and
+// expiry dates the store's clock, so setting this machine's clock neither extends nor shortens a key's validity.
+// Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { ApiError, apiError } from '../shared/errors.js';
@@ -12,24 +13,24 @@ import type { UnknownKeys } from './unknown-keys.js';
 import { keyRefusal } from './key-store.js';
 import type { KeyHolder, KeyStore } from './key-store.js';
 
-// A looked-up key is trusted this long: well under the 5 s in which a revocation must act.
+// How long a key is cached without change notifications: well under the 5 s within which a revocation must take effect.
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
 const KNOWN_KEYS = 2 * CACHE_ENTRIES;
-// Where changes are told (KeyTrust), what was remembered holds as long as everything is known that was changed so long ago.
+// With change notifications (KeyTrust), entries are valid while all changes older than this are known to have arrived.
 const TRUSTED_MS = 900;
-// For one whose key is remembered: so long a store may take that is perhaps away.
+// For a key with a cache entry: how long to wait for a store that may be unreachable.
 const ANSWER_MS = 1_000;
-// The longest the settings let a chosen key be, with room to spare.
+// The maximum length of a configured key, with some margin.
 const MAX_KEY_LENGTH = 512;
 
 const REFUSALS = {
   api_key_revoked: 'The API key has been revoked.',
-  api_key_expired: 'The API key is past its expiry date.',
+  api_key_expired: 'The API key has expired.',
 } as const;
 
-// Only keys that exist are remembered: whoever tries keys out fills nothing.
-/** `lasts`: valid, and no end is set, so that no clock decides. */
+// Only existing keys are cached, so that guessed keys cannot fill the cache.
+/** `lasts`: the key is valid and has no end date, so no clock is needed. */
 interface Entry {
   readonly holder: KeyHolder;
   readonly readAt: number;
@@ -40,26 +41,26 @@ interface Lookup {
   readonly beganAt: number;
 }
 
-/** How far notifications of changes can be relied on, for a store that sends them. */
+/** How far change notifications are reliable, for a store that sends them. */
 export interface KeyTrust {
-  /** Monotonic milliseconds: every change made before this moment has arrived here. */
+  /** Monotonic milliseconds: every change made before this time has arrived. */
   readonly confirmedAt: number;
-  /** It is not known what was changed of late. */
+  /** Recent changes may not have arrived. */
   readonly away: boolean;
-  /** The store cannot be asked at the moment, and says so: one that is only slow is waited for. */
+  /** The store is known to be unreachable. A store that is merely slow is waited for. */
   readonly gone: boolean;
-  /** How long remembered keys go on then, in milliseconds since `confirmedAt`. */
+  /** How long cached keys stay valid in that case, in milliseconds since `confirmedAt`. */
   readonly awayMs: number;
 }
 
 export interface KeyCacheOptions {
-  /** Milliseconds since 1970, by the clock that ends keys. */
+  /** Milliseconds since 1970, by the clock that decides when keys expire. */
   now?: () => number;
   /** Monotonic milliseconds. */
   elapsed?: () => number;
-  /** Without it a key is cached for a second. */
+  /** Without it, keys are cached for a second. */
   trust?: KeyTrust | null;
-  /** Limits attempts from one address; null: no limit. */
+  /** Limits the attempts from one address; null: no limit. */
   unknown?: UnknownKeys | null;
 }
 
@@ -68,13 +69,18 @@ export class KeyCache {
   readonly #elapsed: () => number;
   private readonly trust: KeyTrust | null;
   readonly #entries = new Map<string, Entry>();
-  /** Digests of keys that exist, including those whose entry was dropped. Their lookups never wait for lookups of unknown keys. The oldest are removed first. */
+  /**
+   * Digests of keys that exist, including those whose entry was evicted. Their lookups never wait for lookups of
+   * unknown keys. The oldest are removed first.
+   */
   readonly #known = new Set<string>();
-  /** Lookups under way, so that requests with the same key share one. */
+  /** Lookups in progress, so that requests with the same key share one. */
   readonly #looking = new Map<string, Lookup>();
   readonly #lookups: KeyLookups;
   #lastUsed = new Map<string, number>();
-  /** Clock that ends keys minus monotonic clock, as of the last lookup: for the times of last use, which need not be exact. */
+  /**
+   * The expiry clock minus the monotonic clock at the last lookup. Used for times of last use, which need not be exact.
+   */
   #offset = 0;
   #changes = 0;
 
@@ -88,7 +94,10 @@ export class KeyCache {
     this.#lookups = new KeyLookups(unknown);
   }
 
-  /** The owner of a key. `from`: the client, whose unknown keys are limited. Throws or rejects with ApiError 401, 403, 429, 503. */
+  /**
+   * The identity of a key. `from`: the client, whose unknown keys are limited. Throws or rejects with ApiError 401,
+   * 403, 429, 503.
+   */
   authenticate(secret: string, from: Sender | null = null): Identity | Promise<Identity> {
     if (secret.length > MAX_KEY_LENGTH) throw unknownKey();
     const digest = keyDigest(secret);
@@ -102,12 +111,12 @@ export class KeyCache {
     return this.#look(digest, entry, from?.remoteAddress ?? null);
   }
 
-  /** Keys it remembers, and uses of keys. */
+  /** Number of cached keys and of pending times of last use. */
   get size(): number {
     return this.#entries.size + this.#lastUsed.size;
   }
 
-  /** Something was changed, of one organization or (null) of any: what is remembered of it holds no more. */
+  /** Drops the entries of an organization, or (null) of all, after a change. */
   forget(organizationId: string | null = null): void {
     this.#changes++;
     this.#looking.clear();
@@ -117,7 +126,7 @@ export class KeyCache {
         if (holder.identity.organizationId === organizationId) this.#entries.delete(digest);
   }
 
-  /** Writes the times of last use gathered since the last call. */
+  /** Writes the times of last use collected since the last call. */
   async flushLastUsed(): Promise<void> {
     if (this.#lastUsed.size === 0) return;
     const times = this.#lastUsed;
@@ -132,7 +141,7 @@ export class KeyCache {
     return age >= 0 && (age <= TRUSTED_MS || (trust.away && this.#lasts(now)));
   }
 
-  /** While the store is away. */
+  /** Whether cached keys are still valid while the store is unreachable. */
   #lasts(now: number): boolean {
     return this.trust !== null && now - this.trust.confirmedAt <= this.trust.awayMs;
   }
@@ -142,7 +151,7 @@ export class KeyCache {
     let holder: KeyHolder | undefined;
     let readAt: number;
     try {
-      if (this.trust?.gone === true) throw unreachable(); // the change feed keeps trying
+      if (this.trust?.gone === true) throw unreachable(); // no need to try: the change feed keeps reconnecting
       const { found, beganAt } = this.#find(digest, address);
       readAt = beganAt;
       holder = await (known === undefined || this.trust === null ? found : within(ANSWER_MS, found));
@@ -163,7 +172,7 @@ export class KeyCache {
     }
     this.#isKnown(digest);
     if (changes === this.#changes) {
-      // else it may be as it was before the change
+      // otherwise the result may be from before a change
       if (this.#entries.size >= CACHE_ENTRIES) this.#entries.clear();
       this.#entries.set(digest, {
         holder,
@@ -175,7 +184,7 @@ export class KeyCache {
     return this.#use(holder);
   }
 
-  /** One lookup for all requests that come with the key meanwhile. */
+  /** One lookup, shared by all requests with the key while it runs. */
   #find(digest: string, address: string | null): Lookup {
     const looking = this.#looking.get(digest);
     if (looking !== undefined) return looking;
@@ -209,7 +218,7 @@ export class KeyCache {
   }
 }
 
-const unreachable = (): Error => apiError('maintenance', 'API keys cannot be looked up at the moment.');
+const unreachable = (): Error => apiError('maintenance', 'API keys cannot be looked up right now. Retry shortly.');
 
 /** Rejects with ApiError 503. */
 async function within<T>(ms: number, found: Promise<T>): Promise<T> {
@@ -226,6 +235,6 @@ async function within<T>(ms: number, found: Promise<T>): Promise<T> {
 
 const unknownKey = (): Error => apiError('invalid_api_key', 'The API key is not valid.');
 
-/** What whoever speaks for a suspended organization is told, wherever they are. */
+/** The error for every request on behalf of a suspended organization. */
 export const organizationSuspended = (): Error =>
   apiError('organization_suspended', 'The organization of this API key is suspended.');

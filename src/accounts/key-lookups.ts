@@ -1,6 +1,6 @@
-// Lookups of API keys that this thread does not know: at most two at a time, addresses in turns, and none for an address that has sent
-// too many unknown keys within a minute. So guessing keys costs the database little, and known keys do not wait for it.
-// Event-loop thread only.
+// Queue for lookups of API keys that this thread does not know: at most two run at a time, addresses take turns, and an
+// address that sent too many unknown keys within a minute is refused. This limits the database load of guessed keys,
+// and known keys do not wait for it. Event-loop thread only.
 
 import { apiError } from '../shared/errors.js';
 import { addressGroup } from './attempts.js';
@@ -12,14 +12,14 @@ const MAX_WAITING = 1_000;
 export class KeyLookups {
   #running = 0;
   #waiting = 0;
-  /** By address, in the order of their turns. */
+  /** Waiting lookups by address, in the order of the addresses' turns. */
   readonly #lines = new Map<string, (() => void)[]>();
 
   constructor(private readonly unknown: UnknownKeys | null) {}
 
   /**
-   * Runs `find` when it is its turn; undefined: the key is unknown. `address`: of the client, null: not limited. Rejects with ApiError
-   * 429 if the address has sent too many unknown keys, with 503 if too many lookups wait.
+   * Runs `find` in its turn; undefined: the key is unknown. `address`: of the client; null: not limited. Rejects with
+   * ApiError 429 if the address sent too many unknown keys, 503 if too many lookups are waiting.
    */
   async run<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
     this.#refuse(address === null ? 0 : (this.unknown?.wait(address) ?? 0));
@@ -35,7 +35,7 @@ export class KeyLookups {
   async #counted<T>(address: string | null, find: () => Promise<T | undefined>): Promise<T | undefined> {
     const { unknown } = this;
     if (address === null || unknown === null) return find();
-    // Counted before the outcome is known: other threads look keys up meanwhile.
+    // Counted before the outcome is known, because other threads may look up keys at the same time.
     this.#refuse(unknown.take(address));
     let isUnknown = false;
     try {
@@ -58,7 +58,7 @@ export class KeyLookups {
     );
   }
 
-  /** Resolves when a lookup has ended and this one takes its place. */
+  /** Resolves when a running lookup has ended and this one can start. */
   #turn(line: string): Promise<void> {
     if (this.#waiting >= MAX_WAITING)
       throw apiError('capacity_exhausted', 'The server is looking up too many unknown API keys. Retry shortly.');
@@ -74,7 +74,7 @@ export class KeyLookups {
     for (const [line, waiting] of this.#lines) {
       const start = waiting.shift();
       this.#lines.delete(line);
-      if (waiting.length > 0) this.#lines.set(line, waiting); // at the end of the order
+      if (waiting.length > 0) this.#lines.set(line, waiting); // moves the address to the end of the order
       if (start === undefined) continue;
       this.#waiting--;
       start();

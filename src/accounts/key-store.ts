@@ -1,37 +1,37 @@
-// Where API keys are looked up: a port, see docs/internals/storage.md. key-cache.ts stands in front of it.
+// Storage port for looking up API keys (see docs/internals/storage.md). key-cache.ts caches the results.
 
 import type { Identity } from '../shared/identity.js';
 import type { KeyRecord, Organization } from './keys.js';
 import type { OrganizationSettings } from './organizations.js';
 
-/** Who a key speaks for, and until when. */
+/** What a key authenticates as, and until when. */
 export interface KeyHolder {
   readonly keyId: string;
-  /** For good: no clock is consulted. */
+  /** Permanently revoked, independent of any clock. */
   readonly revoked: boolean;
   readonly overlapEndsAt: number; // milliseconds since 1970; Infinity: never
   readonly expiresAt: number;
   readonly suspended: boolean;
-  /** With the permissions of the key, and the limits of the key and its organization. */
+  /** With the key's permissions, and the limits of the key and its organization. */
   readonly identity: Identity;
 }
 
-/** What decides whether a key is valid at a time. */
+/** The fields that decide whether a key is valid at a given time. */
 export type KeyEnds = Pick<KeyHolder, 'revoked' | 'overlapEndsAt' | 'expiresAt'>;
 
-/** An organization and those of its keys that have running requests. */
+/** An organization, and those of its keys that have running requests. */
 export interface Standing {
   readonly organization: 'active' | 'suspended' | 'gone';
-  /** Without those that are no keys of the organization (any more). */
+  /** Without ids that are not (or no longer) keys of the organization. */
   readonly keys: ReadonlyMap<string, KeyEnds>;
 }
 
 export interface KeyStore {
-  /** As they are now, in one read. */
+  /** The current state, in one read. */
   standing(organizationId: string, keyIds: readonly string[]): Promise<Standing>;
-  /** The key with this digest, see keyDigest(), as it is now; in constant work. */
+  /** The current state of the key with this digest (see keyDigest()). Constant time. */
   find(digest: string): Promise<KeyHolder | undefined>;
-  /** Key → milliseconds. One that is known to have been used later keeps that time. */
+  /** Key id → milliseconds. A stored later time is kept. */
   noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export function identityFor(
   });
 }
 
-/** Why a key is refused at time `now`, in milliseconds; null if it is valid. */
+/** Why a key is refused at time `now` (milliseconds); null if it is valid. */
 export function keyRefusal(
   { revoked, overlapEndsAt, expiresAt }: KeyEnds,
   now: number,

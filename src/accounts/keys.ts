@@ -1,5 +1,5 @@
-// API keys as data: what is stored of one, and what is shown. The secret itself is never stored, only an
-// HMAC of its SHA-256 under a secret of the database: whoever reads the table `keys` alone can test no guess.
+// API keys as data: the stored record and the displayed object. The secret is never stored, only an HMAC of its SHA-256
+// under a secret of the database, so guesses cannot be tested with the table `keys` alone.
 
 import { createHmac, hash } from 'node:crypto';
 import type { LimitOverride } from '../config/kinds.js';
@@ -16,41 +16,47 @@ export const ALL_SCOPES: readonly Scope[] = [
 
 export interface Organization {
   id: string; // org_…
-  tenant: number; // the organization's number, 32-bit and unique, under the name it has on disk: names the organization to the engine
+  // the organization's 32-bit unique number, under its on-disk field name: identifies the organization to the engine
+  tenant: number;
   name: string;
   status: 'active' | 'suspended';
   createdAt: string; // RFC 3339
-  /** Since when it is deleted: suspended for good, shown to nobody. The row stays, so that its number is never given again. */
+  /**
+   * Time of deletion; the organization is then suspended for good and hidden. The row is kept so that its number is
+   * never reused.
+   */
   deletedAt?: string | null;
-  /** Of a deleted one, nothing it had stored is left. */
+  /** For a deleted organization: its stored data has been erased. */
   erased?: boolean;
-  /** Nor are its keys: nothing but this row. */
+  /** For a deleted organization: its keys have been erased too, and only this row is left. */
   keysErased?: boolean;
 }
 
 export interface KeyRecord {
   id: string; // key_…
   organizationId: string;
-  createdBy: string | null; // user_…; null: the command line or first start
+  createdBy: string | null; // user_…; null: created on the command line or at the first start
   name: string;
-  publicId: string | null; // the 8 characters after sk-; null for a chosen key
+  publicId: string | null; // the 8 characters after sk-; null for a configured key
   last4: string;
   hash: Uint8Array; // keyedHash() of the whole key
   models: string[]; // ['*'] or names
   scopes: Scope[];
-  /** By model or `*`, besides the organization's; null: none. */
+  /** By model or `*`, in addition to the organization's limits; null: none. */
   limits: Record<string, LimitOverride> | null;
   expiresAt: string | null;
   lastUsedAt: string | null;
   createdAt: string;
-  /** For display, except after a rotation: there it is the end of the overlap, during which old and new key are both valid. */
+  /** For display. After a rotation: the end of the overlap, during which the old and new key are both valid. */
   revokedAt: string | null;
-  /** Revoked for good, whatever any clock shows. Absent on keys that are not, and on keys whose overlap has a set end. */
+  /**
+   * Permanently revoked, independent of any clock. Absent if the key is not revoked, or ends with a rotation's overlap.
+   */
   revoked?: boolean;
   rotatedFrom: string | null;
 }
 
-/** The key object of the dashboard and the command line; never the secret. */
+/** The key object of the dashboard and command line. Never contains the secret. */
 export function keyObject(key: KeyRecord, now: Date): ApiKeyObject {
   return {
     id: key.id,
@@ -80,7 +86,10 @@ export function keyStatus(
   return 'active';
 }
 
-/** A key that is revoked now. Processes obey the flag as soon as they read it; the time is for display. */
+/**
+ * The record after an immediate revocation. The flag takes effect as soon as a process reads it; the time is for
+ * display.
+ */
 export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
   ...key,
   revoked: true,
@@ -90,9 +99,11 @@ export const revokedNow = (key: KeyRecord, now: number): KeyRecord => ({
 /** Milliseconds since 1970; Infinity: never. */
 export const timeOf = (date: string | null): number => (date === null ? Infinity : Date.parse(date));
 
-/** SHA-256 of a key in hexadecimal: what a presented key is remembered by. */
+/** SHA-256 of a key in hexadecimal: the cache key of a presented key. */
 export const keyDigest = (key: string): string => hash('sha256', key, 'hex');
 
-/** What is stored of a key. Of the digest, so that rows which held nothing else could be brought up to date. */
+/**
+ * The stored hash of a key. Computed from the digest, so that rows that contained only the digest could be upgraded.
+ */
 export const keyedHash = (secret: Uint8Array, digest: Uint8Array): Buffer =>
   createHmac('sha256', secret).update(digest).digest();

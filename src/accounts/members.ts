@@ -1,7 +1,7 @@
-// Who belongs to which organization, with which role: a port, see docs/internals/storage.md. Each method is one unit of work, with
-// what the audit log says of it, durable when it resolves; a member is read with what is shown of their user, an
-// organization with its settings. Who acts is looked up again within the unit of work: what their role was before it
-// began counts for nothing. One owner always stays.
+// Storage port for memberships and roles (see docs/internals/storage.md). Each method is one transaction, including its
+// audit entry, and is durable when it resolves. Members are returned with their user's public data, organizations with
+// their settings. The acting user's role is read again within the transaction. An organization always keeps at least
+// one owner.
 
 import { apiError } from '../shared/errors.js';
 import { ROLES } from '../shared/wire/dashboard.js';
@@ -18,7 +18,7 @@ export interface Membership {
   createdAt: string;
 }
 
-/** Bounds what is listed whole. */
+/** Bounds lists that are returned completely. */
 export const MAX_MEMBERS = 1_000;
 export const MAX_ORGANIZATIONS_OF_USER = 50;
 
@@ -28,65 +28,65 @@ export interface Member extends Membership {
   readonly lastLoginAt: string | null;
 }
 
-/** An organization as one of its members has it. */
+/** An organization with the user's role in it. */
 export interface OwnOrganization {
   readonly organization: OrganizationView;
   readonly role: Role;
 }
 
 export interface Members {
-  /** Null if this is no member, or there is no such organization (any more). */
+  /** Null if the user is not a member or the organization does not exist. */
   of(organizationId: string, userId: string): Promise<OwnOrganization | null>;
   /** Oldest membership first; at most MAX_ORGANIZATIONS_OF_USER. */
   organizationsOf(userId: string): Promise<OwnOrganization[]>;
-  /** Oldest first. `after`: the user of the last one before; null if that is none. */
+  /** Oldest first. `after`: the user of the previous page's last entry; null if there is no such member. */
   page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null>;
-  /** Only owners make owners, or unmake them. Rejects with ApiError 403, 404, 422. */
+  /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404, 422. */
   changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member>;
-  /** Somebody leaves, or an admin removes somebody else, whose sessions end with it. Rejects with ApiError 403, 404, 422. */
+  /** A member leaves, or an admin removes another member, whose sessions end. Rejects with ApiError 403, 404, 422. */
   remove(organizationId: string, userId: string, by: string, actor: Actor): Promise<void>;
 }
 
-/** Whether a role may do what `least` may. */
+/** Whether `role` includes the rights of `least`. */
 export function hasRole(role: Role, least: Role): boolean {
   return ROLES.indexOf(role) >= ROLES.indexOf(least);
 }
 
-// What holds whoever keeps the members. These throw ApiError.
+// Rules shared by all implementations of the port. They throw ApiError.
 
 export function knownMember<T>(membership: T | undefined): T {
-  if (membership === undefined) throw apiError('resource_not_found', 'There is no such member.', 'user');
+  if (membership === undefined) throw apiError('resource_not_found', 'Member not found.', 'user');
   return membership;
 }
 
-/** `touched`: the roles that are given or taken. */
+/** `touched`: the roles that are granted or removed. */
 export function checkOwner(own: Role | undefined, ...touched: Role[]): void {
   if (touched.includes('owner') && own !== 'owner')
-    throw apiError('role_not_allowed', 'Only owners may make, change or remove owners.');
+    throw apiError('role_not_allowed', 'Only owners can grant, change or remove the owner role.');
 }
 
 export function checkManaging(own: Role | undefined): void {
   if (own === undefined || !hasRole(own, 'admin'))
-    throw apiError('role_not_allowed', 'Changing or removing a member needs the role admin.');
+    throw apiError('role_not_allowed', 'Changing or removing a member requires the role admin.');
 }
 
 export const lastOwner = (param: string): Error =>
-  apiError('invalid_value', 'The last owner of an organization stays one. Make somebody else an owner first.', param);
+  apiError('invalid_value', 'An organization needs at least one owner. Make another member an owner first.', param);
 
-/** Who has deleted the account meanwhile belongs to nothing any more. */
+/** Checks that the user has not been deleted in the meantime. */
 export function knownPerson(user: User | undefined): User {
-  if (user === undefined) throw apiError('not_signed_in', 'This account is gone.');
+  if (user === undefined) throw apiError('not_signed_in', 'This account no longer exists.');
   return user;
 }
 
-/** Of one more. */
+/** Checks the limit before a member is added. */
 export function checkMembers(count: number): void {
   if (count >= MAX_MEMBERS)
-    throw apiError('too_many_entries', `An organization may have at most ${MAX_MEMBERS} members.`);
+    throw apiError('too_many_entries', `An organization can have at most ${MAX_MEMBERS} members.`);
 }
 
-/** Of one more. */
+/** Checks the limit before a membership is added. */
 export function checkBelonging(count: number): void {
   if (count >= MAX_ORGANIZATIONS_OF_USER)
-    throw apiError('too_many_entries', `Nobody may belong to more than ${MAX_ORGANIZATIONS_OF_USER} organizations.`);
+    throw apiError('too_many_entries', `A user can belong to at most ${MAX_ORGANIZATIONS_OF_USER} organizations.`);
 }

@@ -1,6 +1,5 @@
-// Passwords: scrypt of node:crypto, off the event loop. One password is hashed with 32 MiB and much
-// work, so few at once, and a short waiting line: more would let strangers fill the memory.
-// Owns this thread's line.
+// Password hashing with scrypt of node:crypto, off the event loop. One hash needs 32 MiB and much CPU time, so few run
+// at a time and the queue is short: otherwise strangers could exhaust the memory. Owns this thread's queue.
 
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -11,13 +10,16 @@ interface Cost {
   p: number;
 }
 
-/** Of new hashes. As strong as OWASP's first choice for scrypt (N = 2^17, r = 8, p = 1) is asked to be, in a quarter of its memory. */
+/**
+ * Cost of new hashes: as strong as OWASP's first recommendation for scrypt (N = 2^17, r = 8, p = 1), with a quarter of
+ * its memory.
+ */
 const COST: Cost = { ln: 15, r: 8, p: 3 };
 const HASH_BYTES = 32;
 const SALT_BYTES = 16;
 const AT_ONCE = 2;
 const MAX_WAITING = 32;
-/** What a refused one is told to wait: about as long as the line takes. */
+/** Retry delay sent when the queue is full: about the time that a full queue takes. */
 const RETRY_MS = 5_000;
 
 export const MIN_PASSWORD_CHARACTERS = 10;
@@ -26,7 +28,7 @@ export const MAX_PASSWORD_BYTES = 1_024;
 let running = 0;
 const line: (() => void)[] = [];
 
-/** The encoded hash: `$scrypt$ln=15,r=8,p=3$salt$hash`. Throws ApiError 503 if too many wait. */
+/** Returns the encoded hash `$scrypt$ln=15,r=8,p=3$salt$hash`. Throws ApiError 503 if the queue is full. */
 export async function hashPassword(password: string): Promise<string> {
   const salt = randomBytes(SALT_BYTES);
   const hash = await derive(password, salt, COST, HASH_BYTES);
@@ -34,8 +36,8 @@ export async function hashPassword(password: string): Promise<string> {
 }
 
 /**
- * Whether the password is the one of an encoded hash. Null stands for a user that does not exist: false, after as
- * much work. Throws ApiError 503 if too many wait.
+ * Whether the password matches an encoded hash. Null stands for a user that does not exist: takes the same time and
+ * returns false. Throws ApiError 503 if the queue is full.
  */
 export async function verifyPassword(password: string, encoded: string | null): Promise<boolean> {
   const parsed = encoded === null ? null : parse(encoded);
@@ -43,7 +45,7 @@ export async function verifyPassword(password: string, encoded: string | null): 
   return timingSafeEqual(await derive(password, salt, cost, hash.length), hash) && parsed !== null;
 }
 
-/** Whether it was made with another cost than new ones are. */
+/** Whether the hash was made with a different cost than new hashes. */
 export function isOutdated(encoded: string): boolean {
   const cost = parse(encoded)?.cost;
   return cost === undefined || cost.ln !== COST.ln || cost.r !== COST.r || cost.p !== COST.p;
@@ -82,7 +84,7 @@ function turn(): Promise<void> {
     return Promise.resolve();
   }
   if (line.length >= MAX_WAITING)
-    throw apiError('capacity_exhausted', 'Too many people are signing in at this moment.', null, {
+    throw apiError('capacity_exhausted', 'Too many sign-ins are in progress. Retry shortly.', null, {
       retryAfterMs: RETRY_MS,
     });
   return new Promise((resolve) =>

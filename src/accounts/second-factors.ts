@@ -1,24 +1,24 @@
-// Second factors of users: a port, see docs/internals/storage.md. Each method is one unit of work, with what the audit log says of
-// it, durable when it resolves. What is sealed is opaque here. A step and a recovery code are used once, however many ask
-// at the same moment.
+// Storage port for second factors of users (see docs/internals/storage.md). Each method is one transaction, including
+// its audit entry, and is durable when it resolves. Encrypted values are opaque here. A step or recovery code can be
+// used only once, also by concurrent requests.
 
 import type { Actor } from './audit.js';
 import type { User } from './users.js';
 
-/** A secret that was shown and not proved to be in somebody's app yet counts for so long. */
+/** How long a proposed secret can be confirmed. */
 export const PROPOSAL_MS = 15 * 60_000;
 
 export interface SecondFactor {
-  /** Of the codes' secret: see SecretBox. */
+  /** The encrypted secret: see SecretBox. */
   readonly sealed: string;
   readonly since: string; // RFC 3339
-  /** Codes up to this step have been used, or might have been. */
+  /** Codes up to this step have been used, or may have been. */
   readonly lastStep: number;
-  /** SHA-256 of the recovery codes that are left. */
+  /** SHA-256 of the remaining recovery codes. */
   readonly recovery: readonly string[];
 }
 
-/** What a user turns on: the proposal that was proved, by the code of `step`. */
+/** A second factor to turn on: the proposal, confirmed by the code of `step`. */
 export interface ProvedFactor {
   readonly sealed: string;
   readonly step: number;
@@ -28,22 +28,28 @@ export interface ProvedFactor {
 export interface SecondFactors {
   /** Null: it is off. */
   get(userId: string): Promise<SecondFactor | null>;
-  /** A secret that may become the user's; it replaces the one proposed before. */
+  /** Stores a proposed secret; replaces the previous proposal. */
   propose(userId: string, sealed: string): Promise<void>;
-  /** Null if none was within PROPOSAL_MS. */
+  /** Null if there was none within PROPOSAL_MS. */
   proposed(userId: string): Promise<string | null>;
-  /** The user's other sessions are over. False if another was proposed meanwhile, or it is on already. */
+  /**
+   * Ends the user's other sessions. False if another secret was proposed in the meantime, or the second factor is
+   * already on.
+   */
   enable(user: User, proved: ProvedFactor, keptSessionId: string, actor: Actor): Promise<boolean>;
-  /** False if the step was used already. */
+  /** False if the step has already been used. */
   useStep(userId: string, step: number): Promise<boolean>;
-  /** How many are left; null if there is no such code. */
+  /** Resolves to the number of codes left; null if the code does not exist. */
   useRecovery(user: User, hash: string, ip: string): Promise<number | null>;
   /** False if it is off. */
   replaceRecovery(user: User, recovery: readonly string[], actor: Actor): Promise<boolean>;
   /** False if it was off. */
   disable(user: User, actor: Actor): Promise<boolean>;
-  /** By an operator, for somebody who has lost it: every session of the user is over. False if it was off, or there is no such user. */
+  /**
+   * Reset by an operator, for a user who lost it: ends all sessions of the user. False if it was off, or the user does
+   * not exist.
+   */
   reset(userId: string, actor: Actor): Promise<boolean>;
-  /** Every user's, to be sealed anew: `again` gives the value that replaces one, or null where it stays. */
+  /** Visits every user's secret: `again` returns the value to replace it with, or null for no change. */
   reseal(again: (userId: string, sealed: string) => string | null): Promise<void>;
 }

@@ -1,6 +1,6 @@
-// Who may read what is about the whole server, other organizations' load included: whoever has the scrape token,
-// and keys of its operators. Such a key was made by a user who is an operator, or, in the first organization, which
-// is theirs, on the machine itself (the first start, the settings, the command line).
+// Decides who may read server-wide data, including other organizations' load: holders of the scrape token, and API keys
+// of operators. An operator's key was created by a user who is an operator or, in the first organization, on the
+// machine itself (first start, settings, command line).
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { ApiError, apiError } from '../shared/errors.js';
@@ -34,11 +34,11 @@ export class ServerReaders {
     if (!(await this.#isOperators(who)))
       throw apiError(
         'endpoint_not_allowed',
-        'This takes the key of an operator, or the token of the setting metrics.token.',
+        'This requires an API key of an operator, or the token of the setting metrics.token.',
       );
   }
 
-  /** As check(), for what strangers get less of. */
+  /** Like check(), for data that other clients see a reduced version of. */
   async has(exchange: Exchange): Promise<boolean> {
     try {
       await this.check(exchange);
@@ -62,5 +62,5 @@ export class ServerReaders {
   }
 }
 
-// Of one length whatever was sent, so that comparing tells nothing.
+// Hashes to a fixed length, so that the comparison's timing reveals nothing.
 const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

@@ -1,12 +1,12 @@
-// Signed-in browsers as data: how long a session lasts, and what belongs to its cookie.
+// Browser sessions as data: their lifetime, cookie and CSRF token.
 
 import { createHash, createHmac, randomBytes } from 'node:crypto';
 
 export const SESSION_IDLE_MS = 12 * 3_600_000;
 export const SESSION_MS = 30 * 24 * 3_600_000;
-/** Of one user; the one unused for longest makes room. */
+/** Maximum number per user; the least recently used one is ended. */
 export const MAX_SESSIONS = 50;
-/** How exactly the time of last use is known: a write per request would be one too many. */
+/** Resolution of the time of last use. A write per request would cost too much. */
 export const SEEN_MS = 60_000;
 const MAX_USER_AGENT = 256;
 
@@ -19,23 +19,26 @@ export interface Session {
   userAgent: string;
 }
 
-/** Milliseconds; unless it is used again. */
+/** Milliseconds; the end moves when the session is used. */
 export function sessionEnd(session: Session): number {
   return Math.min(session.createdAt + SESSION_MS, session.lastSeenAt + SESSION_IDLE_MS);
 }
 
-/** What changing requests of a session must bring along: derived of the cookie, which pages cannot read, so it needs no storage. */
+/**
+ * The CSRF token that changing requests must send. Derived from the cookie, which scripts cannot read, so it needs no
+ * storage.
+ */
 export function csrfToken(secret: string): string {
   return createHmac('sha256', secret).update('monolith csrf token').digest('base64url');
 }
 
-/** 256 random bits, which are stored nowhere. */
+/** 256 random bits. The cookie itself is not stored. */
 export const newCookie = (): string => randomBytes(32).toString('base64url');
 
-/** Whether it looks like one at all. */
+/** Whether the text has the format of a cookie. */
 export const isCookie = (text: string): boolean => /^[\w-]{43}$/.test(text);
 
-/** What is stored of a cookie. */
+/** The stored form of a cookie. */
 export const sessionHash = (cookie: string): string => createHash('sha256').update(cookie).digest('hex');
 
 export const shownUserAgent = (userAgent: string): string => userAgent.slice(0, MAX_USER_AGENT);

@@ -1,5 +1,6 @@
-// Between the two steps of a sign-in: who has shown the first, the password. Carried by the browser, sealed; the
-// database knows nothing of it. It is of no use without a code, and of none once the password has changed.
+// Tickets between the two steps of a sign-in, for users who have passed the password step. The browser carries the
+// encrypted ticket; the database does not store it. It is useless without a code, and invalid after the password
+// changes.
 
 import { createHash } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -35,7 +36,7 @@ export class SignInTickets {
     if (ticket === null || user === null || ticket.password !== markOf(user)) {
       throw apiError(
         'invalid_token',
-        'This sign-in was begun more than ten minutes ago, or the password was changed since. Sign in again.',
+        'This sign-in was started more than ten minutes ago, or the password has changed since. Sign in again.',
         'ticket',
       );
     }

@@ -1,6 +1,5 @@
-// Users, their sessions and passwords: a port, see docs/internals/storage.md. Each method is one unit of work: all of it or
-// nothing, with what the audit log says of it, durable when it resolves. Isolated by user: a session of another is
-// unknown.
+// Storage port for users, their sessions and passwords (see docs/internals/storage.md). Each method is one transaction,
+// including its audit entry, and is durable when it resolves. Sessions of other users are treated as unknown.
 
 import type { Actor } from './audit.js';
 import type { Session } from './sessions.js';
@@ -16,20 +15,21 @@ export interface Client {
   readonly userAgent: string;
 }
 
-/** Why somebody who knows the password does not get in. */
+/** Why a sign-in with the correct password is refused. */
 export type Refused = 'changed' | 'locked';
 
 export interface SignIns {
-  /** Whom a cookie signs in, as they are now; null if the session is over, or the user is locked or gone. */
+  /** The user of a cookie, in current state; null if the session has ended, or the user is locked or deleted. */
   find(cookie: string): Promise<SignedIn | null>;
-  /** Notes that a session is used. Not durable at once, and no failure of the request. */
+  /** Records that a session is used. Not durable immediately; a failure does not affect the request. */
   seen(cookie: string, session: Session): void;
-  /** `email` as normalEmail() gives it. */
+  /** `email`: in the form that normalEmail() returns. */
   withEmail(email: string): Promise<User | null>;
   /**
-   * Begins a session of somebody whose password was right, and ends that of `before`, another cookie. `upgraded`: the
-   * password's hash as it is to be from now on. `counted`: the attempts that were none; null: there were none, or they
-   * are forgiven already. 'changed': the password meanwhile, or a second factor was turned on, which has not been asked for.
+   * Starts a session after a correct password, and ends the session of `before`, another cookie. `upgraded`: the new
+   * password hash, if it changes. `counted`: attempts to cancel, because the sign-in succeeded; null: nothing to
+   * cancel. 'changed': the password changed in the meantime, or a second factor was turned on that has not been
+   * checked.
    */
   begin(
     known: User,
@@ -38,35 +38,44 @@ export interface SignIns {
     before: string | null,
     counted: CountedLogin | null,
   ): Promise<{ user: User; cookie: string } | Refused>;
-  /** A login that was counted was not looked at. */
+  /** Cancels the count of a sign-in whose password was not wrong. */
   forgive(counted: CountedLogin): Promise<void>;
   /** Last used first. */
   sessions(userId: string): Promise<Session[]>;
-  /** False if the user has no such session. `actor`: of what is noted; null: it is one's own and ends by signing out. */
+  /**
+   * False if the user has no such session. `actor`: for the audit entry; null: the user signed out, which is not
+   * logged.
+   */
   end(userId: string, sessionId: string, actor: Actor | null): Promise<boolean>;
-  /** Null if the user is gone. */
+  /** Null if the user no longer exists. */
   rename(user: User, name: string, actor: Actor): Promise<User | null>;
-  /** Of the link for a new password. Rejects with ApiError 400 invalid_token. */
+  /** The user of a password reset link. Rejects with ApiError 400 invalid_token. */
   userOfResetLink(token: string): Promise<string>;
-  /** The link is used up, every session of the user over, and a link to another address void. Rejects with ApiError 400 invalid_token. */
+  /**
+   * Uses up the link, ends every session of the user, and invalidates links that change the e-mail address. Rejects
+   * with ApiError 400 invalid_token.
+   */
   resetPassword(token: string, userId: string, passwordHash: string, ip: string): Promise<User>;
-  /** Every other session of the user is over, every link but those that confirm the address void. False if the password was changed meanwhile. */
+  /**
+   * Ends every other session of the user, and invalidates all links except those that confirm the address. False if the
+   * password changed in the meantime.
+   */
   changePassword(user: User, passwordHash: string, keptSessionId: string, actor: Actor): Promise<boolean>;
   /** Rejects with ApiError 400 invalid_token. */
   verifyEmail(token: string, ip: string): Promise<void>;
-  /** The token of a link that goes by mail alone; it replaces the one before. */
+  /** Creates the token of a link that is sent only by mail; replaces the previous token. */
   mailedToken(userId: string, purpose: 'password' | 'email'): Promise<string>;
-  /** The token of a link that an operator hands on. Null if there is no such user. */
+  /** Creates the token of a link that an operator passes on. Null if the user does not exist. */
   handedToken(userId: string, actor: Actor): Promise<string | null>;
 }
 
-/** Shares of both are taken before the password is looked at. */
+/** Both are counted before the password is checked. */
 export interface CountedLogin {
   readonly address: string;
   readonly email: string;
 }
 
-/** Whether what was shown of `known` to sign in is what is to be shown now. */
+/** Whether everything that was verified for `known` still matches the current user. */
 export function isAsKnown(current: User, known: User): boolean {
   return current.passwordHash === known.passwordHash && (current.secondFactor !== true || known.secondFactor === true);
 }

@@ -1,6 +1,6 @@
-// Signing up: a port, see docs/internals/storage.md. Somebody signs up with one unit of work: a user, an organization or a
-// membership in one, a session, and what the audit log says of it, durable when it resolves. Of many at once, one is
-// the first; an address and an invitation are taken once.
+// Storage port for sign-up (see docs/internals/storage.md). A sign-up is one transaction: a user, an organization or
+// membership, a session, and the audit entries; durable when it resolves. Of concurrent sign-ups, one is the first
+// user. Each e-mail address and invitation can be used once.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/dashboard.js';
@@ -11,19 +11,19 @@ import type { Client } from './sign-ins.js';
 import type { User } from './users.js';
 
 export interface SignUpPolicy {
-  /** Anybody may, not only who is invited. */
+  /** Sign-up needs no invitation. */
   open: boolean;
-  /** Only who is at this machine can reach the server: the first user needs no code. */
+  /** Only this machine can reach the server, so the first user needs no code. */
   local: boolean;
 }
 
 export interface SignUp {
-  email: string; // as normalEmail() gives it
+  email: string; // in the form that normalEmail() returns
   name: string;
   organizationName: string | null;
   invite: string | null;
   code: string | null;
-  /** Who this is at the provider that has vouched for the address; such a user has no password. */
+  /** The identity at the provider that vouched for the address. Such a user has no password. */
   identity?: ForeignIdentity;
 }
 
@@ -35,26 +35,31 @@ export interface SignedUp {
 }
 
 export interface SignUps {
-  /** Nobody has signed up yet. */
+  /** No user exists yet. */
   awaitsFirst(): Promise<boolean>;
-  /** The code of the first one's link, made if there is none; the same after a restart. Null: somebody has signed up. */
+  /** The setup code of the first user's link, created if needed; it survives restarts. Null: a user exists. */
   firstCode(): Promise<string | null>;
-  /** Rejects with ApiError 403, 400 or 422 if this one may not sign up. Whether the address is taken is known later. */
+  /**
+   * Rejects with ApiError 403, 400 or 422 if this sign-up is not allowed. Does not check whether the address is taken.
+   */
   check(policy: SignUpPolicy, wish: SignUp): Promise<void>;
-  /** What check() looks at is looked at again: somebody may have been quicker. Rejects with ApiError. */
+  /** Repeats the checks of check(), because the state may have changed. Rejects with ApiError. */
   signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp>;
 }
 
 export const SETUP_CODE_CHARACTERS = 24;
 
 export const signUpTaken = (): Error =>
-  apiError('email_taken', 'There is an account with this e-mail address already. Sign in instead.', 'email');
+  apiError('email_taken', 'An account with this e-mail address already exists. Sign in instead.', 'email');
 export const personKnown = (): Error =>
-  apiError('email_taken', 'There is an account for this person already. Sign in instead.', 'email');
+  apiError('email_taken', 'An account for this person already exists. Sign in instead.', 'email');
 
 export type Permission = { as: 'first' } | { as: 'invited'; invite: Invite } | { as: 'new' };
 
-/** What whoever keeps the sign-ups knows when it is asked. `invite` throws ApiError 400 if the token is no pending one's. */
+/**
+ * Data that the storage implementation provides. `invite` throws ApiError 400 if the token is not of a pending
+ * invitation.
+ */
 export interface SignUpFacts {
   isFirst: boolean;
   hasCode(code: string): boolean;
@@ -69,15 +74,18 @@ export function permission(
 ): Permission {
   if (isFirst) {
     if (!policy.local && (code === null || !hasCode(code)))
-      throw apiError('signup_closed', 'The first user signs up with the link that the server shows when it starts.');
+      throw apiError(
+        'signup_closed',
+        'The first user must sign up with the link that the server shows when it starts.',
+      );
     return { as: 'first' };
   }
   if (invite !== null) {
     const found = ofToken(invite);
     if (found.email !== email)
-      throw apiError('invalid_value', 'This invitation is for another e-mail address.', 'email');
+      throw apiError('invalid_value', 'This invitation is for a different e-mail address.', 'email');
     return { as: 'invited', invite: found };
   }
-  if (!policy.open) throw apiError('signup_closed', 'Signing up needs an invitation.');
+  if (!policy.open) throw apiError('signup_closed', 'Sign-up requires an invitation.');
   return { as: 'new' };
 }

@@ -1,12 +1,12 @@
-// A part of a list, and how it goes on.
+// Part of a list, and the cursor for the next part.
 
 export interface Slice<T> {
   data: T[];
-  /** What to ask for next; null at the end. */
+  /** Cursor for the next part; null at the end. */
   next: string | null;
 }
 
-/** A part of a list that is at hand whole. Null if `after` names none of it. */
+/** Part of a list that is already in memory. Null if `after` is not in the list. */
 export function sliceOf<T>(
   all: readonly T[],
   limit: number,

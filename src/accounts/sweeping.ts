@@ -1,4 +1,4 @@
-// What is over is erased now and every hour, one sweep after the other. On one thread of each process.
+// Erases expired data now and every hour, one sweep at a time. Runs on one thread of each process.
 
 import type { EraseGate } from '../storage/erase-gate.js';
 
@@ -11,7 +11,7 @@ export class Sweeping {
 
   constructor(private readonly erase: () => Promise<void>) {}
 
-  /** Sweeps now, every hour and when the gate opens, as far as it allows; `also` is done at the same times. */
+  /** Sweeps now, every hour and when the gate opens, as far as the gate allows. `also` runs with each sweep. */
   keep(also: () => Promise<void>, onError: (error: unknown) => void, gate: EraseGate): void {
     const sweep = (): void => {
       if (gate.allows()) this.sweep(also).catch(onError);

@@ -1,4 +1,4 @@
-// Tokens of links that may be used once: to choose a new password, to show that an address is one's own or is to be.
+// Single-use tokens of links: set a new password, or confirm a current or new e-mail address.
 
 import { createHash, randomBytes } from 'node:crypto';
 import { apiError } from '../shared/errors.js';
@@ -13,19 +13,23 @@ export interface Token {
   userId: string;
   purpose: TokenPurpose;
   expiresAt: number; // milliseconds
-  /** It left by mail only, so whoever has it reads that address's mail. */
+  /** Sent only by mail, so its holder can read mail to that address. */
   mailed: boolean;
-  /** Of 'new-email': the address. */
+  /** For 'new-email': the new address. */
   email?: string;
 }
 
-/** 256 random bits, which are stored nowhere. */
+/** 256 random bits. The token itself is not stored. */
 export const newToken = (): string => randomBytes(32).toString('base64url');
 
-/** What is stored of a token. */
+/** The stored form of a token. */
 export const tokenHash = (token: string): string => createHash('sha256').update(token).digest('hex');
 
-export const accountGone = (): Error => apiError('invalid_token', 'This account is gone.', 'token');
+export const accountGone = (): Error => apiError('invalid_token', 'This account no longer exists.', 'token');
 
 export const invalidLink = (): Error =>
-  apiError('invalid_token', 'This link is not valid any more: it works once, for an hour. Ask for a new one.', 'token');
+  apiError(
+    'invalid_token',
+    'This link is no longer valid: it works once and expires after one hour. Request a new one.',
+    'token',
+  );

@@ -1,9 +1,10 @@
-// How many unknown API keys each address has sent in the last minute, counted by all threads of a process together in shared memory.
-// An entry is one 64-bit word that changes by compare-and-swap, so no thread waits for another:
+// Number of unknown API keys that each address sent in the last minute, counted for all threads of a process in shared
+// memory. An entry is one 64-bit word that is changed by compare-and-swap, so threads never wait:
 //
 //   32 bits of the address's hash | 24 bits: second in which its minute began | 8 bits: count
 //
-// A set of WAYS entries holds the addresses that hash to it; when all are in use, the one with the fewest unknown keys makes room.
+// A set of WAYS entries holds the addresses with the same set index. If all are in use, the entry with the lowest count
+// is replaced.
 
 import { hash } from 'node:crypto';
 import { addressGroup } from './attempts.js';
@@ -16,13 +17,16 @@ const SECONDS = 1 << 24;
 
 export const UNKNOWN_KEY_BYTES = SETS * WAYS * BigInt64Array.BYTES_PER_ELEMENT;
 
-/** Of the whole process: threads have different time origins. */
+/** One origin for the whole process: performance.now() starts at a different time in each thread. */
 const elapsedS = (): number => Number(process.hrtime.bigint() / 1_000_000_000n);
 
 export class UnknownKeys {
   readonly #words: BigUint64Array;
 
-  /** `buffer`: UNKNOWN_KEY_BYTES of zeros at first, shared by all threads. `seed`: the same for all, unknown to clients. `now`: monotonic seconds. */
+  /**
+   * `buffer`: UNKNOWN_KEY_BYTES, initially zero, shared by all threads. `seed`: the same for all threads, unknown to
+   * clients. `now`: monotonic seconds.
+   */
   constructor(
     buffer: SharedArrayBuffer,
     private readonly seed: string,
@@ -31,7 +35,10 @@ export class UnknownKeys {
     this.#words = new BigUint64Array(buffer);
   }
 
-  /** Counts one more of this address. Returns 0, or the wait in milliseconds if it has sent too many; then nothing is counted. */
+  /**
+   * Counts one key of this address. Returns 0, or the wait in milliseconds if the address is at its limit; then nothing
+   * is counted.
+   */
   take(address: string): number {
     const place = this.#placeOf(address);
     for (;;) {
@@ -39,14 +46,14 @@ export class UnknownKeys {
       const index = this.#find(place, now);
       const at = index ?? this.#room(place, now);
       const before = Atomics.load(this.#words, at);
-      if (index !== null && !isOf(before, place, now)) continue; // another thread has just taken it
+      if (index !== null && !isOf(before, place, now)) continue; // another thread has just replaced it
       const { began, count } = index === null ? { began: now, count: 0 } : entryOf(before);
       if (count >= MAX_UNKNOWN_KEYS) return waitMs(began, now);
       if (Atomics.compareExchange(this.#words, at, before, wordOf(place.tag, began, count + 1)) === before) return 0;
     }
   }
 
-  /** The wait in milliseconds if the address has sent too many, else 0. */
+  /** The wait in milliseconds if the address is at its limit, otherwise 0. */
   wait(address: string): number {
     const place = this.#placeOf(address);
     const now = this.now() % SECONDS;
@@ -56,7 +63,7 @@ export class UnknownKeys {
     return count >= MAX_UNKNOWN_KEYS ? waitMs(began, now) : 0;
   }
 
-  /** Takes one back that take() counted: the key was known after all, or could not be looked up. */
+  /** Reverts one take(): the key was known after all, or could not be looked up. */
   giveBack(address: string): void {
     const place = this.#placeOf(address);
     for (;;) {
@@ -79,14 +86,14 @@ export class UnknownKeys {
     return { first: (digest.readUInt32LE(0) % SETS) * WAYS, tag: BigInt(digest.readUInt32LE(4) || 1) };
   }
 
-  /** The entry of the address, if its minute is not over. */
+  /** The entry of the address, if its minute has not ended. */
   #find(place: Place, now: number): number | null {
     for (let at = place.first; at < place.first + WAYS; at++)
       if (isOf(Atomics.load(this.#words, at), place, now)) return at;
     return null;
   }
 
-  /** An entry that is free or over, else the one with the lowest count. */
+  /** A free or expired entry, otherwise the one with the lowest count. */
   #room({ first }: Place, now: number): number {
     let least = first;
     for (let at = first; at < first + WAYS; at++) {

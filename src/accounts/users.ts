@@ -1,5 +1,5 @@
-// People who sign in, as operators see them: a port, see docs/internals/storage.md. Each method is one unit of work, with what
-// the audit log says of it, durable when it resolves. What a user does for themselves is sign-ins.ts's.
+// Storage port for users as operators manage them (see docs/internals/storage.md). Each method is one transaction,
+// including its audit entry, and is durable when it resolves. Users' own operations are in sign-ins.ts.
 
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/dashboard.js';
@@ -17,17 +17,17 @@ export interface User {
   locked: boolean;
   createdAt: string; // RFC 3339
   lastLoginAt: string | null;
-  /** A code is asked for at each sign-in: see second-factors.ts. Rows of before there were any have none. */
+  /** Sign-in requires a code: see second-factors.ts. Absent in old rows. */
   secondFactor?: boolean;
 }
 
-/** With the organizations they belong to, oldest membership first. */
+/** With the user's organizations, oldest membership first. */
 export interface ListedUser {
   readonly user: User;
   readonly organizations: { id: string; name: string; role: Role }[];
 }
 
-/** What an operator may change of a user; undefined stays. */
+/** What an operator may change; undefined fields do not change. */
 export interface UserRights {
   locked: boolean | undefined;
   operator: boolean | undefined;
@@ -35,16 +35,16 @@ export interface UserRights {
 
 export interface Users {
   get(id: string): Promise<User | null>;
-  /** By id, from after `after`. */
+  /** Ordered by id, starting after `after`. */
   page(limit: number, after: string | null): Promise<Slice<ListedUser>>;
   /**
-   * Whoever is locked has no session any more. `by`: the operator who does so; null: whoever has the token. Rejects with
-   * ApiError 404, or 422 if it is oneself or the last operator who can sign in.
+   * Locking a user ends all their sessions. `by`: the operator; null: the operator token. Rejects with ApiError 404, or
+   * 422 if the target is the operator themself or the last operator who can sign in.
    */
   change(id: string, rights: UserRights, by: string | null, actor: Actor): Promise<ListedUser>;
 }
 
-/** Whether a user's rights may become these. `otherOperator`: whether anybody else is one who can sign in. Throws ApiError 422. */
+/** Checks a change of rights. `otherOperator`: whether another operator exists who can sign in. Throws ApiError 422. */
 function checkRights(
   user: User,
   { locked, operator }: { locked: boolean; operator: boolean },
@@ -55,14 +55,14 @@ function checkRights(
   if (user.id === by)
     throw apiError(
       'invalid_value',
-      'Nobody can lock themselves or take their own operator right away. Another operator can.',
+      'You cannot lock yourself or remove your own operator rights. Ask another operator.',
       param,
     );
   if (user.operator && !user.locked && (locked || !operator) && !otherOperator())
     throw apiError('invalid_value', 'This is the last operator who can sign in.', param);
 }
 
-/** What a user's rights become; null: they are so already. Throws ApiError 422. */
+/** The rights after a change; null: no difference. Throws ApiError 422. */
 export function changedRights(
   user: User,
   rights: UserRights,
@@ -76,9 +76,9 @@ export function changedRights(
   return { locked, operator };
 }
 
-export const noSuchUser = (): Error => apiError('resource_not_found', 'There is no such user.', 'user');
+export const noSuchUser = (): Error => apiError('resource_not_found', 'User not found.', 'user');
 
-/** One spelling for one address: lower case, composed characters. */
+/** Canonical form of an address: lower case, composed characters. */
 export function normalEmail(email: string): string {
   return email.trim().normalize('NFKC').toLowerCase();
 }

@@ -1,4 +1,4 @@
-// Where a request says it comes from, and where the dashboard is.
+// The address of the dashboard, and the check of a request's Origin header.
 
 import type { Config } from '../config/settings.js';
 import { apiError } from '../shared/errors.js';
@@ -12,22 +12,27 @@ export class DashboardOrigin {
     this.configured = config.dashboard.url === null ? null : new URL(config.dashboard.url);
   }
 
-  /** Of the page as this request reaches it, without a slash at the end: for links shown to who asks. */
+  /**
+   * The dashboard's address as this request reached it, without a trailing slash. For links shown to the requesting
+   * user.
+   */
   base(exchange: Exchange): string {
     return this.fixed ?? `${this.isHttps(exchange) ? 'https' : 'http'}://${exchange.header('host')}`;
   }
 
-  /** Of that the host alone, with its port. */
+  /** The host of that address, with port. */
   host(exchange: Exchange): string {
     return this.configured?.host ?? exchange.header('host');
   }
 
-  /** As configured, whatever a request says: for links in mail. Null: not configured. */
+  /** The configured address, regardless of the request. For links in mail. Null: not configured. */
   get fixed(): string | null {
     return this.configured === null ? null : this.configured.href.replace(/\/+$/, '');
   }
 
-  /** Cookies may be marked Secure: the browser talks TLS, to us or to what is in front of us. */
+  /**
+   * Whether the browser uses TLS, to this server or to a proxy in front of it, so that cookies can be marked Secure.
+   */
   isHttps(exchange: Exchange): boolean {
     return (
       this.configured?.protocol === 'https:' ||
@@ -35,10 +40,10 @@ export class DashboardOrigin {
     );
   }
 
-  /** Nobody but who is at this machine can reach the server, as far as the settings tell. */
+  /** Whether, according to the settings, only this machine can reach the server. */
   get isLocal(): boolean {
     const { config, configured } = this;
-    // Names of its own are for those who come by way of a proxy or a tunnel.
+    // A configured host name means that clients come through a proxy or tunnel.
     return (
       isLoopback(config.host) &&
       !config.http.trust_proxy &&
@@ -47,7 +52,7 @@ export class DashboardOrigin {
     );
   }
 
-  /** Throws ApiError 403 if the request comes of another site's page; `required`: also if it does not say. */
+  /** Throws ApiError 403 if the request comes from another site's page. `required`: also if it has no Origin header. */
   check(exchange: Exchange, required: boolean): void {
     const origin = exchange.header('origin');
     if (origin === '' && !required) return;
@@ -60,8 +65,8 @@ export class DashboardOrigin {
     throw apiError(
       'invalid_csrf_token',
       origin === ''
-        ? "A changing request needs an Origin header: the dashboard's own."
-        : "The Origin header is not the dashboard's. Where a proxy speaks https, the setting dashboard.url says how the dashboard is reached.",
+        ? 'Requests that change something need an Origin header that matches the dashboard.'
+        : "The Origin header does not match the dashboard. If a proxy terminates TLS, set dashboard.url to the dashboard's public address.",
     );
   }
 }

@@ -1,9 +1,8 @@
-// The headers that tell browsers what answers of the dashboard may be used for, in one place for its API and
-// its page.
+// Security headers of the dashboard, for the API and for the page.
 
 import type { HeaderList } from '../shared/errors.js';
 
-/** On every answer, whoever reads it. */
+/** Sent with every response. */
 export const COMMON_HEADERS: HeaderList = [
   ['X-Content-Type-Options', 'nosniff'],
   ['Referrer-Policy', 'no-referrer'],
@@ -12,14 +11,17 @@ export const COMMON_HEADERS: HeaderList = [
   ['X-Frame-Options', 'DENY'],
 ];
 
-/** Of the API: nothing of it is kept, and nothing of it runs where a browser is made to show it. */
+/** API responses are not cached, and no content of them can run if a browser displays them. */
 export const API_HEADERS: HeaderList = [
   ...COMMON_HEADERS,
   ['Cache-Control', 'no-store'],
   ['Content-Security-Policy', "default-src 'none'; frame-ancestors 'none'"],
 ];
 
-/** Of the page: everything comes from this server, no script or style stands in the HTML. Pictures dropped into the playground are blob: and data:. */
+/**
+ * The page loads everything from this server and has no inline scripts or styles. Images dropped into the playground
+ * are blob: and data: URLs.
+ */
 export const PAGE_HEADERS: HeaderList = [
   ...COMMON_HEADERS,
   [

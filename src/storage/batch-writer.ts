@@ -1,28 +1,31 @@
-// Gathers what many tell and writes it together, a little at a time, so that requests are answered in between. Nobody waits
-// for it: if the store is slow or its disk full, up to MAX_WAITING entries wait here and further ones are dropped, with a line
-// in the log. One per thread that answers requests and kind of entry, used on its event loop only.
+// Collects entries from many callers and writes them in small batches, so that the event loop serves requests in
+// between. Callers do not wait: if the store is slow or its disk full, up to MAX_WAITING entries wait here. Further
+// ones are dropped and logged. One per HTTP worker thread and kind of entry; used only on its event loop.
 
 import type { Log } from '../telemetry/types.js';
 
 const FLUSH_MS = 250;
-/** After a write that failed. */
+/** Delay after a failed write. */
 const RETRY_MS = 2_000;
-/** Most entries written at once: some milliseconds of work. */
+/** Maximum entries per write: a few milliseconds of work. */
 const BATCH = 1_000;
-/** Else as few as keep up, a share of what waits: the event loop waits while they are put together. */
+/**
+ * Minimum entries per write. Otherwise a write takes a fraction of the queue, because building the batch blocks the
+ * event loop.
+ */
 const FEWEST = 32;
 const SHARE = 8;
-/** Between two batches. One upon the other they would hold up, all together, what comes meanwhile. */
+/** Pause between two batches. Without it, consecutive batches would delay everything that arrives meanwhile. */
 const PAUSE_MS = 25;
 const MAX_WAITING = 50_000;
 
 export interface BatchWriterOptions<T> {
-  /** What the log calls the entries. */
+  /** Name of the entries in log lines. */
   what: string;
-  /** All of them are kept or, if it rejects, none. */
+  /** Stores all entries or, if it rejects, none. */
   write(batch: readonly T[]): Promise<void>;
   log: Log;
-  /** Most that are written at once. */
+  /** Maximum entries per write. */
   batch?: number;
   maxWaiting?: number;
 }
@@ -40,7 +43,7 @@ export class BatchWriter<T> {
     const { what, log, maxWaiting = MAX_WAITING } = this.options;
     if (this.#waiting.length >= maxWaiting) {
       if (this.#dropped++ === 0)
-        log.error({ waiting: maxWaiting }, `${what} is told faster than it can be recorded: some is dropped`);
+        log.error({ waiting: maxWaiting }, `${what}: entries arrive faster than they can be recorded; dropping some`);
       return;
     }
     this.#waiting.push(entry);
@@ -51,7 +54,7 @@ export class BatchWriter<T> {
     return this.#waiting.length;
   }
 
-  /** Resolves when everything told so far is written, or could not be. */
+  /** Resolves when everything added so far is written, or its write has failed. */
   async flush(): Promise<void> {
     this.#disarm();
     while (this.#waiting.length > 0) {
@@ -66,7 +69,7 @@ export class BatchWriter<T> {
     if (this.#waiting.length > 0)
       this.options.log.error(
         { entries: this.#waiting.length },
-        `${this.options.what} could not be recorded and is lost`,
+        `${this.options.what}: could not be recorded, entries are lost`,
       );
     this.#waiting = [];
   }
@@ -78,7 +81,7 @@ export class BatchWriter<T> {
     }, ms).unref();
   }
 
-  /** One batch; the one behind it after a pause. */
+  /** Writes one batch, and the next one after a pause. */
   async #next(): Promise<void> {
     if (this.#waiting.length > 0) await this.#once();
     if (this.#waiting.length === 0 || this.#failing) return;
@@ -86,7 +89,7 @@ export class BatchWriter<T> {
     this.#arm(PAUSE_MS);
   }
 
-  /** As whoever asked before, if that is under way. */
+  /** Shares the write that is in progress, if there is one. */
   #once(): Promise<void> {
     return (this.#writing ??= this.#write().finally(() => {
       this.#writing = null;
@@ -103,11 +106,11 @@ export class BatchWriter<T> {
     const batch = this.#waiting.splice(0, Math.min(most, Math.max(FEWEST, Math.ceil(this.#waiting.length / SHARE))));
     try {
       await write(batch);
-      if (this.#failing || this.#dropped > 0) log.info({ dropped: this.#dropped }, `${what} is recorded again`);
+      if (this.#failing || this.#dropped > 0) log.info({ dropped: this.#dropped }, `${what}: recording works again`);
       this.#failing = false;
       this.#dropped = 0;
     } catch (error) {
-      if (!this.#failing) log.error({ err: error }, `${what} cannot be recorded now; it is tried again`);
+      if (!this.#failing) log.error({ err: error }, `${what}: recording failed; will retry`);
       this.#failing = true;
       this.#waiting = [...batch, ...this.#waiting];
       this.#disarm();

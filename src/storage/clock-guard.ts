@@ -1,6 +1,7 @@
-// Keeps a wall clock that has jumped ahead from erasing what is kept for a number of days. The wall clock is stored every hour. Where
-// it is more than a day ahead of the stored value plus the time that has run since, nothing is erased until six more hours have run, or
-// an operator confirms the time (`monolith data sweep --confirm`), or the clock is right again. One per process; its event loop only.
+// Prevents a wall clock that jumped ahead from erasing data that has a retention time. The wall clock is stored every
+// hour. If it is more than a day ahead of the stored value plus the time elapsed since, nothing is erased until servers
+// have run six more hours, an operator confirms the time (`monolith data sweep --confirm`), or the clock is correct
+// again. One per process; used only on its event loop.
 
 import { performance } from 'node:perf_hooks';
 import type { ErasureHold } from '../shared/erasure-hold.js';
@@ -11,17 +12,17 @@ export const MOST_AHEAD_MS = 24 * HOUR_MS;
 export const HOLD_MS = 6 * HOUR_MS;
 const TICK_MS = 60_000;
 
-/** What is stored. */
+/** The stored record. */
 export interface ClockRecord {
-  /** Milliseconds since 1970: the last time that was trusted. */
+  /** Milliseconds since 1970: the last trusted wall clock. */
   readonly wall: number;
-  /** How long servers have run since the wall clock was found ahead of it, in milliseconds; null: it is not. */
+  /** How long servers have run since the wall clock was found to be ahead, in milliseconds; null: it is not ahead. */
   readonly heldMs: number | null;
 }
 
-/** In the data folder, or in the database that several servers share. */
+/** Stored in the data folder, or in the database that several servers share. */
 export interface ClockRecords {
-  /** Milliseconds since 1970, by the clock that sweeps go by. */
+  /** Milliseconds since 1970, by the clock that retention times are compared with. */
   now(): number;
   read(): Promise<ClockRecord | null>;
   write(record: ClockRecord): Promise<void>;
@@ -29,9 +30,9 @@ export interface ClockRecords {
 
 export interface ClockGuardOptions {
   hold: ErasureHold;
-  /** Erasing has been stopped, or (null) is allowed again. */
+  /** Erasing was suspended, or (null) is allowed again. */
   onHeld: (held: { aheadMs: number; stored: Date } | null) => void;
-  /** The record cannot be read or written; it is tried again every minute. */
+  /** The record cannot be read or written. Retried every minute. */
   onError: (error: unknown) => void;
   /** Monotonic milliseconds. */
   elapsed?: () => number;
@@ -41,12 +42,12 @@ export class ClockGuard implements EraseGate {
   readonly #listeners = new Set<() => void>();
   readonly #elapsed: () => number;
   readonly #timer: NodeJS.Timeout;
-  /** The last trusted wall clock, and the monotonic clock at that moment. */
+  /** The last trusted wall clock, and the monotonic clock at that time. */
   #wall: number;
   #wallAt: number;
-  /** While held: since when, of the monotonic clock, and how long servers had run by then. */
+  /** While suspended: since when (monotonic clock), and how long servers had run before. */
   #held: { since: number; beforeMs: number } | null = null;
-  /** The record as this process knows it: another one in its place is another process's word, or an operator's. */
+  /** The record as this process last saw it. A different one was written by another process or an operator. */
   #stored: ClockRecord | null;
   #storedAt: number;
   #work: Promise<void> = Promise.resolve();
@@ -64,7 +65,7 @@ export class ClockGuard implements EraseGate {
     this.#timer = setInterval(() => void this.tick(), TICK_MS).unref();
   }
 
-  /** Before anything is swept. Rejects if the record cannot be read. */
+  /** Call before any sweep. Rejects if the record cannot be read. */
   static async open(records: ClockRecords, options: ClockGuardOptions): Promise<ClockGuard> {
     const guard = new ClockGuard(records, await records.read(), options);
     guard.allows();
@@ -87,7 +88,7 @@ export class ClockGuard implements EraseGate {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Every minute: learns of a confirmation, and stores the clock if an hour has passed. Never rejects. */
+  /** Call every minute: notices a confirmation, and stores the clock once an hour. Never rejects. */
   tick(): Promise<void> {
     return (this.#work = this.#work
       .then(async () => {
@@ -106,7 +107,7 @@ export class ClockGuard implements EraseGate {
       ));
   }
 
-  /** Stores the clock, so that the next start begins from here. */
+  /** Stores the clock as the starting point for the next start. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#work;
@@ -114,7 +115,7 @@ export class ClockGuard implements EraseGate {
     await this.#store().catch(this.options.onError);
   }
 
-  /** The clock as it is now. */
+  /** Trusts the current wall clock. */
   #trust(elapsed: number): void {
     this.#wall = this.records.now();
     this.#wallAt = elapsed;
@@ -135,7 +136,7 @@ export class ClockGuard implements EraseGate {
     return this.#held === null ? 0 : this.#held.beforeMs + elapsed - this.#held.since;
   }
 
-  /** What others have stored since: a time that they trust, or that an operator has confirmed. */
+  /** Takes over what others have stored: a time that they trust, or that an operator confirmed. */
   async #learn(): Promise<void> {
     const record = await this.records.read();
     if (record === null || record.wall === this.#stored?.wall) return;

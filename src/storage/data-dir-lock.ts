@@ -1,6 +1,6 @@
-// One server per data folder. The lock is the kernel's, on a file in the folder: it holds between containers that
-// share the folder, and goes when the process ends, however it ends, so it is never stale. What is written in the
-// file only names the holder.
+// Ensures that only one server uses a data folder. The kernel holds the lock on a file in the folder: it works between
+// containers that share the folder, and ends with the process in any case, so it is never stale. The file's content
+// only names the holder.
 
 import {
   closeSync,
@@ -24,23 +24,23 @@ export interface DataDirLock {
   release(): void;
 }
 
-/** A file of no other use. */
+/** The file has no other purpose. */
 export const lockPath = (dataDir: string): string => join(dataDir, 'lock');
 const NAME_BYTES = 256;
 
-/** Throws StorageError if another server has the folder. */
+/** Throws StorageError if another server holds the lock. */
 export function lockDataDir(dataDir: string): DataDirLock {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
-    throw new StorageError(`The data folder ${dataDir} cannot be created: ${(error as Error).message}`, error);
+    throw new StorageError(`Cannot create the data folder ${dataDir}: ${(error as Error).message}`, error);
   }
   const descriptor = openLocked(dataDir);
   try {
     ftruncateSync(descriptor);
     writeSync(descriptor, `process ${process.pid} on ${hostname()}\n`, 0);
   } catch {
-    // A full disk: the lock holds all the same, and opening the database says what is wrong.
+    // Disk full: the lock is held anyway, and opening the database will report the error.
   }
   let held = true;
   return {
@@ -55,19 +55,20 @@ function openLocked(dataDir: string): number {
   for (;;) {
     let descriptor: number | null = null;
     try {
-      descriptor = openSync(lockPath(dataDir), 'a+', 0o600); // closed in children, as Node opens everything
+      // Node opens files close-on-exec, so child processes do not inherit the lock
+      descriptor = openSync(lockPath(dataDir), 'a+', 0o600);
       const locked = loadAddon().lockFile(descriptor);
       if (!locked) {
         throw new StorageError(
-          `Another server uses the data folder ${dataDir}${whoHas(dataDir)}. Stop it, or give this one another folder with --data-dir.`,
+          `Another server is using the data folder ${dataDir}${whoHas(dataDir)}. Stop it, or use another folder with --data-dir.`,
         );
       }
       if (isAt(lockPath(dataDir), descriptor)) return descriptor;
-      closeSync(descriptor); // somebody removed the file in between: what is locked is not what others will open
+      closeSync(descriptor); // the file was deleted in between: others would not open the file that is locked here
     } catch (error) {
       if (descriptor !== null) closeSync(descriptor);
       if (error instanceof StorageError) throw error;
-      throw new StorageError(`The data folder ${dataDir} cannot be locked: ${(error as Error).message}`, error);
+      throw new StorageError(`Cannot lock the data folder ${dataDir}: ${(error as Error).message}`, error);
     }
   }
 }
@@ -78,7 +79,7 @@ function isAt(path: string, descriptor: number): boolean {
   return there?.ino === held.ino && there.dev === held.dev;
 }
 
-/** Where a running server can be reached: written when it is ready, removed when it ends. */
+/** The address of a running server: written when it is ready, removed when it ends. */
 export interface ServerRecord {
   pid: number;
   url: string;
@@ -94,7 +95,7 @@ export function removeServerRecord(dataDir: string): void {
   rmSync(recordPath(dataDir), { force: true });
 }
 
-/** Null if there is none. It may be left over from a server that was killed. */
+/** Null if there is none. May be left over from a killed server. */
 export function readServerRecord(dataDir: string): ServerRecord | null {
   try {
     const record: unknown = JSON.parse(readFileSync(recordPath(dataDir), 'utf8'));
@@ -108,7 +109,7 @@ export function readServerRecord(dataDir: string): ServerRecord | null {
     )
       return { pid: record.pid, url: record.url };
   } catch {
-    // absent or half written: as good as none
+    // missing or incomplete: same as no record
   }
   return null;
 }

@@ -1,9 +1,9 @@
-// Whether sweeps may erase expired rows. They may not while the wall clock is in doubt: clock-guard.ts.
+// Whether sweeps may erase expired rows. They may not while the wall clock is in doubt (clock-guard.ts).
 
 export interface EraseGate {
-  /** Asked before each step of a sweep. */
+  /** Checked before each step of a sweep. */
   allows(): boolean;
-  /** Called whenever erasing is allowed again. Returns how to stop. */
+  /** Called whenever erasing is allowed again. Returns a function that unsubscribes. */
   onAllowed(listener: () => void): () => void;
 }
 

@@ -1,6 +1,6 @@
-// Which responses are held against erasure, counted in memory that all threads see: a row of counters per
-// thread, a counter for the ids that fall together. An id that shares a counter with a held one counts as held
-// too, which only postpones its erasure to a later sweep. A thread changes its own row only.
+// Which responses are held, that is, protected from erasure. Counted in memory shared by all threads: one row of
+// counters per thread, with ids hashed to counters. An id that shares a counter with a held one counts as held too,
+// which only delays its erasure to a later sweep. A thread writes only its own row.
 
 const SLOTS = 8_192;
 
@@ -35,7 +35,7 @@ export class HeldResponses {
     return false;
   }
 
-  /** What a thread that has ended held. */
+  /** Clears the holds of a thread that has ended. */
   clear(row: number): void {
     for (let at = row * SLOTS; at < (row + 1) * SLOTS; at++) Atomics.store(this.#counts, at, 0);
   }

@@ -1,5 +1,4 @@
-// How the items of a stored response are laid down, whatever they are kept in: what is written of each, in pages, and
-// what one is found by. Pure.
+// How the items of a stored response are split and indexed, independent of the database: pages, and lookup keys. Pure.
 
 import { createHash } from 'node:crypto';
 import { itemSize } from './response-size.js';
@@ -14,14 +13,14 @@ export interface ItemRow {
 }
 export interface OutputRow {
   items: ItemRow[];
-  /** What the resource shows as output, where that is not the very items. */
+  /** The resource's output, if it differs from the items. */
   shown: unknown[] | null;
 }
 
 export type Place = 'input' | 'output';
 
 const PAGE_ITEMS = 32;
-/** By itemSize(); an item that is larger has a page of its own. */
+/** Measured by itemSize(); a larger item gets a page of its own. */
 const PAGE_SIZE = 8_192;
 
 export interface ItemPage {
@@ -29,7 +28,7 @@ export interface ItemPage {
   rows: ItemRow[];
 }
 
-/** The pages of an input; at least one, so that an input without items is there all the same. */
+/** The pages of an input; at least one, so that an empty input is stored too. */
 export function pages(rows: readonly ItemRow[]): ItemPage[] {
   let page: ItemPage = { first: 0, rows: [] };
   const all = [page];
@@ -49,11 +48,11 @@ export function pages(rows: readonly ItemRow[]): ItemPage[] {
 
 const PLAIN_ITEM_ID = /^[\w.:-]{1,128}$/;
 
-/** Clients choose item ids: what is unusual or long goes by its digest. */
+/** Lookup key of an item id. Clients choose ids, so unusual or long ones are hashed. */
 export const itemKey = (itemId: string): string =>
   PLAIN_ITEM_ID.test(itemId) ? itemId : `#${createHash('sha256').update(itemId, 'utf8').digest('hex')}`;
 
-/** What rows count towards the length of a chain. */
+/** The size of rows in terms of the chain limit. */
 export const sizeOf = (rows: readonly Pick<ItemRow, 'item'>[]): number =>
   rows.reduce((size, { item }) => size + itemSize(item), 0);
 
@@ -65,7 +64,7 @@ export const itemRows = (items: readonly StoredItem[]): ItemRow[] =>
     ...(repeats ? { repeats } : {}),
   }));
 
-/** The resource's output need not be written twice where it is the very items. */
+/** Stores the resource's output only if it differs from the items. */
 export function outputRow(record: ResponseRecord): OutputRow {
   const { output } = record.resource;
   const shown = Array.isArray(output) ? (output as unknown[]) : [];
@@ -73,10 +72,10 @@ export function outputRow(record: ResponseRecord): OutputRow {
   return { items: itemRows(record.output), shown: same ? null : shown };
 }
 
-/** The lists of an item that may hold image parts. */
+/** The properties of an item that may contain image parts. */
 const IMAGE_LISTS = ['content', 'output'] as const;
 
-/** Data URLs of images cut down to what comes before the data: the bytes are stored beside the item. */
+/** Removes the data from data URLs of images: the bytes are stored separately. */
 function withoutImageData(item: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const copy: Record<string, unknown> = { ...item };
   for (const list of IMAGE_LISTS) {

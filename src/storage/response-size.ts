@@ -1,38 +1,38 @@
-// What stored items count towards the length of a chain: their text, in characters, and something for each
-// part, since many small ones cost time too. Pure.
+// Size of stored items in terms of the chain limit: their text in characters, plus a constant for each part, because
+// many small parts take time too. Pure.
 
 import { apiError } from '../shared/errors.js';
 import type { ApiError } from '../shared/errors.js';
 
-/** What may be read of a chain: far more than any context holds, and little enough to be read in one go. */
+/** Maximum size of a chain: far more than any context window, and small enough to be read at once. */
 export const MAX_CHAIN_SIZE = 64 * 1024 * 1024;
 
-/** Responses of one chain. Reading one this long takes some tens of milliseconds. */
+/** Maximum responses per chain. Reading one this long takes tens of milliseconds. */
 export const MAX_CHAIN = 10_000;
 
 /** Seconds that the event log of a background response is kept after its end. */
 export const LOG_S = 3_600;
 
-/** 422: for a chain of too many. */
+/** 422: the chain has too many responses. */
 export const chainTooDeep = (): ApiError =>
   apiError(
     'response_not_usable',
-    `The chain of this response has more than ${MAX_CHAIN} responses. Start a new one with what is needed of it.`,
+    `The chain of this response has more than ${MAX_CHAIN} responses. Start a new chain with the content you need.`,
     'previous_response_id',
   );
 
-/** 422: for a chain that has more text than may be read of one. */
+/** 422: the chain has too much text. */
 export const chainTooLong = (): ApiError =>
   apiError(
     'response_not_usable',
-    'The chain of this response has become too long to be read. Start a new one with what is needed of it.',
+    'The chain of this response is too long to be read. Start a new chain with the content you need.',
     'previous_response_id',
   );
 
 const PART_SIZE = 128; // an item, and each of its parts
 const VALUE_SIZE = 8; // any object or list within a part, such as one token's logprobs
 
-/** `item`: in wire form, without the data of images. */
+/** `item`: in API form, without image data. */
 export function itemSize(item: Readonly<Record<string, unknown>>): number {
   let size = PART_SIZE;
   for (const value of Object.values(item)) {

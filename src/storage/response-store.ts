@@ -1,27 +1,29 @@
-// Stored responses: what a client can retrieve, continue and list. A port: docs/internals/storage.md says who implements it.
-// What a read resolves to is whole, nothing of it is fetched later. Every write resolves when it is durable.
-// Isolated per organization: another organization's id is unknown here.
+// Storage port for stored responses: retrieve, continue and list (see docs/internals/storage.md for the
+// implementations). Reads resolve to complete data; nothing is loaded lazily. Every write resolves when it is durable.
+// Responses of other organizations are treated as unknown.
 
 import type { StoredEvent } from '../shared/stored-event.js';
 import type { FinishedUsage } from '../shared/usage-sink.js';
 
-/** An item as stored: the wire form of the Responses API with its id, plus bytes of images that were loaded. */
+/** A stored item: its Responses API form with id, plus the bytes of images that were loaded. */
 export interface StoredItem {
   readonly id: string;
-  /** Wire form, `id` included. Where `images` has the bytes, a data URL comes back without its data: `data:image/png;base64,`. */
+  /**
+   * Responses API form, including `id`. If `images` has the bytes, the data URL has no data: `data:image/png;base64,`.
+   */
   readonly item: Readonly<Record<string, unknown>>;
-  /** Bytes of the item's images by their index among its image parts. */
+  /** Bytes of the item's images, by index among its image parts. */
   readonly images?: readonly Uint8Array[] | undefined;
-  /** Its id stands before it already, in the chain or in the same input: there it is listed, and not here. */
+  /** The same id occurred earlier in the chain or in the same input; the item is listed only there. */
   readonly repeats?: boolean | undefined;
 }
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
 
-/** Whether it goes on: such a response is a background one. */
+/** Whether it is still running: such a response is a background response. */
 export const isUnfinished = (status: ResponseStatus): boolean => status === 'queued' || status === 'in_progress';
 
-/** A response without anything of its content. */
+/** A response without its content. */
 export interface ResponseHead {
   readonly id: string;
   readonly organizationId: string;
@@ -29,29 +31,32 @@ export interface ResponseHead {
   readonly createdAt: number; // seconds
   readonly status: ResponseStatus;
   readonly background: boolean;
-  /** The stored response this one continues. A continuation of an unsaved one has null, and the unsaved items in its own `input`. */
+  /**
+   * The stored response that this one continues. Null if it continues an unsaved one, whose items are then part of its
+   * own `input`.
+   */
   readonly previousId: string | null;
 }
 
 /** What a client retrieves. */
 export interface StoredResponse extends ResponseHead {
-  /** The resource as last published, output included. */
+  /** The resource as last published, including its output. */
   readonly resource: Readonly<Record<string, unknown>>;
 }
 
 /** What a continuation needs of a response. */
 export interface ChainedResponse extends ResponseHead {
-  readonly input: readonly StoredItem[]; // this request's own, without the chain's
+  readonly input: readonly StoredItem[]; // of this request only, without the chain's
   readonly output: readonly StoredItem[];
 }
 
-/** What is saved. */
+/** The data of a save. */
 export interface ResponseRecord extends StoredResponse, ChainedResponse {
-  /** createdAt with the part of its second, which orders list(); createdAt if absent. */
+  /** createdAt with fractional seconds, for the order of list(); defaults to createdAt. */
   readonly madeAt?: number | undefined;
 }
 
-/** A chain that is not erased before release() is called, which may be done more than once. */
+/** A chain that is not erased before release() is called. release() may be called repeatedly. */
 export interface HeldChain {
   /** Root first. */
   readonly responses: readonly ChainedResponse[];
@@ -60,10 +65,10 @@ export interface HeldChain {
 
 export interface ItemPageQuery {
   newestFirst: boolean;
-  /** Id of the item that the page continues behind; null: from the beginning. */
+  /** Id of the item after which the page starts; null: from the beginning. */
   after: string | null;
   limit: number;
-  /** Whether the bytes of images are wanted. */
+  /** Whether to load the bytes of images. */
   images: boolean;
 }
 
@@ -72,11 +77,17 @@ export interface ItemPage {
   readonly more: boolean;
 }
 
-/** How responses end that nobody generates any more, and logs that lack their last events. */
+/** Completes responses whose generation was lost, and logs that lack their last events. */
 export interface LogKeeper {
-  /** An unfinished response as its log has it, failed. `usage`: as it was told with its last events; null: nothing of it counts. */
+  /**
+   * Returns an unfinished response as failed, with the content of its log. `usage`: as recorded with its last events;
+   * null: no usage counts.
+   */
   fail(response: StoredResponse, log: readonly StoredEvent[], usage: FinishedUsage | null): Failed;
-  /** What a log lacks whose response has ended; [] if nothing. One that is empty lacks nothing: its response is replayed from its items. */
+  /**
+   * Returns the events that the log of an ended response lacks; [] if none. An empty log lacks nothing: its response is
+   * replayed from its items.
+   */
   missing(response: StoredResponse, last: StoredEvent): readonly StoredEvent[];
 }
 
@@ -85,7 +96,7 @@ export interface Failed {
   readonly usage: FinishedUsage | null;
 }
 
-/** A stored response without anything of its content. Times in seconds. */
+/** A stored response without its content. Times in seconds. */
 export interface ResponseSummary {
   readonly id: string;
   readonly model: string;
@@ -100,63 +111,69 @@ export interface ResponsePage {
   readonly next: string | null;
 }
 
-/** Where storage cannot be written, writes reject with ApiError 503 maintenance. */
+/** Writes reject with ApiError 503 maintenance if the storage cannot be written. */
 export interface ResponseStore {
   /**
-   * Writes or replaces a response and indexes its items. All of it or nothing is there after a crash. Of a
-   * response that exists, `input` and `previousId` stay as they were. A background response is first saved as
-   * queued; if it is deleted after that, later saves do nothing.
+   * Writes or replaces a response and indexes its items, atomically even if the process crashes. `input` and
+   * `previousId` of an existing response do not change. A background response is first saved as queued; if it is
+   * deleted after that, later saves do nothing.
    */
   save(record: ResponseRecord): Promise<void>;
-  /** Null if unknown, deleted, past its retention, or another organization's. */
+  /** Null if unknown, deleted, past its retention, or of another organization. */
   head(organizationId: string, id: string): Promise<ResponseHead | null>;
-  /** What reading the chain that ends with `id` brings, see itemSize(); 0 if there is none. */
+  /** The size of the chain that ends with `id`, see itemSize(); 0 if there is none. */
   size(organizationId: string, id: string): Promise<number>;
-  /** As head(). */
+  /** Null as for head(). */
   get(organizationId: string, id: string): Promise<StoredResponse | null>;
   /**
-   * The chain that ends with `id`, held before it is read: whoever reads a chain now and saves its continuation
-   * later releases it then. Until that its ids answer as if it were erased, if it is. Null where get() is null, or if
-   * an ancestor was erased before the response was saved. Ancestors that were deleted or have expired are part of
-   * it as long as a younger response needs them. Rejects with ApiError 422 if it is longer than MAX_CHAIN or has
-   * more in it than MAX_CHAIN_SIZE; what a request adds to it may have more.
+   * The chain that ends with `id`, held before it is read. The caller releases it after saving a continuation. Until
+   * then it can be continued even if it is deleted, although its ids are reported as not found. Null if get() is null,
+   * or if an ancestor was erased before the response was saved. Ancestors that were deleted or have expired are part of
+   * the chain while a newer response needs them. Rejects with ApiError 422 if the chain is longer than MAX_CHAIN or
+   * larger than MAX_CHAIN_SIZE; the request's own input does not count.
    */
   chain(organizationId: string, id: string): Promise<HeldChain | null>;
   /**
-   * What a response was generated from, chain included (what is left of it); an id that occurs twice stands at its
-   * first place. What lies beyond the page is not read. 'no response' as get(); 'no item' if `after` names none of it.
+   * The items that a response was generated from, including what is left of its chain. An id that occurs twice is
+   * listed at its first position. Reads no more than the page. 'no response' if get() is null; 'no item' if `after` is
+   * not one of its items.
    */
   inputItems(organizationId: string, id: string, page: ItemPageQuery): Promise<ItemPage | 'no response' | 'no item'>;
   /**
-   * Items of any readable response of the organization by id; of several with one id, the youngest response's. In
-   * the order of `ids`, as far as those before have no more than `maxSize` together, see itemSize().
+   * Items by id, from any readable response of the organization; if several have the id, from the newest. In the order
+   * of `ids`, until the preceding items exceed `maxSize` together, see itemSize().
    */
   items(organizationId: string, ids: Iterable<string>, maxSize: number): Promise<ReadonlyMap<string, StoredItem>>;
-  /** What an organization has stored, youngest first. `after`: the `next` of the page before; null if it is none. */
+  /**
+   * Stored responses of an organization, newest first. `after`: the `next` of the previous page; null if it is invalid.
+   */
   list(organizationId: string, limit: number, after: string | null): Promise<ResponsePage | null>;
-  /** Erases all that an organization has stored; resolves to how many responses went. */
+  /** Erases everything that an organization has stored; resolves to the number of responses. */
   eraseOrganization(organizationId: string): Promise<number>;
-  /** False if there is no such response. Items go with the last descendant that needs them. */
+  /** False if not found. Items are kept until no descendant needs them. */
   delete(organizationId: string, id: string): Promise<boolean>;
   /**
-   * Adds to the event log of a background response; ignored if it was deleted. The log is kept until an hour after
-   * the end. `usage`: what would count if nothing more came, see failUnfinished().
+   * Appends to the event log of a background response; ignored if it was deleted. The log is kept for an hour after the
+   * response ends. `usage`: what counts if the response is lost, see failUnfinished().
    */
   appendEvents(id: string, events: readonly StoredEvent[], usage?: FinishedUsage | null): Promise<void>;
-  /** In order, those with a sequence number above `after`, at least `atLeast` of them if there are; null if there is no log (any more). */
+  /**
+   * Events with a sequence number above `after`, in order, at least `atLeast` of them if available; null if there is no
+   * log (any more).
+   */
   events(id: string, after: number, atLeast?: number): Promise<readonly StoredEvent[] | null>;
   /** The last event of the log; null if there is none (any more). */
   lastEvent(id: string): Promise<StoredEvent | null>;
   /**
-   * Ends every queued or running background response as `keeper` says, and completes the logs of others: they were
-   * running when the process ended, or, where `isRunning` is given and says that they are not, a thread of it.
-   * Yields each that failed once it is stored so; what then fails does not take those back.
+   * Ends every queued or running background response through `keeper`, and completes the logs of ended ones. They were
+   * running when the process ended or, with `isRunning`, on a thread for which it returns false. Yields each failed
+   * response after it is stored; a later error does not undo earlier ones.
    */
   failUnfinished(
     keeper: LogKeeper,
     isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>,
   ): AsyncIterable<Failed>;
-  /** Erases what is past its retention; resolves to how many responses went. */
+  /** Erases responses past their retention; resolves to their number. */
   sweep(): Promise<number>;
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
-// Durable state on one machine: a few named tables of key → value with synchronous reads, over LMDB in
-// lmdb-store.ts. What implements the ports of docs/internals/storage.md is built on it; a store for several machines implements
-// the ports, not this.
+// Durable state on one machine: named tables of key → value with synchronous reads, implemented with LMDB in
+// lmdb-store.ts. The LMDB implementations of the ports in docs/internals/storage.md use it; a store for several
+// machines implements the ports instead.
 
 import { ApiError, apiError } from '../shared/errors.js';
 
@@ -8,21 +8,21 @@ export type Key = string | (string | number)[];
 
 /** One table. Values are plain data (objects, arrays, strings, numbers, booleans, null, Uint8Array). */
 export interface Table<V> {
-  /** Reads what is committed, other processes' writes included. */
+  /** Reads committed data, including writes of other processes. */
   get(key: Key): V | undefined;
   /** Entries in key order, `from` inclusive, `to` exclusive. */
   range(options?: KeyRange): Iterable<{ key: Key; value: V }>;
-  /** The keys alone: nothing of the values is read. */
+  /** Only the keys: no values are read. */
   keys(options?: KeyRange): Iterable<Key>;
-  /** Resolves when the value is on disk; within a transaction it is written at once, and a failure is thrown there. */
+  /** Resolves when the value is on disk. Within a transaction, it is written immediately and failures are thrown. */
   put(key: Key, value: V): Promise<void>;
   /** Writes only if the key is absent; resolves to whether it did. */
   insert(key: Key, value: V): Promise<boolean>;
-  /** As put(). */
+  /** Like put(). */
   remove(key: Key): Promise<void>;
 }
 
-/** With `reverse` the order is descending, from `from` down to before `to`. */
+/** With `reverse`, the order is descending, starting at `from` and ending before `to`. */
 export interface KeyRange {
   from?: Key;
   to?: Key;
@@ -30,29 +30,35 @@ export interface KeyRange {
   reverse?: boolean;
 }
 
-/** A write that cannot be stored rejects with ApiError 503 `maintenance`; within a transaction it throws that. */
+/** A write that cannot be stored rejects with ApiError 503 `maintenance`; within a transaction it is thrown. */
 export interface Store {
   table<V>(name: TableName): Table<V>;
-  /** All writes of `work` are committed together or not at all; `work` must not await. Resolves when on disk. */
+  /** Commits all writes of `work` together or not at all; `work` must not await. Resolves when they are on disk. */
   transaction<T>(work: () => T): Promise<T>;
-  /** Reads from here on see what other threads and processes have committed until now, not only until this event-loop turn. */
+  /**
+   * Makes later reads see everything that other threads and processes have committed so far, not only up to the start
+   * of this event-loop turn.
+   */
   refresh(): void;
   close(): Promise<void>;
 }
 
-/** A store that one process has open, until it fails. */
+/** A store opened by one process, until it fails. */
 export interface OpenedStore extends Store {
-  /** Why nothing can be written any more until the database is opened again: every write rejects and every read throws, with ApiError 503 maintenance. */
+  /**
+   * Why nothing can be written until the database is reopened: every write rejects and every read throws ApiError 503
+   * maintenance.
+   */
   readonly failure: StorageError | null;
-  /** Called once, at once if it has failed already. */
+  /** Called once; immediately if it has failed already. */
   onFailure(listener: (why: StorageError) => void): void;
   /** Called with the reason of each write that was undone, such as a full disk. */
   onUndone(listener: (why: StorageError) => void): void;
-  /** It has failed on another thread. */
+  /** Reports that it failed on another thread. */
   fail(why: StorageError): void;
 }
 
-/** Every table there is, in one place: LMDB needs to know how many. */
+/** Every table in one list, because LMDB must know their number. */
 export const TABLES = [
   'meta',
   'secrets',
@@ -103,7 +109,7 @@ export const TABLES = [
 ] as const;
 export type TableName = (typeof TABLES)[number];
 
-/** State that cannot be used; the message says what to do. */
+/** State that cannot be used. The message says what to do. */
 export class StorageError extends Error {
   constructor(message: string, cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause });
@@ -111,13 +117,13 @@ export class StorageError extends Error {
   }
 }
 
-/** A write that LMDB undid as a whole, such as one for which the disk has no room. Later writes may succeed. */
+/** A write that LMDB undid completely, for example because the disk is full. Later writes may succeed. */
 export class UndoneWrite extends StorageError {}
 
-/** What a client sees of a write that was not stored. The reason stays with `cause`. */
+/** The client's error for a write that was not stored. The reason is kept in `cause`. */
 export const refusedWrite = (cause: StorageError): ApiError =>
-  apiError('maintenance', 'The server cannot store anything at the moment.', null, { cause });
+  apiError('maintenance', 'The server cannot store data right now.', null, { cause });
 
-/** The reason if the error is that of an undone write, else null. */
+/** The reason if the error is that of an undone write, otherwise null. */
 export const undoneBy = (error: unknown): UndoneWrite | null =>
   error instanceof ApiError && error.cause instanceof UndoneWrite ? error.cause : null;

@@ -1,8 +1,8 @@
-// Puts a file, or the names in a folder, on disk. Blocks: any thread, where nobody waits for answers.
+// Syncs a file, or a folder's entries, to disk. Blocks the thread: call it only where no requests are served.
 
 import { closeSync, fsyncSync, openSync } from 'node:fs';
 
-/** Throws what the file system says. */
+/** Throws the file system's error. */
 export function syncPath(path: string): void {
   const descriptor = openSync(path, 'r');
   try {

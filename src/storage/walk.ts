@@ -1,10 +1,10 @@
-// Walks over a long table in short transactions, so that nothing else waits for long.
+// Iterates over a large table in short transactions, so that nothing else waits for long.
 
 import type { Key, KeyRange, Store, Table } from './store.js';
 
 const ROWS = 1_000;
 
-/** `visit` runs within a transaction, once for each entry that was there, and may write. Keys are lists. */
+/** `visit` runs within a transaction, once for each entry that existed, and may write. Keys are lists. */
 export async function walk<V>(
   store: Store,
   table: Table<V>,
@@ -19,6 +19,6 @@ export async function walk<V>(
       return rows.length < ROWS ? null : (rows.at(-1)?.key ?? null);
     });
     if (last === null) return;
-    from = [...(last as (string | number)[]), 0]; // just after it
+    from = [...(last as (string | number)[]), 0]; // directly after it
   }
 }

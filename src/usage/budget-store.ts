@@ -1,25 +1,25 @@
-// What organizations want to spend in a calendar month (UTC), and whom to tell: a port, see docs/internals/storage.md. A budget
-// stops nothing; the monthly token cap does.
+// Storage port for budgets of organizations per calendar month (UTC) and their notifications (see
+// docs/internals/storage.md). A budget does not block requests; the monthly token cap does.
 
 import type { AuditNote } from '../accounts/audit.js';
 
 export interface Budget {
   /** In the currency of the prices. */
   readonly amount: number;
-  /** Mail to its owners and admins. */
+  /** Send mail to the owners and admins. */
   readonly mail: boolean;
   readonly webhookUrl: string | null;
-  /** Signs what is sent to it. */
+  /** Signs the webhook requests. */
   readonly webhookSecret: string;
-  /** The highest share that was told of, in percent, and the month (`2026-11`). */
+  /** The highest threshold notified of, in percent, and the month (`2026-11`). */
   readonly told: { readonly month: string; readonly percent: number } | null;
 }
 
 export interface BudgetStore {
   get(organizationId: string): Promise<Budget | null>;
   all(): Promise<ReadonlyMap<string, Budget>>;
-  /** Null: none any more. What the audit log says of it stands or falls with it. */
+  /** Null: removes the budget. The audit entry is written in the same transaction. */
   set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void>;
-  /** Of many at once one is told that it is the first to tell of that share. */
+  /** Records that a threshold is notified of. Resolves to true for exactly one of several concurrent callers. */
   tell(organizationId: string, month: string, percent: number): Promise<boolean>;
 }

@@ -1,5 +1,5 @@
-// Looks once a minute whether an organization has spent four fifths of its budget, or all of it, and tells it: each once
-// a month, by mail to its owners and admins, and by a signed webhook. One per server, on the primary thread.
+// Checks once per minute whether an organization has spent 80 or 100 percent of its budget, and notifies it once per
+// month for each: by mail to its owners and admins, and by a signed webhook. One per server, on the primary thread.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { Members } from '../accounts/members.js';
@@ -16,9 +16,9 @@ import { sendWebhook } from './webhook.js';
 import type { WebhookSettings } from './webhook.js';
 
 const EVERY_MS = 60_000;
-/** In percent, the most first. */
+/** Percent, highest first. */
 const SHARES = [100, 80] as const;
-/** Of one alert. */
+/** Per alert. */
 const MAX_MAILS = 20;
 
 export interface BudgetWatchDeps {
@@ -28,13 +28,13 @@ export interface BudgetWatchDeps {
   organizations: Pick<Organizations, 'get'>;
   members: Pick<Members, 'page'>;
   mailer: Mailer;
-  /** The dashboard's address; null: none is known, and nothing is mailed. */
+  /** The dashboard's address; null: unknown, so no mail is sent. */
   base: string | null;
   webhooks: WebhookSettings;
   log: Log;
 }
 
-/** What an organization has spent in the month of `now`, of what has a price. */
+/** What an organization has spent in the month of `now`, counting only models with a price. */
 export async function spentInMonth(
   usage: Pick<UsageStore, 'totals'>,
   organizationId: string,
@@ -63,9 +63,7 @@ export class BudgetWatch {
     everyMs = EVERY_MS,
   ) {
     const run = (): void => {
-      this.#running = this.run().catch((err: unknown) =>
-        this.deps.log.error({ err }, 'budgets could not be looked at'),
-      );
+      this.#running = this.run().catch((err: unknown) => this.deps.log.error({ err }, 'checking budgets failed'));
       void this.#running.then(() => {
         if (!this.#closing.signal.aborted) this.#timer = setTimeout(run, everyMs).unref();
       });
@@ -88,7 +86,7 @@ export class BudgetWatch {
     }
   }
 
-  /** What is being sent is given up. */
+  /** Aborts deliveries in progress. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearTimeout(this.#timer);
@@ -105,7 +103,7 @@ export class BudgetWatch {
     const organization = await organizations.get(id);
     if (organization === null) return;
     const { name } = organization;
-    log.info({ organization: id, percent, month }, 'a budget is being used up');
+    log.info({ organization: id, percent, month }, 'budget threshold reached');
     if (mail && mailer.enabled && base !== null) {
       const people =
         (await members.page(id, 100, null))?.data.filter(({ role }) => role === 'owner' || role === 'admin') ?? [];
@@ -124,7 +122,7 @@ export class BudgetWatch {
       at: new Date().toISOString(),
     };
     const sending = sendWebhook(webhookUrl, webhookSecret, message, webhooks, this.#closing.signal).catch(
-      (err: unknown) => log.error({ err, organization: id }, 'a webhook was not taken'),
+      (err: unknown) => log.error({ err, organization: id }, 'webhook delivery failed'),
     );
     this.#sending.add(sending);
     void sending.then(() => this.#sending.delete(sending));

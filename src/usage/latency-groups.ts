@@ -1,4 +1,4 @@
-// Sketches of times by hour, model and key: made of what ran, and merged over a span as a report asks. Pure.
+// Latency sketches by hour, model and key: created from completed requests, and merged for a report's time range. Pure.
 
 import type { FinishedUsage } from '../shared/usage-sink.js';
 import { Sketching } from './latency-sketch.js';
@@ -8,7 +8,7 @@ import type { LatencyGroup, UsageQuery } from './usage-store.js';
 
 export type LatencyKey = [organizationId: string, hour: number, model: string, keyId: string];
 
-/** Of the time to the first token, and of all of it. */
+/** Sketches of the time to first token and of the total duration. */
 export interface Sketches {
   readonly first: Sketch;
   readonly total: Sketch;
@@ -23,7 +23,7 @@ interface Pair {
 }
 const nothing = (): Pair => ({ first: new Sketching(), total: new Sketching() });
 
-/** Of those that said anything, one of each key. */
+/** One sketch per key, of requests that returned at least one token. */
 export function latencyRows(entries: readonly { usage: FinishedUsage; at: number }[]): LatencyRow[] {
   const pairs = new Map<string, { key: LatencyKey; pair: Pair }>();
   for (const {
@@ -44,13 +44,13 @@ export function latencyRows(entries: readonly { usage: FinishedUsage; at: number
   }));
 }
 
-/** What a report gathers. */
+/** Collects the groups of a report. */
 export class LatencyGroups {
   readonly #groups = new Map<string, { model: string | null; apiKeyId: string | null; pair: Pair }>();
 
   constructor(private readonly query: Pick<UsageQuery, 'groupBy' | 'models' | 'apiKeys'>) {}
 
-  /** Counts where the report asks for that model and key. */
+  /** Adds sketches if the report includes the model and key. */
   add(model: string, keyId: string, { first, total }: Sketches): void {
     const { groupBy, models, apiKeys } = this.query;
     if ((models !== null && !models.includes(model)) || (apiKeys !== null && !apiKeys.includes(keyId))) return;
@@ -65,7 +65,7 @@ export class LatencyGroups {
     known.pair.total.merge(total);
   }
 
-  /** In the order of models and keys. */
+  /** Ordered by model and key. */
   result(): LatencyGroup[] {
     return [...this.#groups]
       .sort(([a], [b]) => (a < b ? -1 : 1))

@@ -1,16 +1,16 @@
-// Times as counts of buckets that grow by a tenth each: sketches of many hours and threads add up exactly, take at most 159
-// counts however many times went in, and give a percentile within SKETCH_ERROR of the time that stands there (Masson, Rim and
-// Lee, DDSketch, 2019, with fixed bounds). Pure.
+// Sketch of durations: counts in buckets that grow by 10 percent each. Sketches of different hours and threads add up
+// exactly, have at most 159 counts regardless of the number of values, and return percentiles within SKETCH_ERROR of
+// the true value (Masson, Rim and Lee, DDSketch, 2019, with fixed bounds). Pure.
 
-/** Bucket i > 0 holds times from GROWTH ** (i - 1) up to GROWTH ** i milliseconds; 0 those below one. */
+/** Bucket i > 0 holds durations from GROWTH ** (i - 1) to GROWTH ** i milliseconds; bucket 0 those below 1 ms. */
 const GROWTH = 1.1;
-/** An hour and more is in the last one. */
+/** The last bucket holds one hour and more. */
 const LAST = 1 + Math.floor(Math.log(3_600_000) / Math.log(GROWTH));
 
-/** The most by which a percentile between a millisecond and an hour is off, as a share of it: sqrt(1.1) - 1. */
+/** Maximum relative error of a percentile between 1 ms and one hour: sqrt(1.1) - 1. */
 export const SKETCH_ERROR = 0.049;
 
-/** Bucket, count, bucket, count … in the order of buckets: as it is stored. */
+/** Stored form: bucket, count, bucket, count … in order of buckets. */
 export type Sketch = readonly number[];
 
 export interface Quantiles {
@@ -23,7 +23,7 @@ function bucketOf(ms: number): number {
   return ms < 1 || Number.isNaN(ms) ? 0 : Math.min(LAST, 1 + Math.floor(Math.log(ms) / Math.log(GROWTH)));
 }
 
-/** Counts that are being added up. */
+/** Counts being summed. */
 export class Sketching {
   readonly #counts = new Map<number, number>();
 
@@ -44,7 +44,7 @@ export class Sketching {
     return this.#sorted().flat();
   }
 
-  /** In milliseconds, by the nearest rank; null of nothing. */
+  /** In milliseconds, by nearest rank; null if empty. */
   quantiles(): Quantiles | null {
     if (this.#counts.size === 0) return null;
     return { p50: this.#at(0.5), p90: this.#at(0.9), p99: this.#at(0.99) };
@@ -54,7 +54,7 @@ export class Sketching {
     let left = Math.ceil(share * this.count);
     for (const [bucket, count] of this.#sorted()) {
       left -= count;
-      if (left <= 0) return bucket === 0 ? 0.5 : GROWTH ** (bucket - 0.5); // the middle by proportion
+      if (left <= 0) return bucket === 0 ? 0.5 : GROWTH ** (bucket - 0.5); // the geometric mean of the bucket's bounds
     }
     return GROWTH ** LAST;
   }

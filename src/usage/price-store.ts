@@ -1,17 +1,17 @@
-// What tokens cost, as operators have said: a port, see docs/internals/storage.md. Prices hold for what was used before, too.
+// Storage port for token prices set by operators (see docs/internals/storage.md). Prices also apply to past usage.
 
 import type { AuditNote } from '../accounts/audit.js';
 import type { ModelPrice, PriceTable } from '../shared/wire/dashboard.js';
 import type { UsageSums } from './sums.js';
 
 export interface PriceStore {
-  /** Null: none were said. */
+  /** Null: no prices are set. */
   get(): Promise<PriceTable | null>;
-  /** What the audit log says of it stands or falls with it. */
+  /** The audit entry is written in the same transaction. */
   set(prices: PriceTable | null, note: AuditNote): Promise<void>;
 }
 
-/** What the tokens of these sums cost; cached ones have a price of their own. */
+/** Cost of the tokens in these sums. Cached tokens have their own price. */
 export function costOf({ input, cached_input: cachedInput, output }: ModelPrice, sums: Readonly<UsageSums>): number {
   const [, , , inputTokens, cachedTokens, outputTokens] = sums;
   return (Math.max(0, inputTokens - cachedTokens) * input + cachedTokens * cachedInput + outputTokens * output) / 1e6;

@@ -1,10 +1,13 @@
-// Which finished HTTP requests and WebSocket turns were refused before they generated anything. What was
-// admitted tells its usage itself when it ends (protocol/run-account.ts), failures included.
+// Finds finished HTTP requests and WebSocket turns that were refused before they generated anything. Admitted requests
+// report their usage when they end (protocol/run-account.ts), including failures.
 
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RejectedUsage } from '../shared/usage-sink.js';
 
-/** Null: answered, admitted, of nobody known, or of an endpoint that generates nothing. `generating`: paths of those that do, each with the one it counts as. */
+/**
+ * Null: completed, admitted, unauthenticated, or of an endpoint that does not generate. `generating`: the generating
+ * paths, each with the path it is counted as.
+ */
 export function rejectionOf(record: RequestRecord, generating: ReadonlyMap<string, string>): RejectedUsage | null {
   const { organizationId, keyId, path, failure, method, fields } = record;
   if (failure === null || organizationId === null || keyId === null) return null;

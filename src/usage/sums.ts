@@ -1,11 +1,11 @@
-// What is summed of usage, and under which keys it is stored. Pure but for the tables' names.
+// The usage sums and their storage keys. Pure except for the tables' names.
 //
-//   usage-rows     [ended at, request id, number]                   one per generation that ran, kept usage.row_days
-//   usage-hours    [organization, hour, model, key, endpoint]       sums, kept usage.aggregate_days
-//   usage-latencies [organization, hour, model, key]              sketches of times, kept usage.aggregate_days
-//   usage-months   [organization, '2026-11']                        tokens, for the monthly cap
+//   usage-rows      [ended at, request id, number]               one per generation that ran, kept usage.row_days
+//   usage-hours     [organization, hour, model, key, endpoint]   sums, kept usage.aggregate_days
+//   usage-latencies [organization, hour, model, key]             sketches of durations, kept usage.aggregate_days
+//   usage-months    [organization, '2026-11']                    tokens, for the monthly cap
 //
-// Times are milliseconds since 1970, hours are counted from there too.
+// Times are milliseconds since 1970; hours are counted from 1970, too.
 
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
@@ -13,8 +13,9 @@ import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 export const HOUR_MS = 3_600_000;
 
 /**
- * requests, errors, rate_limited, input, cached, output, reasoning tokens, images; then, of those that said anything: how many,
- * milliseconds to their first token, in all, and behind it. Sums of before these were kept end before them.
+ * requests, errors, rate_limited, input, cached, output, reasoning tokens, images. Then, for requests that returned a
+ * token: their number, and their total milliseconds to the first token, in total, and after the first token. Sums
+ * stored by old versions end before these.
  */
 export type UsageSums = [
   number,
@@ -33,7 +34,7 @@ export type UsageSums = [
 
 export type HourKey = [organizationId: string, hour: number, model: string, keyId: string, endpoint: string];
 
-/** A row as stored: all that is known of one generation. The endpoint tells its format. */
+/** The stored row: everything known about one generation. The endpoint implies the API format. */
 export type UsageRow = FinishedUsage;
 
 export const noUsage = (): UsageSums => [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -45,7 +46,9 @@ export function addSums(to: UsageSums, more: Readonly<UsageSums>): UsageSums {
 
 export const isFinished = (usage: FinishedUsage | RejectedUsage): usage is FinishedUsage => 'requestId' in usage;
 
-/** A generation that ran is a request, and an error too if it failed; what was refused is no request. */
+/**
+ * A generation that ran counts as a request, and also as an error if it failed. A refusal does not count as a request.
+ */
 export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
   if (!isFinished(usage))
     return usage.status === 429 ? [0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0] : [0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -70,7 +73,7 @@ export function sumsOf(usage: FinishedUsage | RejectedUsage): UsageSums {
   ];
 }
 
-/** What entries come to: sums of hours by key, and tokens of months, each under a name of its own. */
+/** Totals of the entries: hourly sums by key, and monthly tokens, each under its storage key. */
 export function summedUp(entries: readonly { readonly usage: FinishedUsage | RejectedUsage; readonly at: number }[]): {
   hours: Map<string, { key: HourKey; sums: UsageSums }>;
   months: Map<string, { key: [organizationId: string, month: string]; tokens: number }>;

@@ -1,5 +1,5 @@
-// UsageSink that gathers: what is told waits for a quarter of a second and is recorded in batches, and nothing waits for it (BatchWriter).
-// One per thread that answers requests, used on its event loop only.
+// UsageSink that batches: usage is collected for 250 ms and recorded together (BatchWriter). Nothing waits for the
+// write. One per HTTP worker thread; used only on its event loop.
 
 import type { FinishedUsage, RejectedUsage, UsageSink } from '../shared/usage-sink.js';
 import { BatchWriter } from '../storage/batch-writer.js';
@@ -25,7 +25,7 @@ export class UsageRecorder implements UsageSink {
     this.#writer.add({ usage, at: this.now() });
   }
 
-  /** Resolves when everything told so far is recorded, or could not be written. */
+  /** Resolves when everything reported so far is recorded, or its write has failed. */
   flush(): Promise<void> {
     return this.#writer.flush();
   }

@@ -1,20 +1,20 @@
-// Usage as it is kept: a port, see docs/internals/storage.md. Entries of generations that ran, and sums of them by hour and
-// month. Isolated by organization where one is named.
+// Storage port for usage (see docs/internals/storage.md): entries of generations that ran, and sums by hour and month.
+// With an organization, only its usage is visible.
 
 import type { FinishedUsage, RejectedUsage } from '../shared/usage-sink.js';
 import type { Quantiles } from './latency-sketch.js';
 import type { PriceTable, UsageBucket, UsageGroup, UsageRowObject } from '../shared/wire/dashboard.js';
 
-/** `at`: milliseconds since 1970, the hour and month it counts in. */
+/** `at`: milliseconds since 1970; determines the hour and month. */
 export interface UsageEntry {
   readonly usage: FinishedUsage | RejectedUsage;
   readonly at: number;
 }
 
 export interface UsageSpan {
-  /** Hours since 1970: from this one … */
+  /** First hour, counted from 1970. */
   fromHour: number;
-  /** … up to before this one. */
+  /** End of the range, exclusive. */
   toHour: number;
 }
 
@@ -29,7 +29,7 @@ export interface UsageQuery extends UsageSpan {
   prices: PriceTable | null;
 }
 
-/** The last row of a page: its bucket's first hour and its group. */
+/** The last row of a page: the first hour of its bucket, and its group. */
 export interface UsageCursor {
   hour: number;
   group: string;
@@ -40,7 +40,7 @@ export interface UsageRows {
   next: UsageCursor | null;
 }
 
-/** Of one model or key, or of all; null: nobody was answered. */
+/** Of one model or key, or of all. Null: no request completed. */
 export interface LatencyGroup {
   readonly model: string | null;
   readonly apiKeyId: string | null;
@@ -53,23 +53,28 @@ export interface UsageTotal extends Omit<UsageRowObject, 'bucket_start' | 'api_k
   organization_id: string;
 }
 
-/** Milliseconds since 1970. What was before goes: rows, and whole hours and months of sums. */
+/** Milliseconds since 1970. Older rows are erased, and hourly and monthly sums that are completely older. */
 export interface UsageExpiry {
   readonly rows: number;
   readonly sums: number;
 }
 
 export interface UsageStore {
-  /** Keeps what ran and adds everything to its sums; several at once add up. All of it or, if it rejects, nothing. */
+  /**
+   * Stores the entries and adds them to the sums; safe for concurrent callers. Stores everything or, if it rejects,
+   * nothing.
+   */
   record(entries: readonly UsageEntry[]): Promise<void>;
-  /** Tokens that organizations have used in a month (`2026-11`), in the order of `organizationIds`, as far as they are recorded. */
+  /**
+   * Tokens that organizations have used in a month (`2026-11`) as recorded so far, in the order of `organizationIds`.
+   */
   monthTokens(organizationIds: readonly string[], month: string): Promise<number[]>;
-  /** Sums in order of time, then model, key and endpoint; hours without any are left out. */
+  /** Sums ordered by time, then model, key and endpoint; hours without usage are omitted. */
   rows(query: UsageQuery, limit: number, after: UsageCursor | null): Promise<UsageRows>;
-  /** One row per organization and model; organizations without any usage in the span have none. */
+  /** One row per organization and model; organizations without usage in the range have none. */
   totals(span: UsageSpan, organizationIds: readonly string[], prices: PriceTable | null): Promise<UsageTotal[]>;
-  /** Percentiles of the whole span, by model and key as `groupBy` says, in their order; within SKETCH_ERROR. */
+  /** Percentiles of the whole range by model and key as in `groupBy`, in their order; within SKETCH_ERROR. */
   latencies(query: UsageQuery): Promise<LatencyGroup[]>;
-  /** Resolves to how many entries went. What is left when `signal` says to stop goes another time. */
+  /** Resolves to the number of entries erased. Stops when `signal` aborts; a later call erases the rest. */
   erase(before: UsageExpiry, signal: AbortSignal): Promise<number>;
 }

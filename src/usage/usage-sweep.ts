@@ -1,4 +1,4 @@
-// Has usage erased that is past its days. One per server, on the primary thread.
+// Erases usage after its retention time. One per server, on the primary thread.
 
 import type { Config } from '../config/settings.js';
 import { OPEN_GATE } from '../storage/erase-gate.js';
@@ -33,7 +33,7 @@ export class UsageSweep {
     this.#timer = setTimeout(run, FIRST_MS).unref();
   }
 
-  /** Erases what is past its days at `now`; resolves to how many entries that were. */
+  /** Erases usage past its retention time at `now`; resolves to the number of entries erased. */
   async run(now = this.now()): Promise<number> {
     if (!this.gate.allows()) return 0;
     const { row_days: rows, aggregate_days: sums } = this.settings;

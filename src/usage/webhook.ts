@@ -1,5 +1,5 @@
-// A signed message to an address that an organization named. Tried again a few times with growing pauses; redirects are
-// not followed, and the answer's body is not read. By default only addresses of the public internet are connected to.
+// Sends a signed message to an address that an organization configured. Retries a few times with growing pauses. Does
+// not follow redirects and does not read the response body. By default connects only to public internet addresses.
 
 import { createHmac } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
@@ -12,13 +12,13 @@ import { isLocalName, resolveHost } from '../shared/resolve-host.js';
 import { VERSION } from '../shared/version.js';
 
 export interface WebhookSettings {
-  /** Addresses of the public internet alone. */
+  /** Connect only to public internet addresses. */
   readonly public_only: boolean;
   readonly timeout_ms: number;
   readonly attempts: number;
 }
 
-/** Whether a URL names a host of this machine or of a private network, as far as that shows without resolving a name. */
+/** Whether a URL's host is this machine or in a private network, as far as this is visible without DNS resolution. */
 export function isInternal(url: string): boolean {
   const host = new URL(url).hostname.replace(/^\[|\]$/g, '');
   return isIP(host) === 0 ? isLocalName(host) : !isPublicAddress(host);
@@ -32,7 +32,7 @@ export function signature(secret: string, seconds: number, body: string): string
   return `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`;
 }
 
-/** Resolves when it was taken (a 2xx). Rejects with the last failure, or when `signal` says to stop. */
+/** Resolves when the receiver accepted it (2xx). Rejects with the last failure, or when `signal` aborts. */
 export async function sendWebhook(
   url: string,
   secret: string,
@@ -46,7 +46,7 @@ export async function sendWebhook(
     try {
       const status = await post(new URL(url), secret, body, settings, signal);
       if (status >= 200 && status < 300) return;
-      throw new Error(`it answered ${status}`);
+      throw new Error(`the receiver responded with status ${status}`);
     } catch (error) {
       if (attempt >= settings.attempts || signal.aborted) throw error;
     }
@@ -62,7 +62,7 @@ function post(
   signal: AbortSignal,
 ): Promise<number> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw new Error(`${host} is no public address`);
+  if (publicOnly && isIP(host) !== 0 && !isPublicAddress(host)) throw new Error(`${host} is not a public address`);
   const either = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
   return new Promise((resolve, reject) => {
     const send = url.protocol === 'https:' ? httpsRequest : httpRequest;
@@ -86,16 +86,16 @@ function post(
       },
     );
     outgoing.on('error', reject);
-    // 101: nothing else comes of it then.
+    // After a 101, no further response follows.
     outgoing.on('upgrade', (_answer, socket) => {
       socket.destroy();
-      reject(new Error('it answered 101'));
+      reject(new Error('the receiver responded with status 101'));
     });
     outgoing.end(body);
   });
 }
 
-/** What was checked is what is dialled. */
+/** Checks the resolved address that is then connected to, so that a second resolution cannot differ. */
 const publicLookup =
   (signal: AbortSignal): LookupFunction =>
   (host, options, done) => {

@@ -541,7 +541,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await signIns.handedToken('user_none', OPERATOR), null);
     await t.rejects(
       signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), 'user_none', 'x', CLIENT.ip),
-      { code: 'invalid_token', message: 'This account is gone.' },
+      { code: 'invalid_token', message: 'This account no longer exists.' },
     );
     await t.rejects(ownAccount.emailToken(user, 'b@example.com', actorOf(user)), { code: 'email_taken' });
     t.same(

@@ -83,7 +83,7 @@ t.test('a factor is on once a code of the last secret is shown; then each code c
   t.equal(fromBase32(last.secret).length, 20);
   await t.rejects(
     codes.use(user, '000000', CLIENT.ip),
-    { code: 'invalid_value', message: /turned off meanwhile/ },
+    { code: 'invalid_value', message: /turned off in the meantime/ },
     'nothing is on yet',
   );
   read(first.secret);
@@ -93,16 +93,16 @@ t.test('a factor is on once a code of the last secret is shown; then each code c
   t.equal(recovery.length, RECOVERY_CODES);
   t.equal(new Set(recovery).size, RECOVERY_CODES);
   for (const one of recovery) t.match(one, /^[A-Z2-7]{4}(-[A-Z2-7]{4}){3}$/);
-  await t.rejects(codes.enable(user, code(1), session, actor), { code: 'invalid_value', message: /Begin again/ });
+  await t.rejects(codes.enable(user, code(1), session, actor), { code: 'invalid_value', message: /Start again/ });
   await t.rejects(
     codes.use(user, code(), CLIENT.ip),
-    { code: 'invalid_code', message: /used already/ },
+    { code: 'invalid_code', message: /already been used/ },
     'the one that turned it on is used',
   );
   await t.rejects(codes.use(user, other(code(1)), CLIENT.ip), { code: 'invalid_code', message: /wrong/ });
   t.equal(await codes.use(user, code(1), CLIENT.ip), RECOVERY_CODES);
   pass(30_000);
-  await t.rejects(codes.use(user, code(), CLIENT.ip), { code: 'invalid_code', message: /used already/ });
+  await t.rejects(codes.use(user, code(), CLIENT.ip), { code: 'invalid_code', message: /already been used/ });
   pass(30_000);
   t.equal(await codes.use(user, code(), CLIENT.ip), RECOVERY_CODES);
 
@@ -127,7 +127,7 @@ t.test('a secret that was shown too long ago has to be shown again', async (t) =
   await directory.secondFactors.propose(user.id, 'of another key');
   await t.rejects(
     codes.enable(user, code(), session, actor),
-    { code: 'invalid_value', message: /Begin again/ },
+    { code: 'invalid_value', message: /Start again/ },
     'nor one that nobody can read any more',
   );
 });
@@ -162,7 +162,7 @@ t.test('keys change: factors are sealed anew while the old key is there, and nam
   t.equal(await sealed(), before);
   await t.rejects(of(NEW).use(user, code(1), CLIENT.ip), {
     code: 'invalid_value',
-    message: /cannot be checked any more/,
+    message: /can no longer be checked/,
   });
   await of(NEW, OLD).reseal((id) => lost.push(id));
   t.same(lost, [user.id]);

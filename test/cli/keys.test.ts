@@ -99,7 +99,7 @@ t.test('limits, organizations, rotation', (t) => {
   t.match(monolith(['keys', 'create', '--limits', '{"*":{"rpn":10}}']), {
     status: 2,
     out: '',
-    err: 'monolith: keys: --limits: *.rpn: is no limit; there are rpm, tpm, concurrency\n',
+    err: 'monolith: keys: --limits: *.rpn: is not a limit; the limits are rpm, tpm, concurrency\n',
   });
   t.match(monolith(['keys', 'list', '--organization', 'Nobody']), {
     status: 2,

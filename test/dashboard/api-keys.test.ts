@@ -152,7 +152,7 @@ t.test('what cannot be is refused, with the field named', async (t) => {
         status: 422,
         code: 'invalid_value',
         param: 'limits.*.rpn',
-        message: 'limits.*.rpn is no limit; there are rpm, tpm, concurrency.',
+        message: 'limits.*.rpn is not a limit; the limits are rpm, tpm, concurrency.',
       },
     ],
   ] as const) {

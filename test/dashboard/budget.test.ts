@@ -119,7 +119,7 @@ t.test('set by admins, seen by members, told of once a month and share', async (
   t.match(mails, [
     {
       to: 'owner@example.com',
-      subject: 'Harbour has spent 80 percent of its budget',
+      subject: 'Harbour has spent 80% of its budget',
       text: /9\.00 EUR of its budget of 10 EUR/,
     },
   ]);
@@ -254,7 +254,7 @@ t.test(
           5,
         ),
       ]),
-      { message: /answered 101/ },
+      { message: /responded with status 101/ },
     );
     const inside = await receiver([]);
     t.teardown(() => inside.close());

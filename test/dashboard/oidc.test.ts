@@ -241,7 +241,7 @@ t.test("what is not this browser's, or not as it was sent", async (t) => {
     'expired',
     'without the cookie of its start',
   );
-  t.match(dashboard.logs.join(''), /a sign-in by the provider of oidc\.issuer failed/);
+  t.match(dashboard.logs.join(''), /sign-in at the provider of oidc\.issuer failed/);
   await provider.close();
   await dashboard.restart({ oidc });
   t.equal(failureOf(await come(dashboard.client())), 'unreachable');

@@ -122,7 +122,7 @@ t.test('a sign-in takes the password and a code', async (t) => {
   });
   t.match(
     await refusal(client.post('/login/code', { ticket, code: turnedOn })),
-    { status: 401, code: 'invalid_code', message: /used already/ },
+    { status: 401, code: 'invalid_code', message: /already been used/ },
     'the code that turned it on',
   );
   const code = codeOf(secret, 1);
@@ -136,7 +136,7 @@ t.test('a sign-in takes the password and a code', async (t) => {
   );
   t.match(await refusal(client.post('/login/code', { ticket, code })), {
     code: 'invalid_code',
-    message: /used already/,
+    message: /already been used/,
   });
 });
 

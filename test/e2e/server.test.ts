@@ -157,7 +157,7 @@ t.test(
   async (t) => {
     await t.rejects(startServer(config, quiet()), {
       name: 'StorageError',
-      message: /Another server uses the data folder .*process/,
+      message: /Another server is using the data folder .*process/,
     });
     const other = mkdtempSync(join(tmpdir(), 'monolith-server-'));
     t.teardown(() => rmSync(other, { recursive: true, force: true }));

@@ -184,7 +184,7 @@ t.test('a sign-in that was begun with one ends with the other', async (t) => {
   t.match(await there.get<Me>('/me'), { user: { email: 'user@example.com' } });
   t.match(
     await refusal(dashboardClient(a.url).post('/login/code', { ticket: answer.second_factor.ticket, code })),
-    { code: 'invalid_code', message: /used already/ },
+    { code: 'invalid_code', message: /already been used/ },
     'a code counts once, whoever is asked',
   );
 });

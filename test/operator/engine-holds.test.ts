@@ -39,7 +39,7 @@ for (const threads of [1, 2]) {
     const mine = { id: 'tun_mine', seconds: 60, values: VALUES };
     t.match(
       await hold({ ...mine, is_new: false }),
-      { status: 422, body: { error: { code: 'conflicting_parameters', message: /hold is over/ } } },
+      { status: 422, body: { error: { code: 'conflicting_parameters', message: /hold has ended/ } } },
       'not begun',
     );
     t.same(shown((await hold({ ...mine, is_new: true })).body), [64, 3, 40]);
@@ -75,7 +75,7 @@ for (const threads of [1, 2]) {
     t.same(shown(await engine()), [64, 3, 40]);
     t.ok(await eventually(async () => shown(await engine())[0] === 256));
     t.same(shown(await engine()), [256, 5, 100]);
-    t.ok(await eventually(() => /not heard of any more/.test(server.log())), 'the log says so');
+    t.ok(await eventually(() => /tuning client timed out/.test(server.log())), 'the log says so');
 
     // Killed.
     await hold({ ...mine, is_new: true, seconds: 600 });
@@ -85,7 +85,7 @@ for (const threads of [1, 2]) {
     client = dashboardClient(server.url);
     await client.login('operator@example.com');
     t.same(shown(await engine()), [256, 5, 100]);
-    t.match(server.log(), /being tried when the server ended/);
+    t.match(server.log(), /ended a hold of the previous server process/);
     t.equal((await hold({ ...mine, id: 'tun_other', is_new: true })).status, 200, 'and nobody holds it');
 
     const member = dashboardClient(server.url);

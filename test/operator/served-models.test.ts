@@ -71,7 +71,7 @@ for (const threads of [1, 2]) {
       status: 422,
       code: 'invalid_value',
       param: 'model',
-      message: /not on this machine's disk.*fetch it first \(monolith pull acme\/Tiny-GGUF\)/,
+      message: /not on this machine's disk.*Download it first \(monolith pull acme\/Tiny-GGUF\)/,
     });
     await Promise.all([fetched('acme/Tiny-GGUF'), fetched('acme/strange-GGUF')]);
     t.match(await refusal(serve('tiny', 'Tiny')), { status: 422, param: 'model', message: /is not a model reference/ });
@@ -82,7 +82,7 @@ for (const threads of [1, 2]) {
     );
     for (const [name, why] of [
       ['mine', /already/],
-      ['gpt-4o', /further name/],
+      ['gpt-4o', /an alias/],
       ['hal-1.0', /comes with Monolith/],
       ['a b', /letters, digits/],
     ] as const) {
@@ -97,7 +97,7 @@ for (const threads of [1, 2]) {
       ].map(refusal),
     ))
       t.match(refused, { status: 403, code: 'role_not_allowed' });
-    t.match(await refusal(owner.delete('/operator/models/mine')), { status: 422, message: /of the settings/ });
+    t.match(await refusal(owner.delete('/operator/models/mine')), { status: 422, message: /is a configured model/ });
 
     t.match(await serve('tiny', 'acme/Tiny-GGUF'), { id: 'tiny', source: 'acme/Tiny-GGUF:F16', state: 'idle' });
     t.match((await owner.get<ListPage<AuditEntry>>('/operator/audit-log')).data[0], {
@@ -217,12 +217,12 @@ t.test('memory that this machine does not have, and more names than there may be
   const actor = { type: 'command_line', id: null, email: null, ip: null } as const;
   await t.rejects(serveFetched({ name: 'big', model: 'acme/big' }, from, actor), {
     code: 'invalid_value',
-    message: 'acme/big takes 8 GiB of memory, and this machine has 4 GiB.',
+    message: 'acme/big needs 8 GiB of memory, but this machine has 4 GiB.',
   });
   t.equal((await served.all()).size, 0, 'nothing is declared then');
   const roomy = { ...from, memory: { total: 2 ** 34, available: 0 } };
   await Promise.all(
     Array.from({ length: MAX_SERVED }, (_, at) => serveFetched({ name: `m${at}`, model: 'acme/big' }, roomy, actor)),
   );
-  await t.rejects(serveFetched({ name: 'more', model: 'acme/big' }, roomy, actor), { message: /no more can be/ });
+  await t.rejects(serveFetched({ name: 'more', model: 'acme/big' }, roomy, actor), { message: /which is the maximum/ });
 });

@@ -142,9 +142,9 @@ t.test('seen, changed with immediate effect, kept, and undone', async (t) => {
   );
   t.match(
     server.log(),
-    /"setting":"engine\.max_sequences","value":2,"by":"MONOLITH_ENGINE_MAX_SEQUENCES","forgotten":1,.*a setting given now ends/,
+    /"setting":"engine\.max_sequences","value":2,"by":"MONOLITH_ENGINE_MAX_SEQUENCES","forgotten":1,.*setting given at startup replaces/,
   );
-  t.match(server.log(), /"step_ms":100,.*as set on the dashboard/);
+  t.match(server.log(), /"step_ms":100,.*applied engine settings from the dashboard/);
   t.equal(kept.tunables[1]?.default, 2);
   await client.patch('/operator/tunables/hal-1.0', { max_sequences: 3, queue_max_tokens: null });
 

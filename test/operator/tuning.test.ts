@@ -166,7 +166,7 @@ t.test('begun by an operator', async (t) => {
   t.equal((await client.fetch('/operator/tuning/tun_told1234', { method: 'PUT', body: told })).status, 200);
   t.match(
     await run('tun_told1234'),
-    { id: 'tun_told1234', state: 'failed', error: /not heard of/, ended_at: String, trials: { length: 16 } },
+    { id: 'tun_told1234', state: 'failed', error: /stopped responding/, ended_at: String, trials: { length: 16 } },
     'it holds no engine',
   );
   const hold = `/operator/tunables/${encodeURIComponent(told.model)}/hold`;

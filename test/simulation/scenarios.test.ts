@@ -75,7 +75,7 @@ t.test('a thread is lost while the disk is full: what it ran has failed once the
   await scenario.full(15_000);
   scenario.lose(1);
   await scenario.pass(14_000);
-  t.same(scenario.errors.filter((text) => /is tried again/.test(text)).length > 0, true);
+  t.same(scenario.errors.filter((text) => /is tried again|will retry/.test(text)).length > 0, true);
   t.equal((await scenario.get(2, ids[0] as string)).status, 'in_progress');
   await scenario.pass(12_000);
   t.same(

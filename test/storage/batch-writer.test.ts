@@ -109,7 +109,7 @@ t.test('what could not be written comes first when it can be again, and the log 
   writer.add(2);
   await writer.flush();
   t.same([written, writer.waiting], [[], 2]);
-  t.match(said, [/^error use cannot be recorded now; it is tried again/]);
+  t.match(said, [/^error use: recording failed; will retry/]);
   t.equal(said.length, 1);
   state.fails = false;
   const began = performance.now();
@@ -118,7 +118,7 @@ t.test('what could not be written comes first when it can be again, and the log 
   clearInterval(alive);
   t.ok(performance.now() - began > 1_500, 'after two seconds');
   t.same(written, [[1, 2]]);
-  t.equal(said.at(-1), 'info use is recorded again {"dropped":0}');
+  t.equal(said.at(-1), 'info use: recording works again {"dropped":0}');
   writer.add(3);
   await writer.close();
   t.equal(said.length, 2);
@@ -131,18 +131,18 @@ t.test('more than may wait is dropped, and told of once', async (t) => {
   t.equal(writer.waiting, 2);
   await writer.flush();
   t.same(said, [
-    'error use is told faster than it can be recorded: some is dropped {"waiting":2}',
-    'error use cannot be recorded now; it is tried again {}',
+    'error use: entries arrive faster than they can be recorded; dropping some {"waiting":2}',
+    'error use: recording failed; will retry {}',
   ]);
   state.fails = false;
   await writer.flush();
   t.same(written, [[1, 2]]);
-  t.equal(said.at(-1), 'info use is recorded again {"dropped":2}');
+  t.equal(said.at(-1), 'info use: recording works again {"dropped":2}');
   for (const one of [5, 6, 7]) writer.add(one);
-  t.match(said.at(-1), /is told faster/, 'and again the next time');
+  t.match(said.at(-1), /entries arrive faster/, 'and again the next time');
   state.fails = true;
   await writer.close();
-  t.equal(said.at(-1), 'error use could not be recorded and is lost {"entries":2}');
+  t.equal(said.at(-1), 'error use: could not be recorded, entries are lost {"entries":2}');
   t.equal(writer.waiting, 0);
   await sleep(5);
 });

@@ -18,7 +18,7 @@ t.teardown(() => rmSync(path, { recursive: true, force: true }));
 const holder = join(import.meta.dirname, 'lock-holder.js');
 const IN_USE = {
   name: 'StorageError',
-  message: /Another server uses the data folder .*\(process \d+ on .+\)\. Stop it, or .* --data-dir/,
+  message: /Another server is using the data folder .*\(process \d+ on .+\)\. Stop it, or .* --data-dir/,
 };
 
 async function held(): Promise<ChildProcess> {
@@ -62,7 +62,7 @@ t.test('a server in a network namespace of its own, as a container has', { skip 
   t.match(second, {
     status: 1,
     stdout: '',
-    stderr: new RegExp(`^monolith: Another server uses the data folder .*process ${process.pid} on`),
+    stderr: new RegExp(`^monolith: Another server is using the data folder .*process ${process.pid} on`),
   });
   t.match(
     spawnSync('unshare', ['-rn', process.execPath, main, 'keys', 'list'], {

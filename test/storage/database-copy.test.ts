@@ -64,7 +64,7 @@ t.test('a copy while responses are saved', async (t) => {
     [],
   );
   t.match(await checkDatabase(copy), { path: copy, tables: made.tables });
-  await t.rejects(backUp(path, copy), { name: 'StorageError', message: /is there already/ });
+  await t.rejects(backUp(path, copy), { name: 'StorageError', message: /already exists/ });
 
   const other = join(folder, 'other');
   t.equal((await restore(other, copy)).kept, null);
@@ -100,7 +100,7 @@ t.test('a copy while responses are saved', async (t) => {
 t.test('back in its place, the one before kept', async (t) => {
   const entries = (await checkDatabase(copy)).tables;
   const lock = lockDataDir(path);
-  await t.rejects(restore(path, copy), { name: 'StorageError', message: /Another server uses the data folder/ });
+  await t.rejects(restore(path, copy), { name: 'StorageError', message: /Another server is using the data folder/ });
   lock.release();
   await t.rejects(restore(path, databasePath(path)), { message: /is the database itself/ });
   const old = readFileSync(databasePath(path));
@@ -112,17 +112,20 @@ t.test('back in its place, the one before kept', async (t) => {
   await store.table<number>('meta').put('schema', SCHEMA_VERSION + 1);
   await store.close();
   await t.rejects(restore(path, newer), {
-    message: new RegExp(`schema version ${SCHEMA_VERSION + 1}; this release reads ${SCHEMA_VERSION}`),
+    message: new RegExp(`schema version ${SCHEMA_VERSION + 1}; this release requires ${SCHEMA_VERSION}`),
   });
   const another = join(folder, 'another');
   const root = open({ path: another });
   await root.put('key', 'value');
   await root.close();
   t.match(await checkDatabase(another), { schema: null });
-  await t.rejects(restore(path, another), { name: 'StorageError', message: /is a database, but none of this program/ });
+  await t.rejects(restore(path, another), {
+    name: 'StorageError',
+    message: /is an LMDB database that was not written by Monolith/,
+  });
   await t.rejects(backUp(join(folder, 'nowhere'), join(folder, 'no.mdb')), {
     name: 'StorageError',
-    message: /There is no database in /,
+    message: /No database found in /,
   });
   t.same((await checkDatabase(path)).tables, entries, 'what was refused changed nothing');
   t.same(
@@ -158,14 +161,14 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
   const u64 = (value: bigint): Uint8Array => new Uint8Array(new BigUint64Array([value]).buffer);
   for (const [name, change, says] of [
     ['nothing left', () => truncateSync(file, 0), /is empty/],
-    ['100 bytes left', () => truncateSync(file, 100), /is cut off: it has 100 bytes/],
-    ['one page left', () => truncateSync(file, 4096), /is cut off: it has 4 KiB/],
-    ['half left', () => truncateSync(file, Math.floor(bytes / 2)), /is cut off: it has .* goes on behind that/],
-    ['random bytes', () => writeFileSync(file, garbage(100_000)), /is not a database, or damaged in its first page/],
+    ['100 bytes left', () => truncateSync(file, 100), /is truncated: it has 100 bytes/],
+    ['one page left', () => truncateSync(file, 4096), /is truncated: it has 4 KiB/],
+    ['half left', () => truncateSync(file, Math.floor(bytes / 2)), /is truncated: it has .* continues after that/],
+    ['random bytes', () => writeFileSync(file, garbage(100_000)), /is not a database, or is damaged in its first page/],
     [
       'another format version',
       () => overwrite(28, new Uint8Array([9])),
-      /has the format version 9; this release reads 2/,
+      /has format version 9; this release requires 2/,
     ],
     ['random first page', () => overwrite(0, garbage(4096)), /damaged in its first page/],
     ['random second page', () => overwrite(4096, garbage(4096)), /damaged in its second page/],
@@ -175,7 +178,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
         overwrite(48, new Uint8Array(4));
         overwrite(4096 + 48, new Uint8Array(4));
       },
-      /it says its pages have 0 bytes/,
+      /invalid page size of 0 bytes/,
     ],
     ['a middle that claims to be newest', () => overwrite(2048 + 152, u64(1n << 60n)), /damaged in its first page/],
     [
@@ -184,7 +187,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
         overwrite(144, u64(1n << 50n));
         overwrite(4096 + 144, u64(1n << 50n));
       },
-      /ends where it cannot/,
+      /invalid recorded file size/,
     ],
     [
       'a root beyond all',
@@ -200,7 +203,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
         overwrite(136, u64(~0n));
         overwrite(4096 + 136, u64(~0n));
       },
-      /the list of tables has no beginning/,
+      /the list of tables has no root/,
     ],
     [
       'a wrong count',
@@ -208,7 +211,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
         overwrite(128, u64(999n));
         overwrite(4096 + 128, u64(999n));
       },
-      /the list of tables has \d+ entries and should have 999/,
+      /the list of tables has \d+ entries but should have 999/,
     ],
     [
       'a root that is another page',
@@ -222,7 +225,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     fresh(change);
     await t.rejects(openStore(bad), { name: 'StorageError', message: says }, name);
     await t.rejects(openStore(bad), {
-      message: /"monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place/,
+      message: /Run "monolith data check" for details. "monolith data restore BACKUP" replaces it with a backup/,
     });
     await t.rejects(checkDatabase(bad), { name: 'StorageError', message: says }, `${name}, checked`);
   }
@@ -242,7 +245,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     for (const look of [checkHead, checkWhole])
       t.throws(
         () => look(file),
-        { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` },
+        { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables has unexpected content` },
         `from ${bounds[0]} to ${bounds[1]}`,
       );
   }
@@ -252,7 +255,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     for (const look of [checkHead, checkWhole])
       t.throws(
         () => look(file),
-        { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables holds something else` },
+        { name: 'DamagedFile', message: `is damaged: page ${root} of the list of tables has unexpected content` },
         `flags ${flags}`,
       );
   }
@@ -297,7 +300,7 @@ t.test('however much of its end is missing, what has lost something is refused b
       look(file);
       return false;
     } catch (error) {
-      t.match(error, { name: 'DamagedFile', message: / goes on behind that$/ });
+      t.match(error, { name: 'DamagedFile', message: / continues after that$/ });
       return true;
     }
   };
@@ -320,7 +323,7 @@ t.test('a value that cannot be decoded, and a process that ends by it, are verdi
   content[at - 1] = 0xc1; // what follows is of no type msgpack has
   content[at - 2] = 0xc1;
   writeFileSync(file, content);
-  await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /of table organizations, .* cannot be read/ });
+  await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /in table organizations, .* cannot be read/ });
 });
 
 t.test('a process that says nothing of the file is a sentence', async (t) => {
@@ -330,7 +333,7 @@ t.test('a process that says nothing of the file is a sentence', async (t) => {
   process.env['NODE_OPTIONS'] = '--require=/nowhere';
   await t.rejects(checkDatabase(copy), {
     name: 'StorageError',
-    message: `${copy} cannot be read: the process reading it ended with 1.`,
+    message: `${copy} cannot be read: the reading process exited with 1.`,
   });
 });
 
@@ -357,7 +360,7 @@ t.test('a full disk at the start', { skip }, (t) => {
     t.match({ status, stdout }, { status: 1, stdout: '' });
     t.match(
       stderr,
-      /^monolith: The data folder \S+ has no room for the database: its disk has [\d.]+ (bytes|KiB) free\. Free some, or name another folder with --data-dir\.\n$/,
+      /^monolith: Not enough disk space for the database in the data folder \S+: [\d.]+ (bytes|KiB) free\. Free some space, or use another folder with --data-dir\.\n$/,
     );
   }
   t.end();
@@ -370,7 +373,7 @@ t.test('as commands', (t) => {
   const copies = join(folder, 'copies');
   mkdirSync(copies);
   t.match(run('backup', copies), { status: 0, stdout: /copies\/monolith-\d{8}T\d{6}Z\.mdb: / });
-  t.match(run('restore', copies), { status: 1, stderr: /There is no database at .*copies/ });
+  t.match(run('restore', copies), { status: 1, stderr: /No database found at .*copies/ });
   t.match(run('restore', join(copies, readdirSync(copies)[0] as string)), {
     status: 0,
     stdout: /The previous database is in .*db-before-/,
@@ -381,7 +384,7 @@ t.test('as commands', (t) => {
   const broken = join(folder, 'broken');
   cpSync(join(path, 'db'), join(broken, 'db'), { recursive: true });
   truncateSync(databasePath(broken), 20_000);
-  t.match(run('check', broken), { status: 1, stdout: '', stderr: /broken\/db\/data\.mdb is cut off/ });
+  t.match(run('check', broken), { status: 1, stdout: '', stderr: /broken\/db\/data\.mdb is truncated/ });
   t.notOk(existsSync(join(broken, 'lock')));
   t.end();
 });

@@ -83,7 +83,7 @@ t.test('the reason in words, for the operator alone', (t) => {
   t.equal(reasonOf('text'), 'text');
   t.equal(reasonOf(null), 'null');
   const told = unavailable(answer('53100'));
-  t.match(told, { status: 503, code: 'maintenance', message: 'The server cannot reach its database at the moment.' });
+  t.match(told, { status: 503, code: 'maintenance', message: 'The server cannot reach its database right now.' });
   t.equal((told.cause as Error).message, 'what it said');
   t.end();
 });

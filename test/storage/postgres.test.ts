@@ -93,7 +93,7 @@ t.test('a release starts on the tables of a later one that lets it, and on no ot
   await t.rejects(migrate(settingsOf(url)), {
     name: 'StorageError',
     message: new RegExp(
-      `has version ${later}, which takes releases from ${later} on; this release reads ${DATABASE_VERSION}\\.`,
+      `has version ${later}, which requires releases from version ${later} on; this release is of version ${DATABASE_VERSION}\\.`,
     ),
   });
 });
@@ -116,7 +116,7 @@ t.test('a step that an earlier release could not work beside waits for the end o
   await t.rejects(migrate(settingsOf(url), version, alone), {
     name: 'StorageError',
     message: new RegExp(
-      `is in use: 1 thread of processes of an earlier release, which cannot work beside version ${version}`,
+      `is in use by 1 thread of processes of an earlier release that cannot work with version ${version}`,
     ),
   });
   t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [
@@ -130,7 +130,7 @@ t.test('a step that an earlier release could not work beside waits for the end o
   ]);
   await t.rejects(
     stillTaken(database),
-    { name: 'StorageError', message: /has been changed meanwhile/ },
+    { name: 'StorageError', message: /was upgraded for releases/ },
     'who looked before that, and says only now that it is there, ends',
   );
 });
@@ -173,7 +173,7 @@ t.test('what is wrong is named, and no secret with it', async (t) => {
   const wrong: [url: string, says: RegExp][] = [
     [
       url,
-      /has version 1000, which takes releases from 1000 on; this release reads \d+\. Use the release that wrote it/,
+      /has version 1000, which requires releases from version 1000 on; this release is of version \d+\. Use the release that wrote it/,
     ],
     [postgres.url.replace(/monolith$/, 'absent'), /cannot be used: database "absent" does not exist/],
     [postgres.url.replace(/:[^:@]+@/, ':another-secret@'), /cannot be used: password authentication failed/],
@@ -420,7 +420,7 @@ t.test('lost while running: 503, once in the log, and back without a restart', a
       name: 'ApiError',
       status: 503,
       code: 'maintenance',
-      message: 'The server cannot reach its database at the moment.',
+      message: 'The server cannot reach its database right now.',
     });
   t.ok(errors.every((error) => error instanceof ApiError));
   t.equal(failures.length, 1);

@@ -318,8 +318,7 @@ t.test('a disk that takes no more', async (t) => {
     unhandled: number;
   };
   t.ok(met.saved > 0 && met.errors.length > 1, `${met.saved} saved, ${met.errors.length} not`);
-  for (const error of met.errors)
-    t.same(error, [503, 'maintenance', 'The server cannot store responses at the moment.']);
+  for (const error of met.errors) t.same(error, [503, 'maintenance', 'The server cannot store responses right now.']);
   t.same(met.logged, ['StorageError'], 'once a minute');
   t.match(met, { readable: met.saved, deleted: true, unhandled: 0 });
   t.match(met, { swept: 'all', left: 0, savedAgain: true }, 'what expires is erased, and makes room');

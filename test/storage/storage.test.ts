@@ -138,7 +138,7 @@ t.test('pages have any size that the library makes, and no other', async (t) => 
       writeFileSync(file, bytes);
       t.throws(() => checkWhole(file), {
         name: 'DamagedFile',
-        message: `is damaged: it says its pages have ${other} bytes`,
+        message: `is damaged: invalid page size of ${other} bytes`,
       });
     }
   }

@@ -113,10 +113,7 @@ t.test('a disk that is full: kept for later, bounded, never thrown', async (t) =
   await usage.flush();
   t.same(
     errors,
-    [
-      'usage is told faster than it can be recorded: some is dropped',
-      'usage cannot be recorded now; it is tried again',
-    ],
+    ['usage: entries arrive faster than they can be recorded; dropping some', 'usage: recording failed; will retry'],
     'said once each',
   );
   full = false;

@@ -44,7 +44,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.getByLabel('E-mail').fill(EMAIL);
     await page.getByLabel('Password').fill('short');
     await page.getByRole('button', { name: 'Create account' }).click();
-    await page.getByText('Password must have at least 10 characters').waitFor();
+    await page.getByText('Password must be at least 10 characters long').waitFor();
     t.equal(await page.getByLabel('Password').getAttribute('aria-invalid'), 'true', 'the field that is wrong says so');
     t.ok(await eventually(() => hasFocus(page.getByLabel('Password'))), 'and has the focus');
     await screenshots(page, 'sign-up-error', { few: true });
@@ -68,10 +68,10 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await dialog.getByLabel('tycho-1.0').check();
     await dialog.getByLabel('Expires').selectOption('90');
     await dialog.getByText('Limits of this key').click();
-    await dialog.getByRole('group', { name: 'Every model' }).getByLabel('Requests per minute').fill('100');
+    await dialog.getByRole('group', { name: 'All models' }).getByLabel('Requests per minute').fill('100');
     await screenshots(page, 'key-create', { fullPage: false, few: true });
     await dialog.getByRole('button', { name: 'Create key' }).click();
-    await page.getByText('shown this once', { exact: false }).waitFor();
+    await page.getByText('will not be shown again', { exact: false }).waitFor();
     await screenshots(page, 'key-secret', { fullPage: false, few: true });
     for (let i = 0; i < 3; i++) await page.keyboard.press('Escape');
     await page.locator('[data-secret]').waitFor(); // Escape does not lose the secret: a browser that closes the dialog all the same opens it again
@@ -99,7 +99,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     t.ok(
       await eventually(async () => {
         await page.reload();
-        await page.getByRole('heading', { name: /^(Over time|Nothing in this range)$/ }).waitFor();
+        await page.getByRole('heading', { name: /^(Over time|No usage in this range)$/ }).waitFor();
         return (await page.locator('.stat').count()) > 0 && (await requests()) === '5';
       }, 20_000),
       'five requests',
@@ -122,13 +122,13 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.getByRole('radio', { name: 'Hours' }).check();
     await page.getByLabel('Measure').selectOption('requests');
     await page.locator('canvas').waitFor();
-    await page.getByText('Show as a table').click();
+    await page.getByText('Show as table').click();
     t.match(
-      await page.getByRole('region', { name: 'Requests over time, as a table' }).innerText(),
+      await page.getByRole('region', { name: 'Requests over time, as table' }).innerText(),
       /5/,
       'the chart as a table',
     );
-    await page.getByText('Show as a table').click();
+    await page.getByText('Show as table').click();
     await screenshots(page, 'usage');
     const [download] = await Promise.all([
       page.waitForEvent('download'),
@@ -162,7 +162,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.getByRole('button', { name: 'Edit production' }).click();
     const dialog = page.getByRole('dialog');
     t.equal(
-      await dialog.getByRole('group', { name: 'Every model' }).getByLabel('Requests per minute').inputValue(),
+      await dialog.getByRole('group', { name: 'All models' }).getByLabel('Requests per minute').inputValue(),
       '100',
       'as it is',
     );
@@ -180,9 +180,9 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     );
 
     await page.getByRole('button', { name: 'Rotate production' }).click();
-    await page.getByLabel('The old one goes on working for').selectOption('0');
+    await page.getByLabel('Old key stays valid for').selectOption('0');
     await screenshots(page, 'key-rotate', { fullPage: false, few: true });
-    await page.getByRole('button', { name: 'Create the new secret' }).click();
+    await page.getByRole('button', { name: 'Create new secret' }).click();
     await page.locator('[data-secret]').waitFor();
     const next = await takeSecret(page);
     t.ok(await ask(next), 'the new secret works');
@@ -238,7 +238,7 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
 
     await page.locator('.sidebar').getByRole('link', { name: /Ada/ }).click();
     await page.getByRole('heading', { level: 1, name: 'Profile' }).waitFor();
-    await page.getByText('This one').waitFor();
+    await page.getByText('This device').waitFor();
     await screenshots(page, 'profile');
     await page.getByLabel('Name', { exact: true }).fill('Ada L.');
     await page.getByRole('button', { name: 'Save' }).click();
@@ -257,11 +257,11 @@ test('the account pages', { skip: noBrowser, timeout: 110_000 }, async (t) => {
     await page.goBack();
     await page.getByRole('heading', { name: 'Sign in' }).waitFor();
     await page.getByRole('link', { name: 'Forgot your password?' }).click();
-    await page.getByText('sends no mail').waitFor();
+    await page.getByText('cannot send mail').waitFor();
     await screenshots(page, 'forgot-password', { few: true });
     await page.goto('/dashboard/reset?token=nothing');
     await page.getByLabel('New password').fill(PASSWORD);
-    await page.getByRole('button', { name: 'Set the password' }).click();
+    await page.getByRole('button', { name: 'Set password' }).click();
     await page.getByRole('alert').waitFor();
     await screenshots(page, 'reset-password-error', { few: true });
     await page.goto('/dashboard/verify?token=nothing');

@@ -39,7 +39,7 @@ test('what was said comes back as it was kept', (t) => {
   });
   t.notOk('unheard' in settingsOf({ ...kept, settings: { unheard: 'of' } }));
   const [user, answer] = turnsOf(kept.columns[0]!.turns);
-  t.match(user, { kind: 'user', id: 1, text: 'What is this?\n[1 picture not kept]', pictures: [] });
+  t.match(user, { kind: 'user', id: 1, text: 'What is this?\n[1 image not saved]', pictures: [] });
   t.match(answer, {
     kind: 'answer',
     id: 2,
@@ -63,7 +63,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
   const { owner, organization, server } = owned;
   const opened = await openSignedIn(t, server.url, owner.cookie);
   const { browser, page } = opened;
-  const column = (name: string) => page.getByRole('region', { name: `Column of ${name}` });
+  const column = (name: string) => page.getByRole('region', { name: `Column for ${name}` });
   const composer = page.getByLabel('Message', { exact: true });
 
   await page.goto('/dashboard/playground');
@@ -107,15 +107,15 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('Name', { exact: true }).fill('Two of them');
     await dialog.getByLabel(/^Share it with/).check();
-    await dialog.getByRole('button', { name: 'Keep it' }).click();
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click();
     await dialog.getByText('Two of them').waitFor();
-    await dialog.getByLabel('Keep', { exact: true }).selectOption('preset');
+    await dialog.getByLabel('What to save', { exact: true }).selectOption('preset');
     await dialog.getByLabel('Name', { exact: true }).fill('Brief');
     await dialog.getByLabel(/^Share it with/).uncheck();
-    await dialog.getByRole('button', { name: 'Keep it' }).click();
-    await dialog.getByRole('button', { name: 'Rename Brief' }).click();
-    await dialog.getByLabel('New name of Brief').fill('Short');
     await dialog.getByRole('button', { name: 'Save', exact: true }).click();
+    await dialog.getByRole('button', { name: 'Rename Brief' }).click();
+    await dialog.getByLabel('New name for Brief').fill('Short');
+    await dialog.getByRole('button', { name: 'Save', exact: true }).last().click();
     await dialog.getByRole('button', { name: 'Share Short' }).waitFor();
     await screenshots(page, 'playground-presets', { fullPage: false, few: true });
     await page.keyboard.press('Escape');
@@ -141,8 +141,8 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     await member.page.getByText('世界').waitFor();
     await screenshots(member.page, 'playground-shared', { few: true });
     await noneWrong(t, member, 'the link');
-    await member.page.getByRole('button', { name: 'Go on in the playground' }).click();
-    await member.page.getByRole('region', { name: 'Column of tycho-1.0' }).getByText('Once upon a time').waitFor();
+    await member.page.getByRole('button', { name: 'Continue in the playground' }).click();
+    await member.page.getByRole('region', { name: 'Column for tycho-1.0' }).getByText('Once upon a time').waitFor();
     t.equal(await member.page.getByLabel('System prompt').inputValue(), 'Be brief.', 'with its settings');
 
     const eve = owned.client();
@@ -150,7 +150,7 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     const stranger = await openWindow(browser, server.url);
     await signIn(stranger, server.url, eve.cookie);
     await stranger.page.goto(link);
-    await stranger.page.getByText('This link leads to nothing you may see').waitFor();
+    await stranger.page.getByText('This link is not available').waitFor();
     t.equal(await stranger.page.getByText('世界').count(), 0);
 
     await page.getByLabel('System prompt').fill('');
@@ -160,12 +160,12 @@ test('models side by side', { skip: noBrowser, timeout: 120_000 }, async (t) => 
     t.equal(await page.getByLabel('System prompt').inputValue(), 'Be brief.', 'a preset brings its settings');
     await page.getByRole('button', { name: 'Presets' }).click();
     await dialog.getByRole('button', { name: 'Delete Short' }).click();
-    await dialog.getByRole('button', { name: 'Delete for good' }).click();
+    await dialog.getByRole('button', { name: 'Delete permanently' }).click();
     await dialog.getByRole('button', { name: 'Delete Short' }).waitFor({ state: 'detached' });
     await dialog.getByRole('button', { name: 'Stop sharing Two of them' }).click();
     await dialog.getByRole('button', { name: 'Share Two of them' }).waitFor();
     await member.page.goto(link);
-    await member.page.getByText('This link leads to nothing you may see').waitFor();
+    await member.page.getByText('This link is not available').waitFor();
     await page.keyboard.press('Escape');
     await page.setViewportSize({ width: 360, height: 740 });
     t.equal(await overflow(page), 0, 'on a phone columns are pushed along, the page is not');

@@ -40,16 +40,16 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await page.getByLabel('Outcome').selectOption('refused');
     t.ok(await eventually(async () => (await rows.count()) === 2), 'the refused one');
     await page.getByLabel('Outcome').selectOption('cancelled');
-    await page.getByText('Nothing matches').waitFor();
+    await page.getByText('No matching requests').waitFor();
     await page.getByLabel('Outcome').selectOption('');
     await page
       .getByRole('button', { name: /^Open req_/ })
       .nth(1)
       .click();
     const dialog = page.getByRole('dialog', { name: 'Request' });
-    await dialog.getByRole('region', { name: 'Timings' }).getByText('Answer').waitFor();
+    await dialog.getByRole('region', { name: 'Timings' }).getByText('Decode').waitFor();
     await dialog.getByText('temperature').waitFor();
-    await dialog.getByText('Prompts and answers are not kept.').waitFor();
+    await dialog.getByText('Prompts and responses are not stored.').waitFor();
     await screenshots(page, 'request', { fullPage: false });
     await page.keyboard.press('Escape');
     await noneWrong(t, window, 'requests');
@@ -57,9 +57,9 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
 
   await t.test('prompts and answers are kept where that is wanted, and stay with the organization', async (t) => {
     await go(page, 'Settings');
-    await page.getByRole('button', { name: 'Keep prompts and answers' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Keep them' }).click();
-    await page.getByText('Prompts and answers are kept, for admins to read.').waitFor();
+    await page.getByRole('button', { name: 'Store prompts and responses' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Store them' }).click();
+    await page.getByText('Prompts and responses are stored. Admins can read them.').waitFor();
     await screenshots(page, 'settings-request-log', { few: true });
     await ask('H: how much in all?');
     await page.waitForTimeout(500);
@@ -74,7 +74,7 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
       .getByRole('button', { name: /^Open req_/ })
       .first()
       .click();
-    const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and answer' });
+    const said = page.getByRole('dialog').getByRole('region', { name: 'Prompt and response' });
     await said.getByText('H: how much in all?').waitFor();
     await said.getByText('Forty-two!').waitFor();
     await screenshots(page, 'request-text', { fullPage: false, few: true });
@@ -104,7 +104,7 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await dialog.getByLabel('Currency').fill('EUR');
     const model = dialog.getByRole('group', { name: 'tycho-1.0' });
     await model.getByLabel('Input', { exact: true }).fill('x');
-    await model.getByText('A number from 0 on').waitFor();
+    await model.getByText('Must be a number of at least 0').waitFor();
     await model.getByLabel('Input', { exact: true }).fill('150');
     await model.getByLabel('Output').fill('600');
     await screenshots(page, 'prices-dialog', { fullPage: false, few: true });
@@ -120,7 +120,7 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await page.getByRole('dialog').getByLabel('Amount in EUR').fill('0.1');
     await page.getByRole('dialog').getByLabel('Webhook').fill('http://127.0.0.1:9/hook');
     await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
-    await page.getByRole('dialog').getByText('must be an address of the public internet').waitFor();
+    await page.getByRole('dialog').getByText('must be a public internet address').waitFor();
     await page.getByRole('dialog').getByLabel('Webhook').fill('https://hooks.invalid/budget');
     await page.getByRole('dialog').getByRole('button', { name: 'Save budget' }).click();
     await page.getByRole('meter', { name: 'Budget' }).waitFor();
@@ -132,13 +132,13 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await page.getByLabel('Measure').selectOption('cost');
     await page.getByRole('radio', { name: 'Custom' }).check();
     await page.getByLabel('Last day').fill('2020-01-31');
-    await page.getByText('Not after the last day').waitFor();
+    await page.getByText('Must not be after the last day').waitFor();
     await page.getByLabel('First day').fill('2020-01-01');
-    await page.getByText('Nothing in this range').waitFor();
+    await page.getByText('No usage in this range').waitFor();
     await page.getByRole('radio', { name: '24 h' }).check();
     await page.locator('.stat', { hasText: 'Requests' }).waitFor();
     await page.getByLabel('Model', { exact: true }).selectOption('clarke-1.0');
-    await page.getByText('Nothing in this range').waitFor();
+    await page.getByText('No usage in this range').waitFor();
     await noneWrong(t, window, 'usage');
   });
 
@@ -165,7 +165,7 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     await page.getByRole('figure', { name: /^Tokens by organization, last hour/ }).waitFor();
     await screenshots(page, 'live-hour');
     await page.getByLabel('Organization', { exact: true }).selectOption(organization.id);
-    await page.getByRole('region', { name: 'Who sends it' }).locator('.chart-key').getByText('production').waitFor();
+    await page.getByRole('region', { name: 'Load by sender' }).locator('.chart-key').getByText('production').waitFor();
     const box = (await chart.locator('canvas').boundingBox())!;
     await page.mouse.move(box.x + box.width * 0.6, box.y + 60);
     await page.mouse.down();
@@ -178,7 +178,7 @@ test('daily pages', { skip: noBrowser, timeout: 300_000 }, async (t) => {
       await eventually(async () => (await page.locator('.live-chart').count()) === 3),
       'on a phone one chart of each kind',
     );
-    await page.getByLabel('Chart of the engine').selectOption('KV pages');
+    await page.getByLabel('Engine to show in the charts').selectOption('KV pages');
     await page.getByRole('figure', { name: /^KV pages/ }).waitFor();
     await noneWrong(t, window, 'live');
     await page.setViewportSize(WIDE);

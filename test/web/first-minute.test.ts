@@ -30,7 +30,7 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
 
   await t.test('the playground says what its models are, and suggests what they can answer', async (t) => {
     await page.goto('/dashboard/playground');
-    await page.getByText('A small demonstration model, trained here').waitFor();
+    await page.getByText('A small demonstration model, trained for this project').waitFor();
     for (const idea of [
       'Hello!',
       'Who are you?',
@@ -52,7 +52,7 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
     await page.setViewportSize(WIDE);
     await page.getByRole('button', { name: 'Hello!', exact: true }).click();
     await page
-      .getByRole('article', { name: /^Answer of/ })
+      .getByRole('article', { name: /^Response of/ })
       .last()
       .getByLabel('Usage')
       .waitFor();
@@ -60,13 +60,13 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
 
   await t.test('an operator fetches a real one, and sees what it would take', async (t) => {
     await page.goto('/dashboard/operator/models');
-    await page.getByText('Nothing was fetched yet').waitFor();
-    const field = page.getByLabel('Fetch a model', { exact: true }).and(page.locator('input'));
+    await page.getByText('No models on disk yet').waitFor();
+    const field = page.getByLabel('Download a model', { exact: true }).and(page.locator('input'));
     await field.fill('nonsense');
     await page.getByRole('button', { name: 'Fetch', exact: true }).click();
     await page.getByText(/"nonsense" is not a model reference/).waitFor();
     await field.fill('acme/tiny-GGUF');
-    await page.getByRole('button', { name: 'Fetch', exact: true }).click();
+    await page.getByRole('button', { name: 'Download', exact: true }).click();
     const row = page.getByRole('row', { name: /acme\/tiny-GGUF:Q8_0/ });
     await row.waitFor();
     t.match(await row.innerText(), /llama.*Yes/s);

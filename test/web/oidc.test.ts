@@ -30,7 +30,7 @@ test('signing in by a provider', { skip: noBrowser, timeout: 300_000 }, async (t
   await page.getByRole('link', { name: 'Sign in with Example ID' }).waitFor();
   await screenshots(page, 'sign-in-provider', { few: true });
   await page.getByRole('link', { name: 'Sign in with Example ID' }).click();
-  await page.getByText('was cancelled there').waitFor();
+  await page.getByText('Sign-in was cancelled at').waitFor();
   await screenshots(page, 'sign-in-provider-denied', { few: true });
 
   provider.person = { sub: 'ada', email: 'ada@example.com', email_verified: true, name: 'Ada' };

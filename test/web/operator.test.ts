@@ -84,11 +84,11 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       engine.tunables.find(({ name }) => name === 'max_sequences')!.value;
     t.equal(Number(await field.inputValue()), valueOf(before));
     await field.fill('0');
-    await row.getByText(/^A number from/).waitFor();
+    await row.getByText(/^Must be a number from/).waitFor();
     t.equal(await row.getByRole('button', { name: 'Apply' }).isDisabled(), true);
     await field.fill('2');
     await field.press('Enter');
-    await page.getByText(/Concurrent sequences of .* is now 2/).waitFor();
+    await page.getByText(/Concurrent sequences of .* set to 2/).waitFor();
     await row.getByText('changed').waitFor();
     t.equal(valueOf(await owner.get<EngineTunables>('/operator/tunables/hal-1.0')), 2);
     await screenshots(page, 'operator-tunables');
@@ -119,7 +119,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       );
     t.ok(await eventually(async () => (await running()) === 2), 'two of four run');
     await row.getByRole('button', { name: 'Reset to default' }).click();
-    await page.getByText(new RegExp(`is now ${valueOf(before)}`)).waitFor();
+    await page.getByText(new RegExp(`set to ${valueOf(before)}`)).waitFor();
     t.ok(await eventually(async () => (await running()) === 4), 'then all');
     stop.abort();
     await Promise.all(stories);
@@ -139,7 +139,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByRole('heading', { name: 'Harbour' }).waitFor();
     const model = page.getByRole('group', { name: 'hal-1.0' });
     await model.getByLabel('Requests per minute', { exact: true }).fill('x');
-    await model.getByText('A whole number from 1 on.').waitFor();
+    await model.getByText('Must be a whole number of at least 1.').waitFor();
     t.equal(await page.getByRole('button', { name: 'Save limits' }).isDisabled(), true);
     await model.getByLabel('Requests per minute', { exact: true }).fill('12');
     await model.getByLabel('No limit: Tokens per minute').check();
@@ -190,10 +190,10 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText('Grace is unlocked').waitFor();
     await page.getByRole('button', { name: 'Make an operator of Grace' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Make operator' }).click();
-    await page.getByText('Grace is an operator now').waitFor();
+    await page.getByText('Grace is now an operator').waitFor();
     t.match(await of(), { locked: false, operator: true });
     await page.getByRole('button', { name: 'Reset link for Grace' }).click();
-    await page.getByRole('dialog').getByRole('button', { name: 'Make a link' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Create link' }).click();
     const link = await page.getByRole('dialog').locator('code').innerText();
     await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
     t.match(link, /^http.*token=|^http.*#/, 'a link to hand on');
@@ -270,7 +270,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await stranger.signUp({ email: 'eve@example.com' });
     await signIn(visitor, server.url, stranger.cookie);
     await visitor.page.goto('/dashboard/operator/live');
-    await visitor.page.getByRole('heading', { name: 'Not for your role' }).waitFor();
+    await visitor.page.getByRole('heading', { name: 'Not available for your role' }).waitFor();
     t.equal(await visitor.page.getByRole('link', { name: 'Live engine' }).count(), 0);
   });
 
@@ -279,7 +279,7 @@ test('operator pages', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await page.getByText('Live', { exact: true }).waitFor();
     await page.route('**/api/operator/live', (route) => route.abort());
     await page.reload();
-    await page.getByText(/^Not connected, again in [3-9] seconds/).waitFor();
+    await page.getByText(/^Disconnected, retrying in [3-9] seconds/).waitFor();
     await page.unroute('**/api/operator/live');
     await page.getByRole('button', { name: 'Connect now' }).click();
     await page.getByText('Live', { exact: true }).waitFor();

@@ -71,7 +71,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.getByRole('rowheader', { name: next.id }).waitFor({ state: 'detached' });
     await page.getByRole('button', { name: `Delete ${response.id}` }).click();
     await page.getByRole('button', { name: 'Delete response' }).click();
-    await page.getByText('Nothing is stored').waitFor();
+    await page.getByText('No stored responses').waitFor();
     await t.rejects(client.responses.retrieve(response.id), /404/, 'it is gone');
     await screenshots(page, 'responses-empty', { few: true });
 
@@ -112,11 +112,11 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await menu.waitFor({ state: 'hidden' });
     await noneWrong(t, other, 'members on a phone');
     await other.page.goto('/dashboard/audit-log');
-    await other.page.getByText('Not for your role').waitFor();
+    await other.page.getByText('Not available for your role').waitFor();
 
     await page.reload();
     await page.getByLabel('Role of grace@example.com').selectOption('viewer');
-    await page.getByText('is viewer now').waitFor();
+    await page.getByText('is now viewer').waitFor();
     await screenshots(page, 'members');
     await page.getByRole('button', { name: 'Remove grace@example.com' }).click();
     await page.getByRole('button', { name: 'Remove', exact: true }).click();
@@ -133,10 +133,10 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.getByRole('button', { name: 'Create organization' }).click();
     await page.getByText('Second created').waitFor();
     await go(page, 'API keys');
-    await page.getByText('No API key yet').waitFor();
+    await page.getByText('No API keys yet').waitFor();
     await screenshots(page, 'keys-empty', { few: true });
     await go(page, 'Usage');
-    await page.getByText('Nothing in this range').waitFor();
+    await page.getByText('No usage in this range').waitFor();
     await screenshots(page, 'usage-empty', { few: true });
     await go(page, 'Settings');
     await page.getByLabel('Name', { exact: true }).fill('Renamed');
@@ -165,7 +165,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.keyboard.press('Tab');
     t.equal(
       await page.evaluate('document.activeElement.textContent'),
-      'Skip to the content',
+      'Skip to content',
       'first comes the way past the navigation',
     );
     await page.keyboard.press('Enter');
@@ -203,7 +203,7 @@ test('the pages of an organization', { skip: noBrowser, timeout: 110_000 }, asyn
     await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
     await page.route('**/audit-log*', (route) => route.abort());
     await go(page, 'Audit log');
-    await page.getByText('The server cannot be reached').first().waitFor();
+    await page.getByText('Cannot reach the server').first().waitFor();
     await screenshots(page, 'error', { few: true });
     await page.unroute('**/audit-log*');
     await page.getByRole('button', { name: 'Try again' }).click();

@@ -255,7 +255,7 @@ test('settings are read or say what is wrong', (t) => {
     (readSettings({ ...NO_SETTINGS, model: 'm', tools }) as { problems: { tools: string } }).problems.tools;
   t.match(problemOf('[{"type":"function","function":{"name":"no spaces"}}]'), /needs a name/);
   t.match(problemOf('[{"name":"a"},{"name":"a"}]'), /Two tools are named a/);
-  t.match(problemOf('[1]'), /not an object/);
+  t.match(problemOf('[1]'), /must be an object/);
   t.match(problemOf('[{"type":"web_search"}]'), /type must be/);
   t.match(problemOf('[{"name":"a","parameters":[]}]'), /JSON Schema/);
   t.end();

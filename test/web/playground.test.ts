@@ -20,7 +20,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   const { page, problems } = await openSignedIn(t, owned.server.url, owned.owner.cookie);
 
   const composer = page.getByLabel('Message', { exact: true });
-  const answer = (): Locator => page.getByRole('article', { name: /^Answer of/ }).last();
+  const answer = (): Locator => page.getByRole('article', { name: /^Response of/ }).last();
   const settings = page.getByLabel('Settings', { exact: true });
   const say = async (text: string): Promise<void> => {
     await composer.fill(text);
@@ -39,10 +39,10 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       'tycho-1.0',
     ]);
     t.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true);
-    t.equal(await page.getByText(/reads text only/).count(), 0, 'not under every message');
+    t.equal(await page.getByText(/accepts text only/).count(), 0, 'not under every message');
     t.match(
-      await page.getByRole('button', { name: /^Add pictures/ }).getAttribute('title'),
-      'hal-1.0 reads text only',
+      await page.getByRole('button', { name: /^Add images/ }).getAttribute('title'),
+      'hal-1.0 accepts text only',
       'but where pictures are added',
     );
     t.equal(await overflow(page), 0);
@@ -61,7 +61,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await answer().getByText('The user wants a number. Six times seven.').waitFor();
     const facts = await answer().getByLabel('Usage').innerText();
     for (const fact of ['Prompt', 'Cached', 'Completion', 'Reasoning', 'TTFT', 'Total']) t.match(facts, fact);
-    await page.getByText('The answer is complete.').waitFor({ state: 'attached' }); // screen readers are told
+    await page.getByText('The response is complete.').waitFor({ state: 'attached' }); // screen readers are told
   });
 
   await t.test('several turns; text of the model never becomes part of the page', async (t) => {
@@ -78,12 +78,12 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       'the first turn is found in the prefix cache',
     );
     await page.getByRole('button', { name: 'Edit this message' }).last().click();
-    await page.getByLabel('Edit the message').fill('E: greet');
-    await page.getByLabel('Edit the message').press('Enter');
+    await page.getByLabel('Edit message').fill('E: greet');
+    await page.getByLabel('Edit message').press('Enter');
     await answer().getByText('世界').waitFor();
     await finished();
     t.equal(await page.getByRole('article').count(), 4, 'the edited turn replaced the other');
-    await page.getByRole('button', { name: 'Generate again' }).click();
+    await page.getByRole('button', { name: 'Regenerate' }).click();
     await finished();
     t.equal(await page.getByRole('article').count(), 4);
   });
@@ -119,7 +119,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
   });
 
   await t.test('tools: call, result, answer', async (t) => {
-    await settings.getByRole('button', { name: 'Insert an example' }).click();
+    await settings.getByRole('button', { name: 'Insert example' }).click();
     t.match(await settings.getByLabel('Tools').inputValue(), /get_weather/);
     await say('K: weather in Oslo?');
     const call = answer().getByRole('region', { name: 'Tool call get_weather' });
@@ -144,7 +144,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       { name: 'code' },
     );
     await page.getByRole('button', { name: 'View code' }).click();
-    const dialog = page.getByRole('dialog', { name: 'The same in code' });
+    const dialog = page.getByRole('dialog', { name: 'View code' });
     const codeOf = async (label: string): Promise<string> => {
       await dialog.getByRole('tab', { name: label, exact: true }).click();
       return await dialog.getByRole('region').innerText();
@@ -187,20 +187,20 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
 
   await t.test('settings: what is wrong is said beside the field, what is right is sent', async (t) => {
     await page.getByRole('button', { name: 'Clear' }).click();
-    await settings.getByRole('button', { name: 'Remove the tools' }).click();
+    await settings.getByRole('button', { name: 'Remove tools' }).click();
     await settings.getByLabel('Temperature').fill('3');
-    await settings.getByText('Between 0 and 2.').waitFor();
+    await settings.getByText('Must be between 0 and 2.').waitFor();
     await composer.fill('L: a story');
     t.equal(await page.getByRole('button', { name: 'Send' }).isDisabled(), true);
     await settings.getByLabel('Temperature').fill('0');
     await settings.getByLabel('Tools').fill('[{');
     await settings.getByLabel('Tools').blur();
-    await settings.getByText(/Not valid JSON/).waitFor();
+    await settings.getByText(/Invalid JSON/).waitFor();
     await settings.getByLabel('Tools').fill('');
     await settings.getByLabel('Max output tokens').fill('3000');
     await settings.getByLabel('Reasoning effort').selectOption('none');
     await composer.press('Enter');
-    await answer().getByText('Cut at the limit').waitFor();
+    await answer().getByText('Stopped at max tokens').waitFor();
     t.match(await answer().getByLabel('Usage').innerText(), /Completion\s*3,000[\s\S]*tokens\/s/);
     await page.getByRole('button', { name: 'Clear' }).click(); // the story fills the context
     await settings.getByLabel('Max output tokens').fill('');
@@ -265,7 +265,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
       ),
     ];
     await drop('dot.png', 'image/png', png);
-    await page.getByText('hal-1.0 reads text only: it cannot be given pictures.').waitFor();
+    await page.getByText('hal-1.0 accepts text only. Remove the images or choose another model.').waitFor();
     // No model here has eyes; clarke-1.0 takes pictures all the same, so the page is told that it sees.
     await page.route('**/models', async (route) => {
       const response = await route.fetch();
@@ -277,7 +277,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     await settings.getByLabel('Model', { exact: true }).selectOption('clarke-1.0');
     await drop('film.mp4', 'video/mp4', [1, 2]);
     await drop('vector.svg', 'image/svg+xml', [60]);
-    await page.getByText('vector.svg: only PNG, JPEG, WebP and GIF pictures can be read.').waitFor();
+    await page.getByText('vector.svg: only PNG, JPEG, WebP and GIF images are supported.').waitFor();
     await drop('dot.png', 'image/png', png);
     await page.getByRole('button', { name: 'Remove dot.png' }).waitFor();
     const sent = page.waitForRequest((request) => request.url().endsWith('/playground'));
@@ -320,7 +320,7 @@ test('playground', { skip: noBrowser, timeout: 120_000 }, async (t) => {
     t.match(await alert.innerText(), /req_\w{24}/);
     await screenshots(page, 'playground-error', { fullPage: false });
     await owner.patch(`/operator/organizations/${organization.id}`, { limits: {} });
-    await page.getByRole('button', { name: 'Generate again' }).click();
+    await page.getByRole('button', { name: 'Regenerate' }).click();
     await answer().getByText('End of turn').waitFor();
     await answer().getByRole('alert').waitFor({ state: 'detached' });
   });
@@ -356,7 +356,7 @@ test('the playground with the models of the repository', { skip: noBrowser, time
     await page.getByLabel('Max output tokens').fill('40');
     await page.getByLabel('Message', { exact: true }).fill('What is the capital of France?');
     await page.getByLabel('Message', { exact: true }).press('Enter');
-    const answer = page.getByRole('article', { name: `Answer of ${name}` });
+    const answer = page.getByRole('article', { name: `Response of ${name}` });
     await answer.getByLabel('Usage').waitFor();
     t.match(await answer.getByLabel('Usage').innerText(), /Completion\s*[1-9]/, name);
     t.equal(await page.getByRole('article').count(), 2 * (index + 1));

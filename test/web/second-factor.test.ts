@@ -25,8 +25,8 @@ test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
 
   await page.goto('/dashboard/operator/users');
   await password();
-  await page.getByRole('heading', { level: 1, name: 'Second factor needed' }).waitFor();
-  await page.getByRole('link', { name: 'To your profile' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Second factor required' }).waitFor();
+  await page.getByRole('link', { name: 'Open your profile' }).click();
   await page.getByText('Operators of this server need a second factor').waitFor();
   await screenshots(page, 'profile-second-factor', { few: true });
 
@@ -42,11 +42,11 @@ test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await screenshots(page, 'second-factor-code', { fullPage: false, few: true });
   await dialog.getByLabel('Code', { exact: true }).fill('000000');
   await dialog.getByRole('button', { name: 'Turn on' }).click();
-  await dialog.getByText('Check that the clock').waitFor();
+  await dialog.getByText("Check that the device's clock").waitFor();
   t.ok(await hasFocus(dialog.getByLabel('Code', { exact: true })));
   await dialog.getByLabel('Code', { exact: true }).fill(codeOf(secret));
   await page.keyboard.press('Enter');
-  await page.getByText('not shown again').waitFor();
+  await page.getByText('not be shown again').waitFor();
   const recovery = await page.locator('.recovery-codes code').allInnerTexts();
   t.equal(recovery.length, 10);
   await screenshots(page, 'recovery-codes', { fullPage: false, few: true });
@@ -81,7 +81,7 @@ test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await page.getByRole('button', { name: 'Delete account…' }).click();
   await dialog.getByLabel('Password').fill(PASSWORD);
   await dialog.getByLabel('Code', { exact: true }).fill(recovery[1] ?? '');
-  await dialog.getByRole('button', { name: 'Delete for good' }).click();
+  await dialog.getByRole('button', { name: 'Delete permanently' }).click();
   await dialog.getByText('You are the last owner of').waitFor();
   await screenshots(page, 'delete-account-refused', { fullPage: false, few: true });
   await page.keyboard.press('Escape');
@@ -102,7 +102,7 @@ test('the second factor', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await user.page.getByRole('button', { name: 'Sign in' }).click();
   await user.page.getByRole('button', { name: 'Delete account…' }).click();
   await user.page.getByRole('dialog').getByLabel('Password').fill(PASSWORD);
-  await user.page.getByRole('dialog').getByRole('button', { name: 'Delete for good' }).click();
+  await user.page.getByRole('dialog').getByRole('button', { name: 'Delete permanently' }).click();
   await user.page.getByRole('heading', { name: 'Sign in' }).waitFor();
   await noneWrong(t, user, 'sign-in');
 });

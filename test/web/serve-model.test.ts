@@ -23,19 +23,19 @@ test('a fetched model is served from the page', { skip: noBrowser, timeout: 120_
   const { page } = opened;
 
   await page.goto('/dashboard/operator/models');
-  await page.getByLabel('Fetch a model', { exact: true }).last().fill('acme/Tiny-GGUF');
-  await page.getByRole('button', { name: 'Fetch', exact: true }).click();
+  await page.getByLabel('Download a model', { exact: true }).last().fill('acme/Tiny-GGUF');
+  await page.getByRole('button', { name: 'Download', exact: true }).click();
   await page.getByRole('button', { name: 'Serve acme/Tiny-GGUF:F16' }).click();
   const dialog = page.getByRole('dialog');
   t.equal(await dialog.getByLabel('Name').inputValue(), 'tiny');
   await dialog.getByLabel('Name').fill('hal-1.0');
   await dialog.getByRole('button', { name: 'Serve' }).click();
-  await dialog.getByText(/There is a model named "hal-1.0" already/).waitFor();
+  await dialog.getByText(/The name "hal-1.0" is already taken/).waitFor();
   await dialog.getByLabel('Name').fill('tiny');
   await screenshots(page, 'serve-model-dialog', { fullPage: false, few: true });
   await dialog.getByRole('button', { name: 'Serve' }).click();
-  await page.getByText('tiny is loading').waitFor();
-  const row = page.getByRole('row').filter({ has: page.getByRole('button', { name: 'Unserve tiny' }) });
+  await page.getByText('Loading tiny').waitFor();
+  const row = page.getByRole('row').filter({ has: page.getByRole('button', { name: 'Stop serving tiny' }) });
   await row.getByText('Ready').waitFor();
   await page.getByText('served as tiny').waitFor();
   await screenshots(page, 'serve-model', { few: true });
@@ -45,13 +45,13 @@ test('a fetched model is served from the page', { skip: noBrowser, timeout: 120_
   await page.getByLabel('Settings', { exact: true }).getByLabel('Model', { exact: true }).selectOption('tiny');
   await page.getByLabel('Message', { exact: true }).fill('E: greet');
   await page.getByLabel('Message', { exact: true }).press('Enter');
-  await page.getByRole('article', { name: 'Answer of tiny' }).getByText('世界').waitFor();
+  await page.getByRole('article', { name: 'Response of tiny' }).getByText('世界').waitFor();
 
   await page.goto('/dashboard/operator/models');
-  await page.getByRole('button', { name: 'Unserve tiny' }).click();
-  await dialog.getByRole('button', { name: 'Unserve' }).click();
-  await page.getByText('tiny is served no more').waitFor();
-  await page.getByRole('button', { name: 'Unserve tiny' }).waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Stop serving tiny' }).click();
+  await dialog.getByRole('button', { name: 'Stop serving' }).click();
+  await page.getByText('tiny is no longer served').waitFor();
+  await page.getByRole('button', { name: 'Stop serving tiny' }).waitFor({ state: 'detached' });
   t.same(
     (await owned.owner.get<{ data: { id: string }[] }>('/operator/models')).data.map(({ id }) => id),
     ['hal-1.0', 'clarke-1.0', 'tycho-1.0'],

@@ -85,10 +85,10 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   };
   await form.getByLabel('Workload').selectOption('fixed');
   await fill('Prompt tokens', '30');
-  await fill('Answer tokens', '6');
-  await form.getByLabel('Most load').fill('6');
+  await fill('Output tokens', '6');
+  await form.getByLabel('Maximum load').fill('6');
   await fill('Measurements', '16');
-  await fill('Seconds of each', '0.4');
+  await fill('Seconds per measurement', '0.4');
   await fill('Objectives', 'ttft=soon');
   await form.getByRole('button', { name: 'Start' }).click();
   await form.getByText(/"ttft=soon"/).waitFor();
@@ -101,7 +101,7 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
     .getByText(/^[1-9]\d* of 16 measurements/)
     .first()
     .waitFor();
-  t.equal(await form.getByRole('button', { name: 'Start' }).isDisabled(), true, 'one at a time');
+  t.equal(await form.getByRole('button', { name: 'Start' }).isDisabled(), true, 'Only one can run at a time');
   await page.getByRole('img', { name: /^Goodput against .*: \d+ measurements$/ }).waitFor();
   await page.getByRole('button', { name: 'Stop' }).click();
   await page.getByText('Stopped early.').waitFor();
@@ -111,7 +111,10 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   await form.getByRole('button', { name: 'Start', disabled: false }).click();
   t.ok(await eventually(async () => (await runs())[0]?.state === 'done'));
   await page.getByText('16 of 16 measurements').waitFor();
-  await page.getByRole('table', { name: 'Before and found' }).getByText('As it was').waitFor();
+  await page
+    .getByRole('table', { name: 'Settings before and recommended' })
+    .getByText('Before', { exact: true })
+    .waitFor();
   await page.getByText('16 measurements', { exact: true }).click();
   t.equal(await page.getByRole('table', { name: 'Measurements' }).getByRole('row').count(), 17);
   t.ok((await page.locator('.front-met').count()) > 0);
@@ -121,7 +124,7 @@ test('tuning runs', { skip: noBrowser, timeout: 300_000 }, async (t) => {
   const boxes = page.getByRole('table', { name: 'Tuning runs' }).getByRole('checkbox');
   await boxes.nth(1).check();
   const compared = page.getByRole('table', { name: 'Two runs compared' });
-  await compared.getByText('Nothing surely better').or(compared.getByText('Better settings found')).waitFor();
+  await compared.getByText('No better settings found').or(compared.getByText('Better settings found')).waitFor();
   await compared.getByText('stopped').waitFor();
   t.equal(await page.locator('.front-key').count(), 2);
   await page.reload();

@@ -1,11 +1,11 @@
-// Outgoing mail: plain text, one SMTP server, nothing waits for it. What cannot be sent is logged without its
-// text, which may hold a link that lets its reader in. Owns the connections to the server.
+// Sends plain-text mail through one SMTP server, in the background. A failed mail is logged without its text, which may
+// contain a sign-in link. Owns the connections to the server.
 
 import { createTransport } from 'nodemailer';
 import type { Config } from '../../config/settings.js';
 import type { Log } from '../../telemetry/types.js';
 
-/** Mails not yet with the server; more are dropped. */
+/** Maximum number of queued mails; more are dropped. */
 const MAX_WAITING = 200;
 const CONNECTIONS = 2;
 const TIMEOUT_MS = 20_000;
@@ -17,9 +17,9 @@ export interface Mail {
 }
 
 export interface Mailer {
-  /** Without a server mails go nowhere. */
+  /** False without an SMTP server: mail is discarded. */
   readonly enabled: boolean;
-  /** Does not throw, does not wait. */
+  /** Queues a mail. Never throws. */
   send(mail: Mail): void;
   close(): void;
 }
@@ -41,18 +41,18 @@ export function openMailer({ smtp_url: url, from }: Config['mail'], log: Pick<Lo
     enabled: true,
     send: ({ to, subject, text }) => {
       if (waiting >= MAX_WAITING) {
-        log.error({ subject }, 'mail dropped: too many wait for the server');
+        log.error({ subject }, 'mail dropped, queue full');
         return;
       }
       waiting++;
-      // An address object, not text: nothing in the address is read as a list or a name.
+      // An address object instead of text: the address is not parsed as a list or a display name.
       transport.sendMail({ from, to: { name: '', address: to }, subject, text }).then(
         () => {
           waiting--;
         },
         (err: unknown) => {
           waiting--;
-          log.error({ err, subject }, 'mail could not be sent');
+          log.error({ err, subject }, 'sending mail failed');
         },
       );
     },

@@ -1,21 +1,21 @@
-// Why a sign-in by the provider leads to nothing, as the page's address says it; the page has the words.
+// Reasons why a provider sign-in fails, as they appear in the page's address. The page has the messages.
 
 export type OidcFailure =
-  | 'unreachable' // the provider could not be asked
-  | 'failed' // its answer was not right: the log says what
-  | 'denied' // the person said no there
-  | 'expired' // begun too long ago, or in another browser
-  | 'no_email' // it named no address, or none that it has seen to be theirs
-  | 'domain' // not of a domain that may come in
-  | 'no_account' // nobody here has the address, and accounts are not made
-  | 'account_exists' // somebody here has it, and has not shown it to be theirs
-  | 'taken' // that person there is somebody else here
-  | 'first_user' // nobody has signed up yet
+  | 'unreachable' // the provider is unreachable
+  | 'failed' // the provider's response was invalid; details are in the log
+  | 'denied' // the user or the provider refused
+  | 'expired' // started too long ago, or in a different browser
+  | 'no_email' // the provider sent no e-mail address, or an unverified one
+  | 'domain' // the address' domain is not allowed
+  | 'no_account' // no account has the address, and sign-up is closed
+  | 'account_exists' // an account has the address but has not verified it
+  | 'taken' // the identity is linked to a different account
+  | 'first_user' // no account exists yet on this server
   | 'locked'
-  | 'invite' // the invitation is not valid, or for another address
+  | 'invite' // the invitation is invalid, or for a different address
   | 'too_many';
 
-/** Thrown on the way, shown at the sign-in. */
+/** Thrown during the sign-in and shown on the sign-in page. */
 export class OidcRefusal extends Error {
   constructor(
     readonly failure: OidcFailure,
@@ -25,16 +25,19 @@ export class OidcRefusal extends Error {
   }
 }
 
-/** Characters of each part. */
+/** Maximum characters of each part. */
 const MAX_REASON = 300;
 
-/** What went wrong, for the log: in the words of the errors alone, because what the provider sent hangs on them, tokens among it. */
+/**
+ * The reason of a failure for the log. Uses only the error messages: the attached responses of the provider may contain
+ * tokens.
+ */
 export function reasonOf(error: unknown): string {
   const parts: string[] = [];
   for (let one = error; one instanceof Error && parts.length < 8; one = one.cause) {
-    if (one instanceof SyntaxError) break; // of JSON.parse(): its words are those of the text, which may be a token
+    if (one instanceof SyntaxError) break; // messages of JSON.parse() quote the input, which may be a token
     parts.push(one.message);
-    // What the standard has for it (RFC 6749, section 5.2).
+    // The standard's error code (RFC 6749, section 5.2).
     if ('error' in one && typeof one.error === 'string') parts.push(one.error);
     if ('error_description' in one && typeof one.error_description === 'string') parts.push(one.error_description);
   }

@@ -1,6 +1,6 @@
-// The provider of OpenID Connect that the settings name, over openid-client: authorization code flow with PKCE, state and
-// nonce, ID tokens verified by signature too. What it publishes of itself is fetched when it is first needed, and again
-// when it is an hour old. One per thread; event-loop thread only.
+// The configured OpenID Connect provider, through openid-client: authorization code flow with PKCE, state and nonce. ID
+// tokens' signatures are verified. Provider metadata is fetched when first needed and again after an hour. One per
+// thread; event-loop thread only.
 
 import type * as client from 'openid-client';
 import type { Config } from '../../config/settings.js';
@@ -10,28 +10,28 @@ import { isLoopback } from '../../http/hosts.js';
 const TIMEOUT_S = 10;
 const FRESH_MS = 3_600_000;
 const MAX_TEXT = 256;
-/** What a provider says of itself, its keys or a person has a few thousand. */
+/** Maximum response size. Metadata, keys and user info typically have a few thousand bytes. */
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** What goes with a browser to the provider and comes back: three secrets that make the answer its own. */
+/** Secrets of one sign-in attempt that travel with the browser and bind the provider's response to it. */
 export interface Asked {
   readonly state: string;
   readonly nonce: string;
   readonly verifier: string;
 }
 
-/** Whom the provider says somebody is. */
+/** What the provider asserts about a person. */
 export interface Claims {
   readonly issuer: string;
   readonly subject: string;
-  /** As it came. */
+  /** As received. */
   readonly email: string | null;
-  /** The provider has seen that the address is theirs. */
+  /** The provider has verified the address. */
   readonly isEmailVerified: boolean;
   readonly name: string | null;
 }
 
-/** The person said no, or the provider did: no failure of anybody. */
+/** The user or the provider refused: not an error. */
 export class Denied extends Error {}
 
 export class OidcProvider {
@@ -42,23 +42,23 @@ export class OidcProvider {
     private readonly settings: Config['oidc'] & { client_id: string },
   ) {}
 
-  /** Null where the settings name none. Throws StartError. */
+  /** Null if no provider is configured. Throws StartError. */
   static of({ oidc }: Pick<Config, 'oidc'>): OidcProvider | null {
     const { issuer, client_id: clientId } = oidc;
     if (issuer === null) return null;
     if (clientId === null)
-      throw new StartError(
-        'oidc.issuer needs oidc.client_id as well: the name under which the provider knows this server.',
-      );
+      throw new StartError('oidc.issuer also needs oidc.client_id, the client ID registered at the provider.');
     const url = new URL(issuer);
     if (url.protocol !== 'https:' && !isLoopback(url.hostname))
       throw new StartError(
-        "oidc.issuer must be https, but for a provider on this machine: what it says would be anybody's to change.",
+        'oidc.issuer must be an https address unless the provider is on this machine; otherwise its responses could be modified in transit.',
       );
     return new OidcProvider(url, { ...oidc, client_id: clientId });
   }
 
-  /** Where the browser is to go, and what has to be kept for its return. Rejects if the provider cannot be reached. */
+  /**
+   * The address to send the browser to, and the secrets to keep for its return. Rejects if the provider is unreachable.
+   */
   async ask(redirectUri: string): Promise<{ url: URL; asked: Asked }> {
     const oidc = await import('openid-client');
     const configuration = await this.#configuration();
@@ -74,7 +74,9 @@ export class OidcProvider {
     return { url, asked };
   }
 
-  /** `returned`: the address the browser came back to, the query included. Rejects with Denied, or with what is wrong. */
+  /**
+   * `returned`: the address that the browser returned to, including its query. Rejects with Denied, or with the error.
+   */
   async answer(returned: URL, { state, nonce, verifier }: Asked): Promise<Claims> {
     const oidc = await import('openid-client');
     const configuration = await this.#configuration();
@@ -88,14 +90,14 @@ export class OidcProvider {
     });
     const token = tokens.claims();
     if (token === undefined) throw new Error('the provider sent no ID token');
-    if (token.sub === '') throw new Error('the ID token names nobody');
-    // Many providers put the address into the other document only.
+    if (token.sub === '') throw new Error('the ID token has no subject');
+    // Many providers include the address only in the user info response.
     const more =
       token['email'] !== undefined || configuration.serverMetadata().userinfo_endpoint === undefined
         ? {}
         : await oidc.fetchUserInfo(configuration, tokens.access_token, token.sub);
     const claims: Record<string, unknown> = { ...more, ...token };
-    // What one document has seen of an address says nothing of the other's.
+    // Whether the address is verified must come from the same document as the address.
     const { email, email_verified: seen } = (token['email'] === undefined ? more : token) as Record<string, unknown>;
     return {
       issuer: token.iss,
@@ -115,7 +117,7 @@ export class OidcProvider {
     try {
       return await configuration;
     } catch (error) {
-      // The next one asks again; what was known before goes on.
+      // The next call retries. Until then, the previous metadata is used.
       this.#known = known;
       if (known !== null) return known.configuration;
       throw error;
@@ -141,7 +143,10 @@ export class OidcProvider {
   }
 }
 
-/** How the secret is sent: in the header, which is what every provider has to take, but for those that name other ways only. */
+/**
+ * Sends the client secret in the header, which every provider must support, unless the provider lists only other
+ * methods.
+ */
 function byEither(basic: client.ClientAuth, post: client.ClientAuth): client.ClientAuth {
   return (server, own, body, headers) => {
     const named = server.token_endpoint_auth_methods_supported;
@@ -149,7 +154,7 @@ function byEither(basic: client.ClientAuth, post: client.ClientAuth): client.Cli
   };
 }
 
-/** As fetch(): an answer is parsed as a whole, so one that does not end would be the end of the memory. */
+/** Like fetch(), with a size limit: responses are parsed as a whole, so an endless one would exhaust the memory. */
 async function boundedFetch(url: string, options: client.CustomFetchOptions): Promise<Response> {
   const response = await fetch(url, { ...options, body: options.body ?? null });
   if (response.body === null) return response;
@@ -158,7 +163,7 @@ async function boundedFetch(url: string, options: client.CustomFetchOptions): Pr
     new TransformStream<Uint8Array, Uint8Array>({
       transform: (chunk, controller) => {
         left -= chunk.length;
-        if (left < 0) controller.error(new Error(`the provider's answer has more than ${MAX_ANSWER_BYTES} bytes`));
+        if (left < 0) controller.error(new Error(`the provider's response is larger than ${MAX_ANSWER_BYTES} bytes`));
         else controller.enqueue(chunk);
       },
     }),

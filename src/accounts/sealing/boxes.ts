@@ -1,13 +1,13 @@
-// Authenticated encryption of short values, and the bytes it is bound to. Pure.
+// Authenticated encryption of short values, and the encoding of the data they are bound to. Pure.
 
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 
 const NONCE = 12;
 const TAG = 16;
-/** Longest value that is looked at: what a request body can hold, and more than any output. */
+/** Maximum length of a value to decode: as much as a request body can contain, and more than any output. */
 const MAX_CHARACTERS = 64 * 1024 * 1024;
 
-/** No two lists of fields have the same bytes: each is preceded by its length. */
+/** Unambiguous encoding of a list of fields: each is preceded by its length. */
 export function fields(...values: readonly (string | Buffer)[]): Buffer {
   const parts: Buffer[] = [];
   for (const value of values) {
@@ -19,14 +19,14 @@ export function fields(...values: readonly (string | Buffer)[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** AES-256-GCM: nonce, ciphertext, tag. `bound` is authenticated, and has to be the same when it is opened. */
+/** AES-256-GCM: returns nonce, ciphertext, tag. `bound` is authenticated and must be identical for decryption. */
 export function encrypt(key: Buffer, bound: Buffer, plain: Buffer): Buffer[] {
   const nonce = randomBytes(NONCE);
   const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(bound);
   return [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
 }
 
-/** `payload`: nonce, ciphertext, tag. Null if it is not byte for byte as it was made. */
+/** `payload`: nonce, ciphertext, tag. Null if it or `bound` was modified. */
 export function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | null {
   if (payload.length < NONCE + TAG) return null;
   const decipher = createDecipheriv('aes-256-gcm', key, payload.subarray(0, NONCE), { authTagLength: TAG }).setAAD(
@@ -41,7 +41,7 @@ export function decrypt(key: Buffer, bound: Buffer, payload: Buffer): Buffer | n
   }
 }
 
-/** Of base64url. Node decodes leniently; here a value has exactly one spelling. */
+/** Decodes base64url strictly. Node accepts variants; here each value has exactly one encoding. */
 export function decode(text: string): Buffer | null {
   if (text.length > MAX_CHARACTERS) return null;
   const bytes = Buffer.from(text, 'base64url');

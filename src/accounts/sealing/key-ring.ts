@@ -1,12 +1,12 @@
-// The keys of a server. Each secret yields one key per purpose, so that a value made for one purpose can
-// never pass for another's, and a one-byte name by which values find their key again. Pure.
+// The encryption keys of a server. Each secret yields one key per purpose, so that a value made for one purpose is
+// never valid for another, and a one-byte id by which values find their key. Pure.
 import { hkdfSync } from 'node:crypto';
 
 export const SECRET_BYTES = 32;
 
-/** What is derived from one secret. */
+/** Keys derived from one secret. */
 export interface SealingKey {
-  /** Of the secret itself, so it stays the same wherever the key stands in the list. Two keys may share it. */
+  /** Derived from the secret, so it does not depend on the position in the list. Two keys may have the same id. */
   readonly id: number;
   readonly thinkingSignature: Buffer;
   readonly thinkingText: Buffer;
@@ -17,27 +17,27 @@ export interface SealingKey {
 }
 
 export class KeyRing {
-  /** Seals and signs whatever is new. */
+  /** Encrypts and signs new values. */
   readonly current: SealingKey;
   readonly #byId = new Map<number, SealingKey[]>();
 
-  /** `secrets`: 32 bytes each, the current one first, at least one. */
+  /** `secrets`: at least one, of 32 bytes each, the current one first. */
   constructor(secrets: readonly Uint8Array[]) {
     const keys = secrets.map(deriveKey);
     const [current] = keys;
-    if (current === undefined) throw new TypeError('a key ring needs a key');
+    if (current === undefined) throw new TypeError('a key ring needs at least one key');
     this.current = current;
     for (const key of keys) this.#byId.set(key.id, [...this.named(key.id), key]);
   }
 
-  /** The keys a value with this key-id byte may be of. */
+  /** The keys that a value with this key id may belong to. */
   named(id: number): readonly SealingKey[] {
     return this.#byId.get(id) ?? [];
   }
 }
 
 function deriveKey(secret: Uint8Array): SealingKey {
-  if (secret.length !== SECRET_BYTES) throw new TypeError(`a sealing key has ${SECRET_BYTES} bytes`);
+  if (secret.length !== SECRET_BYTES) throw new TypeError(`a sealing key must have ${SECRET_BYTES} bytes`);
   const derive = (purpose: string, length = 32): Buffer =>
     Buffer.from(hkdfSync('sha256', secret, '', `monolith ${purpose}`, length));
   return {

@@ -1,12 +1,12 @@
-// Sealer over a key ring. Layouts, before base64url:
+// Sealer that uses a key ring. Layouts, before base64url encoding:
 //
 //   thinking 1   1 │ key id │ model byte │ HMAC-SHA256(fields, text)
 //   thinking 2   2 │ key id │ model byte │ nonce │ AES-256-GCM(text; fields) │ tag
 //   enc1.            key id │              nonce │ AES-256-GCM(length of model, model, text; fields) │ tag
 //
-// `fields` are the bytes before, the organization and (thinking) the model's name, each with its length.
-// The model byte is a hash of the name: the same on every server and in every order of the catalog; the
-// name itself is bound by the keyed hash. Everything that is not byte for byte as it was made opens to null.
+// `fields` are the preceding bytes, the organization and (for thinking) the model's name, each with its length. The
+// model byte is a hash of the name, so it is the same on every server and for every catalog order; the keyed hash binds
+// the full name. A value with any modified byte opens to null.
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { decode, decrypt, encrypt, fields } from './boxes.js';
 import type { KeyRing } from './key-ring.js';
@@ -21,7 +21,7 @@ const PREFIX = 'enc1.';
 export class KeySealer implements Sealer {
   readonly #modelsByByte = new Map<number, string[]>();
 
-  /** `models`: every name a returned value may be of. */
+  /** `models`: every model name that a returned value may have. */
   constructor(
     private readonly keys: KeyRing,
     models: readonly string[],
@@ -29,7 +29,7 @@ export class KeySealer implements Sealer {
     for (const model of models) this.know(model);
   }
 
-  /** One more name that a returned value may be of. */
+  /** Adds a model name that a returned value may have. */
   know(model: string): void {
     const byte = modelByte(model);
     const names = this.#modelsByByte.get(byte) ?? [];
@@ -109,7 +109,10 @@ function sign(key: Buffer, bound: Buffer, text: string): Buffer {
   return createHmac('sha256', key).update(bound).update(text, 'utf8').digest();
 }
 
-/** Half a surrogate pair is hashed as if it were U+FFFD: texts that hold one were never ours. */
+/**
+ * An unpaired surrogate is hashed like U+FFFD, so a text that contains one cannot be verified. The server never emits
+ * one.
+ */
 function isWhole(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
 }

@@ -1,4 +1,4 @@
-// The sealer of a server, and its keys: from the settings, or made once and kept.
+// Opens the server's sealer with keys from the settings, or with a key generated once and stored.
 
 import { StartError } from '../../shared/errors.js';
 import { KeyRing, SECRET_BYTES } from './key-ring.js';
@@ -12,7 +12,7 @@ export async function openKeyRing(state: SealerState, configured: readonly strin
   return new KeyRing(made === null ? given : [...given, made]);
 }
 
-/** `configured` as above. `models`: public names in catalog order. Throws StartError. */
+/** `configured`: see above. `models`: public names in catalog order. Throws StartError. */
 export async function openSealer(
   state: SealerState,
   configured: readonly string[],

@@ -1,21 +1,21 @@
-// What the sealer of a server keeps: a port, see docs/internals/storage.md. Each method is one unit of work, durable when it
-// resolves, and gives every thread and process that asks the same.
+// Storage port for the sealer's state (see docs/internals/storage.md). Each method is one transaction, durable when it
+// resolves, and returns the same to every thread and process.
 
 export interface SealerState {
   /**
-   * The key that was made once, as far as it still counts. `replaced`: keys from the settings are used instead, and it is
-   * not made; one that was goes on verifying for a while. Null if there is none.
+   * The generated key while it is valid. `replaced`: the settings provide keys, so none is generated, and an existing
+   * one stays valid for verification for a while. Null if there is none.
    */
   madeKey(replaced: boolean): Promise<Uint8Array | null>;
-  /** Names that were served before and are now, those of `models` first; so many as there may be. */
+  /** Model names served before and now, those of `models` first, up to a maximum number. */
   knownModels(models: readonly string[]): Promise<readonly string[]>;
 }
 
-/** A key that was replaced goes on verifying for at least 30 days. */
+/** A replaced key stays valid for verification for at least 30 days. */
 export const GRACE_MS = 31 * 24 * 3_600_000;
 const MAX_MODEL_NAMES = 1_000;
 
-/** What is to be kept where `before` is; null: all of these are in it. */
+/** The list to store in place of `before`; null: `before` contains all names already. */
 export function knownNames(models: readonly string[], before: readonly string[]): readonly string[] | null {
   const known = [...new Set([...models, ...before])].slice(0, Math.max(models.length, MAX_MODEL_NAMES));
   return known.length !== before.length || known.some((name) => !before.includes(name)) ? known : null;

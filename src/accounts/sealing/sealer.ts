@@ -1,31 +1,31 @@
-// Opaque values that clients carry for us and bring back: thinking signatures, sealed reasoning, sealed
-// summaries. Keys are the server's alone; every value names its key, so that keys can be rotated.
+// Opaque values that clients store and send back: thinking signatures, encrypted reasoning, encrypted summaries. Only
+// the server has the keys. Every value contains a key id, so that keys can be rotated.
 
 export interface SealContext {
   organizationId: string;
   model: string;
 }
 
-/** What a returned value opened to. `model` may be another of ours than the one asked now. */
+/** The content of a returned value. `model` may be a different model of this server than the one of the request. */
 export interface Unsealed {
   text: string;
   model: string;
 }
 
-/** `signed`: format 1, the text was visible. `sealed`: format 2, the text travelled inside the value. */
+/** `signed`: format 1, the text was visible. `sealed`: format 2, the text was inside the value. */
 export interface OpenedThinking extends Unsealed {
   format: 'signed' | 'sealed';
 }
 
 export interface Sealer {
-  /** Format 1: a keyed hash over the text (messages format, `signature`). */
+  /** Format 1: a keyed hash of the text (Messages API, `signature`). */
   signThinking(text: string, context: SealContext): string;
-  /** Format 2: the text itself, encrypted (`display: "omitted"`, `redacted_thinking.data`). */
+  /** Format 2: the encrypted text (`display: "omitted"`, `redacted_thinking.data`). */
   sealThinking(text: string, context: SealContext): string;
-  /** Null if it does not verify. `thinking`: the visible text; with format 2 it must be empty. */
+  /** Null if verification fails. `thinking`: the visible text; must be empty for format 2. */
   openThinking(signature: string, thinking: string, organizationId: string): OpenedThinking | null;
-  /** `enc1.…`: reasoning bound to organization and model, a compaction to the organization. */
+  /** Returns `enc1.…`. Reasoning is bound to organization and model, a compaction to the organization. */
   seal(kind: 'reasoning' | 'compaction', text: string, context: SealContext): string;
-  /** Null if it does not open. */
+  /** Null if it is invalid. */
   unseal(kind: 'reasoning' | 'compaction', sealed: string, organizationId: string): Unsealed | null;
 }

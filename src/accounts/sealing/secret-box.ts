@@ -1,5 +1,5 @@
-// What an account keeps that must be read again, sealed at rest and in the hands of browsers: secrets of second factors,
-// tickets between the steps of a sign-in; and what people save of the playground. Whoever has the rows alone reads none of it where the keys are in the settings.
+// Encrypts values that must be readable again, at rest and in browsers: second-factor secrets, sign-in tickets between
+// the two steps, and saved playground items. If the keys are in the settings, the database rows alone reveal nothing.
 //
 //   acc1.  key id │ nonce │ AES-256-GCM(text; key id, purpose, about) │ tag
 
@@ -10,19 +10,19 @@ export type SecretPurpose = 'second factor' | 'sign-in ticket' | 'sign-in elsewh
 
 export interface OpenedSecret {
   readonly text: string;
-  /** It was sealed by the key that seals now; if not, it is to be sealed anew before that other key goes. */
+  /** Encrypted with the current key. If not, it must be encrypted again before the old key is removed. */
   readonly current: boolean;
 }
 
 const PREFIX = 'acc1.';
 const MAX_CHARACTERS = 8_192;
-/** Of what people save: JSON of at most 400,000 characters, of three bytes each in UTF-8. */
+/** For saved items: JSON of at most 400,000 characters of up to three UTF-8 bytes each. */
 const MAX_SAVED_CHARACTERS = 1_700_000;
 
 export class SecretBox {
   constructor(private readonly keys: KeyRing) {}
 
-  /** `about`: whose it is; it opens for nobody else. */
+  /** `about`: the owner; the value cannot be opened for another one. */
   seal(purpose: SecretPurpose, about: string, text: string): string {
     const key = this.keys.current;
     const head = Buffer.from([key.id]);
@@ -34,7 +34,7 @@ export class SecretBox {
     );
   }
 
-  /** Null if it is not as it was sealed, or its key is gone. */
+  /** Null if it was modified or its key is missing. */
   open(purpose: SecretPurpose, about: string, sealed: string): OpenedSecret | null {
     const value =
       sealed.startsWith(PREFIX) && sealed.length <= (purpose === 'saved text' ? MAX_SAVED_CHARACTERS : MAX_CHARACTERS)

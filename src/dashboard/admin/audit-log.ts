@@ -1,4 +1,4 @@
-// GET /audit-log: what was done to the server as a whole (users, models, settings), or with `organization` to one.
+// GET /audit-log: changes to the server (users, models, settings) or, with `organization`, to one organization.
 
 import { readPage } from '../api/paging.js';
 import type { AuditEntry, ListPage } from '../../shared/wire/dashboard.js';
@@ -14,7 +14,7 @@ export function auditLogRoutes(guard: OperatorGuard, { directory }: Pick<Operato
       path: '/audit-log',
       serve: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
-        // A deleted one's log can still be read here.
+        // The log of a deleted organization stays readable here.
         const { data, next } = await directory.audit.list(askedOrganization(exchange.query), limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };
         exchange.json(200, page);

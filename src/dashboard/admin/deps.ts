@@ -1,4 +1,4 @@
-// What the operator routes are made of. Each file takes what it needs of it.
+// Dependencies of the operator routes. Each route file uses the subset it needs.
 
 import type { Accounts } from '../../accounts/accounts.js';
 import type { Directory } from '../../accounts/directory.js';
@@ -46,10 +46,10 @@ export interface OperatorDeps {
   hubEndpoint: string;
   pulls: Pulls;
   fileFacts: FileFacts;
-  /** Into the server's audit log. */
+  /** Adds an entry to the server's audit log. */
   note(actor: Actor, action: string, target: string): Promise<void>;
-  /** By model name: what holds for the organization. */
+  /** The organization's limits by model name. */
   organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
-  /** What each has used this month, in tokens. */
+  /** Tokens that each organization has used this month. */
   monthTokens(organizationIds: readonly string[]): Promise<number[]>;
 }

@@ -1,4 +1,4 @@
-// What models operators have on disk, what of that would fit into memory, and fetching more from the hub.
+// Models on disk, whether they fit into memory, and downloads from the hub.
 
 import { statfsSync } from 'node:fs';
 import { z } from 'zod';
@@ -11,7 +11,7 @@ import type { Route } from '../../http/exchange.js';
 
 const pullBody = z.object({ model: z.string().min(1).max(512) });
 
-/** Of a cache with thousands of files the first ones are shown. */
+/** Maximum number of models listed, because a cache can contain thousands of files. */
 const MAX_SHOWN = 200;
 
 export function diskRoutes(
@@ -47,7 +47,7 @@ export function diskRoutes(
             problem: fact.problem,
             served_as: served.get(path) ?? null,
           });
-          await new Promise((next) => setImmediate(next)); // looking into a file takes some milliseconds
+          await new Promise((next) => setImmediate(next)); // reading a file's metadata takes some milliseconds
         }
         const state: DiskState = {
           object: 'disk',
@@ -85,7 +85,7 @@ export function diskRoutes(
   ];
 }
 
-/** Null: the folder is not there yet. */
+/** Null: the folder does not exist yet. */
 function freeBytes(folder: string): number | null {
   try {
     const { bavail, bsize } = statfsSync(folder);

@@ -1,14 +1,14 @@
-// An engine that somebody tries settings on: held for a while, prolonged as long as its holder lives, and given back to
-// what is kept of it when the holder lets go, is not heard of any more, or an operator sets something. Nothing of a hold
-// outlives a start of the server: a port, see docs/internals/storage.md.
+// Port for temporary engine settings ("holds"), see docs/internals/storage.md. A hold applies trial settings to an
+// engine until a deadline that its holder extends. The persistent settings are restored when the holder releases it,
+// stops extending it, or an operator changes a setting. Holds do not survive a server restart.
 
 import type { EngineValues } from './engine-settings-store.js';
 
 export interface EngineHold {
   readonly engine: string;
-  /** Of the holder's own making. */
+  /** Chosen by the holder. */
   readonly id: string;
-  /** Before what is kept. */
+  /** Override the persistent settings. */
   readonly values: EngineValues;
   /** Milliseconds since 1970. */
   readonly until: number;
@@ -16,17 +16,23 @@ export interface EngineHold {
 
 export const MOST_HOLD_S = 600;
 
-/** A hold that ends later than any may was made while the clock was ahead: it is over. */
+/**
+ * Whether the hold has ended. A deadline further away than the maximum means that the clock was ahead when the hold was
+ * taken, so it has ended too.
+ */
 export const isOver = ({ until }: Pick<EngineHold, 'until'>, now: number): boolean =>
   until <= now || until > now + MOST_HOLD_S * 1000;
 
 export interface EngineHolds {
-  /** Begins the hold, or with `isNew` false goes on with it. False: another one holds an engine, or this hold is over. */
+  /**
+   * Takes a hold if `isNew`, otherwise extends it. Resolves to false if another hold is on the engine, or this one has
+   * ended.
+   */
   take(hold: EngineHold, isNew: boolean, now: number): Promise<boolean>;
-  /** Of the engine; null: nobody's. */
+  /** The engine's hold; null: none. */
   of(engine: string): Promise<EngineHold | null>;
-  /** `id` null: whoever's. Resolves to whether there was one. */
+  /** `id` null: any holder's. Resolves to whether there was one. */
   end(engine: string, id: string | null): Promise<boolean>;
-  /** Ends what is past its time; Infinity: all. Resolves to those. */
+  /** Ends all holds past their deadline (Infinity: all holds) and resolves to them. */
   endPast(now: number): Promise<EngineHold[]>;
 }

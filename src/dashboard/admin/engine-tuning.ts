@@ -1,8 +1,7 @@
-// What operators changed of the engines while they ran: kept, and applied again when an engine is loaded. An engine
-// is one for all threads: whoever
-// changes it tells it so at once, and nobody else need know. After loading, the primary thread does. A setting that
-// the start was given (flag, variable, file) is said later than a change that was kept, and so ends that. Before what is
-// kept go the values of a hold, while somebody tries settings (engine-holds.ts).
+// Engine settings that operators change at run time. They are stored and applied again when an engine is loaded. All
+// threads share one engine object, so a change on any thread takes effect immediately for all. After a load, the
+// primary thread applies the stored values. A setting given at startup (flag, variable, file) is newer than a stored
+// change and deletes it. The values of a hold (engine-holds.ts) override the stored ones.
 
 import { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -48,7 +47,7 @@ export const tunablesPatch = z.object({
   queue_max_tokens: number,
 }) satisfies z.ZodType<{ [K in keyof EngineTunablesPatch]: unknown }>;
 
-/** `is_new`: begins the hold; else it is gone on with. `seconds`: until it ends, if it is not prolonged. */
+/** `is_new`: take the hold; otherwise extend it. `seconds`: until it ends unless extended. */
 export const holdBody = z.object({
   id: z.string().min(8).max(64),
   is_new: z.boolean(),
@@ -56,7 +55,7 @@ export const holdBody = z.object({
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 
-/** How soon an engine whose holder is not heard of any more has its own settings again, beyond the hold's time. */
+/** How often expired holds are looked for, which adds to the time until an engine gets its settings back. */
 const SWEEP_MS = 1_000;
 
 export class EngineTuning {
@@ -70,7 +69,7 @@ export class EngineTuning {
     private readonly log: Log,
   ) {}
 
-  /** Engines that run, each once. */
+  /** Loaded engines, each listed once. */
   async list(): Promise<EngineTunables[]> {
     const kept = await this.store.all();
     const running = this.pool
@@ -81,13 +80,16 @@ export class EngineTuning {
     );
   }
 
-  /** By any of its names. Rejects with ApiError 404, 503. */
+  /** `model`: any of the engine's names. Rejects with ApiError 404, 503. */
   async get(model: string): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     return await this.describe(pooled, engine, await this.store.get(keyOf(pooled)));
   }
 
-  /** Takes effect from the engine's next step or submission on; kept when this resolves. Rejects with ApiError 404, 422, 503. */
+  /**
+   * Takes effect with the engine's next step or submission. Stored when this resolves. Rejects with ApiError 404, 422,
+   * 503.
+   */
   async change(model: string, patch: EngineTunablesPatch, actor: Actor): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     const stats = engine.stats();
@@ -97,13 +99,13 @@ export class EngineTuning {
       action: 'engine.tunables_changed',
       detail: patch as Record<string, unknown>,
     });
-    // Whoever tries settings finds the engine taken away: what an operator sets goes before it.
+    // An operator's change ends a running hold, because it has priority over trial settings.
     await this.holds.end(keyOf(pooled), null);
     engine.configure(this.native(stats, next));
     return await this.describe(pooled, engine, next);
   }
 
-  /** For who tries settings: in force from the next step on, kept by nobody. Rejects with ApiError 404, 422, 503. */
+  /** Applies trial settings from the next step on, without storing them. Rejects with ApiError 404, 422, 503. */
   async hold(model: string, { id, is_new: isNew, values, seconds }: EngineHoldRequest): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     const stats = engine.stats();
@@ -114,8 +116,8 @@ export class EngineTuning {
       throw apiError(
         'conflicting_parameters',
         isNew
-          ? 'Settings are being tried on an engine already; one run at a time.'
-          : 'The hold is over: an operator changed the settings, or it was not prolonged in time.',
+          ? 'Settings are already being tried on this engine. Only one run at a time is allowed.'
+          : 'The hold has ended: an operator changed the settings, or it was not extended in time.',
         'id',
       );
     const kept = await this.store.get(keyOf(pooled));
@@ -123,7 +125,7 @@ export class EngineTuning {
     return await this.describe(pooled, engine, kept);
   }
 
-  /** What is kept is in force again. Idempotent. Rejects with ApiError 404, 503. */
+  /** Restores the stored settings. Idempotent. Rejects with ApiError 404, 503. */
   async release(model: string, id: string): Promise<EngineTunables> {
     const { pooled, engine } = this.find(model);
     const kept = await this.store.get(keyOf(pooled));
@@ -131,28 +133,34 @@ export class EngineTuning {
     return await this.describe(pooled, engine, kept);
   }
 
-  /** Who tries settings on an engine, by its name; null: nobody. */
+  /** The holder of an engine, by engine name; null: none. */
   async holderOf(engine: string): Promise<string | null> {
     return (await this.holds.of(engine))?.id ?? null;
   }
 
-  /** Of the primary thread, before any engine is loaded: holds of a server that was there before are over, and from now on those whose holders are silent. */
+  /**
+   * Primary thread, before any engine is loaded: ends the holds of the previous server process, then periodically those
+   * whose holder stopped extending them.
+   */
   async watchHolds(): Promise<void> {
     for (const { engine } of await this.holds.endPast(Infinity))
-      this.log.warn({ model: engine }, 'settings were being tried when the server ended: those before are back');
+      this.log.warn(
+        { model: engine },
+        'ended a hold of the previous server process; restored the stored engine settings',
+      );
     const sweep = async (): Promise<void> => {
       for (const { engine: model } of await this.holds.endPast(Date.now())) {
         const pooled = this.pool.engines().find((one) => keyOf(one) === model);
         if (pooled?.status.state === 'ready')
           pooled.status.engine.configure(this.native(pooled.status.engine.stats(), await this.store.get(model)));
-        this.log.warn({ model }, 'whoever tried settings is not heard of any more: those before are back');
+        this.log.warn({ model }, 'tuning client timed out; restored the previous engine settings');
       }
     };
     const next = (): void => {
       this.#sweeping = setTimeout(
         () =>
           void sweep()
-            .catch((err: unknown) => this.log.error({ err }, 'holds of engines cannot be read'))
+            .catch((err: unknown) => this.log.error({ err }, 'cannot read engine holds'))
             .finally(() => {
               if (this.#sweeping !== null) next();
             }),
@@ -167,7 +175,7 @@ export class EngineTuning {
     this.#sweeping = null;
   }
 
-  /** At the start: changes that were kept of settings this start was given are over. Once, before any engine is loaded. */
+  /** At startup, once, before any engine is loaded: deletes stored changes of settings that this start was given. */
   async forgetGiven(): Promise<void> {
     const given = DECLARED.filter(({ name }) => this.givenBy(name) !== null);
     if (given.length === 0) return;
@@ -184,18 +192,18 @@ export class EngineTuning {
             by: this.givenBy(name),
             forgotten: kept[name],
           },
-          'a setting given now ends what was set on the dashboard',
+          'setting given at startup replaces the one set on the dashboard',
         );
       }
     }
   }
 
-  /** What was changed before this engine was loaded. */
+  /** Applies the stored changes to a newly loaded engine. */
   async apply(pooled: PooledEngine, engine: Engine): Promise<void> {
     const values = { ...(await this.store.get(keyOf(pooled))), ...(await this.holds.of(keyOf(pooled)))?.values };
     if (Object.keys(values).length === 0) return;
     engine.configure(this.native(engine.stats(), values));
-    this.log.info({ model: keyOf(pooled), ...values }, 'as set on the dashboard');
+    this.log.info({ model: keyOf(pooled), ...values }, 'applied engine settings from the dashboard');
   }
 
   private givenBy(name: TunableName): string | null {
@@ -206,7 +214,7 @@ export class EngineTuning {
     return Object.fromEntries(DECLARED.map((one) => [one.native, this.value(one, stats, values)]));
   }
 
-  /** `kept`: without what a hold sets. */
+  /** `kept`: stored values, without those of a hold. */
   private async describe(pooled: PooledEngine, engine: Engine, kept: EngineValues): Promise<EngineTunables> {
     const stats = engine.stats();
     const hold = await this.holds.of(keyOf(pooled));
@@ -230,9 +238,9 @@ export class EngineTuning {
     };
   }
 
-  /** A setting above what could be allocated holds as far as it goes. */
+  /** Values above what the engine allocated are clamped. */
   private value({ name, min, max }: Declared, stats: NativeStats, values: EngineValues): number {
-    // Left to the device: as it was loaded.
+    // Chosen by the device: the value the engine was loaded with.
     const unchanged =
       name === 'max_batch_tokens' && this.config.engine[name] === 0
         ? stats.loadedBatchTokens
@@ -242,7 +250,7 @@ export class EngineTuning {
 
   private find(model: string): { pooled: PooledEngine; engine: Engine } {
     const pooled = this.pool.engines().find(({ names }) => names.includes(model));
-    if (pooled === undefined) throw apiError('resource_not_found', 'There is no such model.', 'model');
+    if (pooled === undefined) throw apiError('resource_not_found', 'Model not found.', 'model');
     if (pooled.status.state === 'loading') throw apiError('model_loading', `${model} is loading.`);
     if (pooled.status.state !== 'ready') throw apiError('model_unavailable', `${model} is not loaded.`);
     return { pooled, engine: pooled.status.engine };

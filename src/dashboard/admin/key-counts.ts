@@ -1,11 +1,11 @@
-// What keys have sent, added up. Pure.
+// Sums counters per API key. Pure.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 
-/** Keys of one slot that are told apart; the others are one entry without names. */
+/** Maximum number of keys listed per slot. The rest are summed in one entry without a name. */
 const MAX_KEYS = 200;
 
-/** One entry a key, the most first; beyond the bound one for all. */
+/** One entry per key, highest counts first; keys beyond the maximum are summed in one entry. */
 export function mergedKeys(all: readonly KeyCounts[]): KeyCounts[] {
   const byKey = new Map<string, KeyCounts>();
   for (const one of all) addTo(byKey, one);

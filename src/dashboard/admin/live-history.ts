@@ -1,5 +1,5 @@
-// What is kept of the live view for the last 30 days: a port, see docs/internals/storage.md. Rings of sums, the finer the
-// younger, each slot of a ring counted from 1970.
+// Port for the live view's history of 30 days (see docs/internals/storage.md). Ring buffers of sums with decreasing
+// resolution: recent data is finer. Slot numbers of a ring count from 1970.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveSum } from './live-sums.js';
@@ -10,7 +10,7 @@ export interface Ring {
 }
 
 const HOUR_S = 3_600;
-/** Finest first; each step is a multiple of the one before. */
+/** Finest first. Each slot length is a multiple of the previous one. */
 export const RINGS: readonly Ring[] = [
   { stepS: 10, keptS: 2 * HOUR_S },
   { stepS: 60, keptS: 13 * HOUR_S },
@@ -18,7 +18,7 @@ export const RINGS: readonly Ring[] = [
   { stepS: 1_800, keptS: 8 * 24 * HOUR_S },
   { stepS: 7_200, keptS: 31 * 24 * HOUR_S },
 ];
-/** Slots that are told of at once. */
+/** Maximum number of slots per response. */
 const MAX_SLOTS = 800;
 
 /** Seconds since 1970. */
@@ -37,14 +37,14 @@ export interface KeySlot {
 }
 
 export interface LiveHistory {
-  /** Adds to the slot of each ring that `at` lies in; what is older than a ring keeps goes. */
+  /** Adds to the slot that contains `at` in each ring, and deletes slots beyond a ring's retention. */
   add(at: number, sum: LiveSum, keys: readonly KeyCounts[]): Promise<void>;
-  /** In order of time; slots without anything are left out. */
+  /** In order of time, without empty slots. */
   sums(ring: Ring, span: LiveSpan): Promise<SumSlot[]>;
   keys(ring: Ring, span: LiveSpan): Promise<KeySlot[]>;
 }
 
-/** The finest ring that still has the beginning of the span and not too many slots of it. */
+/** The finest ring that still contains the start of the range and needs no more than the maximum number of slots. */
 export function ringFor({ from, to }: LiveSpan, now: number): Ring {
   return (
     RINGS.find(({ stepS, keptS }) => from >= now - keptS && (to - from) / stepS <= MAX_SLOTS) ?? (RINGS.at(-1) as Ring)

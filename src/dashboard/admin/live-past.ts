@@ -1,4 +1,4 @@
-// GET …/live/history and …/live/keys: what the live view showed in the last 30 days, and who sent it.
+// GET …/live/history and …/live/keys: the live view's history of the last 30 days, and the load by sender.
 
 import { dateField } from '../api/key-fields.js';
 import { apiError } from '../../shared/errors.js';
@@ -14,7 +14,7 @@ import type { OperatorDeps } from './deps.js';
 
 const DEFAULT_S = 3_600;
 const MAX_S = RINGS.at(-1)?.keptS ?? 0;
-/** Series of their own; the others are one. */
+/** Number of series shown separately. The rest are summed. */
 const SHOWN = 7;
 const MARK_PAGES = 5;
 const PAGE = 100;
@@ -60,7 +60,7 @@ function readSpan(query: URLSearchParams): LiveSpan {
   const to = moment(query, 'to') ?? Date.now() / 1000;
   const from = moment(query, 'from') ?? to - DEFAULT_S;
   if (from >= to || to - from > MAX_S)
-    throw apiError('value_out_of_range', `from must be before to, and at most ${MAX_S / 86_400} days.`, 'from');
+    throw apiError('value_out_of_range', `from must be before to and at most ${MAX_S / 86_400} days earlier.`, 'from');
   return { from, to };
 }
 
@@ -75,7 +75,10 @@ function moment(query: URLSearchParams, name: string): number | null {
 
 const time = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
-/** What the server's audit log has of engines and models, oldest first. What was only fetched changed nothing. */
+/**
+ * Engine and model changes from the server's audit log, oldest first. Downloads are left out because they change
+ * nothing that runs.
+ */
 async function marksIn(
   { from, to }: LiveSpan,
   { audit }: Pick<OperatorDeps['directory'], 'audit'>,

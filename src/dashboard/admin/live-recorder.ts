@@ -1,5 +1,5 @@
-// Keeps what the live view shows: adds samples up and writes the sum every ten seconds, and when it is closed. On the
-// primary thread, beside the sampler; what cannot be written is left out, and told once.
+// Records the live view: sums samples and writes the sum every ten seconds and on close. Runs on the primary thread
+// together with the sampler. A failed write loses its sum and is logged once.
 
 import type { KeyCounts } from '../../shared/live-collected.js';
 import type { LiveSample } from '../../shared/wire/dashboard.js';
@@ -10,7 +10,7 @@ import { addSum, sumOf } from './live-sums.js';
 import type { LiveSum } from './live-sums.js';
 
 const STEP_S = RINGS[0]?.stepS ?? 10;
-/** Keys gathered before they are merged. */
+/** Number of collected key entries at which they are merged. */
 const MERGE_AT = 4_000;
 
 export class LiveRecorder {
@@ -34,7 +34,7 @@ export class LiveRecorder {
     if (this.#keys.length > MERGE_AT) this.#keys = mergedKeys(this.#keys);
   }
 
-  /** What was added so far is written. */
+  /** Writes what has been summed so far. */
   async close(): Promise<void> {
     this.#write();
     await this.#writing;

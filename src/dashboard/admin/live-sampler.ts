@@ -1,6 +1,5 @@
-// The one sampler of a server, on its primary thread: once a second it reads the engines' counters, asks the
-// other threads what they have counted, and makes one sample of it.
-// It reads; no engine does anything for it.
+// The server's only sampler, on the primary thread. Once per second it reads the engines' counters, requests the other
+// threads' counters, and builds one sample. It only reads: engines do no extra work for it.
 
 import type { EngineSample, LiveSample } from '../../shared/wire/dashboard.js';
 import type { NativeStats } from '../../engine/addon-types.js';
@@ -11,9 +10,9 @@ import type { KeyCounts, ModelLatencies, LiveCollected } from '../../shared/live
 import type { ThreadBus } from '../../shared/bus.js';
 
 export const SAMPLE_MS = 1_000;
-/** Seconds that percentiles are over. */
+/** Window for percentiles, in seconds. */
 const WINDOW_S = 60;
-/** A thread that has not answered by then is left out of this sample; what it counted is in the next. */
+/** Deadline for other threads. A late thread is left out of the sample; its counts are included in the next one. */
 const ASK_MS = 500;
 
 interface Windows {
@@ -22,13 +21,14 @@ interface Windows {
 }
 
 export class LiveSampler {
-  readonly #before = new WeakMap<Engine, NativeStats>(); // of the sample before: one that was loaded anew begins anew
+  // counters of the previous sample, by engine object: a reloaded engine starts from zero
+  readonly #before = new WeakMap<Engine, NativeStats>();
   readonly #windows = new Map<string, Windows>(); // by file
   readonly #timer: NodeJS.Timeout;
   #sampledAt = performance.now();
   #busy = false;
 
-  /** `collect`: what this thread has counted; `publish`: a sample is there, with what each key has sent. */
+  /** `collect`: returns this thread's counts; `publish`: called with each sample and the counts per key. */
   constructor(
     private readonly pool: ModelPool,
     private readonly bus: ThreadBus,
@@ -103,7 +103,7 @@ export class LiveSampler {
     const stats = status.engine.stats();
     const before = this.#before.get(status.engine);
     this.#before.set(status.engine, stats);
-    // One not seen before has been loaded since the sample before: it began at nothing.
+    // An engine that is new in this sample has counted from zero.
     const since = (of: (stats: NativeStats) => number): number => of(stats) - (before === undefined ? 0 : of(before));
     const steps = since((s) => s.steps);
     const rows = since((s) => s.stepRows);
@@ -131,7 +131,7 @@ export class LiveSampler {
   }
 }
 
-/** The sum of those that are there; null if none is. */
+/** The sum of the non-null entries; null if there are none. */
 function added(all: readonly (Uint32Array | null)[]): Uint32Array | null {
   let sum: Uint32Array | null = null;
   for (const one of all) {

@@ -1,5 +1,5 @@
-// Samples of the live view added up, so that one stands for many: means of gauges and rates, the most of what is
-// looked at for its peaks. Sums of sums are sums. Pure.
+// Sums live-view samples so that one stands for many: means for gauges and rates, maxima for values whose peaks matter.
+// Sums can be summed again. Pure.
 
 import type { EngineSample, LiveSample, Percentiles } from '../../shared/wire/dashboard.js';
 
@@ -28,7 +28,7 @@ const ENGINE_MEANS = [
   'prefill_tokens_per_s',
   'decode_tokens_per_s',
 ] as const satisfies readonly (keyof EngineSample)[];
-/** Of the samples that have one. */
+/** Averaged only over the samples that have a value. */
 const ENGINE_PARTIAL = ['prefix_hit_rate', 'step_ms'] as const satisfies readonly (keyof EngineSample)[];
 const LATENCIES = ['ttft_ms', 'itl_ms'] as const satisfies readonly (keyof EngineSample)[];
 
@@ -37,9 +37,9 @@ interface EngineSum {
   names: string[];
   samples: number;
   means: number[];
-  /** Sum and how many it is of. */
+  /** Sum, and number of values in it. */
   partial: [number, number][];
-  /** p50, p95, p99, each times its count, and the counts. */
+  /** p50, p95 and p99, each weighted by count, and the counts. */
   latencies: [number, number, number, number][];
   preemptions: number;
 }
@@ -68,7 +68,7 @@ export function sumOf(sample: LiveSample): LiveSum {
   };
 }
 
-/** `sum` with `more` added to it. */
+/** Adds `more` to `sum`. */
 export function addSum(sum: LiveSum, more: LiveSum): LiveSum {
   const engines = sum.engines.map((engine) => {
     const other = more.engines.find(({ model }) => model === engine.model);
@@ -82,7 +82,7 @@ export function addSum(sum: LiveSum, more: LiveSum): LiveSum {
   };
 }
 
-/** One sample that stands for all that were added. */
+/** One sample that represents all summed samples. */
 export function sampleOf({ samples, means, most, engines }: LiveSum, at: string): LiveSample {
   return {
     at,

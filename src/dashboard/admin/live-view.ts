@@ -1,11 +1,11 @@
-// The live view of one thread: the samples of the last minutes as they were encoded once, and who watches. The
-// primary thread's view has the sampler; the others get its samples over the bus and tell what they have counted.
+// The live view of one thread: the samples of the last minutes, encoded once, and the viewers. The primary thread's
+// view has the sampler. The other threads receive its samples over the bus and send back their counts.
 //
-//   sampler ──► sample, encoded ──► history, viewers of this thread
-//      ▲                      └───► bus ──► history, viewers of each other thread
-//      └── counts of every thread
+//     sampler ──► sample, encoded ──► history, viewers of this thread
+//        ▲                      └───► bus ──► history, viewers of each other thread
+//        └── counts of every thread
 //
-// Viewers are written to a few at a time, so that a thousand of them hold up nothing else on this thread.
+// A few viewers are written to per event-loop turn, so that a thousand of them cannot block this thread.
 
 import { apiError } from '../../shared/errors.js';
 import type { EventStream, Exchange } from '../../http/exchange.js';
@@ -16,15 +16,18 @@ import type { LiveRecorder } from './live-recorder.js';
 import { LiveSampler } from './live-sampler.js';
 import type { LiveCollected } from '../../shared/live-collected.js';
 
-/** Samples a page gets when it opens: five minutes. */
+/** Samples sent to a page when it opens: five minutes. */
 const HISTORY = 300;
-/** Of one thread. */
+/** Per thread. */
 const MAX_VIEWERS = 5_000;
-/** Written to in one turn of the event loop. */
+/** Number of viewers written to per event-loop turn. */
 const PER_TURN = 50;
-/** How often it is asked whether somebody may still watch: two look-ups. */
+/** Interval at which a viewer's permission is checked again, which takes two lookups. */
 const CHECK_MS = 5_000;
-/** A reader that far behind gets no more samples until it has read on; after so many missed ones it is let go. */
+/**
+ * A viewer with this much unsent data gets no more samples until it catches up. After too many skipped samples it is
+ * disconnected.
+ */
 const BEHIND_BYTES = 524_288;
 const MOST_MISSED = 30;
 
@@ -33,7 +36,7 @@ export interface LiveViewDeps {
   telemetry: Telemetry;
   bus: ThreadBus;
   primary: boolean;
-  /** Of the primary thread: what is kept of the samples. */
+  /** Primary thread only: records the samples. */
   history?: Pick<LiveRecorder, 'add'>;
 }
 
@@ -46,18 +49,18 @@ interface Viewer {
 }
 
 export class LiveView {
-  readonly #history: string[] = []; // the latest at the end
-  #historyText: string | null = null; // of all of it, while it is the same
+  readonly #history: string[] = []; // newest last
+  #historyText: string | null = null; // cached encoding of the whole history
   readonly #viewers = new Set<Viewer>();
   #sampler: LiveSampler | null = null;
   readonly #stopListening: (() => void)[] = [];
   #draining = false;
-  /** Requests of this thread that are not answered yet, viewers included. */
+  /** Requests in progress on this thread, viewers included. */
   #inFlight: () => number = () => 0;
 
   constructor(private readonly deps: LiveViewDeps) {}
 
-  /** Once there is something to look at: a start may take longer than the time between two samples. */
+  /** Starts sampling when the server is up. A start may take longer than the sampling interval. */
   begin(inFlight: () => number): void {
     this.#inFlight = inFlight;
     const { bus, pool, primary, telemetry, history } = this.deps;
@@ -86,12 +89,13 @@ export class LiveView {
     return this.#viewers.size;
   }
 
-  /** Answers with the stream: `history` once, then `sample` after `sample`. Throws ApiError 503. */
+  /** Responds with a stream: one `history` event, then `sample` events. Throws ApiError 503. */
   watch(exchange: Exchange, mayWatch: () => Promise<boolean>): void {
     if (this.#draining) throw apiError('shutting_down', 'The server is shutting down.');
-    if (this.#viewers.size >= MAX_VIEWERS) throw apiError('capacity_exhausted', `${MAX_VIEWERS} pages watch already.`);
+    if (this.#viewers.size >= MAX_VIEWERS)
+      throw apiError('capacity_exhausted', `The maximum of ${MAX_VIEWERS} viewers is reached.`);
     const stream = exchange.sse();
-    if (exchange.method === 'HEAD') return; // answered with that: nobody watches, and nobody would tell when they leave
+    if (exchange.method === 'HEAD') return; // a HEAD request is complete here and must not be registered as a viewer
     const viewer: Viewer = { stream, mayWatch, checkAt: performance.now() + CHECK_MS, asking: false, missed: 0 };
     this.#viewers.add(viewer);
     exchange.onAborted(() => this.#viewers.delete(viewer));
@@ -99,7 +103,7 @@ export class LiveView {
     viewer.stream.send(this.#historyText, 'history');
   }
 
-  /** Ends the streams, which would hold up the end of the server. */
+  /** Ends the streams, because they would delay the shutdown. */
   drain(): void {
     this.#draining = true;
     for (const { stream } of this.#viewers) stream.end();
@@ -141,7 +145,7 @@ export class LiveView {
     if (to < viewers.length) setImmediate(() => this.#tell(sample, viewers, to));
   }
 
-  /** The sample waits for the answer. Where there is none, the next sample asks again. */
+  /** Checks the permission before sending the sample. If the check fails, the next sample repeats it. */
   async #ask(viewer: Viewer, sample: string): Promise<void> {
     viewer.asking = true;
     try {
@@ -152,7 +156,7 @@ export class LiveView {
       else this.#letGo(viewer);
     } catch (err) {
       viewer.missed++;
-      this.deps.telemetry.log.error({ err }, 'who watches could not be looked up');
+      this.deps.telemetry.log.error({ err }, "checking a viewer's permission failed");
     } finally {
       viewer.asking = false;
     }

@@ -1,4 +1,4 @@
-// Operators watch the engines while they work.
+// Live view of the engines for operators.
 
 import { sessionCookie } from '../api/cookie.js';
 import type { Exchange, Route } from '../../http/exchange.js';
@@ -18,7 +18,7 @@ export function liveRoutes(
     }),
   ];
 
-  /** Whether the session that opened the stream is still there, and its user an operator. */
+  /** Whether the session that opened the stream still exists and its user is still an operator. */
   async function isOperator(exchange: Exchange, userId: string): Promise<boolean> {
     const cookie = sessionCookie(exchange);
     const signedIn = cookie === null ? null : await signIns.find(cookie);

@@ -1,6 +1,6 @@
-// What operators decided of models while the server runs: how and when their names end, and whether they are
-// loaded. It goes before the settings and the catalog. Each thread keeps what it has read, and reads again when told
-// of a change, and once a second for what other processes wrote.
+// Model settings that operators change at run time: lifecycle and dates, and whether the model is loaded. They override
+// the configuration and the catalog. Each thread caches them, and reads them again when notified of a change and once
+// per second, for changes by other processes.
 
 import type { AuditNote } from '../../accounts/audit.js';
 import type { CatalogModel } from '../../engine/catalog.js';
@@ -12,8 +12,8 @@ const READ_MS = 1_000;
 
 export class ModelSettings {
   private rows: ReadonlyMap<string, ModelRow> = new Map();
-  private asked = 0; // how often it was read
-  private read = 0; // the last one of these that `rows` is from
+  private asked = 0; // number of reads started
+  private read = 0; // number of the read that `rows` comes from
   private failing = false;
   private readonly listeners = new Set<() => void>();
   private readonly stopListening: () => void;
@@ -30,7 +30,7 @@ export class ModelSettings {
     this.timer.unref();
   }
 
-  /** `onError`: what was decided cannot be read now; what was read before holds. Told once until it can. */
+  /** `onError`: called once when the settings become unreadable; the last ones read stay in effect. */
   static async open(
     store: ModelSettingsStore,
     bus: ThreadBus,
@@ -51,12 +51,14 @@ export class ModelSettings {
     return this.rows.get(model) ?? {};
   }
 
-  /** The declarations about a model, whoever made them. */
+  /** The model's lifecycle from all sources. */
   declared(model: CatalogModel): DeclaredLifecycle {
     return merged(model, this.row(model.id));
   }
 
-  /** Undefined fields stay as they are. `check` may throw: then nothing is changed. It holds on this thread when this resolves. */
+  /**
+   * Undefined fields do not change. If `check` throws, nothing changes. In effect on this thread when this resolves.
+   */
   async change(
     model: CatalogModel,
     change: ModelRow,
@@ -77,7 +79,7 @@ export class ModelSettings {
     await this.changed();
   }
 
-  /** Called after each change that this thread makes or hears of. Returns how to stop. */
+  /** Called after each change that this thread makes or is notified of. Returns a function that unsubscribes. */
   onChanged(listener: () => void): () => void {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
@@ -106,7 +108,7 @@ export class ModelSettings {
   private async readAgain(): Promise<void> {
     const at = ++this.asked;
     const rows = await this.store.all();
-    if (at < this.read) return; // what was read later is there already
+    if (at < this.read) return; // a newer read has completed already
     this.read = at;
     this.rows = rows;
   }

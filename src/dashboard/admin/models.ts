@@ -1,4 +1,4 @@
-// Operators and models: how and when a name ends, and whether the model is loaded.
+// Operator routes for models: lifecycle, dates, and loading.
 
 import { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -75,7 +75,7 @@ export function modelRoutes(
         if (!(await served.unserve(id, actor)))
           throw apiError(
             'invalid_value',
-            `${id} is a model of the settings: it is served from every start on, and can be drained or retired.`,
+            `${id} is a configured model and cannot be removed at run time. Unload or retire it instead.`,
             'model',
           );
         exchange.json(200, {});
@@ -105,7 +105,7 @@ export function modelRoutes(
           if (successor === model.id || pool.get(successor) === undefined)
             throw apiError('invalid_value', 'successor must be another model of this server.', 'successor');
         }
-        // Who is deprecated without a date is so from now on; who becomes active again has no dates any more.
+        // Deprecation without a date starts now. A model that becomes active again loses its dates.
         if (change.lifecycle === 'deprecated')
           change.deprecatedAt ??= modelSettings.row(model.id).deprecatedAt ?? new Date().toISOString();
         if (change.lifecycle === 'active') {
@@ -136,7 +136,7 @@ export function modelRoutes(
     }),
   ];
 
-  /** Every thread does so when it hears of it. */
+  /** Each thread loads or unloads when it is notified of the change. */
   async function setLoaded(id: string, loaded: boolean, actor: Actor): Promise<OperatorModel> {
     const model = known(id);
     if ((modelSettings.row(id).unloaded !== true) !== loaded) {
@@ -145,13 +145,13 @@ export function modelRoutes(
         action: loaded ? 'model.loaded' : 'model.drained',
       });
     }
-    if (loaded) residency.load(id); // one that is loaded when it is asked for, too; and one that could not be, once more
+    if (loaded) residency.load(id); // also loads a model that is loaded on demand, and retries one that failed
     return describe(model);
   }
 
   function known(id: string): CatalogModel {
     const model = pool.get(id)?.model;
-    if (model === undefined) throw apiError('resource_not_found', 'There is no such model.', 'model');
+    if (model === undefined) throw apiError('resource_not_found', 'Model not found.', 'model');
     return model;
   }
 
@@ -171,13 +171,13 @@ export function modelRoutes(
   }
 }
 
-/** Whoever uses a model learns of its end in time. To retire one at once, the state alone is set. */
+/** Requires a notice period before retirement. To retire a model immediately, set only the state. */
 function checkNotice({ lifecycle, deprecated_at = null, retires_at = null }: DeclaredLifecycle): void {
   if (retires_at === null || lifecycle === 'retired') return;
   if (deprecated_at === null)
     throw apiError(
       'invalid_value',
-      'retires_at needs deprecated_at: a model is deprecated before it is retired.',
+      'retires_at requires deprecated_at: a model must be deprecated before it is retired.',
       'deprecated_at',
     );
   if (Date.parse(retires_at) - Date.parse(deprecated_at) < NOTICE_DAYS * DAY_MS) {

@@ -1,5 +1,5 @@
-// The two ways in to what operators may do: a session of a user who is one, under /dashboard/api/operator, and
-// the bearer token of the settings, under /admin/api on a listener of its own. The routes are written once.
+// The two ways to authenticate as an operator: the session of an operator, under /dashboard/api/operator, or the bearer
+// token of the settings, under /admin/api on a separate listener. The routes are defined once for both.
 
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
@@ -15,13 +15,13 @@ export interface OperatorCall<B> {
   readonly exchange: Exchange;
   /** For the audit log. */
   readonly actor: Actor;
-  /** Null: whoever has the token. */
+  /** Null: authenticated by the token. */
   readonly userId: string | null;
-  /** As the schema gives it; undefined without one. */
+  /** Parsed by the schema; undefined without one. */
   readonly body: B;
 }
 
-/** Path below the prefix: '/organizations/:org'. */
+/** Path relative to the prefix: '/organizations/:org'. */
 export interface OperatorRoute<B> {
   method: Route['method'];
   path: string;
@@ -29,10 +29,10 @@ export interface OperatorRoute<B> {
   serve(call: OperatorCall<B>): void | Promise<void>;
 }
 
-/** Makes a plain Route of it, with everything checked before `serve` runs. */
+/** Turns it into a plain Route that makes all checks before `serve` runs. */
 export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
 
-/** By session. */
+/** Authenticates by session. */
 export function sessionOperators(guard: Guard): OperatorGuard {
   return ({ method, path, body, serve }) =>
     guard.operator({
@@ -46,10 +46,13 @@ export function sessionOperators(guard: Guard): OperatorGuard {
 const PREFIX = '/admin/api';
 const MAX_BODY_BYTES = 65_536;
 
-/** Addresses whose last wrong tokens are kept in memory, beside what the store has of them. */
+/** Maximum number of client addresses whose recent wrong tokens are kept in memory, in addition to the store. */
 const MAX_REMEMBERED = 10_000;
 
-/** By token. Of one listener: what has just been counted of wrong ones is not read at once, so it is remembered too. */
+/**
+ * Authenticates by token, for one listener. Also counts wrong tokens in memory, because counts written to the store are
+ * not visible immediately.
+ */
 export function tokenOperators(token: string, attempts: Attempts, clock: () => number): OperatorGuard {
   const wanted = digest(token);
   const remembered = new Map<string, Counted>();
@@ -62,7 +65,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
       );
     const address = addressGroup(exchange.remoteAddress);
     const stored = await attempts.counted('operator', address);
-    // What is remembered is looked at and added to in one turn: of many at once, none is let by for another.
+    // Checks and counts in the same event-loop turn, so that concurrent requests cannot get past the limit.
     const now = clock();
     const known = remembered.get(address);
     const recent = known === undefined ? undefined : capped(known, now);
@@ -73,8 +76,9 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     if (timingSafeEqual(digest(given), wanted)) return;
     if (remembered.size >= MAX_REMEMBERED) remembered.clear();
     remembered.set(address, { count: count + 1, until });
-    void attempts.count('operator', [address]).catch(() => undefined); // full by others, or a database that fails: the answer is the same
-    throw apiError('invalid_api_key', 'The operator token is not valid.');
+    // the limit table is full or the database failed: the response stays the same
+    void attempts.count('operator', [address]).catch(() => undefined);
+    throw apiError('invalid_api_key', 'Invalid operator token.');
   };
   return ({ method, path, body: schema, serve }) => ({
     method,
@@ -84,7 +88,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     sameOrigin: true,
     maxBodyBytes: MAX_BODY_BYTES,
     headers: [['Cache-Control', 'no-store']],
-    // Where every field may be left out, so may the body.
+    // If every field is optional, so is the body.
     ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
     before: check,
     enter: check,
@@ -100,5 +104,5 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
   });
 }
 
-// Of one length whatever was sent, so that comparing tells nothing.
+// Hashes to a fixed length, so that the comparison's timing reveals nothing.
 const digest = (text: string): Buffer => createHash('sha256').update(text, 'utf8').digest();

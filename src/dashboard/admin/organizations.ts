@@ -1,5 +1,5 @@
-// Operators and organizations: who there is, what they may use, and whether they may at all. What is changed
-// acts at once on this thread, within a second on the others and in other processes.
+// Operator routes for organizations: list, limits, suspension. Changes take effect immediately on this thread, and
+// within a second on other threads and in other processes.
 
 import { z } from 'zod';
 import type { OrganizationOverview } from '../../accounts/organizations.js';
@@ -16,7 +16,7 @@ type Deps = Pick<OperatorDeps, 'directory' | 'pool' | 'organizationLimits' | 'mo
 
 const patchBody = z.object({
   status: z.enum(['active', 'suspended']).nullish(),
-  /** Replaces what was set before, whole. */
+  /** Replaces all limits set before. */
   limits: limitsField.nullish(),
   monthly_token_cap: z.number().int().min(0).max(Number.MAX_SAFE_INTEGER).nullish(),
 }) satisfies z.ZodType<{ [K in keyof OperatorOrganizationPatch]: unknown }>;
@@ -76,16 +76,19 @@ export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
   ];
 }
 
-/** `organization` of a query: the id of one, which may be deleted by now. Null: not given. Throws ApiError 400. */
+/**
+ * The `organization` query parameter: an organization's id, possibly of a deleted one. Null: absent. Throws ApiError
+ * 400.
+ */
 export function askedOrganization(query: URLSearchParams): string | null {
   const id = query.get('organization');
   if (id !== null && !/^org_[0-9A-Za-z]{24}$/.test(id))
-    throw apiError('invalid_query_parameter', 'organization must be the id of one.', 'organization');
+    throw apiError('invalid_query_parameter', 'organization must be the id of an organization.', 'organization');
   return id;
 }
 
 function known(organization: OrganizationOverview | null): OrganizationOverview {
-  if (organization === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
+  if (organization === null) throw apiError('resource_not_found', 'Organization not found.', 'org');
   return organization;
 }
 

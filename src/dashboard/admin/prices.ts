@@ -1,5 +1,5 @@
-// What tokens cost: per model and million tokens, in a currency that is text beside the figures. Costs are for looking at;
-// nothing is charged here.
+// Token prices per model and million tokens. The currency is a label without conversion. Costs are informational;
+// nothing is charged.
 
 import { z } from 'zod';
 import { NO_PRICES } from '../api/usage.js';
@@ -16,7 +16,7 @@ const body = z.object({
   currency: z.string().trim().max(16),
   models: z
     .record(z.string().min(1).max(128), price)
-    .refine((models) => Object.keys(models).length <= MAX_MODELS, `may name at most ${MAX_MODELS} models`),
+    .refine((models) => Object.keys(models).length <= MAX_MODELS, `may list at most ${MAX_MODELS} models`),
 }) satisfies z.ZodType<PriceTable>;
 
 export function priceRoutes(guard: OperatorGuard, { prices }: Pick<OperatorDeps, 'prices'>): Route[] {

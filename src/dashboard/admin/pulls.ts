@@ -1,5 +1,5 @@
-// Models that operators fetch from a hub while the server runs. A pull runs on the thread that was asked for it; all threads
-// tell of all, and any can stop one. What has ended is remembered for a while, in memory.
+// Models that operators download from a hub while the server runs. A download runs on the thread that received the
+// request. Every thread can list and stop all downloads. Finished ones are kept in memory for a while.
 
 import { newAccountId } from '../../shared/ids.js';
 import { apiError } from '../../shared/errors.js';
@@ -11,7 +11,7 @@ import type { ThreadBus } from '../../shared/bus.js';
 import type { Log } from '../../telemetry/types.js';
 import type { ModelPull } from '../../shared/wire/dashboard.js';
 
-/** At once, of one thread: they share the disk and the line. */
+/** Concurrent downloads per thread. They share disk and network bandwidth. */
 const MAX_RUNNING = 2;
 const MAX_REMEMBERED = 20;
 
@@ -36,7 +36,7 @@ export class Pulls {
     ];
   }
 
-  /** Of all threads, the newest first. */
+  /** Downloads of all threads, newest first. */
   async list(): Promise<ModelPull[]> {
     const others = await this.bus.ask('pulls.list', {});
     return [...this.#pulls.values(), ...others.flat()]
@@ -44,7 +44,7 @@ export class Pulls {
       .slice(0, MAX_REMEMBERED);
   }
 
-  /** Begins one; its name may be the first thing that is wrong with it. Throws ApiError 422, 503. */
+  /** Starts a download. Throws ApiError 422 if the name is invalid, or 503. */
   start(model: string): ModelPull {
     let ref: ModelRef;
     try {
@@ -53,7 +53,11 @@ export class Pulls {
       throw apiError('invalid_value', (error as Error).message, 'model');
     }
     if (this.#running.size >= MAX_RUNNING)
-      throw apiError('capacity_exhausted', `${MAX_RUNNING} models are being fetched; wait for one, or stop it.`, null);
+      throw apiError(
+        'capacity_exhausted',
+        `${MAX_RUNNING} downloads are already running. Wait for one to finish, or stop it.`,
+        null,
+      );
     const pull: ModelPull = {
       id: newAccountId('pul'),
       model: showModelRef(ref),
@@ -73,7 +77,7 @@ export class Pulls {
     return pull;
   }
 
-  /** Idempotent; on whichever thread it runs. What there is of it is kept on disk. */
+  /** Idempotent; works for a download on any thread. Partial files stay on disk. */
   stop(id: string): void {
     this.#stop(id);
     this.bus.publish('pulls.stop', { id });
@@ -102,15 +106,15 @@ export class Pulls {
         onProgress: (at) =>
           change({ quantization: at.quantization, file: at.file, bytes: at.bytes, total_bytes: at.total }),
         onRetry: (reason, waitMs) =>
-          this.log.warn({ model, reason, wait_ms: waitMs }, `${model} does not come; it is tried again`),
+          this.log.warn({ model, reason, wait_ms: waitMs }, `${model}: download interrupted; will retry`),
       });
       change({ state: 'done', quantization, bytes, total_bytes: bytes, file: null });
-      this.log.info({ model, bytes }, `${model} is there`);
+      this.log.info({ model, bytes }, `${model}: download complete`);
     } catch (error) {
       const stopped = error instanceof HubError && error.failure === 'cancelled';
       const message = error instanceof Error ? error.message : String(error);
       change(stopped ? { state: 'stopped' } : { state: 'failed', error: message });
-      if (!stopped) this.log.warn({ model, reason: message }, `${model} could not be fetched`);
+      if (!stopped) this.log.warn({ model, reason: message }, `${model}: download failed`);
     } finally {
       change({ ended_at: new Date().toISOString() });
       this.#running.delete(id);

@@ -1,14 +1,14 @@
-// How long the last requests of a model were, for loads like them: numbers alone, nothing that was said.
+// Prompt and output lengths of a model's recent requests, as a workload for tuning. Only numbers, no text.
 
 import type { RequestLog } from '../../usage/requests/request-log.js';
 import type { RequestShape } from '../../bench/tune/workload.js';
 
 const MOST_SHAPES = 500;
 const PAGE = 100;
-/** Looked at for them. */
+/** Maximum number of log pages to scan. */
 const MOST_PAGES = 50;
 
-/** Answered requests, youngest first; those of `exceptKeys` are left out, and what had pictures. */
+/** Completed requests, newest first, without requests of `exceptKeys` and requests with images. */
 export async function recentShapes(
   requestLog: Pick<RequestLog, 'list'>,
   models: readonly string[],

@@ -1,4 +1,4 @@
-// GET …/requests: the requests of all organizations, or with `organization` of one, without what was said.
+// GET …/requests: requests of all organizations or, with `organization`, of one. Without prompts and responses.
 
 import { readPage } from '../api/paging.js';
 import { readRequestQuery, requestDetail, requestPage } from '../api/request-fields.js';
@@ -29,7 +29,7 @@ export function requestRoutes(guard: OperatorGuard, { requestLog }: Pick<Operato
       serve: async ({ exchange }) => {
         const id = exchange.params['id'] as string;
         const row = await requestLog.find(null, id);
-        if (row === null) throw apiError('resource_not_found', 'There is no such request in the log.', 'id');
+        if (row === null) throw apiError('resource_not_found', 'Request not found in the log.', 'id');
         exchange.json(200, requestDetail(id, row, null));
       },
     }),

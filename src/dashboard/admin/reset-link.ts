@@ -1,4 +1,4 @@
-// POST /users/{id}/reset-link: how somebody gets in again where no mail is sent. The operator hands the link on.
+// POST /users/{id}/reset-link: creates a password reset link for servers that send no mail. The operator passes it on.
 
 import { TOKEN_MS } from '../../accounts/tokens.js';
 import { resetUrl } from '../api/objects.js';
@@ -18,13 +18,13 @@ export function resetLinkRoutes(
       path: '/users/:user/reset-link',
       serve: async ({ exchange, actor, userId }) => {
         const id = exchange.params['user'] as string;
-        // The token's listener has no dashboard: its own address would lead nowhere.
+        // The admin listener has no dashboard, so its own address cannot be used in the link.
         const base =
           userId !== null
             ? origin.base(exchange)
             : (origin.fixed ?? readServerRecord(config.data_dir)?.url ?? origin.base(exchange));
         const token = await directory.signIns.handedToken(id, actor);
-        if (token === null) throw apiError('resource_not_found', 'There is no such user.', 'user');
+        if (token === null) throw apiError('resource_not_found', 'User not found.', 'user');
         exchange.json(200, {
           url: resetUrl(base, token),
           expires_at: new Date(directory.now() + TOKEN_MS).toISOString(),

@@ -1,4 +1,4 @@
-// Every operator route, once for each way in.
+// All operator routes, once for each way to authenticate.
 
 import type { Route } from '../../http/exchange.js';
 import { auditLogRoutes } from './audit-log.js';

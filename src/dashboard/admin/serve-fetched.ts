@@ -1,5 +1,5 @@
-// What stands between a fetched model and being served under a name: whether the name is free, the weights are there, their
-// architecture is known and the memory is on this machine. Used by operators' routes and by the command line.
+// Checks before a downloaded model is served under a name: the name is free, the weights are on disk, the architecture
+// is supported, and the machine has enough memory. Used by operator routes and the command line.
 
 import type { AuditNote } from '../../accounts/audit.js';
 import { builtInCatalog, nameProblem, readCatalog } from '../../engine/catalog.js';
@@ -12,7 +12,7 @@ import type { Pulled } from '../../hub/pull.js';
 import { showBytes } from '../../config/kinds.js';
 import type { ServedModelRow, ServedModelStore } from './served-model-store.js';
 
-/** Names that operators may add; each thread keeps all of them. */
+/** Maximum number of names that operators may add. Each thread keeps all of them in memory. */
 export const MAX_SERVED = 200;
 
 export interface ServeWish {
@@ -28,11 +28,11 @@ export interface ServeFrom {
   readonly hub: { cached(ref: ModelRef): Pulled | null };
   readonly fileFacts: FileFacts;
   readonly memory: { total: number; available: number };
-  /** Names that the settings serve, and their further names. */
+  /** Names and aliases in the settings. */
   readonly taken: ReadonlySet<string>;
 }
 
-/** Declares it. Rejects with ApiError 422 that names what is wrong, of `name` or of `model`. */
+/** Stores the declaration. Rejects with ApiError 422 for the field `name` or `model`. */
 export async function serveFetched(
   { name, model, displayName, idleMinutes }: ServeWish,
   { store, hub, fileFacts, memory, taken }: ServeFrom,
@@ -40,9 +40,9 @@ export async function serveFetched(
 ): Promise<ServedModelRow> {
   const problem = nameProblem(name);
   if (problem !== null) throw wrong('name', `name ${problem}.`);
-  if (taken.has(name)) throw wrong('name', `There is a model named "${name}" already, or it is a further name of one.`);
+  if (taken.has(name)) throw wrong('name', `The name "${name}" is already taken by a model or an alias.`);
   if (reserved().has(name))
-    throw wrong('name', `"${name}" is the name of a model that comes with Monolith; choose another one.`);
+    throw wrong('name', `"${name}" is the name of a model that comes with Monolith. Choose another name.`);
   let ref: ModelRef;
   try {
     ref = parseModelRef(model);
@@ -53,14 +53,14 @@ export async function serveFetched(
   if (found === null)
     throw wrong(
       'model',
-      `${showModelRef(ref)} is not on this machine's disk, or not in whole; fetch it first (monolith pull ${showModelRef(ref)}).`,
+      `${showModelRef(ref)} is not on this machine's disk, or incomplete. Download it first (monolith pull ${showModelRef(ref)}).`,
     );
   const fact = fileFacts.of(found.path);
   if (fact.problem !== null) throw wrong('model', `${showModelRef(ref)} cannot be served: ${fact.problem}`);
   if (fitOf(fact, memory) === 'no')
     throw wrong(
       'model',
-      `${showModelRef(ref)} takes ${showBytes(fact.memory ?? 0)} of memory, and this machine has ${showBytes(memory.total)}.`,
+      `${showModelRef(ref)} needs ${showBytes(fact.memory ?? 0)} of memory, but this machine has ${showBytes(memory.total)}.`,
     );
   const source = showModelRef({ ...ref, weights: ref.weights ?? found.quantization });
   const row: ServedModelRow = {
@@ -74,9 +74,9 @@ export async function serveFetched(
     name,
     row,
     (there) => {
-      if (there.has(name)) throw wrong('name', `There is a model named "${name}" already.`);
+      if (there.has(name)) throw wrong('name', `The name "${name}" is already taken.`);
       if (there.size >= MAX_SERVED)
-        throw wrong('name', `${MAX_SERVED} models are served so, and no more can be; take one away first.`);
+        throw wrong('name', `Operators have added ${MAX_SERVED} models, which is the maximum. Remove one first.`);
     },
     { actor, action: 'model.served', detail: { model: source } },
   );
@@ -87,7 +87,7 @@ const wrong = (field: 'name' | 'model', message: string): Error => apiError('inv
 
 let builtIn: ReadonlySet<string> | null = null;
 
-/** A start without --model would serve these. */
+/** Names that a start without --model would serve. */
 function reserved(): ReadonlySet<string> {
   return (builtIn ??= new Set(readCatalog(builtInCatalog).map(({ id }) => id)));
 }

@@ -1,6 +1,6 @@
-// Models that operators have served while the server runs, in this thread's pool. Each thread reads what is declared when it
-// is told of a change, and once a second for what other processes wrote (monolith models serve); it loads nothing by itself:
-// each is loaded when it is first asked for. What runs under a name that is taken away ends by itself.
+// Models that operators serve at run time, in this thread's pool. Each thread reads the declarations when notified of a
+// change, and once per second for changes by other processes (monolith models serve). It does not load the models: each
+// loads on its first request. Running requests of a removed name finish normally.
 
 import { existsSync } from 'node:fs';
 import type { AuditNote } from '../../accounts/audit.js';
@@ -24,20 +24,20 @@ export interface ServedByOperatorsOptions {
   readonly hub: { cached(ref: ModelRef): Pulled | null };
   readonly bus: ThreadBus;
   readonly log: Log;
-  /** Names that the settings have: these go before. */
+  /** Names in the settings, which have priority. */
   readonly taken: ReadonlySet<string>;
-  /** What runs under a name that is taken away gets this long. */
+  /** How long requests under a removed name may keep running. */
   readonly graceMs: number;
-  /** Whether an operator has given the name's memory back. */
+  /** Whether an operator has unloaded the model. */
   isUnloaded(name: string): boolean;
-  /** A name is served from now on. */
+  /** Called when a name becomes available. */
   onServed(name: string): void;
   readonly readMs?: number;
 }
 
 export class ServedByOperators {
   readonly #served = new Map<string, ServedModelRow>();
-  readonly #hidden = new Set<string>(); // the log has been told that the settings have these names
+  readonly #hidden = new Set<string>(); // names that were logged as hidden by the settings
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   #reading: Promise<void> = Promise.resolve();
@@ -50,19 +50,19 @@ export class ServedByOperators {
     this.#timer.unref();
   }
 
-  /** With all that is declared in the pool. */
+  /** Resolves when all declared models are in the pool. */
   static async open(options: ServedByOperatorsOptions): Promise<ServedByOperators> {
     const served = new ServedByOperators(options);
     await served.#read();
     return served;
   }
 
-  /** What it was made of, as OWNER/REPO:QUANTIZATION; null: it is a model of the settings. */
+  /** The source of a model as OWNER/REPO:QUANTIZATION; null: a model of the settings. */
   sourceOf(name: string): string | null {
     return this.#served.get(name)?.source ?? null;
   }
 
-  /** Served on every thread when this resolves. Rejects as serveFetched() does. */
+  /** Served on every thread when this resolves. Rejects like serveFetched(). */
   async serve(
     wish: ServeWish,
     from: Pick<ServeFrom, 'fileFacts' | 'memory'>,
@@ -73,7 +73,10 @@ export class ServedByOperators {
     await Promise.all([this.#read(), bus.ask('operator.changed', {})]);
   }
 
-  /** Unknown to every thread when this resolves; what runs goes on. Resolves to whether it was one of these. */
+  /**
+   * Removed from every thread when this resolves; running requests continue. Resolves to whether the name had been
+   * added by an operator.
+   */
   async unserve(name: string, actor: AuditNote['actor']): Promise<boolean> {
     const { store, bus } = this.options;
     const source = this.sourceOf(name);
@@ -88,7 +91,7 @@ export class ServedByOperators {
     clearInterval(this.#timer);
   }
 
-  /** One after the other, so that what was declared last is what holds. */
+  /** Reads run one at a time, so that the last declaration wins. */
   #read(): Promise<void> {
     return (this.#reading = this.#reading.then(async () => {
       try {
@@ -96,7 +99,7 @@ export class ServedByOperators {
         if (!this.#closed) this.#become(rows);
         this.#failing = false;
       } catch (err) {
-        if (!this.#failing) this.options.log.error({ err }, 'which models operators have served cannot be read now');
+        if (!this.#failing) this.options.log.error({ err }, 'cannot read the models that operators serve');
         this.#failing = true;
       }
     }));
@@ -107,8 +110,8 @@ export class ServedByOperators {
     for (const [name, row] of [...this.#served]) {
       if (rows.get(name)?.addedAt === row.addedAt) continue;
       this.#served.delete(name);
-      log.info({ model: name, source: row.source }, `${name} is served no more`);
-      pool.leave(name, graceMs).catch((err: unknown) => log.error({ err, model: name }, 'a model could not be closed'));
+      log.info({ model: name, source: row.source }, `model ${name} removed`);
+      pool.leave(name, graceMs).catch((err: unknown) => log.error({ err, model: name }, 'closing a model failed'));
     }
     for (const [name, row] of rows) {
       if (this.#served.has(name)) continue;
@@ -116,7 +119,7 @@ export class ServedByOperators {
         if (!this.#hidden.has(name))
           log.warn(
             { model: name, source: row.source },
-            `the settings name a model ${name}: what operators have served under this name is not`,
+            `model ${name} is in the settings; ignoring the one that operators serve under this name`,
           );
         this.#hidden.add(name);
         continue;
@@ -124,11 +127,11 @@ export class ServedByOperators {
       pool.add(this.#modelOf(name, row), !this.options.isUnloaded(name));
       this.#served.set(name, row);
       this.options.onServed(name);
-      log.info({ model: name, source: row.source }, `${name} is served, and loaded when it is asked for`);
+      log.info({ model: name, source: row.source }, `model ${name} added, loads on demand`);
     }
   }
 
-  /** Of weights that are gone, too: loading says so. */
+  /** Also for missing weights: the load reports the error. */
   #modelOf(name: string, { source, path, displayName, idleMinutes, addedAt }: ServedModelRow): CatalogModel {
     const file = existsSync(path) ? path : (this.options.hub.cached(parseModelRef(source))?.path ?? path);
     const created = Math.floor(Date.parse(addedAt) / 1000);

@@ -1,5 +1,5 @@
-// Operators and what can be changed of an engine while it runs. Null in a change: back to the settings. A hold tries
-// settings: nothing of it is kept, and it ends by itself.
+// Operator routes for engine settings that can change at run time. Null in a change restores the configured value. A
+// hold applies trial settings: they are not stored and expire.
 
 import type { EngineTunablesPatch } from '../../shared/wire/dashboard.js';
 import type { Route } from '../../http/exchange.js';

@@ -1,4 +1,4 @@
-// A tuning run as the command line tells of it: checked field by field, with bounds on all that grows.
+// Schema of a tuning run that the command line reports. Every field that can grow is bounded.
 
 import { z } from 'zod';
 import { MOST_TRIALS } from '../../bench/tune/plan.js';

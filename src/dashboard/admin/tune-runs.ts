@@ -1,18 +1,21 @@
-// Tuning runs, those under way included, as far as they have come: a port, see docs/internals/storage.md.
+// Port for tuning runs, including running ones with their progress (see docs/internals/storage.md).
 
 import type { TuneRun, TuneRunSummary } from '../../shared/wire/tuning.js';
 
-/** The oldest go. */
+/** The oldest are deleted beyond this number. */
 export const MAX_RUNS = 50;
 
 export interface TuneRunStore {
-  /** Writes the run, whole. Beyond MAX_RUNS the oldest that have ended go. `keyId`: of the API key that it asks with, if the server made it. */
+  /**
+   * Writes the complete run. Beyond MAX_RUNS, the oldest finished runs are deleted. `keyId`: the API key that the run
+   * uses, if the server created it.
+   */
   put(run: TuneRun, keyId: string | null): Promise<void>;
   get(id: string): Promise<TuneRun | null>;
-  /** All of them, youngest first. */
+  /** All runs, newest first. */
   list(): Promise<TuneRunSummary[]>;
-  /** Of runs that are kept: their requests are nobody's workload. */
+  /** API keys of the stored runs, whose requests must not be used as a workload. */
   keyIds(): Promise<ReadonlySet<string>>;
-  /** At a start: what was under way has ended with the server. Resolves to how many. */
+  /** At startup: marks runs as ended that were in progress when the server stopped. Resolves to their number. */
   endUnfinished(reason: string, at: Date): Promise<number>;
 }

@@ -1,4 +1,4 @@
-// Operators and tuning runs: those that were, one that is begun here, and those that the command line tells of.
+// Operator routes for tuning runs: past runs, runs started here, and runs reported by the command line.
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
@@ -67,19 +67,19 @@ export function tuningRoutes(
       serve: async ({ exchange }) => {
         await tunings.endLost();
         const run = await tuneRuns.get(exchange.params['run'] as string);
-        if (run === null) throw apiError('resource_not_found', 'There is no such tuning run.', 'run');
+        if (run === null) throw apiError('resource_not_found', 'Tuning run not found.', 'run');
         exchange.json(200, run);
       },
     }),
 
-    // From the command line, whose runs are seen beside the others.
+    // Called by the command line, so that its runs are listed too.
     guard({
       method: 'PUT',
       path: '/tuning/:run',
       body: tuneRunBody,
       serve: async ({ exchange, body }) => {
         if (body.id !== exchange.params['run'])
-          throw apiError('invalid_value', 'The run is another one than the path names.', 'id');
+          throw apiError('invalid_value', "The run's id does not match the path.", 'id');
         await tuneRuns.put(body, null);
         exchange.json(200, {});
       },

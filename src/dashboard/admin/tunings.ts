@@ -1,5 +1,5 @@
-// Tuning runs that operators begin on the server. The load is driven by a child process; the engine is held here, by the
-// thread that was asked, for as long as the child lives. What a run has come to is stored as it goes, for every thread.
+// Tuning runs that operators start on the server. A child process generates the load. The thread that received the
+// request holds the engine for as long as the child lives. Results are stored as they arrive, visible to every thread.
 
 import { fork } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
@@ -25,14 +25,14 @@ import { recentShapes } from './request-shapes.js';
 import type { TuneRunStore } from './tune-runs.js';
 
 const CHILD = fileURLToPath(new URL('../../bench/tune/child.js', import.meta.url));
-/** A hold is prolonged long before its end. */
+/** A hold is extended long before it ends. */
 const HOLD_S = 30;
 const PROLONG_MS = 10_000;
-/** What a child gets for ending by itself. */
+/** How long a child may take to exit by itself. */
 const END_MS = 3_000;
-/** Fewer requests are no workload. */
+/** Minimum number of requests that make a workload. */
 const LEAST_SHAPES = 20;
-/** No more than that at once, unless it is asked for. */
+/** Maximum number of concurrent requests, unless the request asks for more. */
 const MOST_LOAD = 1_024;
 const KEY_LIFE_MS = 24 * 3_600_000;
 
@@ -43,9 +43,9 @@ export interface TuningsDeps {
   readonly requestLog: Pick<RequestLog, 'list'>;
   readonly bus: ThreadBus;
   readonly log: Log;
-  /** Of this server; null before it can be reached. */
+  /** Address of this server; null until it is reachable. */
   url(): string | null;
-  /** What the first organization, whose key a run asks with, may have under way on the model; null: no limit. */
+  /** Concurrency limit of the first organization, whose key the run uses, on the model; null: no limit. */
   concurrencyLimit(model: string): Promise<number | null>;
 }
 
@@ -63,7 +63,7 @@ export class Tunings {
     this.#stopListening = deps.bus.on('tuning.stop', ({ id }) => this.#running.get(id)?.stop());
   }
 
-  /** Resolves when it has begun. Rejects with ApiError 404, 422, 503. */
+  /** Resolves when the run has started. Rejects with ApiError 404, 422, 503. */
   async start(asked: TuneStart, actor: Actor): Promise<TuneRun> {
     const { tuning, runs, accounts } = this.deps;
     const url = this.deps.url();
@@ -126,7 +126,10 @@ export class Tunings {
     }
   }
 
-  /** Runs of the command line that have ended without a word (kill -9): they hold their engine no more. Of its own the server knows. */
+  /**
+   * Ends command-line runs that disappeared without a report (kill -9) and no longer hold their engine. The server's
+   * own runs are tracked directly.
+   */
   async endLost(): Promise<void> {
     const { runs, tuning } = this.deps;
     for (const { id, model, state, by } of await runs.list()) {
@@ -137,7 +140,7 @@ export class Tunings {
           {
             ...run,
             state: 'failed',
-            error: 'What drove it is not heard of any more.',
+            error: 'The client that drove the run stopped responding.',
             ended_at: new Date().toISOString(),
           },
           null,
@@ -145,13 +148,13 @@ export class Tunings {
     }
   }
 
-  /** Idempotent; on whichever thread it runs. */
+  /** Idempotent; works for a run on any thread. */
   stop(id: string): void {
     this.#running.get(id)?.stop();
     this.deps.bus.publish('tuning.stop', { id });
   }
 
-  /** Those of this thread are stopped: a server that ends does not wait for their load. */
+  /** Stops the runs of this thread, so that a shutdown does not wait for their load. */
   drain(): void {
     for (const one of this.#running.values()) one.stop();
   }
@@ -170,13 +173,13 @@ export class Tunings {
       if (child.connected) child.send(message, () => undefined);
     };
     let run = begun;
-    let values: TuneSettings | null = begun.before; // null: not held any more
+    let values: TuneSettings | null = begun.before; // null: no longer held
     let writing = Promise.resolve();
     const write = (next: TuneRun): void => {
       run = next;
       writing = writing
         .then(() => runs.put(next, null))
-        .catch((err: unknown) => log.error({ err, run: id }, 'a tuning run cannot be written'));
+        .catch((err: unknown) => log.error({ err, run: id }, 'cannot store a tuning run'));
     };
     const hold = async (next: TuneSettings): Promise<void> => {
       await tuning.hold(model, { id, is_new: false, seconds: HOLD_S, values: next });
@@ -203,8 +206,8 @@ export class Tunings {
           (error: unknown) => tell({ type: 'answer', number: message.number, error: (error as Error).message }),
         );
     });
-    child.on('error', (err) => log.error({ err, run: id }, 'the process of a tuning run'));
-    log.info({ model, run: id, objectives: run.objectives }, 'a tuning run begins');
+    child.on('error', (err) => log.error({ err, run: id }, 'tuning process failed'));
+    log.info({ model, run: id, objectives: run.objectives }, 'tuning run started');
     tell(start);
     const ended = new Promise<void>((resolve) => {
       child.once('close', () => resolve());
@@ -215,11 +218,11 @@ export class Tunings {
         write({
           ...run,
           state: 'failed',
-          error: 'The process that drove the load ended.',
+          error: 'The process that generated the load exited.',
           ended_at: new Date().toISOString(),
         });
       await Promise.allSettled([tuning.release(model, id), revoke(), writing]);
-      log.info({ model, run: id, state: run.state, outcome: run.result?.outcome ?? null }, 'a tuning run has ended');
+      log.info({ model, run: id, state: run.state, outcome: run.result?.outcome ?? null }, 'tuning run ended');
     });
     let isStopping = false;
     const stop = (): void => {
@@ -239,7 +242,7 @@ export class Tunings {
     if (shapes.length < LEAST_SHAPES)
       throw apiError(
         'invalid_value',
-        `The request log has ${shapes.length} answered requests of this model; a workload takes ${LEAST_SHAPES}. Give lengths instead.`,
+        `The request log has ${shapes.length} completed requests of this model, but a workload needs ${LEAST_SHAPES}. Specify lengths instead.`,
         'workload',
       );
     return workloadOf(shapes);
@@ -250,7 +253,7 @@ export class Tunings {
       if (most === undefined)
         throw apiError(
           'missing_required_parameter',
-          'A rate needs max_load: the most requests a second to try.',
+          'A rate load needs max_load: the maximum number of requests per second to try.',
           'max_load',
         );
       return most;

@@ -1,4 +1,4 @@
-// GET …/usage: what each organization, or with `organization` one of them, has used of each model over a span of hours.
+// GET …/usage: usage of each organization or, with `organization`, of one, by model over a range of hours.
 
 import { dateField } from '../api/key-fields.js';
 import { readPage } from '../api/paging.js';
@@ -24,13 +24,13 @@ export function usageRoutes(
       method: 'GET',
       path: '/usage',
       serve: async ({ exchange }) => {
-        // A page of organizations; those that have used nothing have no rows in it.
+        // One page of organizations. Organizations without usage have no rows.
         const { limit, after } = readPage(exchange.query);
         const to = date(exchange.query, 'to') ?? Date.now();
         const from = date(exchange.query, 'from') ?? to - DEFAULT_MS;
         if (from >= to || to - from > MAX_MS)
-          throw apiError('value_out_of_range', 'from must be before to, and at most two years.', 'from');
-        // Of a deleted one there are sums as long as those of any are kept.
+          throw apiError('value_out_of_range', 'from must be before to and at most two years earlier.', 'from');
+        // A deleted organization's sums are available until the end of their retention.
         const one = askedOrganization(exchange.query);
         const page = one === null ? await organizations.page(limit, after) : { data: [{ id: one }], next: null };
         const rows = await usage.totals(

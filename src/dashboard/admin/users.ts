@@ -1,5 +1,5 @@
-// Operators and users: locking, and who else is an operator. Nobody locks or demotes themselves, and one
-// operator who can sign in stays.
+// Operator routes for users: lock accounts, grant operator rights. Operators cannot lock or demote themselves, and one
+// operator who can sign in must remain.
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
@@ -39,7 +39,7 @@ export function userRoutes(
       },
     }),
 
-    // For somebody who has lost the device and the recovery codes.
+    // For users who lost both their device and their recovery codes.
     guard({
       method: 'DELETE',
       path: '/users/:user/second-factor',
@@ -48,11 +48,11 @@ export function userRoutes(
         if (id === userId)
           throw apiError(
             'invalid_value',
-            'Nobody can reset their own second factor. Another operator can, or you turn it off in your profile.',
+            'You cannot reset your own second factor. Turn it off in your profile, or ask another operator.',
             'user',
           );
         if (!(await secondFactors.reset(id, actor)))
-          throw apiError('resource_not_found', 'There is no such user, or the second factor is off.', 'user');
+          throw apiError('resource_not_found', 'User not found, or the second factor is off.', 'user');
         exchange.json(200, {});
       },
     }),

@@ -1,5 +1,5 @@
-// …/api-keys: an organization's keys. Developers change those they made, admins all of them; the secret is
-// answered once, when a key is made.
+// …/api-keys: an organization's API keys. Developers can change the keys they created, admins can change all. The
+// secret is returned only once, when a key is created.
 
 import { z } from 'zod';
 import { checkChanger, DEFAULT_OVERLAP_S, MAX_OVERLAP_S } from '../../accounts/api-keys.js';
@@ -87,7 +87,7 @@ export function apiKeyRoutes({
         checkModels(body.models ?? undefined, served());
         checkLimits(body.limits, served());
         checkExpiry(body.expires_at, now());
-        // Null takes a date or limits away; of what a key always has it means as little as leaving it out.
+        // Null removes an optional date or limit. For required values, null is the same as omitting the field.
         const change = {
           name: body.name ?? undefined,
           models: body.models ?? undefined,
@@ -135,6 +135,6 @@ export function apiKeyRoutes({
 }
 
 function known<T>(found: T | null): T {
-  if (found === null) throw apiError('resource_not_found', 'There is no such API key.', 'id');
+  if (found === null) throw apiError('resource_not_found', 'API key not found.', 'id');
   return found;
 }

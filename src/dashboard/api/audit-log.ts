@@ -1,4 +1,4 @@
-// Who changed what in an organization.
+// GET …/audit-log: changes made in an organization, and by which actor.
 
 import type { Route } from '../../http/exchange.js';
 import type { AuditEntry, ListPage } from '../../shared/wire/dashboard.js';

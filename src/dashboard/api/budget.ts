@@ -1,4 +1,4 @@
-// …/budget: what an organization wants to spend in a month, what it has spent, and whom to tell.
+// …/budget: an organization's monthly budget, its spending, and the recipients of notifications.
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
@@ -23,7 +23,7 @@ const body = z.object({
   webhook_url: z
     .string()
     .max(1_024)
-    .refine(isAddress, 'must be an address that begins with https:// or http://, without a password')
+    .refine(isAddress, 'must be an http:// or https:// address without a password')
     .nullable()
     .default(null),
 });
@@ -76,12 +76,12 @@ export function budgetRoutes({
         if (webhookUrl !== null && config.webhooks.public_only && isInternal(webhookUrl)) {
           throw apiError(
             'invalid_value',
-            '`webhook_url` must be an address of the public internet. The operator can allow others with `webhooks.public_only`.',
+            '`webhook_url` must be a public internet address. The operator can allow others with `webhooks.public_only`.',
             'webhook_url',
           );
         }
         const before = await budgets.get(id);
-        // Another amount may be told of again in the same month; the secret stays.
+        // A changed amount can trigger notifications again in the same month. The webhook secret does not change.
         const budget: Budget | null =
           amount === null
             ? null

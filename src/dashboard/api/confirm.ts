@@ -1,14 +1,19 @@
-// Before what would lock somebody out of their account, or let somebody else in: that it is really they.
+// Verifies the user's identity before actions that could lock them out of the account or give another person access.
 
 import type { Attempts } from '../../accounts/attempts.js';
 import { verifyPassword } from '../../accounts/passwords.js';
 import type { User } from '../../accounts/users.js';
 import { apiError } from '../../shared/errors.js';
 
-/** How long a session that the identity provider began replaces the password of an account without one. */
+/**
+ * For an account without a password, a session that the identity provider started this recently replaces the password.
+ */
 const FRESH_MS = 10 * 60_000;
 
-/** `signedInAt`: of the session; `now`: by the same clock; in milliseconds. Rejects with ApiError 422 for the field `password`, 403, 429. */
+/**
+ * `signedInAt`: start of the session; `now`: same clock; both in milliseconds. Rejects with ApiError 422 for the field
+ * `password`, 403, 429.
+ */
 export async function confirmPassword(
   attempts: Attempts,
   { user, signedInAt }: { user: User; signedInAt: number },
@@ -19,7 +24,7 @@ export async function confirmPassword(
     if (Math.abs(now - signedInAt) > FRESH_MS)
       throw apiError(
         'recent_sign_in_required',
-        'This account has no password. Sign out and in again; within ten minutes after that this can be done.',
+        'This account has no password. Sign out, sign in again, and repeat this within ten minutes.',
       );
     return;
   }

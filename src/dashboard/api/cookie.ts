@@ -1,4 +1,4 @@
-// The session cookie: its name and its attributes.
+// The session cookie: its name and attributes.
 
 import { SESSION_MS } from '../../accounts/sessions.js';
 import type { Exchange } from '../../http/exchange.js';
@@ -7,12 +7,15 @@ import type { DashboardOrigin } from '../origin.js';
 const NAME = 'sid';
 const ATTRIBUTES = 'HttpOnly; SameSite=Lax; Path=/';
 
-/** The value, or null without one. */
+/** The value, or null if the cookie is absent. */
 export function sessionCookie(exchange: Exchange): string | null {
   return namedCookie(exchange, NAME);
 }
 
-/** The value, or null without one. Of several the first: browsers send the most specific path's first. */
+/**
+ * The value, or null if the cookie is absent. If it occurs several times, returns the first: browsers send the cookie
+ * with the most specific path first.
+ */
 export function namedCookie(exchange: Exchange, name: string): string | null {
   for (const pair of exchange.header('cookie').split(';')) {
     const equals = pair.indexOf('=');

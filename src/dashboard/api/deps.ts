@@ -1,4 +1,4 @@
-// What the routes of the dashboard API are made of. Each file takes what it needs of it.
+// Dependencies of the dashboard API routes. Each route file uses the subset it needs.
 
 import type { Accounts } from '../../accounts/accounts.js';
 import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
@@ -35,7 +35,7 @@ export interface DashboardDeps {
   budgets: BudgetStore;
   saved: SavedStore;
   requestLog: RequestLog;
-  /** What goes with an organization that is deleted. */
+  /** Data that is erased together with an organization. */
   stored: Erasable;
   directory: Directory;
   accounts: Accounts;
@@ -45,17 +45,17 @@ export interface DashboardDeps {
   pool: ModelPool;
   models: ServedModels;
   telemetry: Pick<Telemetry, 'log'>;
-  /** POST /v1/chat/completions, for the playground. */
+  /** POST /v1/chat/completions, called by the playground. */
   chat: Route;
   draining(): boolean;
   letters: Letters;
   codes: SecondFactorCodes;
   box: SecretBox;
-  /** Null: the settings name none. */
+  /** Null: no provider is configured. */
   oidc: OidcProvider | null;
   tickets: SignInTickets;
-  /** By model name: what holds for the organization. */
+  /** The organization's limits by model name. */
   organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
-  /** What each has used this month, in tokens. */
+  /** Tokens that each organization has used this month. */
   monthTokens(organizationIds: readonly string[]): Promise<number[]>;
 }

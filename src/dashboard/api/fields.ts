@@ -1,4 +1,4 @@
-// Fields that several bodies of the dashboard API have, each with its bounds.
+// Fields that several request bodies of the dashboard API share, with their bounds.
 
 import { z } from 'zod';
 import { MAX_PASSWORD_BYTES, MIN_PASSWORD_CHARACTERS } from '../../accounts/passwords.js';
@@ -11,7 +11,7 @@ const issue = (api: ErrorCode, message: string): { code: 'custom'; params: { api
   message,
 });
 
-/** Of a person or an organization: one line. */
+/** Name of a user or organization: one line. */
 export const nameField = z
   .string()
   .trim()
@@ -19,33 +19,36 @@ export const nameField = z
   .max(100)
   .refine((text) => !/\p{Cc}|\p{Cf}/u.test(text), 'must not contain control characters');
 
-/** As normalEmail() gives it. What is behind the @ is for mail servers to judge. */
+/**
+ * The address in the form that normalEmail() returns. The domain is not validated further; that is left to mail
+ * servers.
+ */
 export const emailField = z
   .string()
   .max(254)
   .transform(normalEmail)
   .superRefine((email, context) => {
-    // What cannot be seen would make two accounts look like one.
+    // Invisible characters are refused, because they would make two accounts look like one.
     if (!/^[^\s@"<>(),:;\\[\]]{1,64}@[^\s@"<>(),:;\\[\]]{1,253}$/.test(email) || /\p{Cc}|\p{Cf}/u.test(email))
-      context.addIssue(issue('invalid_value', 'must be an e-mail address'));
+      context.addIssue(issue('invalid_value', 'must be a valid e-mail address'));
   });
 
-/** A password that is chosen. */
+/** A new password. */
 export const newPasswordField = z.string().superRefine((password, context) => {
   const normal = password.normalize('NFKC');
   if (Buffer.byteLength(normal) > MAX_PASSWORD_BYTES)
-    context.addIssue(issue('string_too_long', `may have at most ${MAX_PASSWORD_BYTES} bytes`));
+    context.addIssue(issue('string_too_long', `must be at most ${MAX_PASSWORD_BYTES} bytes long`));
   else if ([...normal].length < MIN_PASSWORD_CHARACTERS)
-    context.addIssue(issue('invalid_value', `must have at least ${MIN_PASSWORD_CHARACTERS} characters`));
+    context.addIssue(issue('invalid_value', `must be at least ${MIN_PASSWORD_CHARACTERS} characters long`));
 });
 
-/** A password to be checked: longer ones belong to nobody. */
+/** A password to verify. Longer ones cannot exist. */
 export const passwordField = z.string().min(1).max(MAX_PASSWORD_BYTES);
 
-/** Of a link. */
+/** The token of a link. */
 export const tokenField = z.string().min(1).max(256);
 
-/** Of an authenticator app or a recovery code, as people type them. */
+/** An authenticator app's code or a recovery code, as typed. */
 export const codeField = z.string().min(1).max(64);
 
 export const roleField = z.enum(['owner', 'admin', 'developer', 'viewer']);

@@ -1,6 +1,6 @@
-// The kinds of dashboard routes and what each may assume: nothing, a session, a membership with a role, an
-// operator. The guard makes plain Routes of them: cookie, Origin, CSRF token, role, body and the error shape
-// are checked before `serve` runs, in this order; the answer carries the security headers.
+// The four kinds of dashboard routes by required access: none, a session, membership with a role, operator. The guard
+// turns them into plain Routes. Before `serve` runs, it checks cookie, Origin, CSRF token, role and body, in this
+// order, and sets the error format. Responses carry the security headers.
 
 import type { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -12,21 +12,24 @@ import type { Role } from '../../shared/wire/dashboard.js';
 
 export interface OpenCall<B> {
   readonly exchange: Exchange;
-  /** As the schema gives it; undefined without one. */
+  /** Parsed by the schema; undefined without one. */
   readonly body: B;
 }
 
 export interface UserCall<B> extends OpenCall<B> {
   readonly user: User;
   readonly sessionId: string;
-  /** When that session began, milliseconds. */
+  /** Start of the session, in milliseconds. */
   readonly signedInAt: number;
   /** The user, for the audit log. */
   readonly actor: Actor;
 }
 
 export interface MemberCall<B> extends UserCall<B> {
-  /** The organization of the path's `:org`; another's id is 404 resource_not_found. */
+  /**
+   * The organization in the path's `:org`. For organizations that the user is not a member of, the request fails with
+   * 404 resource_not_found.
+   */
   readonly organization: OrganizationView;
   readonly role: Role;
 }
@@ -35,25 +38,25 @@ export interface MemberCall<B> extends UserCall<B> {
 export interface DashboardRoute<C> {
   method: Route['method'];
   path: string;
-  /** Largest body; 64 KiB. */
+  /** Maximum body size; 64 KiB by default. */
   maxBodyBytes?: number;
   generates?: true;
-  /** Reading it is noted in the audit log, so it is counted as a change is (change-pace.ts). */
+  /** Reading it adds an audit entry, so it counts as a change (change-pace.ts). */
   noted?: true;
-  /** As in Route. */
+  /** See Route. */
   countedAs?: string;
-  /** As whom the request counts from then on, where it is one that limits hold for. */
+  /** The identity that the request is counted for, if rate limits apply to it. */
   actAs?(call: Omit<C, 'body'>): Identity;
   serve(call: C): void | Promise<void>;
 }
 
 export interface Guard {
-  /** Anybody; an Origin that is another site's is refused where something changes. */
+  /** No session needed. Changing requests whose Origin is another site are refused. */
   open<B = undefined>(route: DashboardRoute<OpenCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** A session. */
+  /** Needs a session. */
   user<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** A session of a member of `:org` with at least this role. Of a suspended organization only reading is allowed. */
+  /** Needs the session of a member of `:org` with at least this role. Suspended organizations are read-only. */
   member<B = undefined>(least: Role, route: DashboardRoute<MemberCall<B>> & { body?: z.ZodType<B> }): Route;
-  /** A session of an operator. */
+  /** Needs the session of an operator. */
   operator<B = undefined>(route: DashboardRoute<UserCall<B>> & { body?: z.ZodType<B> }): Route;
 }

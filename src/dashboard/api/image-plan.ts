@@ -1,5 +1,5 @@
-// GET /organizations/:org/playground/image: what a model sees of a picture of some size: how many tokens it takes, and the pieces
-// in which it is looked at. Nothing is generated or counted.
+// GET /organizations/:org/playground/image: how a model would process an image of a given size: its token count and
+// tiles. Generates nothing and counts no usage.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
@@ -18,14 +18,14 @@ export function imagePlanRoutes({ guard, models, pool }: Pick<DashboardDeps, 'gu
         const { query } = exchange;
         const asked = query.get('model') ?? '';
         if (asked === '' || asked.length > MAX_NAME)
-          throw apiError('invalid_query_parameter', 'model must name a model.', 'model');
+          throw apiError('invalid_query_parameter', 'model must be the name of a model.', 'model');
         const width = side(query, 'width'),
           height = side(query, 'height');
         const model = models.find(asked);
-        model.ready(); // or says why it is not
+        model.ready(); // throws with the reason if the model is not ready
         const status = pool.get(model.name)?.status;
         if (status?.state !== 'ready' || status.engine.vision === null)
-          throw apiError('model_not_vision', `${asked} takes text only, not images.`, 'model');
+          throw apiError('model_not_vision', `${asked} accepts text only, not images.`, 'model');
         exchange.json(200, planned(width, height, status.engine));
       },
     }),

@@ -1,4 +1,4 @@
-// Invitations: made and taken back by admins, accepted by whoever has the link and the address it is for.
+// Invitations: created and revoked by admins, accepted with the link and the e-mail address it was issued for.
 
 import { z } from 'zod';
 import type { Route } from '../../http/exchange.js';
@@ -40,7 +40,7 @@ export function inviteRoutes({
         await attempts.count('invite', [user.id]);
         const invite = await invites.create(organization.id, email, role, user.id, actor);
         exchange.json(200, inviteObject(invite, origin.base(exchange)));
-        // The link can be seen by whoever invited: a mail too many is not sent, without a word.
+        // The inviter sees the link, so mail over the rate limit is skipped silently.
         if (letters.enabled)
           attempts.count('mail', [`invitation ${email}`]).then(
             () => letters.invite(invite, user, organization.name),

@@ -1,4 +1,4 @@
-// The fields of an API key's permissions as bodies have them, for the dashboard and the operator's routes.
+// Body fields for an API key's permissions and limits, shared by the dashboard and operator routes.
 
 import { z } from 'zod';
 import { ALL_SCOPES } from '../../accounts/keys.js';
@@ -21,7 +21,7 @@ export const keyScopesField = z
   .max(16)
   .transform((scopes) => [...new Set(scopes)]);
 
-/** A moment as RFC 3339 has it. */
+/** A time in RFC 3339 format. */
 export const dateField = z
   .string()
   .max(64)
@@ -42,7 +42,7 @@ const value = z.number().int().min(1).max(1e9).nullish();
 
 const limitValues = { rpm: value, tpm: value, concurrency: value };
 
-/** Unlike other unknown fields, unknown limits are refused: misspelt, one would be a key without it. */
+/** Unknown limits are refused, unlike other unknown fields: a key with a misspelt limit would have no limit. */
 const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) => {
   for (const name of Object.keys(limits)) {
     if (!Object.hasOwn(limitValues, name))
@@ -50,36 +50,36 @@ const limitsOfModel = z.looseObject(limitValues).superRefine((limits, context) =
         code: 'custom',
         params: { api: 'invalid_value' },
         path: [name],
-        message: `is no limit; there are ${Object.keys(limitValues).join(', ')}`,
+        message: `is not a limit; the limits are ${Object.keys(limitValues).join(', ')}`,
       });
   }
 });
 
-/** By model or `*`; null: off, absent: what is more general. */
+/** By model or `*`. Null: no limit. Absent: the more general limit applies. */
 export const limitsField = z
   .record(z.string().min(1).max(128), limitsOfModel)
   .transform((limits): Record<string, LimitOverride> => limits);
 
-/** `now`: milliseconds. Throws ApiError 422 for a date that has passed. */
+/** `now`: milliseconds. Throws ApiError 422 if the date is in the past. */
 export function checkExpiry(date: Date | null | undefined, now: number): void {
   if (date != null && date.getTime() <= now)
     throw apiError('invalid_value', '`expires_at` must be in the future.', 'expires_at');
 }
 
-/** Throws ApiError 422 for a name that no served model has. `*` alone stands for any. */
+/** Throws ApiError 422 for a name that is not a served model. `*` alone means all models. */
 export function checkModels(names: readonly string[] | undefined, served: readonly string[]): void {
   names?.forEach((name, index) => {
     if (name === '*' && names.length === 1) return;
     if (!served.includes(name))
       throw apiError(
         'invalid_value',
-        `models[${index}]: there is no model "${name}"; there are ${served.join(', ')}, or * alone.`,
+        `models[${index}]: model "${name}" not found; use ${served.join(', ')}, or * alone.`,
         `models[${index}]`,
       );
   });
 }
 
-/** The same for limits. */
+/** The same check for limits. */
 export function checkLimits(
   limits: Readonly<Record<string, LimitOverride>> | null | undefined,
   served: readonly string[],
@@ -88,7 +88,7 @@ export function checkLimits(
     if (name !== '*' && !served.includes(name))
       throw apiError(
         'invalid_value',
-        `limits: there is no model "${name}"; there are ${served.join(', ')}, or *.`,
+        `limits: model "${name}" not found; use ${served.join(', ')}, or *.`,
         `limits.${name.slice(0, 64)}`,
       );
   }

@@ -1,5 +1,5 @@
-// What the dashboard writes to people, when it can. Links in mail lead to the configured address, never to what
-// a request says the address is: otherwise strangers could have mail sent that leads to them.
+// Mail that the dashboard sends, if mail is configured. Links use the configured address, never one derived from a
+// request: an attacker could otherwise have links to their own site mailed to users.
 
 import type { ShownInvite } from '../../accounts/invites.js';
 import type { SignIns } from '../../accounts/sign-ins.js';
@@ -29,7 +29,7 @@ export class Letters {
     return this.mailer.enabled && this.base !== null;
   }
 
-  /** These make the token of their link. Nobody waits for them. */
+  /** Creates the link's token and sends the mail in the background. */
   verifyEmail(user: User): void {
     this.write(async (base) => {
       const token = await this.signIns.mailedToken(user.id, 'email');
@@ -57,12 +57,12 @@ export class Letters {
     this.write((base) => this.mailer.send(changedLetter(user.email, user.name, base)));
   }
 
-  /** To the new address. */
+  /** Sent to the new address. */
   newEmail({ name }: User, email: string, token: string): void {
     this.write((base) => this.mailer.send(newEmailLetter(email, name, newEmailUrl(base, token), base)));
   }
 
-  /** To the old address, whoever changed it. */
+  /** Sent to the old address, also if an operator made the change. */
   emailChanged(user: User, before: string): void {
     this.write((base) => this.mailer.send(emailChangedLetter(before, user.name, user.email, base)));
   }

@@ -1,4 +1,4 @@
-// …/limits: what holds for an organization on each model, and how much of it is taken now.
+// GET …/limits: an organization's limits per model, and how much of each is in use.
 
 import { nextMonth } from '../../admission/month-use.js';
 import type { BucketState } from '../../admission/counters.js';

@@ -1,4 +1,4 @@
-// Who belongs to an organization.
+// Members of an organization.
 
 import { z } from 'zod';
 import type { Member } from '../../accounts/members.js';
@@ -35,7 +35,7 @@ export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDe
       },
     }),
 
-    // Leaving is everybody's own business; removing somebody else is an admin's.
+    // Any member can leave. Removing another member requires the admin role.
     guard.member('viewer', {
       method: 'DELETE',
       path: '/organizations/:org/members/:user',

@@ -1,4 +1,4 @@
-// …/models: what an organization can ask for, with what the files say of themselves.
+// GET …/models: the models that an organization can use, with metadata from their files.
 
 import { modelBytes } from '../../engine/catalog.js';
 import type { ModelPool } from '../../engine/model-pool.js';
@@ -18,7 +18,7 @@ export function modelRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard'
   ];
 }
 
-/** Highest tier first; retired ones too, that keys and usage may still name. */
+/** Highest tier first. Includes retired models, because keys and usage may still refer to them. */
 export function describeModels(models: ServedModels, pool: ModelPool): DashboardModel[] {
   return models.describe().map((one) => {
     const pooled = pool.get(one.id);

@@ -1,4 +1,4 @@
-// Rows of the database as the dashboard API shows them.
+// Converts database rows to dashboard API objects.
 
 import type { ShownInvite } from '../../accounts/invites.js';
 import type { OrganizationView } from '../../accounts/organizations.js';
@@ -49,7 +49,7 @@ export function sessionObject(session: Session, currentId: string): SessionObjec
   };
 }
 
-/** `base`: the dashboard's address, for the link of a pending one. */
+/** `base`: address of the dashboard, for the link of a pending invitation. */
 export function inviteObject(
   { id, organizationId, email, role, state, createdAt, expiresAt, token }: ShownInvite,
   base: string,
@@ -66,7 +66,7 @@ export function inviteObject(
   };
 }
 
-/** Pages of the dashboard that links lead to. */
+/** Dashboard pages that links in mail open. */
 export const inviteUrl = (base: string, token: string): string => `${base}/dashboard/accept-invite?token=${token}`;
 export const setupUrl = (base: string, code: string): string => `${base}/dashboard/signup?code=${code}`;
 export const resetUrl = (base: string, token: string): string => `${base}/dashboard/reset?token=${token}`;

@@ -1,4 +1,4 @@
-// Who somebody is here whom the provider has named: the user it is linked to, one it may be linked to, or a new one.
+// Maps an identity from the provider to a user: the one it is linked to, an existing one to link, or a new one.
 
 import type { Directory } from '../../accounts/directory.js';
 import type { ForeignIdentity } from '../../accounts/identities.js';
@@ -10,7 +10,7 @@ import { OidcRefusal } from '../../accounts/oidc/failures.js';
 import type { Claims } from '../../accounts/oidc/provider.js';
 import { emailField, nameField } from './fields.js';
 
-/** `cookie`: of the session that signing up has begun; null: it is to be begun. */
+/** `cookie`: of the session that sign-up started; null: the caller must start one. */
 export interface Entered {
   readonly user: User;
   readonly cookie: string | null;
@@ -22,25 +22,27 @@ export class OidcEntry {
     private readonly settings: Config['oidc'],
   ) {}
 
-  /** `invite`: of the link that the person came by. Rejects with OidcRefusal. */
+  /** `invite`: token of the invitation link, if any. Rejects with OidcRefusal. */
   async enter(claims: Claims, invite: string | null, client: Client): Promise<Entered> {
     const { identities, signIns } = this.directory;
     const identity = { issuer: claims.issuer, subject: claims.subject };
     const known = await identities.userOf(identity);
-    // Also of whom is linked: who has left the company has another address, or none, there.
+    // The address is checked for linked users as well: a former employee has a different address at the provider, or
+    // none.
     const email = this.#email(claims, known !== null);
     if (known !== null) return { user: known, cookie: null };
     if (email === null) throw new OidcRefusal('no_email');
     const owner = await signIns.withEmail(email);
     if (owner === null) return this.#signUp(claims, email, identity, invite, client);
-    // Whoever signed up here with an address that is not theirs must not be given its owner's sign-ins, nor these them.
+    // An account whose address is unverified may not belong to the owner of that address. Linking it would mix up the
+    // sign-ins of two people.
     if (!owner.emailVerified) throw new OidcRefusal('account_exists');
     if (!(await identities.link(owner, identity, { type: 'user', id: owner.id, email: owner.email, ip: client.ip })))
       throw new OidcRefusal('taken');
     return { user: owner, cookie: null };
   }
 
-  /** By somebody who is signed in. Rejects with OidcRefusal. */
+  /** Links the identity to the signed-in user. Rejects with OidcRefusal. */
   async link(claims: Claims, user: User, ip: string): Promise<void> {
     this.#email(claims, true);
     const linked = await this.directory.identities.link(
@@ -51,7 +53,7 @@ export class OidcEntry {
     if (!linked) throw new OidcRefusal('taken');
   }
 
-  /** Null without one that counts, which `isLinked` needs only where domains are set. */
+  /** Null if there is no acceptable address. A linked user needs one only if domains are restricted. */
   #email({ email: given, isEmailVerified }: Claims, isLinked: boolean): string | null {
     const { domains, unverified_email: takesUnverified } = this.settings;
     const parsed = emailField.safeParse(given);
@@ -83,7 +85,7 @@ export class OidcEntry {
       identity,
     };
     try {
-      // No password: there is none that a hash of no form matches.
+      // Empty password hash: no password matches it.
       return await signUps.signUp({ open: isOpen, local: false }, wish, '', client);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;

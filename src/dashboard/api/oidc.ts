@@ -1,5 +1,6 @@
-// /oidc/start and /oidc/callback: out to the provider and back, by redirects; /oidc/link, /oidc/unlink: of one's account. What must be
-// known at the return travels in a sealed cookie, so that it is this browser's alone.
+// /oidc/start and /oidc/callback redirect to the provider and back. /oidc/link and /oidc/unlink change the link of the
+// signed-in account. State needed at the callback travels in a sealed cookie, so only the browser that started can
+// finish.
 
 import { addressGroup } from '../../accounts/attempts.js';
 import { ApiError, apiError } from '../../shared/errors.js';
@@ -17,19 +18,19 @@ const COOKIE = 'oidc';
 const COOKIE_S = 600;
 const MAX_INVITE = 256;
 
-/** What the cookie has. */
+/** Content of the sealed cookie. */
 interface Journey extends Asked {
-  /** Path of the page to show at the end. */
+  /** Path of the page to open at the end. */
   next: string;
   invite: string | null;
-  /** Whose account it is to be linked to; null: a sign-in. */
+  /** The user to link the identity to; null for a sign-in. */
   link: string | null;
   until: number;
 }
 
 type Deps = Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'tickets' | 'box' | 'oidc' | 'telemetry'>;
 
-/** None without a provider. */
+/** Empty without a provider. */
 export function oidcRoutes(deps: Deps): Route[] {
   return deps.oidc === null ? [] : routesOf(deps, deps.oidc);
 }
@@ -56,7 +57,7 @@ function routesOf(
     return journey;
   };
 
-  /** To where the page goes on. */
+  /** Returns the address of the page to continue on. */
   const finish = async (exchange: Exchange, journey: Journey): Promise<string> => {
     await attempts.count('elsewhere', [addressGroup(exchange.remoteAddress)]);
     const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
@@ -72,7 +73,7 @@ function routesOf(
     }
     const { user, cookie } = await entry.enter(claims, journey.invite, client);
     if (cookie === null && user.secondFactor === true && !user.locked) {
-      // Behind the #, which browsers send nowhere.
+      // In the URL fragment, which browsers do not send to any server.
       return `/signin?next=${encodeURIComponent(journey.next)}#ticket=${tickets.issue(user).ticket}`;
     }
     const begun = cookie === null ? await signIns.begin(user, null, client, before, null) : { cookie };
@@ -82,7 +83,9 @@ function routesOf(
     return journey.next;
   };
 
-  /** Where the browser goes, with the cookie for its return set. Rejects with OidcRefusal. */
+  /**
+   * Returns the provider's address to redirect to, after setting the cookie for the callback. Rejects with OidcRefusal.
+   */
   const begin = async (exchange: Exchange, journey: Pick<Journey, 'next' | 'invite' | 'link'>): Promise<string> => {
     const { url, asked } = await provider.ask(redirectUri(exchange)).catch((cause: unknown) => {
       throw new OidcRefusal('unreachable', { cause });
@@ -92,7 +95,7 @@ function routesOf(
       '',
       JSON.stringify({ ...asked, ...journey, until: directory.now() + COOKIE_S * 1000 } satisfies Journey),
     );
-    // Lax: it has to come along when the provider sends the browser back.
+    // SameSite=Lax, because the browser must send the cookie when the provider redirects back.
     exchange.setHeader(
       'Set-Cookie',
       `${COOKIE}=${sealed}; HttpOnly; SameSite=Lax; Path=/dashboard/api/oidc; Max-Age=${COOKIE_S}${origin.isHttps(exchange) ? '; Secure' : ''}`,
@@ -122,7 +125,8 @@ function routesOf(
       },
     }),
 
-    // No link that another site's page could send a browser to: who is signed in there might be somebody else.
+    // A POST, not a link: otherwise another site could navigate the browser here and link a different person's identity
+    // to the account.
     guard.user({
       method: 'POST',
       path: '/oidc/link',
@@ -131,7 +135,7 @@ function routesOf(
           exchange.json(200, { url: await begin(exchange, { next: '/', invite: null, link: user.id }) });
         } catch (error) {
           tell(error);
-          throw apiError('capacity_exhausted', `${config.oidc.name} cannot be reached at this moment.`);
+          throw apiError('capacity_exhausted', `${config.oidc.name} is unreachable.`);
         }
       },
     }),
@@ -158,25 +162,25 @@ function routesOf(
         if (user.passwordHash === '')
           throw apiError(
             'invalid_value',
-            'This account has no password: without the link nobody could sign in to it. Choose a password first, by "Forgot your password?".',
+            'This account has no password, so unlinking would make sign-in impossible. First set a password with "Forgot your password?".',
           );
         if (!(await identities.unlink(user, actor)))
-          throw apiError('resource_not_found', 'This account is linked to nothing.');
+          throw apiError('resource_not_found', 'This account is not linked to a provider.');
         exchange.json(200, {});
       },
     }),
   ];
 
-  /** What the page is told; the log is told what no person caused. */
+  /** Maps an error to the failure that the page shows. Errors that no user caused are logged. */
   function tell(error: unknown): OidcFailure {
     if (error instanceof Denied) return 'denied';
     if (error instanceof ApiError && error.code === 'too_many_attempts') return 'too_many';
     if (error instanceof OidcRefusal) {
       if (error.failure === 'unreachable')
-        log.error({ reason: reasonOf(error.cause) }, 'the provider of oidc.issuer could not be asked');
+        log.error({ reason: reasonOf(error.cause) }, 'cannot reach the provider of oidc.issuer');
       return error.failure;
     }
-    log.warn({ reason: reasonOf(error) }, 'a sign-in by the provider of oidc.issuer failed');
+    log.warn({ reason: reasonOf(error) }, 'sign-in at the provider of oidc.issuer failed');
     return 'failed';
   }
 }

@@ -1,4 +1,4 @@
-// One's organizations: listed, made, named, deleted.
+// The user's organizations: list, create, rename, delete.
 
 import { z } from 'zod';
 import { deleteOrganization } from '../../accounts/delete-organization.js';
@@ -42,7 +42,8 @@ export function organizationRoutes({
       path: '/organizations',
       body: z.object({ name: nameField }),
       serve: async ({ exchange, user, actor, body }) => {
-        await attempts.count('organization', [user.id]); // those deleted again leave a row
+        // counted as attempts, because even deleted organizations leave a row
+        await attempts.count('organization', [user.id]);
         exchange.json(
           200,
           shown(await organizations.create(body.name, user, config.accounts.organizations_per_user, actor)),
@@ -71,7 +72,7 @@ export function organizationRoutes({
           name === undefined || name === null || name === organization.name
             ? await organizations.get(organization.id)
             : await organizations.rename(organization.id, name, actor);
-        if (changed === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
+        if (changed === null) throw apiError('resource_not_found', 'Organization not found.', 'org');
         exchange.json(200, shown(changed));
       },
     }),
@@ -82,7 +83,7 @@ export function organizationRoutes({
       serve: async ({ exchange, organization, actor }) => {
         const { erased } = await deleteOrganization(organizations, stored, organization.id, actor);
         erased.catch((err: unknown) =>
-          telemetry.log.error({ err }, 'erasing a deleted organization failed; it is tried again'),
+          telemetry.log.error({ err }, 'erasing a deleted organization failed; will retry'),
         );
         exchange.json(200, {});
       },

@@ -1,4 +1,4 @@
-// Another e-mail address for one's account, and the end of it.
+// Changes the e-mail address of the user's own account, or deletes the account.
 
 import { z } from 'zod';
 import { emailTaken } from '../../accounts/own-account.js';
@@ -26,9 +26,10 @@ export function ownAccountRoutes({
       body: z.object({ email: emailField, password: passwordField.nullish() }),
       serve: async ({ exchange, user, signedInAt, actor, body: { email, password } }) => {
         if (email === user.email)
-          throw apiError('invalid_value', 'email is the address of this account already.', 'email');
+          throw apiError('invalid_value', "email must differ from the account's current address.", 'email');
         await confirmPassword(attempts, { user, signedInAt }, password, directory.now());
-        await attempts.count('name', [user.id]); // each leaves an entry in the server's log, which is bounded
+        // rate-limited because each change adds an entry to the server's bounded audit log
+        await attempts.count('name', [user.id]);
         const answer: EmailChange = { email, confirmation_sent: letters.enabled };
         if (letters.enabled) {
           if ((await signIns.withEmail(email)) !== null) throw emailTaken();
@@ -64,7 +65,7 @@ export function ownAccountRoutes({
           await codes.use(user, body.code, actor.ip ?? '');
         }
         await ownAccount.delete(user, actor);
-        await saved.eraseUser(user.id); // what a crash here leaves the sweep finds
+        await saved.eraseUser(user.id); // if the process crashes here, the periodic sweep erases the rest
         clearSessionCookie(exchange, origin);
         exchange.json(200, {});
         letters.accountDeleted(user);

@@ -1,4 +1,4 @@
-// Lists of the dashboard API: `limit` 1 … 100 (20) and `after`, the `next` of the page before.
+// Pagination of dashboard API lists: `limit` 1 … 100 (default 20), and `after`, the `next` of the previous page.
 
 import { sliceOf } from '../../accounts/slice.js';
 import type { Slice } from '../../accounts/slice.js';
@@ -14,7 +14,7 @@ const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
 const MAX_CURSOR = 256;
 
-/** Throws ApiError 400 for what is no number, 422 for one out of range. */
+/** Throws ApiError 400 if a value is not a number, 422 if it is out of range. */
 export function readPage(query: URLSearchParams): Page {
   const text = query.get('limit');
   if (text !== null && !/^\d{1,9}$/.test(text))
@@ -24,17 +24,17 @@ export function readPage(query: URLSearchParams): Page {
     throw apiError('value_out_of_range', `limit must be between 1 and ${MAX_LIMIT}.`, 'limit');
   const after = query.get('after');
   if (after !== null && (after === '' || after.length > MAX_CURSOR))
-    throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
+    throw apiError('invalid_query_parameter', 'after must be the `next` value of the previous page.', 'after');
   return { limit, after };
 }
 
-/** A page of a list that is at hand whole. `after` that names no entry: 404 item_not_found. */
+/** Returns a page of a list that is already in memory. Throws 404 item_not_found if `after` is not in the list. */
 export function pageOf<T>(all: readonly T[], { limit, after }: Page, cursor: (entry: T) => string): ListPage<T> {
   return listPage(sliceOf(all, limit, after, cursor), (entry) => entry);
 }
 
-/** As it is answered. Null, that `after` named no entry: 404 item_not_found. */
+/** Converts a slice to the response. Null means that `after` was not found: 404 item_not_found. */
 export function listPage<T, O>(slice: Slice<T> | null, shown: (entry: T) => O): ListPage<O> {
-  if (slice === null) throw apiError('item_not_found', 'after names nothing of this list.', 'after');
+  if (slice === null) throw apiError('item_not_found', 'after is not an entry of this list.', 'after');
   return { object: 'list', data: slice.data.map(shown), has_more: slice.next !== null, next: slice.next };
 }

@@ -1,4 +1,4 @@
-// Passwords that are forgotten, chosen anew or changed, and showing that an address is one's own.
+// Password reset and change, and e-mail verification.
 
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
@@ -23,7 +23,8 @@ export function passwordRoutes({
       body: z.object({ email: z.string().min(1).max(1_000) }),
       serve: async ({ exchange, body }) => {
         await attempts.count('forgot', [addressGroup(exchange.remoteAddress)]);
-        // The same answer, at the same moment, whoever asks for whomever: what follows is nobody's to see.
+        // Responds before the lookup, and always identically, so that neither content nor timing reveals whether the
+        // account exists.
         exchange.json(200, {});
         const user = await signIns.withEmail(normalEmail(body.email));
         if (user === null || user.locked || !letters.enabled) return;
@@ -31,7 +32,7 @@ export function passwordRoutes({
           () => letters.resetPassword(user),
           (error: unknown) => {
             if (!(error instanceof ApiError))
-              telemetry.log.error({ err: error }, 'a forgotten password could not be looked after');
+              telemetry.log.error({ err: error }, 'processing a password reset request failed');
           },
         );
       },
@@ -62,7 +63,7 @@ export function passwordRoutes({
           throw apiError('invalid_value', 'current_password is wrong.', 'current_password');
         const passwordHash = await hashPassword(body.new_password);
         if (!(await signIns.changePassword(user, passwordHash, sessionId, actor)))
-          throw apiError('invalid_value', 'The password was changed meanwhile.', 'current_password');
+          throw apiError('invalid_value', 'The password was changed in the meantime.', 'current_password');
         exchange.json(200, {});
         letters.passwordChanged(user);
       },
@@ -85,7 +86,7 @@ export function passwordRoutes({
         if (!letters.enabled)
           throw apiError(
             'unsupported_feature',
-            'This server sends no mail; the settings mail.smtp_url and dashboard.url turn it on.',
+            'This server does not send mail. To enable it, set mail.smtp_url and dashboard.url.',
           );
         if (!user.emailVerified) {
           await attempts.count('mail', [user.id]);

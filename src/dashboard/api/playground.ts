@@ -1,12 +1,12 @@
-// POST /organizations/:org/playground: the chat-completions route, called as the organization instead of with a
-// key, so that limits, usage and errors are those of the API.
+// POST /organizations/:org/playground: calls the Chat Completions route on behalf of the organization, without an API
+// key. Limits, usage and errors are the same as for the API.
 
 import { identityWithoutKey } from '../../accounts/accounts.js';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
 import type { DashboardDeps } from './deps.js';
 
-/** Stands where usage and limits have the key's id. */
+/** Replaces the API key's id in usage and limits. */
 export const PLAYGROUND_KEY = 'playground';
 
 export function playgroundRoutes({
@@ -24,7 +24,7 @@ export function playgroundRoutes({
       countedAs: chat.path,
       actAs: ({ organization }) => identityWithoutKey(organization, PLAYGROUND_KEY),
       serve: ({ exchange }) => {
-        if (draining()) throw apiError('shutting_down', 'The server is shutting down and takes no new requests.');
+        if (draining()) throw apiError('shutting_down', 'The server is shutting down and accepts no new requests.');
         return chat.serve(exchange);
       },
     }),

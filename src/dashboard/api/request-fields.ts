@@ -1,4 +1,4 @@
-// The request log as it is asked for and answered.
+// Query parameters and response objects of the request log.
 
 import { apiError } from '../../shared/errors.js';
 import type { ListedRow, LoggedRow, RequestPage, RequestQuery } from '../../usage/requests/request-log.js';
@@ -21,7 +21,7 @@ function text(query: URLSearchParams, name: string): string | null {
   const value = query.get(name);
   if (value === null || value === '') return null;
   if (value.length > MAX_NAME)
-    throw apiError('invalid_query_parameter', `${name} may have at most ${MAX_NAME} characters.`, name);
+    throw apiError('invalid_query_parameter', `${name} must be at most ${MAX_NAME} characters long.`, name);
   return value;
 }
 

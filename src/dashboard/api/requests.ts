@@ -1,4 +1,4 @@
-// …/requests: an organization's requests of the last days, and one of them.
+// GET …/requests: an organization's requests of the last days, and details of one.
 
 import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
@@ -11,7 +11,10 @@ import type { DashboardDeps } from './deps.js';
 
 const LIST = '/organizations/:org/requests';
 
-/** A filter that few match looks at thousands of entries: few at once, whoever asks for how many. */
+/**
+ * A selective filter may scan thousands of entries, so only a few such reads run at a time, shared fairly between
+ * organizations.
+ */
 export const readingRequests = new FairSlots(shareOf(2), 'pages of the request log', 64);
 
 export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard' | 'requestLog'>): Route[] {
@@ -34,7 +37,7 @@ export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard'
       serve: async ({ exchange, organization, role }) => {
         const id = exchange.params['id'] as string;
         const row = await requestLog.find(organization.id, id);
-        if (row === null) throw apiError('resource_not_found', 'There is no such request in the log.', 'id');
+        if (row === null) throw apiError('resource_not_found', 'Request not found in the log.', 'id');
         const text =
           row.hasText && ROLES.indexOf(role) >= ROLES.indexOf('admin')
             ? await requestLog.text(organization.id, id)

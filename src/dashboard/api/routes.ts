@@ -1,4 +1,4 @@
-// Every route of the dashboard API. Each file beside this one has the routes of one subject.
+// All routes of the dashboard API. Each file in this folder has the routes of one subject.
 
 import type { Route } from '../../http/exchange.js';
 import { apiKeyRoutes } from './api-keys.js';

@@ -1,6 +1,7 @@
-// …/playground/saved: presets and conversations of the playground, one's own and those that members of the organization share.
-// A link to one is its id: it opens for members alone, and for others than its owner only while it is shared. Texts are sealed
-// for the organization and the id, so that a row says nothing without the server's keys, nor in another's place.
+// …/playground/saved: saved playground presets and conversations: the user's own, and those shared by members of the
+// organization. A link contains the item's id. It works only for members and, for other users than the owner, only
+// while the item is shared. Texts are encrypted and bound to the organization and id, so that a row cannot be read
+// without the server's keys or copied to another id.
 
 import { z } from 'zod';
 import { hasRole } from '../../accounts/members.js';
@@ -16,10 +17,10 @@ import { readWhole } from './read-whole.js';
 
 const LIST = '/organizations/:org/playground/saved';
 const PURPOSE = 'saved text';
-/** Of the content as JSON. */
+/** Maximum length of the content as JSON. */
 const MAX_CHARACTERS = 400_000;
 const MAX_BODY_BYTES = 2 * 1024 * 1024;
-/** Names of a list in one turn. */
+/** Number of names decrypted per event-loop turn. */
 const OPENED_AT_ONCE = 100;
 
 const text = z.string().max(MAX_CHARACTERS);
@@ -83,15 +84,14 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
   ): Promise<SavedItem> => ({
     id,
     kind,
-    name: open(organizationId, id, 'name', sealedName) ?? '(sealed with a key that is gone)',
+    name: open(organizationId, id, 'name', sealedName) ?? '(encrypted with a lost key)',
     shared,
     own: userId === reader,
     by: (await directory.users.get(userId))?.name ?? '',
     created_at: new Date(createdAt).toISOString(),
     expires_at: expiresAt === null ? null : new Date(expiresAt).toISOString(),
   });
-  const missing = (): Error =>
-    apiError('resource_not_found', 'There is nothing saved by this id here, or it is not shared any more.', 'id');
+  const missing = (): Error => apiError('resource_not_found', 'Saved item not found.', 'id');
   const find = async (
     organizationId: string,
     id: string,
@@ -103,7 +103,8 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
   };
   const timeOf = (date: Date | null | undefined): number | null => {
     if (date == null) return null;
-    if (date.getTime() <= Date.now()) throw apiError('invalid_value', 'expires_at must not be past.', 'expires_at');
+    if (date.getTime() <= Date.now())
+      throw apiError('invalid_value', 'expires_at must be in the future.', 'expires_at');
     return date.getTime();
   };
 
@@ -161,7 +162,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
             const { row, sealedContent } = await find(organization.id, exchange.params['id'] as string, user.id);
             const json = open(organization.id, row.id, 'content', sealedContent);
             if (json === null) throw missing();
-            // The content is JSON already.
+            // The content is already JSON.
             return new JsonText()
               .add(`${JSON.stringify(await shown(row, user.id)).slice(0, -1)},"content":`)
               .add(json)
@@ -180,7 +181,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
         const {
           row: { id, kind, userId, shared },
         } = await find(organizationId, exchange.params['id'] as string, user.id);
-        if (userId !== user.id) throw apiError('role_not_allowed', 'Only its owner can change it.');
+        if (userId !== user.id) throw apiError('role_not_allowed', 'Only the owner can change a saved item.');
         const row = await saved.change(organizationId, id, {
           ...(body.name === undefined ? {} : { sealedName: seal(organizationId, id, 'name', body.name) }),
           ...(body.content === undefined ? {} : { sealedContent: sealContent(organizationId, id, body.content) }),
@@ -194,14 +195,14 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
       },
     }),
 
-    // Admins may end what others share.
+    // Admins can also delete items that others share.
     guard.member('viewer', {
       method: 'DELETE',
       path: `${LIST}/:id`,
       serve: async ({ exchange, organization, user, role, actor }) => {
         const { row } = await find(organization.id, exchange.params['id'] as string, user.id);
         if (row.userId !== user.id && !hasRole(role, 'admin'))
-          throw apiError('role_not_allowed', 'Only its owner and admins can delete it.');
+          throw apiError('role_not_allowed', 'Only the owner or an admin can delete a saved item.');
         await saved.remove(organization.id, row.id);
         if (row.shared) await directory.audit.note(organization.id, actor, `${row.kind}.unshared`, row.id);
         exchange.json(200, {});

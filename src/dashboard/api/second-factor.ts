@@ -1,4 +1,5 @@
-// …/second-factor: one's own codes. Shown, proved, turned off; recovery codes made anew.
+// …/second-factor: the user's own second factor: propose a secret, confirm it, turn it off, and replace the recovery
+// codes.
 
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
@@ -40,7 +41,7 @@ export function secondFactorRoutes({
       body: z.object({ password: passwordField.nullish() }),
       serve: async ({ exchange, user, signedInAt, body }) => {
         if (user.secondFactor === true)
-          throw apiError('invalid_value', 'The second factor is on already. Turn it off first to use another device.');
+          throw apiError('invalid_value', 'The second factor is already on. Turn it off first to use another device.');
         await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         const { secret, uri } = await codes.propose(user, `Monolith ${origin.host(exchange)}`);
         const proposal: SecondFactorProposal = { secret, uri };
@@ -78,7 +79,7 @@ export function secondFactorRoutes({
         if (isRequired && user.operator)
           throw apiError(
             'second_factor_required',
-            'Operators of this server need a second factor: it cannot be turned off. Another operator can reset it, for another device.',
+            'The second factor cannot be turned off: operators of this server need one. To change devices, ask another operator to reset it.',
           );
         await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         await codes.use(user, body.code, actor.ip ?? '');

@@ -1,5 +1,5 @@
-// The Guard over sessions of the database. Who calls is looked up before the body is read, so that strangers
-// cannot make the server read much, and again before the route is served: nothing is remembered in between.
+// A Guard that uses sessions in the database. The caller is looked up before the body is read, so that unauthenticated
+// clients cannot send large bodies, and again before the route runs. Nothing is cached in between.
 
 import { timingSafeEqual } from 'node:crypto';
 import type { z } from 'zod';
@@ -24,7 +24,7 @@ type WithoutBody<C> = Omit<C, 'body'>;
 
 export class SessionGuard implements Guard {
   private readonly pace = new ChangePace();
-  private readonly counted = new WeakSet<Exchange>(); // looked at twice, counted once
+  private readonly counted = new WeakSet<Exchange>(); // requests already counted, because each is checked twice
 
   constructor(
     private readonly directory: Directory,
@@ -48,13 +48,13 @@ export class SessionGuard implements Guard {
       const caller = await this.caller(exchange, route);
       const id = exchange.params['org'] as string;
       const own = await this.directory.members.of(id, caller.user.id);
-      if (own === null) throw apiError('resource_not_found', 'There is no such organization.', 'org');
+      if (own === null) throw apiError('resource_not_found', 'Organization not found.', 'org');
       const { organization, role } = own;
       exchange.onAccountOf(organization.id);
       if (!hasRole(role, least))
-        throw apiError('role_not_allowed', `This needs the role ${least} or a higher one; yours is ${role}.`);
+        throw apiError('role_not_allowed', `This requires the role ${least} or higher (yours is ${role}).`);
       if (organization.status === 'suspended' && isChange(exchange))
-        throw apiError('organization_suspended', 'The organization is suspended: it can be looked at, not changed.');
+        throw apiError('organization_suspended', 'The organization is suspended and read-only.');
       return { ...caller, organization, role };
     });
   }
@@ -62,11 +62,11 @@ export class SessionGuard implements Guard {
   operator<B = undefined>(route: Declared<UserCall<B>, B>): Route {
     return this.route(route, async (exchange) => {
       const caller = await this.caller(exchange, route);
-      if (!caller.user.operator) throw apiError('role_not_allowed', 'Only operators may do this.');
+      if (!caller.user.operator) throw apiError('role_not_allowed', 'This requires operator rights.');
       if (this.operatorsNeedSecondFactor && caller.user.secondFactor !== true)
         throw apiError(
           'second_factor_required',
-          'Operators of this server need a second factor. Turn it on in your profile, then come back.',
+          'Operators of this server need a second factor. Turn it on in your profile, then try again.',
         );
       return caller;
     });
@@ -91,7 +91,7 @@ export class SessionGuard implements Guard {
       sameOrigin: true,
       headers: API_HEADERS,
       maxBodyBytes,
-      // Where every field may be left out, so may the body.
+      // If every field is optional, so is the body.
       ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
       ...(declared.generates === true ? { generates: true } : {}),
       ...(declared.countedAs === undefined ? {} : { countedAs: declared.countedAs }),
@@ -113,14 +113,14 @@ export class SessionGuard implements Guard {
     const secret = sessionCookie(exchange);
     const found = secret === null ? null : await this.directory.signIns.find(secret);
     if (secret === null || found === null)
-      throw apiError('not_signed_in', 'Nobody is signed in, or the session is over. Sign in and try again.');
+      throw apiError('not_signed_in', 'Not signed in, or the session has ended. Sign in and try again.');
     const { user, session } = found;
     if (isChange(exchange)) {
       this.origin.check(exchange, true);
       if (!isSame(exchange.header('x-csrf-token'), csrfToken(secret))) {
         throw apiError(
           'invalid_csrf_token',
-          'The X-CSRF-Token header must be the csrf_token that GET /dashboard/api/me gives.',
+          'The X-CSRF-Token header must contain the csrf_token from GET /dashboard/api/me.',
         );
       }
     }

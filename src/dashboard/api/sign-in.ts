@@ -1,4 +1,4 @@
-// Signing in and out, one's own profile, and the sessions one has.
+// Sign-in and sign-out, the user's own profile, and their sessions.
 
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
@@ -15,7 +15,7 @@ import { sessionObject, userObject } from './objects.js';
 import { pageOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
-// An address that cannot be one is nobody's, as any other that nobody has.
+// An invalid e-mail address is accepted here and treated like one without an account.
 const loginBody = z.object({ email: z.string().min(1).max(1_000), password: passwordField });
 
 export function signInRoutes({
@@ -45,7 +45,8 @@ export function signInRoutes({
   const answer = (exchange: Exchange, body: LoginAnswer): void => exchange.json(200, body);
 
   const enter = (exchange: Exchange, begun: { user: User; cookie: string } | 'locked'): void => {
-    if (begun === 'locked') throw apiError('user_locked', 'This account is locked. Ask the operator of this server.');
+    if (begun === 'locked')
+      throw apiError('user_locked', 'This account is locked. Contact the operator of this server.');
     setSessionCookie(exchange, origin, begun.cookie);
     answer(exchange, { user: userObject(begun.user) });
   };
@@ -60,8 +61,9 @@ export function signInRoutes({
         const email = normalEmail(body.email);
         const counted = { address: `address ${addressGroup(client.ip)}`, email: `email ${email}` };
         const before = sessionCookie(exchange);
-        const wrong = apiError('invalid_credentials', 'The e-mail address or the password is wrong.');
-        // Shares of the address and of the e-mail are apart, and both are taken before the password is looked at.
+        const wrong = apiError('invalid_credentials', 'Wrong e-mail address or password.');
+        // The client address and the e-mail address are limited separately. Both are counted before the password is
+        // checked.
         await attempts.count('login', [counted.address, counted.email]);
         const known = await signIns.withEmail(email);
         let right = false;
@@ -75,7 +77,7 @@ export function signInRoutes({
         }
         if (!right || known === null) throw wrong;
         if (known.secondFactor === true && !known.locked) {
-          await signIns.forgive(counted); // the password was right; codes are counted on their own
+          await signIns.forgive(counted); // the password was correct; code attempts are counted separately
           const { ticket, expiresAt } = tickets.issue(known);
           answer(exchange, { second_factor: { ticket, expires_at: new Date(expiresAt).toISOString() } });
           return;
@@ -96,7 +98,7 @@ export function signInRoutes({
         await codes.use(user, body.code, client.ip);
         const begun = await signIns.begin(user, null, client, sessionCookie(exchange), null);
         if (begun === 'changed')
-          throw apiError('invalid_token', 'The password was changed meanwhile. Sign in again.', 'ticket');
+          throw apiError('invalid_token', 'The password was changed in the meantime. Sign in again.', 'ticket');
         enter(exchange, begun);
       },
     }),
@@ -125,7 +127,8 @@ export function signInRoutes({
         const { name } = body;
         const secret = sessionCookie(exchange) as string;
         const same = name === undefined || name === null || name === user.name;
-        if (!same) await attempts.count('name', [user.id]); // each leaves an entry in the server's log, which is bounded
+        // rate-limited because each change adds an entry to the server's bounded audit log
+        if (!same) await attempts.count('name', [user.id]);
         const changed = same ? user : await signIns.rename(user, name, actor);
         exchange.json(200, await me(changed ?? user, secret));
       },
@@ -148,8 +151,7 @@ export function signInRoutes({
       path: '/sessions/:id',
       serve: async ({ exchange, user, sessionId, actor }) => {
         const id = exchange.params['id'] as string;
-        if (!(await signIns.end(user.id, id, actor)))
-          throw apiError('resource_not_found', 'There is no such session.', 'id');
+        if (!(await signIns.end(user.id, id, actor))) throw apiError('resource_not_found', 'Session not found.', 'id');
         if (id === sessionId) clearSessionCookie(exchange, origin);
         exchange.json(200, {});
       },

@@ -1,4 +1,4 @@
-// GET /status, POST /signup, and what an invitation's link tells.
+// GET /status, POST /signup, and a preview of an invitation by its link.
 
 import { z } from 'zod';
 import { addressGroup } from '../../accounts/attempts.js';
@@ -74,7 +74,8 @@ export function signUpRoutes({
           code: body.code ?? null,
         };
         await attempts.count('signup', [addressGroup(client.ip)]);
-        await signUps.check(policy, wish); // before a password is hashed for a stranger
+        // checked before hashing, so that strangers cannot trigger expensive password hashing
+        await signUps.check(policy, wish);
         const { user, organization, cookie } = await signUps.signUp(
           policy,
           wish,

@@ -1,14 +1,17 @@
-// A stored response and those it continues, as the page shows them: a conversation, root first. Texts alone, and of images
-// how many there are; what is very long is cut, and says so. Pure.
+// Converts a stored response and the responses it continues to a conversation for the page, oldest first. Contains
+// texts, and for images only their number. Very long content is truncated and marked as such. Pure.
 
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import type { ConversationItem, ConversationTurn, StoredConversation } from '../../shared/wire/dashboard.js';
 
-/** Characters of one item. */
+/** Maximum characters per item. */
 const MAX_ITEM = 20_000;
-/** Characters of all, from the youngest backwards. The response they end in is shown to its beginning, as far as they come to twice as many. */
+/**
+ * Maximum characters in total, counted from the newest response backwards. The response in which the limit is reached
+ * is shown completely, up to twice the limit.
+ */
 const MAX_ALL = 400_000;
-/** What an item counts at least: many without a word are long too. */
+/** Minimum that an item counts, because many empty items also make a long page. */
 const LEAST = 128;
 
 export function conversationOf(responses: readonly ChainedResponse[]): StoredConversation {

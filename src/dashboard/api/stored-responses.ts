@@ -1,4 +1,4 @@
-// …/responses: what an organization has stored: a list without its content, one as a conversation.
+// …/responses: an organization's stored responses: a list without content, and one as a conversation.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
@@ -26,7 +26,7 @@ export function storedResponseRoutes({
         const { limit, after } = readPage(exchange.query);
         const page = await responses.list(organization.id, limit, after);
         if (page === null)
-          throw apiError('invalid_query_parameter', 'after must be the `next` of the page before.', 'after');
+          throw apiError('invalid_query_parameter', 'after must be the `next` value of the previous page.', 'after');
         const list: ListPage<StoredResponseObject> = {
           object: 'list',
           data: page.data.map(summary),
@@ -37,7 +37,7 @@ export function storedResponseRoutes({
       },
     }),
 
-    // Whoever reads what others have asked is named in the log.
+    // Reading other people's conversations adds an audit entry with the reader's name.
     guard.member('admin', {
       method: 'GET',
       path: `${LIST}/:id`,
@@ -48,7 +48,8 @@ export function storedResponseRoutes({
           const held = await responses.chain(organization.id, id);
           if (held === null) return null;
           try {
-            // As text within the turn: the few texts that are shown would keep all of a long chain until the entry is written.
+            // Serialized within the turn: keeping the texts until the response is written would hold a long chain in
+            // memory.
             return new JsonText().add(JSON.stringify(conversationOf(held.responses)));
           } finally {
             held.release();
@@ -57,7 +58,7 @@ export function storedResponseRoutes({
         if (shown === null)
           throw apiError(
             'resource_not_found',
-            'There is no such stored response, or one that it continues was erased.',
+            'Stored response not found, or a response that it continues was deleted.',
             'id',
           );
         await directory.audit.note(organization.id, actor, 'response.read', id);
@@ -72,7 +73,7 @@ export function storedResponseRoutes({
         const id = exchange.params['id'] as string;
         const record = await responses.head(organization.id, id);
         if (record === null || (await removeResponse(responses, background, record)) === null)
-          throw apiError('resource_not_found', 'There is no such stored response.', 'id');
+          throw apiError('resource_not_found', 'Stored response not found.', 'id');
         await directory.audit.note(organization.id, actor, 'response.deleted', id);
         exchange.json(200, { id, object: 'response', deleted: true });
       },

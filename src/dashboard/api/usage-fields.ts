@@ -1,4 +1,4 @@
-// The query of …/usage and …/usage.csv. Spans and lists are bounded; what is wrong is told by its name.
+// Query parameters of …/usage and …/usage.csv. Time ranges and lists are bounded. Errors name the parameter.
 
 import { apiError } from '../../shared/errors.js';
 import { queryList } from '../../http/query.js';
@@ -8,7 +8,7 @@ import type { PriceTable, UsageBucket, UsageGroup } from '../../shared/wire/dash
 
 const DAY_MS = 24 * HOUR_MS;
 const DEFAULT_DAYS = 7;
-/** Days that may be asked for at once. */
+/** Maximum number of days per query. */
 const MAX_DAYS: Readonly<Record<UsageBucket, number>> = { hour: 400, day: 3_660 };
 const GROUPS: readonly UsageGroup[] = ['model', 'api_key', 'endpoint'];
 const MAX_LISTED = 100;
@@ -16,7 +16,7 @@ const MAX_NAME = 128;
 const DEFAULT_LIMIT = 1_000;
 const MAX_LIMIT = 10_000;
 
-/** Throws ApiError 400. `from` is taken down and `to` up to a full hour, with days to a full day (UTC). */
+/** Throws ApiError 400. `from` is rounded down and `to` up to a full hour, or to a full UTC day for daily buckets. */
 export function readUsageQuery(
   query: URLSearchParams,
   organizationId: string,
@@ -31,11 +31,12 @@ export function readUsageQuery(
   const fromHour = Math.floor(from / HOUR_MS / size) * size;
   const toHour = Math.ceil(to / HOUR_MS / size) * size;
   if (toHour - fromHour > (MAX_DAYS[bucket] + 1) * 24) {
-    throw invalid('from', `from and to may be ${MAX_DAYS[bucket]} days apart with bucket ${bucket}.`);
+    throw invalid('from', `from and to may be at most ${MAX_DAYS[bucket]} days apart with bucket ${bucket}.`);
   }
   const groupBy = list(query, 'group_by') ?? [];
   for (const group of groupBy) {
-    if (!GROUPS.includes(group as UsageGroup)) throw invalid('group_by', `group_by may name ${GROUPS.join(', ')}.`);
+    if (!GROUPS.includes(group as UsageGroup))
+      throw invalid('group_by', `group_by must be one or more of ${GROUPS.join(', ')}.`);
   }
   return {
     organizationId,
@@ -49,7 +50,7 @@ export function readUsageQuery(
   };
 }
 
-/** Rows of a page: more than other lists have, because a chart wants them all. Throws ApiError 400. */
+/** Rows per page. The limit is higher than for other lists because a chart needs all rows. Throws ApiError 400. */
 export function readUsagePage(query: URLSearchParams): { limit: number; after: UsageCursor | null } {
   const text = query.get('limit') ?? String(DEFAULT_LIMIT);
   const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
@@ -67,12 +68,12 @@ function readCursor(text: string): UsageCursor {
     if (text.length <= 1_024 && Number.isSafeInteger(hour) && typeof group === 'string')
       return { hour: hour as number, group };
   } catch {
-    // Told below.
+    // Handled by the check below.
   }
-  throw invalid('after', 'after must be the `next_page` of the page before.');
+  throw invalid('after', 'after must be the `next_page` value of the previous page.');
 }
 
-/** A date, a time of RFC 3339 or seconds since 1970, as milliseconds. */
+/** A date, an RFC 3339 time or seconds since 1970, as milliseconds. */
 function time(query: URLSearchParams, name: string): number | null {
   const text = query.get(name);
   if (text === null || text === '') return null;
@@ -81,16 +82,16 @@ function time(query: URLSearchParams, name: string): number | null {
     : /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/.test(text)
       ? Date.parse(text)
       : NaN;
-  // Up to the year 9999: what the answer's dates can say.
+  // Up to the year 9999: the last that the response's date format can express.
   if (!Number.isFinite(at) || at < 0 || at > 253_402_300_799_000)
-    throw invalid(name, `${name} must be a time such as 2026-11-21T00:00:00Z, or a date.`);
+    throw invalid(name, `${name} must be a date or a time such as 2026-11-21T00:00:00Z.`);
   return at;
 }
 
 function list(query: URLSearchParams, name: string): string[] | null {
   const values = [...new Set(queryList(query, name))];
   if (values.length > MAX_LISTED || values.some((value) => value.length > MAX_NAME))
-    throw invalid(name, `${name} may name at most ${MAX_LISTED}, each of up to ${MAX_NAME} characters.`);
+    throw invalid(name, `${name} may list at most ${MAX_LISTED} names of up to ${MAX_NAME} characters each.`);
   return values.length === 0 ? null : values;
 }
 

@@ -1,4 +1,4 @@
-// …/usage/latency: percentiles of the time to the first token and of the whole of an answer, by model and key.
+// GET …/usage/latency: percentiles of time to first token and total duration, by model and API key.
 
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
@@ -8,7 +8,7 @@ import type { DashboardDeps } from './deps.js';
 import { readUsageQuery } from './usage-fields.js';
 import { readingUsage } from './usage.js';
 
-/** Models times keys; more are asked for with a filter. */
+/** Number of models times number of keys. Larger results need a filter. */
 const MAX_ROWS = 10_000;
 
 export function usageLatencyRoutes({ guard, usage }: Pick<DashboardDeps, 'guard' | 'usage'>): Route[] {
@@ -19,14 +19,14 @@ export function usageLatencyRoutes({ guard, usage }: Pick<DashboardDeps, 'guard'
       serve: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, null, Date.now());
         if (query.groupBy.includes('endpoint'))
-          throw apiError('invalid_query_parameter', 'group_by may name model, api_key here.', 'group_by');
+          throw apiError('invalid_query_parameter', 'group_by must be model or api_key.', 'group_by');
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;
           const groups = await usage.latencies(query);
           if (groups.length > MAX_ROWS)
             throw apiError(
               'invalid_query_parameter',
-              `This span has more than ${MAX_ROWS} rows; ask for fewer groups.`,
+              `This range has more than ${MAX_ROWS} rows. Use fewer groups.`,
               'group_by',
             );
           const answer: UsageLatency = {

@@ -1,4 +1,4 @@
-// …/usage and …/usage.csv: an organization's usage by hour or day, for charts and for spreadsheets.
+// …/usage and …/usage.csv: an organization's usage by hour or day, for charts and spreadsheets.
 
 import { apiError } from '../../shared/errors.js';
 import { FairSlots } from '../../generation/fair-slots.js';
@@ -12,10 +12,13 @@ import { readUsagePage, readUsageQuery, writeCursor } from './usage-fields.js';
 export const NO_PRICES: PriceTable = { currency: '', models: {} };
 
 const CSV_PAGE = 2_000;
-/** Some 10 MB. */
+/** About 10 MB. */
 const CSV_ROWS = 25_000;
 
-/** A year by the hour is seconds of work and tens of MB: few at once, whoever asks for how many. */
+/**
+ * A year by the hour takes seconds and tens of MB, so only a few such reads run at a time, shared fairly between
+ * organizations.
+ */
 export const readingUsage = new FairSlots(shareOf(2), 'usage reports', 64);
 
 const COLUMNS = [
@@ -81,7 +84,7 @@ export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard
             if (lines.length > CSV_ROWS + 1)
               throw apiError(
                 'invalid_query_parameter',
-                `This span has more than ${CSV_ROWS} rows; ask for a shorter one or fewer groups.`,
+                `This range has more than ${CSV_ROWS} rows. Use a shorter range or fewer groups.`,
                 'from',
               );
             if (next === null) break;
@@ -95,7 +98,7 @@ export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard
   ];
 }
 
-/** RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe in front. */
+/** A CSV field (RFC 4180). Text that a spreadsheet would interpret as a formula is prefixed with an apostrophe. */
 export function csvField(value: string | number | null): string {
   if (value === null) return '';
   if (typeof value === 'number') return String(value);

@@ -1,5 +1,5 @@
-// The built page in memory: dist/web as scripts/setup.mjs leaves it, each file with the compressed forms beside it.
-// Read once, when a server starts; never written.
+// The built page in memory: dist/web as scripts/setup.mjs writes it, each file with its compressed variants. Read once
+// at server start and never modified.
 
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { extname, join } from 'node:path';
@@ -9,13 +9,13 @@ export type Coding = 'br' | 'gzip';
 export interface PageFile {
   readonly contentType: string;
   readonly plain: Uint8Array;
-  /** Only where it is smaller. */
+  /** Present only if smaller than the original. */
   readonly coded: Readonly<Partial<Record<Coding, Uint8Array>>>;
 }
 
 export interface BuiltPage {
   readonly index: PageFile;
-  /** By name, which has a hash of the content in it. */
+  /** By file name, which contains a hash of the content. */
   readonly assets: ReadonlyMap<string, PageFile>;
 }
 
@@ -47,7 +47,7 @@ function readPageFile(path: string): PageFile {
   return { contentType: CONTENT_TYPES[extname(path)] as string, plain: readFileSync(path), coded };
 }
 
-/** The form to send, by the request's Accept-Encoding; br before gzip where the client takes both. */
+/** The encoding to send for an Accept-Encoding header. Prefers br over gzip. */
 export function codingFor(file: PageFile, acceptEncoding: string): Coding | null {
   const weights = new Map(
     acceptEncoding

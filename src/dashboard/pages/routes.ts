@@ -1,5 +1,5 @@
-// Serves the page: index.html for its every path, the files beside it under names that change with their content.
-// index.html is small and always sent whole: a 304 would save a few hundred bytes and be a status more.
+// Serves the page: index.html for each of its paths, and assets under names that contain a hash of the content.
+// index.html is small and always sent completely: a 304 would save only a few hundred bytes.
 
 import { fileURLToPath } from 'node:url';
 import { apiError } from '../../shared/errors.js';
@@ -8,10 +8,10 @@ import { PAGE_HEADERS } from '../security-headers.js';
 import { codingFor, readBuiltPage } from './built-page.js';
 import type { PageFile } from './built-page.js';
 
-/** dist/web, beside the compiled server. */
+/** dist/web, next to the compiled server. */
 const BUILT = fileURLToPath(new URL('../../web', import.meta.url));
 
-// The page's own routes decide what a path shows; these are as deep as they go.
+// The page's router decides what a path shows. These patterns cover the deepest paths it has.
 const PAGE_PATHS = [
   '/',
   '/dashboard',
@@ -31,11 +31,11 @@ export function pageRoutes(folder: string = BUILT): Route[] {
         serve(exchange) {
           const name = exchange.params['page'] ?? '';
           if (name === 'api' || name === 'assets' || name.includes('.'))
-            throw apiError('unknown_endpoint', 'There is no such page of the dashboard.');
+            throw apiError('unknown_endpoint', 'Dashboard page not found.');
           if (built === null)
             throw apiError(
               'unknown_endpoint',
-              'The page of the dashboard has not been built: "npm run build:web" builds it, then start the server again.',
+              'The dashboard page has not been built. Run "npm run build:web" and restart the server.',
             );
           exchange.setHeader('Cache-Control', 'no-cache');
           send(exchange, built.index);
@@ -50,7 +50,7 @@ export function pageRoutes(folder: string = BUILT): Route[] {
         if (file === undefined)
           throw apiError(
             'unknown_endpoint',
-            'There is no such file of the dashboard. A page from before an update asks for it: load the page again.',
+            'Dashboard file not found. The page may be from before an update: reload it.',
           );
         exchange.setHeader('Cache-Control', 'public, max-age=31536000, immutable');
         send(exchange, file);

@@ -1,5 +1,5 @@
-// What people keep of the playground: presets and conversations, each somebody's in an organization, and seen by its other
-// members only while it is shared. A port, see docs/internals/storage.md. Texts come here sealed.
+// Storage port for saved playground presets and conversations (see docs/internals/storage.md). Each belongs to one user
+// in one organization; other members see it only while it is shared. Texts are encrypted by the caller.
 
 import { apiError } from '../../shared/errors.js';
 
@@ -8,7 +8,7 @@ export type SavedKind = 'preset' | 'conversation';
 export interface SavedRow {
   readonly id: string;
   readonly organizationId: string;
-  /** Whose it is. */
+  /** The owner. */
   readonly userId: string;
   readonly kind: SavedKind;
   readonly sealedName: string;
@@ -16,7 +16,7 @@ export interface SavedRow {
   readonly shared: boolean;
   /** Milliseconds since 1970. */
   readonly createdAt: number;
-  /** It is gone then; null: never. */
+  /** Time of expiry; null: never. */
   readonly expiresAt: number | null;
 }
 
@@ -27,36 +27,36 @@ export interface SavedChange {
   readonly expiresAt?: number | null;
 }
 
-/** Of one person in an organization, and of an organization. */
+/** Maximum number per user in an organization, and per organization. */
 export const MAX_SAVED = { ofUser: 100, ofOrganization: 2_000 } as const;
 
-/** Of one more, where somebody has `own` and the organization `all`. Throws ApiError 422. */
+/** Checks the limits before one more is added: the user has `own`, the organization `all`. Throws ApiError 422. */
 export function checkSaved(own: number, all: number): void {
   if (own >= MAX_SAVED.ofUser)
     throw apiError(
       'too_many_entries',
-      `You have saved ${own} presets and conversations here, and no more can be; delete one first.`,
+      `You have ${own} saved presets and conversations in this organization, which is the maximum. Delete one first.`,
     );
   if (all >= MAX_SAVED.ofOrganization)
     throw apiError(
       'too_many_entries',
-      `This organization has ${all} saved presets and conversations, and no more can be.`,
+      `This organization has ${all} saved presets and conversations, which is the maximum.`,
     );
 }
 
 export interface SavedStore {
-  /** Rejects with ApiError 422 too_many_entries where there are as many as there may be. */
+  /** Rejects with ApiError 422 too_many_entries if a limit is reached. */
   add(row: SavedRow, sealedContent: string): Promise<void>;
-  /** Those of an organization that have not expired, oldest first, without their content. */
+  /** Items of an organization that have not expired, oldest first, without their content. */
   list(organizationId: string): Promise<SavedRow[]>;
-  /** Null: there is none, or it has expired. */
+  /** Null: not found or expired. */
   get(organizationId: string, id: string): Promise<{ row: SavedRow; sealedContent: string } | null>;
-  /** Resolves to the row as it is then; null if it is gone. */
+  /** Resolves to the row after the change; null if it no longer exists. */
   change(organizationId: string, id: string, change: SavedChange): Promise<SavedRow | null>;
   /** Idempotent. */
   remove(organizationId: string, id: string): Promise<void>;
   eraseOrganization(organizationId: string): Promise<void>;
   eraseUser(userId: string): Promise<void>;
-  /** Erases what has expired, and what belongs to users who are gone. */
+  /** Erases expired items, and items of users who no longer exist. */
   sweep(isUser: (userId: string) => Promise<boolean>): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// Builds the page into dist/web. scripts/setup.mjs runs it and compresses what comes out.
+// Builds the page into dist/web. Called by scripts/setup.mjs, which also compresses the output.
 import react from '@vitejs/plugin-react';
 import { defineConfig } from 'vite';
 
@@ -7,13 +7,13 @@ export default defineConfig({
   base: '/dashboard/',
   publicDir: false,
   plugins: [react()],
-  // The repository's root has another React, of its test runner: what is hoisted there must not pick it up.
+  // The repository's root has another React, used by its test runner. Hoisted packages must not resolve to it.
   resolve: { dedupe: ['react', 'react-dom'] },
   build: {
     outDir: '../../../dist/web',
     emptyOutDir: true,
     assetsDir: 'assets',
-    assetsInlineLimit: 0, // what is inlined would need "data:" in more of the content security policy
+    assetsInlineLimit: 0, // inlined assets would require "data:" in more directives of the content security policy
     modulePreload: { polyfill: false },
     target: ['chrome123', 'firefox121', 'safari17.5'],
     reportCompressedSize: false,

@@ -1,5 +1,6 @@
-// Copies of the database: made while a server writes, checked before they are called copies, and put back. What
-// LMDB itself does with a file runs in a process of its own: it maps files, and a damaged one would end this process.
+// Backup, check and restore of the database. Backups are taken while a server writes, and checked before they get their
+// final name. LMDB itself reads files only in a child process: it maps them into memory, and a damaged file would crash
+// the process.
 
 import { spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -12,27 +13,33 @@ import { databasePath, SCHEMA_VERSION } from './lmdb-store.js';
 import { StorageError } from '../store.js';
 import { syncPath } from '../sync-path.js';
 
-/** What a whole file has. `schema`: version of what its tables hold; null if they are not ours. */
+/** The figures of an intact file. `schema`: version of the tables; null if they were not written by this program. */
 export interface Checked extends Figures {
   schema: number | null;
 }
 
 const WORK = fileURLToPath(new URL('./database-work.js', import.meta.url));
 
-/** Reads every page and every value. `path`: a file, a data folder, or a folder with the file. Throws StorageError that says what is wrong. */
+/**
+ * Reads every page and every value. `path`: a file, a data folder, or a folder with the file. Throws StorageError that
+ * describes the damage.
+ */
 export async function checkDatabase(path: string, signal?: AbortSignal): Promise<Checked & { path: string }> {
   const file = fileAt(path);
   const running = file === databasePath(dirname(dirname(file))) && isServed(dirname(dirname(file)));
   return { path: file, ...(await check(file, running, signal)) };
 }
 
-/** A consistent copy with all that is committed when it begins, at `destination`, which must not exist; whole or not there at all. */
+/**
+ * Writes a consistent copy of everything committed when it starts to `destination`, which must not exist. On failure,
+ * nothing is left there.
+ */
 export async function backUp(dataDir: string, destination: string, signal?: AbortSignal): Promise<Checked> {
   const from = databasePath(dataDir);
-  if (!existsSync(from)) throw new StorageError(`There is no database in ${dataDir}.`);
+  if (!existsSync(from)) throw new StorageError(`No database found in ${dataDir}.`);
   refuseDamaged(from, isServed(dataDir));
   const target = resolve(destination);
-  if (existsSync(target)) throw new StorageError(`${target} is there already; name a new file.`);
+  if (existsSync(target)) throw new StorageError(`${target} already exists. Choose a new file name.`);
   const beside = `${target}.${process.pid}.partial`;
   try {
     mkdirSync(beside, { mode: 0o700 });
@@ -44,13 +51,15 @@ export async function backUp(dataDir: string, destination: string, signal?: Abor
   } catch (error) {
     throw error instanceof StorageError
       ? error
-      : new StorageError(`${target} cannot be written: ${(error as Error).message}`, error);
+      : new StorageError(`Cannot write ${target}: ${(error as Error).message}`, error);
   } finally {
     rmSync(beside, { recursive: true, force: true });
   }
 }
 
-/** Puts a copy in the place of the data folder's database. Returns where the one before is kept, null if there was none. */
+/**
+ * Replaces the data folder's database with a backup. Returns where the previous one is kept; null if there was none.
+ */
 export async function restore(
   dataDir: string,
   source: string,
@@ -62,47 +71,48 @@ export async function restore(
   try {
     const to = databasePath(dataDir);
     if (existsSync(to) && statSync(to).ino === statSync(from).ino && statSync(to).dev === statSync(from).dev)
-      throw new StorageError(`${from} is the database itself, no copy of it.`);
+      throw new StorageError(`${from} is the database itself, not a backup of it.`);
     refuseDamaged(from, false);
     mkdirSync(beside, { mode: 0o700 });
     const copy = join(beside, 'data.mdb');
     copyFileSync(from, copy);
     const checked = await check(copy, false, signal);
-    if (checked.schema === null) throw new StorageError(`${from} is a database, but none of this program.`);
+    if (checked.schema === null)
+      throw new StorageError(`${from} is an LMDB database that was not written by Monolith.`);
     if (checked.schema > SCHEMA_VERSION)
       throw new StorageError(
-        `${from} has schema version ${checked.schema}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it.`,
+        `${from} has schema version ${checked.schema}; this release requires ${SCHEMA_VERSION}. Use the release that wrote it.`,
       );
     mkdirSync(dirname(to), { recursive: true, mode: 0o700 });
     const kept = existsSync(to) ? keep(to, dataDir) : null;
-    // The table of readers and the last transaction's number are of the file before.
+    // The reader table and the last transaction number belong to the previous file.
     rmSync(join(dirname(to), 'lock.mdb'), { force: true });
     putInPlace(copy, to);
     return { kept, checked };
   } catch (error) {
     throw error instanceof StorageError
       ? error
-      : new StorageError(`The database in ${dataDir} cannot be replaced: ${(error as Error).message}`, error);
+      : new StorageError(`Cannot replace the database in ${dataDir}: ${(error as Error).message}`, error);
   } finally {
     rmSync(beside, { recursive: true, force: true });
     lock.release();
   }
 }
 
-/** A second name for it, so that at no moment there is no database. */
+/** Creates a second link to it, so that a database exists at every moment. */
 function keep(file: string, dataDir: string): string {
   const folder = join(dataDir, `db-before-${new Date().toISOString().replace(/[-:]|\.\d+/g, '')}`);
   mkdirSync(folder, { mode: 0o700 });
   try {
     linkSync(file, join(folder, 'data.mdb'));
   } catch {
-    copyFileSync(file, join(folder, 'data.mdb')); // a file system without links
+    copyFileSync(file, join(folder, 'data.mdb')); // the file system does not support hard links
   }
   syncPath(folder);
   return folder;
 }
 
-/** On disk, under its name, and for nobody else's eyes. */
+/** Syncs the file to disk, gives it its name, and restricts access to the owner. */
 function putInPlace(file: string, target: string): void {
   chmodSync(file, 0o600);
   syncPath(file);
@@ -113,7 +123,7 @@ function putInPlace(file: string, target: string): void {
 function fileAt(path: string): string {
   const absolute = resolve(path);
   const found = [join(absolute, 'db', 'data.mdb'), join(absolute, 'data.mdb'), absolute].find(isFile);
-  if (found === undefined) throw new StorageError(`There is no database at ${absolute}.`);
+  if (found === undefined) throw new StorageError(`No database found at ${absolute}.`);
   return found;
 }
 
@@ -135,7 +145,10 @@ function isServed(dataDir: string): boolean {
   }
 }
 
-/** `running`: a server has mapped it already, and writes: its pages are looked at within a read transaction only, by the process that has one. */
+/**
+ * `running`: a server has mapped the file and writes to it. Then its pages are checked only within a read transaction,
+ * by the child process.
+ */
 function refuseDamaged(file: string, running: boolean): void {
   try {
     (running ? checkMeta : checkHead)(file);
@@ -155,7 +168,7 @@ async function check(file: string, running: boolean, signal?: AbortSignal): Prom
   return (await inProcess(file, ['check', file, running ? 'served' : 'alone'], signal)) as Checked;
 }
 
-/** What database-work.ts answers. */
+/** The result that database-work.ts prints. */
 async function inProcess(file: string, words: readonly string[], signal: AbortSignal | undefined): Promise<unknown> {
   const child = spawn(process.execPath, [WORK, ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -173,11 +186,11 @@ async function inProcess(file: string, words: readonly string[], signal: AbortSi
   if (ended !== null) {
     const isDamage = ended === 'SIGSEGV' || ended === 'SIGBUS' || ended === 'SIGABRT';
     throw new StorageError(
-      `${file} ${isDamage ? 'is damaged: LMDB' : 'could not be read to its end: the process'}, reading it, was ended by ${ended}.`,
+      `${file} ${isDamage ? 'is damaged: LMDB' : 'could not be read completely: the process'}, reading it, was ended by ${ended}.`,
     );
   }
   const { problem, ...result } = (
-    answer === '' ? { problem: `cannot be read: the process reading it ended with ${code}` } : JSON.parse(answer)
+    answer === '' ? { problem: `cannot be read: the reading process exited with ${code}` } : JSON.parse(answer)
   ) as { problem?: string };
   if (problem !== undefined) throw new StorageError(`${file} ${problem}.`);
   return result;

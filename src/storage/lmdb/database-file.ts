@@ -1,10 +1,10 @@
-// LMDB's file, read without LMDB: LMDB maps it and trusts it, so that a file that was cut off or written over ends
-// the process (SIGBUS, SIGSEGV). Here every number is checked before it is followed. The format is that of LMDB's
-// data version 2 as the library `lmdb` writes it, on little-endian machines of 64 bits.
+// Reads LMDB's file format without LMDB. LMDB maps the file and trusts it, so a truncated or overwritten file crashes
+// the process (SIGBUS, SIGSEGV). Here every number is validated before use. The format is LMDB's data version 2 as the
+// library `lmdb` writes it, on little-endian 64-bit machines.
 //
 //   page      number u64, transaction u64, pad u16, flags u16, then lower u16 and upper u16, or a count of pages u32;
-//             behind it the places of the nodes, u16 each; these, lower and upper count from the header's end
-//   pages 0, 1  what the two last transactions say of the file (meta); in the middle of page 0 a third, the last synced
+//             followed by the nodes' offsets, u16 each; these, lower and upper count from the end of the header
+//   pages 0, 1  meta pages of the last two transactions; a third in the middle of page 0: the last synced one
 //   node      size u32 (or page, 48 bits), flags u16, key size u16, key, value
 //   tree      pad u32, flags u16, depth u16, branch, leaf and overflow pages u64, entries u64, root u64
 
@@ -15,26 +15,26 @@ import { showBytes } from '../../config/kinds.js';
 const HEADER = 24;
 const NODE = 8;
 const TREE = 48;
-const META = 144; // what of a meta page is read, behind its header
-// Where in that: two trees, whose first fields hold the size of pages and flags of the file.
+const META = 144; // bytes read of a meta page after its header
+// Offsets in these bytes: two trees. Their first fields hold the page size and the file's flags.
 const FREE = 24,
   MAIN = 72,
   LAST_PAGE = 120,
   TRANSACTION = 128,
   BOOT = 136;
-const ROOT = 40; // in a tree
+const ROOT = 40; // offset within a tree
 const MAGIC = 0xbeef_c0de;
 const VERSION = 2;
 const IS = { branch: 0x01, leaf: 0x02, overflow: 0x04, meta: 0x08 } as const;
 const NODE_IS = { big: 0x01, tree: 0x02 } as const;
-const NONE = Infinity; // the root of an empty tree: all bits set
-const PAGE = 4096; // of a new file
-const INTEGER_KEYS = 0x08; // of the tree of free pages
-const DEEPEST = 32; // LMDB's own bound
-/** A file that is being written may be looked at while its newest transaction changes. */
+const NONE = Infinity; // root of an empty tree: all bits set
+const PAGE = 4096; // page size of a new file
+const INTEGER_KEYS = 0x08; // flag of the tree of free pages
+const DEEPEST = 32; // maximum depth in LMDB
+/** Maximum number of readings of a file that is being written, because its newest transaction may change meanwhile. */
 const LOOKS = 5;
 
-/** What is wrong with the file, as the end of a sentence that begins with its name. */
+/** Describes the damage as the end of a sentence that starts with the file name. */
 export class DamagedFile extends Error {
   constructor(problem: string) {
     super(problem);
@@ -60,14 +60,17 @@ interface Meta {
   main: Tree;
   lastPage: number;
   transaction: number;
-  /** Synced with all its pages when it was written; and since which start of the machine, as LMDB tells them apart. */
+  /**
+   * Whether it was synced with all its pages when it was written, and the boot id of the machine at that time, which
+   * LMDB compares.
+   */
   flushed: boolean;
   boot: bigint;
 }
 
 /**
- * Throws DamagedFile if LMDB must not map the file. Looks at what says where everything is, down to the root of each
- * table: a few pages. Of a file shorter than it says to be everything: its last pages may all be free ones.
+ * Throws DamagedFile if LMDB must not map the file. Reads only a few pages: the meta pages and the root of each table.
+ * A file may be shorter than its recorded size, because the last pages may be free.
  */
 export function checkHead(path: string): void {
   withFile(path, (file) => {
@@ -75,22 +78,28 @@ export function checkHead(path: string): void {
       const newest = file.newest();
       file.walk(newest, (newest.lastPage + 1) * newest.pageSize > file.bytes() ? Infinity : 1);
     };
-    // What is well needs no second look, which may be one at everything.
+    // A correct file needs no second reading, which may read everything.
     if (readingOf(look) instanceof DamagedFile) agreed(look);
   });
 }
 
-/** Throws DamagedFile if the file does not say where everything is. No page is followed: in a file that is being written any may be another by then. */
+/**
+ * Throws DamagedFile if the meta pages are invalid. Follows no page references: in a file that is being written, pages
+ * may be reused meanwhile.
+ */
 export function checkMeta(path: string): void {
   withFile(path, (file) => file.newest());
 }
 
-/** Walks everything that can be reached. Throws DamagedFile. Of a file that is being written: within a read transaction. */
+/**
+ * Walks everything that can be reached. Throws DamagedFile. For a file that is being written: call within a read
+ * transaction.
+ */
 export function checkWhole(path: string): Figures {
   return withFile(path, (file) => file.walk(file.newest(), Infinity));
 }
 
-/** The two pages of a file with nothing in it, as the library writes them. `mapBytes`: up to which it may grow. */
+/** The two pages of an empty database as the library writes them. `mapBytes`: maximum size it may grow to. */
 export function emptyDatabase(mapBytes: number): Buffer {
   const file = Buffer.alloc(2 * PAGE);
   for (const number of [0, 1]) {
@@ -109,7 +118,10 @@ export function emptyDatabase(mapBytes: number): Buffer {
   return file;
 }
 
-/** What two readings in a row agree on, or the last of a few: what is read may be written meanwhile. A reading that throws DamagedFile is one too. */
+/**
+ * Repeats a read of a file that may be written meanwhile, until two readings in a row agree or a few were made. A
+ * reading that throws DamagedFile counts as a result too.
+ */
 export function agreed<T>(read: () => T): T {
   let last = readingOf(read);
   for (let look = 1; look < LOOKS; look++) {
@@ -148,7 +160,7 @@ class DatabaseFile {
     return fstatSync(this.descriptor).size;
   }
 
-  /** What the last transaction says. */
+  /** The meta page of the last transaction. */
   newest(): Meta {
     return agreed(() => this.metas());
   }
@@ -156,11 +168,11 @@ class DatabaseFile {
   private metas(): Meta {
     if (this.bytes() === 0) throw new DamagedFile('is empty');
     this.pageSize = this.meta(0, 0).pageSize;
-    // LMDB looks at the third too. It is never ahead of what is read after it.
+    // LMDB reads the third meta page, too. It is never newer than the others read after it.
     const third = this.read(this.pageSize / 2 + HEADER, META);
     const first = this.meta(0, 0);
     const second = this.meta(first.pageSize, 1);
-    if (second.pageSize !== first.pageSize) throw new DamagedFile('contradicts itself about the size of its pages');
+    if (second.pageSize !== first.pageSize) throw new DamagedFile('has inconsistent page sizes');
     const newest = first.transaction >= second.transaction ? first : second;
     if (
       u64(third, TRANSACTION) > newest.transaction ||
@@ -172,7 +184,7 @@ class DatabaseFile {
     return taken(taken(first, second, boot), metaAt(third), boot);
   }
 
-  /** Follows `depth` levels of each tree, and the tree of tables whole. */
+  /** Follows `depth` levels of each tree, and the tree of tables completely. */
   walk({ lastPage, free, main, pageSize }: Meta, depth: number): Figures {
     const seen = new Seen(lastPage, Math.ceil(this.bytes() / pageSize));
     seen.take(0, 2);
@@ -193,15 +205,15 @@ class DatabaseFile {
     table: ((name: string, tree: Tree) => void) | null,
   ): void {
     if (root === NONE) {
-      if (entries !== 0) throw new DamagedFile(`is damaged: ${name} has no beginning`);
+      if (entries !== 0) throw new DamagedFile(`is damaged: ${name} has no root`);
       return;
     }
     const found = this.node(root, name, seen, 1, Math.min(levels, DEEPEST), depth, table);
     if (levels >= depth && found !== entries)
-      throw new DamagedFile(`is damaged: ${name} has ${found} entries and should have ${entries}`);
+      throw new DamagedFile(`is damaged: ${name} has ${found} entries but should have ${entries}`);
   }
 
-  /** How many entries are below the page. */
+  /** The number of entries below the page. */
   private node(
     number: number,
     name: string,
@@ -247,7 +259,7 @@ class DatabaseFile {
     return entries;
   }
 
-  /** A value that lies in pages of its own. */
+  /** A value that is stored in pages of its own. */
   private overflow(number: number, size: number, name: string, seen: Seen): void {
     seen.check(number, name);
     const page = this.page(number, name);
@@ -271,17 +283,17 @@ class DatabaseFile {
     const body = page.subarray(HEADER);
     if ((page.readUInt16LE(18) & IS.meta) === 0 || body.readUInt32LE(0) !== MAGIC) {
       throw new DamagedFile(
-        number === 0 ? 'is not a database, or damaged in its first page' : 'is damaged in its second page',
+        number === 0 ? 'is not a database, or is damaged in its first page' : 'is damaged in its second page',
       );
     }
     const version = body.readUInt32LE(4) & 0xffff;
-    if (version !== VERSION) throw new DamagedFile(`has the format version ${version}; this release reads ${VERSION}`);
+    if (version !== VERSION) throw new DamagedFile(`has format version ${version}; this release requires ${VERSION}`);
     const pageSize = body.readUInt32LE(FREE);
     if (pageSize < 512 || pageSize > 32_768 || (pageSize & (pageSize - 1)) !== 0)
-      throw new DamagedFile(`is damaged: it says its pages have ${pageSize} bytes`);
+      throw new DamagedFile(`is damaged: invalid page size of ${pageSize} bytes`);
     const lastPage = u64(body, LAST_PAGE);
     if (lastPage < 1 || lastPage * pageSize > Number.MAX_SAFE_INTEGER / 2)
-      throw new DamagedFile('is damaged: it says it ends where it cannot');
+      throw new DamagedFile('is damaged: invalid recorded file size');
     return metaAt(body);
   }
 
@@ -289,27 +301,27 @@ class DatabaseFile {
     const bytes = Buffer.alloc(length);
     for (let at = 0; at < length; ) {
       const got = readSync(this.descriptor, bytes, at, length - at, offset + at);
-      if (got === 0) throw new DamagedFile(`is cut off: it has ${showBytes(this.bytes())}`);
+      if (got === 0) throw new DamagedFile(`is truncated: it has ${showBytes(this.bytes())}`);
       at += got;
     }
     return bytes;
   }
 
   private cutOff(name: string): DamagedFile {
-    return new DamagedFile(`is cut off: it has ${showBytes(this.bytes())}, and ${name} goes on behind that`);
+    return new DamagedFile(`is truncated: it has ${showBytes(this.bytes())}, but ${name} continues after that`);
   }
 
   private bad(number: number, name: string): DamagedFile {
-    return new DamagedFile(`is damaged: page ${number} of ${name} holds something else`);
+    return new DamagedFile(`is damaged: page ${number} of ${name} has unexpected content`);
   }
 }
 
-/** Which pages have been met: each is of one tree. */
+/** The pages visited so far. Each page belongs to one tree. */
 class Seen {
   taken = 0;
   private readonly bits: Uint8Array;
 
-  /** `pages`: what the file has. */
+  /** `pages`: number of pages in the file. */
   constructor(
     private readonly lastPage: number,
     pages: number,
@@ -317,19 +329,19 @@ class Seen {
     this.bits = new Uint8Array(Math.ceil(pages / 8));
   }
 
-  /** Throws DamagedFile unless the file has the page. */
+  /** Throws DamagedFile unless the page is in the file. */
   check(number: number, name: string): void {
     if (!(number >= 2 && number <= this.lastPage))
       throw new DamagedFile(`is damaged: ${name} refers to page ${number} of ${this.lastPage + 1}`);
   }
 
-  /** Pages that have been checked, and that the file has. */
+  /** Marks pages as visited after checking that the file has them. */
   take(first: number, count: number, name = 'its beginning'): void {
     for (let number = first; number < first + count; number++) {
       const bit = 1 << (number & 7);
       const at = Math.floor(number / 8);
       if (((this.bits[at] as number) & bit) !== 0)
-        throw new DamagedFile(`is damaged: page ${number} is used twice, by ${name} too`);
+        throw new DamagedFile(`is damaged: page ${number} is used twice, also by ${name}`);
       this.bits[at] = (this.bits[at] as number) | bit;
     }
     this.taken += count;
@@ -340,7 +352,7 @@ function treeAt(bytes: Buffer, at: number): Tree {
   return { depth: bytes.readUInt16LE(at + 6), entries: u64(bytes, at + 32), root: u64(bytes, at + ROOT) };
 }
 
-/** Beyond what is exact: Infinity. */
+/** Values that a double cannot represent exactly become Infinity. */
 function u64(bytes: Buffer, at: number): number {
   const value = bytes.readBigUInt64LE(at);
   return value > BigInt(Number.MAX_SAFE_INTEGER) ? Infinity : Number(value);
@@ -361,8 +373,8 @@ function metaAt(body: Buffer): Meta {
 }
 
 /**
- * Which of two LMDB goes by (mdb_pick_meta() of the library): the newer one, but where the machine was started anew since
- * and it was not synced, what it refers to may never have reached the disk: then the older one.
+ * Which of two meta pages LMDB uses (mdb_pick_meta() of the library): normally the newer one. If the machine was
+ * rebooted since and the newer one was not synced, its pages may never have reached the disk, so the older one is used.
  */
 function taken(one: Meta, other: Meta, boot: bigint | null): Meta {
   if (other.transaction === 0) return one;
@@ -370,7 +382,7 @@ function taken(one: Meta, other: Meta, boot: bigint | null): Meta {
   return newer.flushed || boot === null || newer.boot === boot ? newer : older;
 }
 
-/** As LMDB reads it: the first part of the machine's name of its start. Null: this system does not say. */
+/** As LMDB reads it: the first part of the machine's boot id. Null: not available on this system. */
 function bootId(): bigint | null {
   try {
     const [digits] = /^[0-9a-f]+/i.exec(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')) ?? [];

@@ -1,5 +1,5 @@
-// What database-copy.ts lets a process of its own do: reading a database that may be damaged, through LMDB. Prints one
-// JSON object, with `problem` if there is one. Arguments: check FILE alone|served, or backup FOLDER-OF-THE-FILE FOLDER.
+// Child process of database-copy.ts that reads a possibly damaged database through LMDB. Prints one JSON object, with
+// `problem` if there is one. Arguments: check FILE alone|served, or backup FOLDER-OF-THE-FILE FOLDER.
 
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,18 +14,20 @@ import { TABLES } from '../store.js';
 const openReadOnly = (folder: string): RootDatabase =>
   open({ path: folder, readOnly: true, maxDbs: TABLES.length + 8, compression: false });
 
-/** Within the read transaction of this moment: from its beginning on no page of what is newest then is used again. */
+/** Within a read transaction: from its start, no page of the then newest state is reused. */
 function figuresOf(root: RootDatabase, file: string): Figures {
   const transaction = root.useReadTransaction();
   try {
-    root.get(''); // begins it
+    root.get(''); // starts the read transaction
     return checkWhole(file);
   } finally {
     transaction.done();
   }
 }
 
-/** Of a file that is being written damage is what two looks find: a server is not to be stopped for what was gone a moment later. */
+/**
+ * In a file that is being written, only damage found twice counts, so that a transient state does not stop a server.
+ */
 function figuresOfServed(root: RootDatabase, file: string): Figures {
   try {
     return figuresOf(root, file);
@@ -38,7 +40,7 @@ function figuresOfServed(root: RootDatabase, file: string): Figures {
 
 function check(file: string, served: boolean): Checked {
   if (!served) checkWhole(file);
-  // Elsewhere LMDB would put its table of readers beside the file, and it insists on its name.
+  // In a folder of its own: LMDB creates its reader table next to the file and requires the file's name.
   const folder =
     basename(file) === 'data.mdb' && served ? dirname(file) : mkdtempSync(join(tmpdir(), 'monolith-check-'));
   try {
@@ -55,7 +57,7 @@ function check(file: string, served: boolean): Checked {
           if (name === 'meta' && key === 'schema') schema = value;
         }
       } catch (error) {
-        throw new DamagedFile(`is damaged: of table ${name}, ${at} cannot be read (${(error as Error).message})`);
+        throw new DamagedFile(`is damaged: in table ${name}, ${at} cannot be read (${(error as Error).message})`);
       }
     }
     return { ...figures, schema: typeof schema === 'number' ? schema : null };

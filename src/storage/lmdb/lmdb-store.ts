@@ -1,5 +1,5 @@
-// Store over LMDB, values by msgpackr. Several processes may have it open at once (a server and the
-// command line); each sees what others have committed from its next event-loop turn on.
+// Store over LMDB, with values encoded by msgpackr. Several processes may have it open concurrently (a server and the
+// command line); each sees others' commits from its next event-loop turn on.
 
 import { existsSync, mkdirSync, openSync, closeSync, fsyncSync, rmSync, statfsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,33 +17,33 @@ import { refusedWrite, StorageError, TABLES, undoneBy, UndoneWrite } from '../st
 import { flagRevokedKeys, keyTheHashes } from './upgrade-keys.js';
 import type { Key, KeyRange, OpenedStore, Store, Table, TableName } from '../store.js';
 
-/** Version of what the tables hold. A store of a later version is refused; earlier ones are brought up to date here. */
+/** Version of the tables' content. A newer store is refused; an older one is upgraded here. */
 export const SCHEMA_VERSION = 8;
 
-/** From a version to the next one. Each runs in one transaction with the new version number. */
+/** Upgrade from each version to the next. Each runs in one transaction together with the new version number. */
 const UPGRADES: Readonly<Record<number, (store: Store) => void>> = {
-  1: () => undefined, // 2 brought the tables of stored responses; nothing was in their place
+  1: () => undefined, // version 2 added the tables of stored responses; nothing to convert
   2: splitInputs,
-  3: () => undefined, // 4 brought users, sessions, usage; nothing was in their place
+  3: () => undefined, // version 4 added users, sessions and usage; nothing to convert
   4: (store) => {
     keyTheHashes(store);
     indexByOrganization(store);
   },
-  5: () => undefined, // 6 writes responses in a form that earlier releases do not read; theirs are read as they are
-  6: () => undefined, // 7 brought the request log; nothing was in its place
+  5: () => undefined, // version 6 writes responses in a form that earlier releases cannot read; old rows stay readable
+  6: () => undefined, // version 7 added the request log; nothing to convert
   7: flagRevokedKeys,
 };
 
-// Address space, not memory or disk: LMDB's file grows as needed up to this.
+// Address space, not memory or disk: LMDB's file grows as needed up to this size.
 const MAP_BYTES = 64 * 1024 ** 3;
 
 const OPTIONS = { maxDbs: TABLES.length + 8, mapSize: MAP_BYTES, compression: false };
 
-// What a new database takes, with some to spare: LMDB maps its table of readers, and a page of that which the disk
-// has no room for would end the process.
+// Free space that a new database needs, with some margin. LMDB maps its reader table, and a page of it for which the
+// disk has no room would crash the process.
 const ROOM_BYTES = 1024 ** 2;
 
-/** The file that has everything. */
+/** The file that contains the whole database. */
 export const databasePath = (dataDir: string): string => join(dataDir, 'db', 'data.mdb');
 
 /** Opens or creates the database in `dataDir`. Throws StorageError. */
@@ -65,7 +65,7 @@ export async function openStore(dataDir: string): Promise<OpenedStore> {
   return store;
 }
 
-/** LMDB's own handle; tables are neither made nor brought up to date. Throws StorageError. */
+/** LMDB's environment. Tables are neither created nor upgraded. Throws StorageError. */
 function openEnvironment(dataDir: string): RootDatabase {
   makeDatabase(dataDir);
   try {
@@ -76,7 +76,7 @@ function openEnvironment(dataDir: string): RootDatabase {
   }
 }
 
-/** Has the file be there, with no table in it yet, if it is not. Throws StorageError. */
+/** Creates an empty database file if there is none. Throws StorageError. */
 export function makeDatabase(dataDir: string): void {
   try {
     mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
@@ -87,7 +87,10 @@ export function makeDatabase(dataDir: string): void {
   }
 }
 
-/** Throws StorageError if the folder takes nothing more: what a server is told at its start, not with its first request. */
+/**
+ * Throws StorageError if the folder cannot take more data, so that a server fails at start and not at its first
+ * request.
+ */
 export function ensureRoom(dataDir: string): void {
   try {
     mkdirSync(join(dataDir, 'db'), { recursive: true, mode: 0o700 });
@@ -97,14 +100,14 @@ export function ensureRoom(dataDir: string): void {
   }
 }
 
-/** Throws what the file system says. */
+/** Throws the file system's error. */
 function probe(folder: string): void {
   const path = join(folder, `room-${process.pid}-${threadId}`);
   const descriptor = openSync(path, 'w', 0o600);
   try {
     for (let written = 0; written < ROOM_BYTES; )
       written += writeSync(descriptor, new Uint8Array(ROOM_BYTES - written));
-    fsyncSync(descriptor); // some file systems find out only then
+    fsyncSync(descriptor); // some file systems report a full disk only here
   } finally {
     closeSync(descriptor);
     rmSync(path, { force: true });
@@ -115,7 +118,7 @@ function unusable(dataDir: string, error: unknown): StorageError {
   const { code, message } = error as NodeJS.ErrnoException;
   if (error instanceof DamagedFile) {
     return new StorageError(
-      `The database ${databasePath(dataDir)} ${message}. "monolith data check" says more, "monolith data restore BACKUP" puts a copy in its place; without one, move the file away to begin anew.`,
+      `The database ${databasePath(dataDir)} ${message}. Run "monolith data check" for details. "monolith data restore BACKUP" replaces it with a backup; without one, move the file away to start with an empty database.`,
       error,
     );
   }
@@ -126,11 +129,11 @@ function unusable(dataDir: string, error: unknown): StorageError {
     /No space left|quota|File too large/i.test(message)
   ) {
     return new StorageError(
-      `The data folder ${dataDir} has no room for the database: its disk has ${freeBytes(dataDir)} free. Free some, or name another folder with --data-dir.`,
+      `Not enough disk space for the database in the data folder ${dataDir}: ${freeBytes(dataDir)} free. Free some space, or use another folder with --data-dir.`,
       error,
     );
   }
-  return new StorageError(`The database in ${dataDir} cannot be opened: ${message}`, error);
+  return new StorageError(`Cannot open the database in ${dataDir}: ${message}`, error);
 }
 
 function freeBytes(path: string): string {
@@ -151,7 +154,7 @@ async function upgrade(store: Store, dataDir: string): Promise<void> {
     const step = UPGRADES[version];
     if (step === undefined) {
       throw new StorageError(
-        `The database in ${dataDir} has schema version ${String(version)}; this release reads ${SCHEMA_VERSION}. Use the release that wrote it, or another data_dir.`,
+        `The database in ${dataDir} has schema version ${String(version)}; this release requires ${SCHEMA_VERSION}. Use the release that wrote it, or another data_dir.`,
       );
     }
     await store.transaction(() => {
@@ -164,7 +167,7 @@ async function upgrade(store: Store, dataDir: string): Promise<void> {
 const WRITTEN = Promise.resolve();
 
 class LmdbStore implements OpenedStore {
-  /** Within the callback of a transaction: writes take effect at once and fail by throwing. */
+  /** True within a transaction's callback: writes take effect immediately and fail by throwing. */
   inTransaction = false;
   readonly writes: Writes;
   private readonly tables = new Map<TableName, Database<unknown, Key>>();
@@ -179,11 +182,11 @@ class LmdbStore implements OpenedStore {
   }
 
   async transaction<T>(work: () => T): Promise<T> {
-    // LMDB commits what many callers asked for together; a child transaction can be undone alone.
+    // LMDB commits the transactions of several callers together. As a child transaction, each can be undone separately.
     const outcome: { result?: T; error?: unknown; failed: boolean } = { failed: false };
     await this.writes.onDisk(() =>
       this.root.childTransaction(() => {
-        if (this.writes.failure !== null) return ABORT; // whoever asked for it has been refused
+        if (this.writes.failure !== null) return ABORT; // the caller has been refused already
         this.inTransaction = true;
         try {
           outcome.result = work();
@@ -223,7 +226,7 @@ class LmdbStore implements OpenedStore {
 
   async close(): Promise<void> {
     await this.writes.settled();
-    // Of a failed environment the library would wait for writes that it never settles.
+    // After a failure, the library would wait for writes that it never settles.
     if (this.writes.failure === null) await this.writes.closing(this.root.close());
   }
 }
@@ -285,7 +288,7 @@ class LmdbTable<V> implements Table<V> {
     try {
       void write();
     } catch (error) {
-      throw refusedWrite(new UndoneWrite(`The database could not be written: ${(error as Error).message}`, error));
+      throw refusedWrite(new UndoneWrite(`Writing the database failed: ${(error as Error).message}`, error));
     }
     return WRITTEN;
   }

@@ -1,8 +1,8 @@
-// Makes the database's file where there is none: in a folder beside, synced, and only then under its name. So a file that
-// has that name was whole once, and one that is empty or cut off has been damaged since, however a first start ended.
-// Several processes may do so at once (a server and the command line): the first to give the name is taken by all.
-// The two pages are written here and not by LMDB: a process in which LMDB cannot write them ends with SIGSEGV, for the
-// library uses what it has freed; here the disk's own error is what is said.
+// Creates the database file if there is none: written in a separate folder, synced, and only then renamed. A file with
+// the final name was therefore complete once, even if a first start was interrupted; if it is empty or truncated, it
+// was damaged later. Several processes may do this concurrently (a server and the command line); the first rename wins.
+// The two initial pages are written here and not by LMDB, because the library crashes with SIGSEGV (use after free) if
+// it cannot write them. Here the disk's own error is reported.
 
 import {
   closeSync,
@@ -22,7 +22,9 @@ import { syncPath } from '../sync-path.js';
 
 const MAKING = 'new-';
 
-/** `file`: a data.mdb, whose folder is there. `mapBytes`: up to which it may grow. Throws what the file system says. */
+/**
+ * `file`: a data.mdb in an existing folder. `mapBytes`: maximum size it may grow to. Throws the file system's error.
+ */
 export function ensureDatabase(file: string, mapBytes: number): void {
   const folder = dirname(file);
   while (!existsSync(file)) {
@@ -31,17 +33,18 @@ export function ensureDatabase(file: string, mapBytes: number): void {
       making = mkdtempSync(join(folder, MAKING));
       writeSynced(join(making, basename(file)), emptyDatabase(mapBytes));
       giveName(join(making, basename(file)), file);
-      // With the file its folder, and the data folder where that is new too.
+      // Syncs the file's folder, and the folders above it in case they are new.
       for (const above of [folder, dirname(folder), dirname(dirname(folder))]) syncFolder(above);
     } catch (error) {
       if (making !== null) rmSync(making, { recursive: true, force: true });
-      if (!existsSync(file)) throw error; // else another was first, and may have removed what was made here
+      // otherwise another process was first, and may have removed the file made here
+      if (!existsSync(file)) throw error;
     }
   }
   removeLeftovers(folder);
 }
 
-/** Once the file is there: what of this is another process's, it needs no more. */
+/** When the file exists, temporary files of other processes are no longer needed. */
 function removeLeftovers(folder: string): void {
   for (const name of readdirSync(folder))
     if (name.startsWith(MAKING)) rmSync(join(folder, name), { recursive: true, force: true });
@@ -57,7 +60,7 @@ function writeSynced(path: string, bytes: Uint8Array): void {
   }
 }
 
-/** Never in place of a file that is there. */
+/** Never replaces an existing file. */
 function giveName(made: string, file: string): void {
   try {
     linkSync(made, file);
@@ -65,11 +68,11 @@ function giveName(made: string, file: string): void {
     if (existsSync(file)) return;
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes((error as NodeJS.ErrnoException).code ?? ''))
       throw error;
-    renameSync(made, file); // a file system without links
+    renameSync(made, file); // the file system does not support hard links
   }
 }
 
-/** Those above may not be readable, and some file systems sync no folders. */
+/** Ignores errors: folders above may be unreadable, and some file systems cannot sync folders. */
 function syncFolder(path: string): void {
   try {
     syncPath(path);

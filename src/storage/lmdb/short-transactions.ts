@@ -1,17 +1,20 @@
-// Transactions of background work, each short enough that other requests do not notice it. LMDB needs free pages to erase,
-// too: after a transaction that the disk had no room for, a number of them write as little as possible.
+// Runs background work in transactions short enough not to delay requests. LMDB needs free pages even for erasing:
+// after a transaction failed for lack of disk space, the next ones write as little as possible.
 
 import { performance } from 'node:perf_hooks';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { undoneBy } from '../store.js';
 import type { Store } from '../store.js';
 
-/** Milliseconds that a transaction may keep the event loop, apart from the rows of one response. */
+/** Milliseconds that a transaction may block the event loop, apart from the rows of one response. */
 const SLICE_MS = 5;
-/** Small transactions after one that failed: each that fails takes other requests' saves with it. */
+/**
+ * Number of small transactions after a failed one. Each failing transaction also fails saves of requests that are
+ * committed with it.
+ */
 const TIGHT = 256;
 
-/** Asked after each step of a transaction: whether it should end. */
+/** Called after each step of a transaction: whether the transaction should end. */
 export type IsFull = () => boolean;
 
 export class ShortTransactions {
@@ -27,12 +30,12 @@ export class ShortTransactions {
     return this.#isClosed;
   }
 
-  /** Running work ends after its transaction. */
+  /** Work in progress ends after its current transaction. */
   close(): void {
     this.#isClosed = true;
   }
 
-  /** A transaction that the disk has no room for is tried once more, with `isFull` true from its first step on. */
+  /** A transaction that fails for lack of disk space is retried once, with `isFull` true from its first step on. */
   async run<T>(work: (isFull: IsFull) => T): Promise<T> {
     const attempt = (): Promise<T> =>
       this.store.transaction(() => {
@@ -50,7 +53,7 @@ export class ShortTransactions {
     }
   }
 
-  /** Calls `act` with each of `all` in order, within as many transactions as that takes. False: closed before the last one. */
+  /** Calls `act` with each of `all` in order, in as many transactions as needed. False: closed before the last one. */
   async forEach<T>(all: readonly T[], act: (one: T) => void): Promise<boolean> {
     for (let done = 0; done < all.length; ) {
       if (this.#isClosed) return false;

@@ -1,6 +1,6 @@
-// API keys from schema version 4 to 5: their plain SHA-256 becomes a keyed hash, and each organization gets a list of
-// its keys. From 7 to 8: keys revoked for good get a flag. Frozen: versions 5 and 8 as they were, whatever src/accounts
-// makes of keys today.
+// Upgrades API keys from schema version 4 to 5: replaces their plain SHA-256 by a keyed hash, and adds a list of keys
+// per organization. From 7 to 8: sets a flag on revoked keys. Frozen: describes versions 5 and 8, independent of the
+// current code in src/accounts.
 
 import { createHmac, randomBytes } from 'node:crypto';
 import type { Store } from '../store.js';

@@ -1,13 +1,14 @@
-// Writes to LMDB's environment by one thread, until they are on disk, and what tells that it takes none any more. The thread
-// that opened the store only; all threads of a process share the environment.
+// Tracks writes to LMDB's environment by one thread until they are on disk, and detects when the environment accepts no
+// more. For the thread that opened the store only; all threads of a process share the environment.
 //
-// A page that could not be written (a full disk) undoes its transaction, and the next one may succeed. A sync or a meta page
-// that could not be written is the end: LMDB refuses every transaction from then on (MDB_PANIC), or, where only the sync failed,
-// goes on as if the kernel still had what it may have thrown away. The library does not settle what waits then: a write that
-// could not begin is told by its status alone, and a meta page that was synced but not marked as such by nothing at all.
-// So three things are looked at: whether anything was committed since a failed batch began, the status of each batch, and
-// whether a read can begin. From a failure on nothing here touches the library: each read that cannot begin makes its text
-// of the error longer, in a buffer of 300 bytes, and a process would end at random instead of in order.
+// If a page cannot be written (a full disk), LMDB undoes its transaction, and the next one may succeed. A failed sync
+// or a failed write of a meta page is final: LMDB refuses every later transaction (MDB_PANIC) or, if only the sync
+// failed, continues as if the kernel still had data that it may have discarded. The library does not settle the
+// promises that wait then: a write that could not start is visible only in its status, and a meta page that was synced
+// but could not be marked as such is not reported at all. Therefore three things are checked: whether anything was
+// committed since a failed batch started, the status of each batch, and whether a read can start. After a failure,
+// nothing here calls the library: each read that cannot start appends to an error text in a buffer of 300 bytes, and
+// the process would crash at random instead of shutting down in order.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RootDatabase } from 'lmdb';
@@ -16,15 +17,21 @@ import { Roster } from '../../shared/roster.js';
 import { refusedWrite, StorageError, UndoneWrite } from '../store.js';
 
 const PANIC = -30795;
-/** What the library says where a page could not be written, unless it was written in part: the transaction has been undone as a whole. */
+/**
+ * The library's message if a page could not be written at all: the transaction has been undone completely. A page
+ * written in part has a different message.
+ */
 const UNDONE = 'Attempting to write page';
-/** For the reason of a commit that is known to have failed; it is told in the same turn, or never. Nothing of the disk is waited for. */
+/**
+ * How long to wait for the reason of a commit that is known to have failed. It arrives in the same turn or never,
+ * independent of the disk.
+ */
 const REASON_MS = 1_000;
 
-/** Of the library, not in its types. */
+/** Properties of the library that are missing in its types. */
 interface Environment {
   startWriting(address: number, done: (status: number) => unknown): unknown;
-  /** Gives back the lock that a batch holds. */
+  /** Releases the lock that a batch holds. */
   resumeWriting(): void;
   /** `lastTxnId`: of the last transaction that any thread committed, synced or not. */
   info(): { lastTxnId: number };
@@ -32,11 +39,14 @@ interface Environment {
 
 export class Writes {
   failure: StorageError | null = null;
-  /** Those that wait. */
+  /** Waiting callers. */
   readonly #waiting = new Roster<(error: ApiError) => void>();
-  /** Whether the last batch failed: the library's close() waits for its flush, which never comes. */
+  /** Whether the last batch failed. Then the library's close() would wait forever for its flush. */
   #failedLast = false;
-  /** Whether the last batch that failed is known to have been undone, since nothing was committed from its start to its end. A page written in part and a failed sync are both EIO. */
+  /**
+   * Whether the last failed batch is known to have been undone, because nothing was committed between its start and
+   * end. A partial page write and a failed sync both report EIO.
+   */
   #undone = false;
   #endClosing: (() => void) | null = null;
   #settled: (() => void) | null = null;
@@ -46,7 +56,8 @@ export class Writes {
   constructor(private readonly root: RootDatabase) {
     const { env } = root as unknown as { env: Environment };
     const start = env.startWriting;
-    // Of this object alone; the class has it read-only. The same function is told of progress (1, 2) and of the end.
+    // Overrides this object's property; it is read-only in the class. The function is called with progress (1, 2) and
+    // at the end.
     const value: Environment['startWriting'] = (address, done) => {
       const before = env.info().lastTxnId;
       return start.call(env, address, (status) => {
@@ -55,9 +66,10 @@ export class Writes {
           return done(status);
         } finally {
           if (status === PANIC) {
-            // The batch did not begin, and kept the lock that the environment's end waits for: the process could not exit.
+            // The batch did not start but kept the lock that closing the environment waits for: the process could not
+            // exit.
             env.resumeWriting();
-            this.fail(lost('LMDB refuses every transaction after a fault of the disk'));
+            this.fail(lost('LMDB refuses every transaction after a disk error'));
           }
           if (status !== 1 && status !== 2) {
             this.#failedLast = status !== 0;
@@ -72,11 +84,14 @@ export class Writes {
     Object.defineProperty(env, 'startWriting', { value });
   }
 
-  /** Resolves when what `write` writes is flushed. Rejects with ApiError 503 if it was undone or the store has failed. */
+  /**
+   * Resolves when everything that `write` writes is flushed. Rejects with ApiError 503 if it was undone or the store
+   * has failed.
+   */
   onDisk<T>(write: () => Promise<T>): Promise<T> {
     if (this.failure !== null) return Promise.reject(refusedWrite(this.failure));
     return new Promise<T>((resolve, reject) => {
-      const flushed = this.#flushed(write()); // throws where the library takes it for no write at all: rejected
+      const flushed = this.#flushed(write()); // the library throws for an invalid write: becomes a rejection
       const place = this.#waiting.add(reject);
       flushed.then(resolve, reject).finally(() => {
         this.#waiting.remove(place);
@@ -85,7 +100,10 @@ export class Writes {
     });
   }
 
-  /** Resolves when no write waits, or the last batch or the store has failed: each ends with a read, and behind the library's close() there is none. */
+  /**
+   * Resolves when no write is waiting, or the last batch or the store has failed. Each write ends with a read, which is
+   * impossible after the library's close().
+   */
   settled(): Promise<void> {
     return new Promise((resolve) => {
       this.#settled = resolve;
@@ -93,7 +111,7 @@ export class Writes {
     });
   }
 
-  /** Resolves when `closed` does, or the last batch or the store has failed: what is under way then is nobody's. */
+  /** Resolves when `closed` does, or the last batch or the store has failed: work in progress is then abandoned. */
   closing(closed: Promise<void>): Promise<void> {
     return new Promise<void>((resolve, reject) => {
       this.#endClosing = resolve;
@@ -105,12 +123,12 @@ export class Writes {
     });
   }
 
-  /** For a read, before it asks the library. Throws ApiError 503 if the store has failed. */
+  /** Call before a read. Throws ApiError 503 if the store has failed. */
   ensureReadable(): void {
     if (this.failure !== null) throw refusedWrite(this.failure);
   }
 
-  /** What a read throws instead of what the library threw. */
+  /** The error that a read throws in place of the library's. */
   readFailure(error: unknown): unknown {
     if (isPanic(error)) this.fail(lost((error as Error).message, error));
     return this.failure === null ? error : refusedWrite(this.failure);
@@ -125,7 +143,7 @@ export class Writes {
     this.#undoneListeners.push(listener);
   }
 
-  /** Nothing is acknowledged from here on. */
+  /** No write is acknowledged after this. */
   fail(why: StorageError): void {
     if (this.failure !== null) return;
     this.failure = why;
@@ -135,8 +153,8 @@ export class Writes {
   }
 
   async #flushed<T>(written: Promise<T>): Promise<T> {
-    // At the end of an event-loop turn the library opens one more promise for all that was written in it, and
-    // would let the failure of that one go unhandled.
+    // At the end of an event-loop turn, the library creates one more promise for everything written in it, whose
+    // rejection would be unhandled.
     setImmediate(() => {
       this.root.committed.then(
         () => undefined,
@@ -148,7 +166,8 @@ export class Writes {
       result = await written;
       await this.root.flushed;
     } catch (error) {
-      // The library tells the reason of a failed commit (a full disk) by a second promise, which must not stay unhandled.
+      // The library reports the reason of a failed commit (a full disk) through a second promise, whose rejection must
+      // be handled.
       const undone = this.#undone;
       const reason = (error as { commitError?: Promise<never> }).commitError;
       const told = reason?.catch((why: unknown) => why);
@@ -156,8 +175,8 @@ export class Writes {
       const { message } = cause as Error;
       if (told !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause))
         this.fail(lost(message, cause));
-      this.#ensureAlive(); // an undone one may have failed at its meta page
-      const why = new UndoneWrite(`The database could not be written: ${message}`, cause);
+      this.#ensureAlive(); // an undone batch may have failed at its meta page
+      const why = new UndoneWrite(`Writing the database failed: ${message}`, cause);
       for (const listener of this.#undoneListeners) listener(why);
       throw refusedWrite(why);
     }
@@ -165,7 +184,10 @@ export class Writes {
     return result;
   }
 
-  /** The library says nothing of a meta page that it could not mark as synced: that transaction would be lost with the power. */
+  /**
+   * The library does not report a meta page that it could not mark as synced; that transaction would be lost in a power
+   * failure.
+   */
   #ensureAlive(): void {
     this.ensureReadable();
     try {
@@ -181,11 +203,11 @@ const codeOf = (error: unknown): unknown => (error as { code?: unknown }).code;
 const isPanic = (error: unknown): boolean =>
   codeOf(error) === PANIC || (error instanceof Error && error.message.includes('MDB_PANIC'));
 
-/** LMDB's own errors (a transaction or a map that is full): nothing has been written. */
+/** LMDB's own errors (transaction or map full): nothing has been written. */
 function isLimit(error: unknown): boolean {
   const code = codeOf(error);
   return typeof code === 'number' && code < 0 && code !== PANIC;
 }
 
 const lost = (why: string, cause?: unknown): StorageError =>
-  new StorageError(`The database takes no writes any more until the server is started again: ${why}`, cause);
+  new StorageError(`The database accepts no more writes until the server is restarted: ${why}`, cause);

@@ -1,6 +1,6 @@
-// The address of the database as `state.url` gives it, and as it may be shown. Pure.
+// The database address of the setting `state.url`, and its displayable form. Pure.
 
-/** `postgres://host:port/name`: without the user's name, the password and what else stands in it. */
+/** `postgres://host:port/name`, without user name, password and parameters. */
 export function shownAddress(url: string): string {
   const { protocol, host, pathname, searchParams } = new URL(url);
   const at = host === '' ? (searchParams.get('host') ?? '') : host;

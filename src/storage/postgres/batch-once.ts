@@ -1,13 +1,13 @@
-// Batches that add to sums are written once, also when the connection was lost before anybody heard of their commit. Each
-// has an id in `written_batches`, committed with it; of one whose end is unknown the id is taken before the next batch
-// is written: if it is there, its entries are left out, and if not, it can never be committed any more. Event-loop thread
-// only; one batch at a time (BatchWriter).
+// Writes batches that add to sums exactly once, even if the connection is lost before the commit is confirmed. Each
+// batch has an id in `written_batches` that is committed with it. If the outcome of a batch is unknown, its id is
+// claimed before the next batch is written: if the id exists, the batch was committed and its entries are skipped; if
+// not, the claim makes a late commit impossible. Event-loop thread only; one batch at a time (BatchWriter).
 
 import { randomUUID } from 'node:crypto';
 import { ApiError } from '../../shared/errors.js';
 import type { Database, Queryable } from './database.js';
 
-/** What is written again comes within minutes. */
+/** Retention of ids. A retry comes within minutes. */
 const KEPT_MS = 24 * 3_600_000;
 
 export class BatchOnce<T> {
@@ -18,7 +18,7 @@ export class BatchOnce<T> {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** `work` gets those of `entries` that are not there yet; within one transaction, which may run again. */
+  /** `work` receives the entries that are not stored yet, within one transaction, which may be repeated. */
   async write(entries: readonly T[], work: (sql: Queryable, entries: readonly T[]) => Promise<void>): Promise<void> {
     const id = randomUUID();
     try {

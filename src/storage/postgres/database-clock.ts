@@ -1,19 +1,22 @@
-// The database's clock as one thread estimates it: every process that shares the database judges ends by the same clock, however
-// wrong its own is. Between samples the monotonic clock carries it on, so setting this machine's wall clock has no effect.
+// One thread's estimate of the database's clock. Every process that shares the database compares expiry times with the
+// same clock, even if its own is wrong. Between samples the estimate advances with the monotonic clock, so setting this
+// machine's wall clock has no effect.
 
 import { performance } from 'node:perf_hooks';
 import type { Queryable } from './database.js';
 
-/** An SQL expression: the database's clock, in milliseconds since 1970. */
+/** SQL expression for the database's clock, in milliseconds since 1970. */
 export const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::float8';
 
-/** An estimate is replaced by a less exact one after this long: clocks drift. */
+/** After this long, a less exact sample replaces the estimate, because clocks drift. */
 const KEPT_MS = 60_000;
 
 export class DatabaseClock {
-  /** Database clock minus monotonic clock, in milliseconds. Before the first sample: this machine's wall clock. */
+  /**
+   * Database clock minus monotonic clock, in milliseconds. Before the first sample: based on this machine's wall clock.
+   */
   #offset: number;
-  /** Bound on the error of #offset. */
+  /** Upper bound of the error of #offset. */
   #error = Infinity;
   #sampledAt = 0;
 
@@ -25,7 +28,7 @@ export class DatabaseClock {
     this.#offset = wall() - elapsed();
   }
 
-  /** Rejects with ApiError 503 if the database cannot be reached. */
+  /** Rejects with ApiError 503 if the database is unreachable. */
   static async measured(database: Queryable): Promise<DatabaseClock> {
     const clock = new DatabaseClock();
     await clock.measure(database);
@@ -38,12 +41,13 @@ export class DatabaseClock {
     if (row !== undefined) this.sample(sentAt, row.now);
   }
 
-  /** The database's clock showed `now` between `sentAt` (of the monotonic clock) and this moment. */
+  /** The database's clock showed `now` at some time between `sentAt` (monotonic clock) and this call. */
   sample(sentAt: number, now: number): void {
     const receivedAt = this.elapsed();
     const error = (receivedAt - sentAt) / 2;
     const offset = now - (sentAt + receivedAt) / 2;
-    // A slow answer says little. It counts if it contradicts the estimate: then the database's clock was set, or is another machine's.
+    // A slow response is inexact. It counts only if it contradicts the estimate: then the database's clock was set, or
+    // it runs on a different machine.
     if (
       error > this.#error &&
       receivedAt - this.#sampledAt < KEPT_MS &&

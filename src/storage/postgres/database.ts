@@ -1,7 +1,7 @@
-// The database that several processes share: a bounded pool of connections, statements and transactions on it. Every
-// failure that passes becomes ApiError 503 `maintenance`. Texts of statements are constants with numbered parameters:
-// each is prepared once per connection, and nothing of a request is ever part of one. One per thread that answers
-// requests, used on its event loop only.
+// The database that several processes share: a bounded connection pool with statements and transactions. Every
+// transient failure becomes ApiError 503 `maintenance`. SQL texts are constants with numbered parameters: each is
+// prepared once per connection and never contains request data. One per HTTP worker thread; used only on its event
+// loop.
 
 import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -11,16 +11,16 @@ import { shownAddress } from './address.js';
 import { isBroken, isConflict, isUnavailable, reasonOf, unavailable } from './failures.js';
 
 export interface DatabaseSettings {
-  /** postgres://user:password@host:port/name; what libpq's addresses may say besides is understood as far as `pg` does. */
+  /** postgres://user:password@host:port/name. Further libpq parameters work as far as `pg` supports them. */
   url: string;
-  /** Connections at most. */
+  /** Maximum number of connections. */
   connections: number;
-  /** Longest time for a connection, and for one statement. */
+  /** Time limit for connecting, and for a statement. */
   timeout_ms: number;
 }
 
 export interface DatabaseOptions {
-  /** A failure that a client was told of as 503, once a minute at most: without a password or a text of a request. */
+  /** Called when a client gets a 503, at most once per minute. The reason contains no password or request text. */
   onFailure?: (reason: { reason: string; database: string }) => void;
 }
 
@@ -32,25 +32,28 @@ export type Value =
   | Uint8Array
   | readonly (string | number | boolean | null | Uint8Array)[];
 
-/** Where statements are put: the database, or one transaction on it. Numbers of eight bytes come as numbers. */
+/** Runs statements: on the database, or within a transaction. 8-byte integers are returned as numbers. */
 export interface Queryable {
-  /** The rows. */
+  /** Returns the rows. */
   query<Row>(text: string, values?: readonly Value[]): Promise<Row[]>;
-  /** How many rows it changed. */
+  /** Returns the number of rows changed. */
   execute(text: string, values?: readonly Value[]): Promise<number>;
 }
 
 export interface Database extends Queryable {
-  /** As it may be shown. */
+  /** Displayable form. */
   readonly address: string;
-  /** All of `work` or nothing, at read committed. It may run again if others were in its way, so it must have no other effects. */
+  /**
+   * Runs `work` completely or not at all, at read committed. It may be repeated after a conflict, so it must have no
+   * other side effects.
+   */
   transaction<T>(work: (within: Queryable) => Promise<T>): Promise<T>;
-  /** Connections in use, idle, and requests that wait for one. */
+  /** Connections in use and idle, and requests waiting for one. */
   load(): { connections: number; idle: number; waiting: number };
   close(): Promise<void>;
 }
 
-/** Requests that wait for a connection; more are refused at once. */
+/** Maximum number of requests waiting for a connection; more are refused immediately. */
 const MAX_WAITING = 4_096;
 const MAX_ATTEMPTS = 10;
 const RETRY_MS = 5;
@@ -58,7 +61,7 @@ const IDLE_MS = 30_000;
 const FAILURE_LOG_MS = 60_000;
 const INT8 = 20;
 
-/** Numbers of eight bytes as numbers: sums and times, far below 2^53. */
+/** Returns 8-byte integers as numbers: sums and times are far below 2^53. */
 const types: PoolConfig['types'] = {
   getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
     oid === INT8 && format !== 'binary'
@@ -66,27 +69,27 @@ const types: PoolConfig['types'] = {
       : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
 };
 
-/** What every connection is made with, that of notifications included. */
+/** Options of every connection, including the one for notifications. */
 export const connectionOptions = ({ url, timeout_ms: timeoutMs }: DatabaseSettings): PoolConfig => ({
   connectionString: url,
   types,
   application_name: 'monolith',
   keepAlive: true,
   connectionTimeoutMillis: timeoutMs,
-  // The database ends a statement that takes too long; if it cannot be reached at all, this side does.
+  // The database ends a statement that takes too long. If it is unreachable, this side does.
   statement_timeout: timeoutMs,
   query_timeout: timeoutMs + 1_000,
   idle_in_transaction_session_timeout: timeoutMs + 1_000,
 });
 
-/** Connects when it is asked something. */
+/** Connects on the first statement. */
 export function openPool(settings: DatabaseSettings, options: DatabaseOptions = {}): Database {
   return new PooledDatabase(settings, options);
 }
 
 const names = new Map<string, string>();
 
-/** Of a constant text: what a prepared statement goes by. */
+/** Name of the prepared statement for a constant text. */
 function nameOf(text: string): string {
   let name = names.get(text);
   if (name === undefined)
@@ -110,7 +113,7 @@ class PooledDatabase implements Database {
       idleTimeoutMillis: IDLE_MS,
       allowExitOnIdle: true,
     });
-    // A connection that was cut, idle or not: what is asked on it fails by itself, and the next request makes a new one.
+    // Handles a lost connection, idle or not: statements on it fail on their own, and the next request opens a new one.
     this.#pool.on('error', () => undefined).on('connect', (client) => client.on('error', () => undefined));
   }
 
@@ -149,13 +152,13 @@ class PooledDatabase implements Database {
     return (this.#closed ??= this.#pool.end());
   }
 
-  /** Again as long as others are in the way; what fails for good is told. */
+  /** Repeats the work while it conflicts with others. Final failures are reported. */
   async #with<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#once(work);
       } catch (error) {
-        if (!(error instanceof Failure)) throw error; // of the work itself
+        if (!(error instanceof Failure)) throw error; // thrown by the work itself
         if (!isConflict(error.cause) || attempt >= MAX_ATTEMPTS) throw this.#told(error.cause);
         await new Promise((done) => {
           setTimeout(done, Math.random() * RETRY_MS * 2 ** attempt);
@@ -178,7 +181,8 @@ class PooledDatabase implements Database {
   }
 
   async #connection(): Promise<PoolClient> {
-    if (this.#pool.waitingCount >= MAX_WAITING) throw new Failure(new Error('too many requests wait for a connection'));
+    if (this.#pool.waitingCount >= MAX_WAITING)
+      throw new Failure(new Error('too many requests are waiting for a connection'));
     try {
       return await this.#pool.connect();
     } catch (error) {
@@ -196,7 +200,7 @@ class PooledDatabase implements Database {
   }
 }
 
-/** What the client of the database threw, apart from what the work of a transaction throws. */
+/** Marks an error of the database client, to distinguish it from errors thrown by a transaction's work. */
 class Failure extends Error {
   constructor(cause: unknown) {
     super('', { cause });
@@ -211,7 +215,9 @@ async function ask(client: PoolClient, text: string, values: readonly Value[]): 
   }
 }
 
-/** PostgreSQL's texts have no U+0000; whoever sends one finds nothing by it, and reads U+FFFD where it was kept. JSON has it escaped. */
+/**
+ * PostgreSQL text cannot contain U+0000. It is stored as U+FFFD; a query with it finds nothing. In JSON it is escaped.
+ */
 function kept(value: Value): unknown {
   if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value;
   return Array.isArray(value) && value.some((one) => typeof one === 'string' && one.includes('\0'))

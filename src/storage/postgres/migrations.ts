@@ -1,6 +1,7 @@
-// The tables of the database, brought up to date: numbered steps, forward only, one at a time whichever processes start
-// at once. What a step was stays as it is once it was released; the next change is the next number. Each says which releases go on
-// beside it: an earlier one starts on later tables if they let it, and a step that lets none wait for their processes' end.
+// Upgrades the database's tables through numbered, forward-only migrations, one at a time even if several processes
+// start concurrently. A released migration never changes; the next change gets the next number. Each says which
+// releases it is compatible with. An older release starts on newer tables if they allow it; an incompatible migration
+// waits until the processes of older releases have ended.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
@@ -13,29 +14,31 @@ import { ALIVE, LEASE_S } from './process-lease.js';
 import { MIGRATIONS } from './migrations/all.js';
 import type { Migration } from './migrations/migration.js';
 
-/** Of the advisory lock under which tables are changed: any number, but always this one. */
+/** Number of the advisory lock for changes to tables: arbitrary, but constant. */
 const LOCK = 7_011_423_001;
-/** How long another process may take with it. */
+/** How long to wait for another process that holds it. */
 const LOCK_MS = 120_000;
-/** How long a step waits for tables that requests are using, while all that come later wait behind it: for all of them together, since
- *  it keeps those it has. Well under the second after which PostgreSQL looks for transactions that wait for one another
- *  (deadlock_timeout): it is the step that gives way, and no request. */
+/**
+ * How long a migration waits in total for tables that requests are using, because all later requests queue behind it.
+ * Well under the second after which PostgreSQL checks for deadlocks (deadlock_timeout), so the migration gives way, not
+ * a request.
+ */
 const TABLE_LOCK_MS = 250;
-/** What each statement has of it at least, however long those before took. */
+/** Minimum wait for each statement, however long the previous ones took. */
 const LEAST_LOCK_MS = 25;
-/** Between two tries of a step that gave way, so that what waited behind it gets through. */
+/** Pause between two attempts of a migration that gave way, so that the queued requests can run. */
 const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
-/** From this version on the table of versions says which releases go on beside each. */
+/** From this version on, the version table says which releases are compatible with each version. */
 const SAYS_OLDEST = 7;
 
-/** The version of the tables that this release reads. */
+/** The table version that this release requires. */
 export const DATABASE_VERSION = MIGRATIONS.length;
 
 /**
- * Makes the tables, or brings them to `upTo` of `steps`, where they are not ahead of it. Throws StorageError that names the database
- * and what is wrong with it: it cannot be reached, does not let us in, is no PostgreSQL that we know, was written by a later release
- * that ours cannot work beside, or is in use by processes that could not work beside ours.
+ * Creates the tables, or upgrades them to version `upTo` of `steps` unless they are newer. Throws StorageError that
+ * names the database and the problem: it is unreachable, denies access, is not a supported PostgreSQL, was written by a
+ * newer incompatible release, or is in use by processes that are incompatible with this release.
  */
 export async function migrate(
   settings: DatabaseSettings,
@@ -47,7 +50,7 @@ export async function migrate(
     statement_timeout: LOCK_MS,
     query_timeout: LOCK_MS + 1_000,
   });
-  client.on('error', () => undefined); // what is under way fails with it
+  client.on('error', () => undefined); // statements in progress fail with the connection
   const address = shownAddress(settings.url);
   try {
     await client.connect();
@@ -74,15 +77,15 @@ async function bringUpToDate(
   );
   if (server !== undefined && server.version < OLDEST_SERVER)
     throw new StorageError(
-      `The database ${address} is of PostgreSQL ${Math.floor(server.version / 10_000)}; 13 or newer is needed.`,
+      `The database ${address} runs PostgreSQL ${Math.floor(server.version / 10_000)}; version 13 or newer is required.`,
     );
   if (server?.encoding !== 'UTF8')
     throw new StorageError(
-      `The database ${address} has the encoding ${server?.encoding ?? 'none'}; UTF8 is needed: createdb --encoding=UTF8 --template=template0.`,
+      `The database ${address} has the encoding ${server?.encoding ?? 'none'}; UTF8 is required: createdb --encoding=UTF8 --template=template0.`,
     );
   if (server.standby)
-    throw new StorageError(`The database ${address} is a standby, which takes no writes; name the primary.`);
-  await client.query('SELECT pg_advisory_lock($1)', [LOCK]); // the connection's: gone with it
+    throw new StorageError(`The database ${address} is a standby, which accepts no writes. Use the primary.`);
+  await client.query('SELECT pg_advisory_lock($1)', [LOCK]); // a session-level lock: released with the connection
   await client.query(
     'CREATE TABLE IF NOT EXISTS monolith_versions (version integer PRIMARY KEY, what text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())',
   );
@@ -95,7 +98,7 @@ async function bringUpToDate(
     } = await client.query<{ oldest: number }>('SELECT max(oldest)::int AS oldest FROM monolith_versions');
     if (oldest <= steps.length) return;
     throw new StorageError(
-      `The database ${address} has version ${at}, which takes releases from ${oldest} on; this release reads ${steps.length}. Use the release that wrote it, or another database.`,
+      `The database ${address} has version ${at}, which requires releases from version ${oldest} on; this release is of version ${steps.length}. Use the release that wrote it, or another database.`,
     );
   }
   for (const [index, migration] of steps.entries()) {
@@ -105,29 +108,29 @@ async function bringUpToDate(
   }
 }
 
-/** Throws StorageError as long as processes of the release before are there, which the step would take the ground from. */
+/** Throws StorageError while processes of an older, incompatible release are running. */
 async function othersEnded(client: pg.Client, address: string, at: number, version: number): Promise<void> {
   const {
     rows: { length },
   } = await client.query(ALIVE);
   if (length === 0) return;
   throw new StorageError(
-    `The database ${address} has version ${at} and is in use: ${length} ${length === 1 ? 'thread' : 'threads'} of processes of an earlier release, which cannot work beside version ${version}. End them, then start this one (a process that was killed counts for ${LEASE_S} seconds).`,
+    `The database ${address} has version ${at} and is in use by ${length} ${length === 1 ? 'thread' : 'threads'} of processes of an earlier release that cannot work with version ${version}. Stop them, then start this one (a killed process counts for ${LEASE_S} seconds).`,
   );
 }
 
-/** Once this process can be seen to be there. Throws StorageError if a step that our release could not work beside was made in between. */
+/** Call once this process is registered. Throws StorageError if an incompatible migration ran in the meantime. */
 export async function stillTaken(database: Queryable): Promise<void> {
   const [{ oldest } = { oldest: 0 }] = await database.query<{ oldest: number }>(
     'SELECT max(oldest)::int AS oldest FROM monolith_versions',
   );
   if (oldest > DATABASE_VERSION)
     throw new StorageError(
-      `The database (state.url) has been changed meanwhile for releases that read version ${oldest}; this one reads ${DATABASE_VERSION}.`,
+      `In the meantime, the database (state.url) was upgraded for releases from version ${oldest} on; this release is of version ${DATABASE_VERSION}.`,
     );
 }
 
-/** A step that gives way to requests, as often as it takes. */
+/** Runs a migration that gives way to requests, and repeats it until it succeeds. */
 async function applyBesideRequests(client: pg.Client, version: number, migration: Migration): Promise<void> {
   const givenUp = performance.now() + LOCK_MS;
   for (;;) {
@@ -140,7 +143,7 @@ async function applyBesideRequests(client: pg.Client, version: number, migration
   }
 }
 
-/** Whole or not at all. */
+/** Applies a migration in one transaction. */
 async function apply(client: pg.Client, version: number, { what, oldest, statements }: Migration): Promise<void> {
   await client.query('BEGIN');
   try {

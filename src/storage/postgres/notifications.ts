@@ -1,27 +1,27 @@
-// What the processes on one database tell each other at once: LISTEN and NOTIFY on a connection of its own. What was told
-// while it was down is lost, so whoever goes by it looks again when it is back, and now and then besides. Event-loop
-// thread only.
+// Immediate notifications between processes on one database: LISTEN and NOTIFY on a separate connection. Notifications
+// sent while it was down are lost, so receivers must also check the state after a reconnect and periodically.
+// Event-loop thread only.
 
 import pg from 'pg';
 import { connectionOptions } from './database.js';
 import type { DatabaseSettings } from './database.js';
 
-/** What is notified within a transaction goes there too. */
+/** Notifications sent within a transaction use it too. */
 export const CHANNEL = 'monolith';
-/** A message has less than 8,000 bytes in PostgreSQL. */
+/** PostgreSQL limits a payload to less than 8,000 bytes. */
 export const MAX_MESSAGE_BYTES = 7_900;
 const FIRST_RETRY_MS = 100;
 const LONGEST_RETRY_MS = 2_000;
-/** A connection that nobody closed, and that goes nowhere, is found out by asking. */
+/** Detects a dead connection that was never closed, by sending a query. */
 const PING_MS = 5_000;
 const PING_ANSWER_MS = 3_000;
 
 export interface NotificationOptions {
   onMessage: (text: string) => void;
-  /** It was down, and listens again: what was told meanwhile is not known. */
+  /** Called after a reconnect: notifications sent in the meantime were lost. */
   onRestored?: () => void;
   onLost?: (error: unknown) => void;
-  /** What onMessage has thrown. */
+  /** Called with errors that onMessage threw. */
   onUnheard?: (error: unknown) => void;
 }
 
@@ -42,7 +42,7 @@ export class Notifications {
     this.#ping = setInterval(() => void this.#check(), PING_MS).unref();
   }
 
-  /** Resolves when it listens; rejects as the connection fails. */
+  /** Resolves when it listens; rejects if the connection fails. */
   static async open(settings: DatabaseSettings, options: NotificationOptions): Promise<Notifications> {
     const opened = new Notifications(settings, options);
     try {
@@ -58,7 +58,7 @@ export class Notifications {
     return this.#client !== null;
   }
 
-  /** To every process that listens, this one included. False if it could not be told. */
+  /** Sends to every listening process, including this one. Resolves to false if it could not be sent. */
   async tell(text: string): Promise<boolean> {
     if (this.#client === null || Buffer.byteLength(text) > MAX_MESSAGE_BYTES) return false;
     return new Promise((told) => {
@@ -99,7 +99,9 @@ export class Notifications {
     this.#retryMs = FIRST_RETRY_MS;
   }
 
-  /** What is thrown here would leave the message in the connection, which would then hear it again with all that follows, and nothing else. */
+  /**
+   * An exception here would leave the message in the connection, which would then deliver it again with all later ones.
+   */
   #hear(payload: string): void {
     try {
       this.options.onMessage(payload);
@@ -108,7 +110,10 @@ export class Notifications {
     }
   }
 
-  /** One statement at a time on the connection: what is to be told meanwhile goes with the next one. Told twice within one it is heard once. */
+  /**
+   * Runs one statement at a time on the connection; messages sent meanwhile go with the next one. Identical messages in
+   * one statement are delivered once.
+   */
   async #tellAll(): Promise<void> {
     while (!this.#asking && this.#untold.length > 0) {
       const now = this.#untold.splice(0);
@@ -121,14 +126,14 @@ export class Notifications {
     }
   }
 
-  /** What is told asks as well as this does. */
+  /** A notification being sent checks the connection just as well. */
   async #check(): Promise<void> {
     if (this.#asking) return;
     await this.#ask({ name: 'ping', text: 'SELECT 1' });
     void this.#tellAll();
   }
 
-  /** False if the connection is not there, or is lost with it. */
+  /** Resolves to false if the connection is missing or lost. */
   async #ask(statement: { name: string; text: string; values?: unknown[] }): Promise<boolean> {
     const client = this.#client;
     if (client === null) return false;

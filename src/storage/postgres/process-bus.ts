@@ -1,7 +1,6 @@
-// The bus of one answering thread, carried on to the threads of other processes: by notifications of the database that
-// they share. Only what is about stored responses crosses; the rest stays within the process. A notification may be lost:
-// what was asked is asked again until it is answered, and who follows a log looks at it by itself now and then.
-// Event-loop thread only.
+// Extends the bus of one HTTP worker thread to the threads of other processes, through notifications of the shared
+// database. Only messages about stored responses cross; the rest stays in the process. Notifications can be lost: a
+// question is repeated until it is answered, and a reader that follows a log also polls it. Event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import type { BusTopics, ThreadBus, Topic } from '../../shared/bus.js';
@@ -15,19 +14,19 @@ type Answer<T extends Topic> = BusTopics[T]['answer'];
 type Listener = (message: never) => unknown;
 type Logged = BusTopics['response.logged']['message'];
 
-/** Those that other processes are asked. */
+/** Topics that other processes are asked about. */
 const ASKED: ReadonlySet<Topic> = new Set(['response.cancel', 'response.running']);
 const PREFIX = 'bus ';
 const TIMEOUT_MS = 1_000;
-/** Until there is an answer, it is asked again. */
+/** Interval at which an unanswered question is repeated. */
 const AGAIN_MS = 300;
-/** What has grown within so long is told together. */
+/** Log growth within this time is reported in one message. */
 const GATHER_MS = 40;
 const IDS = 100;
-/** Answers are kept for who asks again. */
+/** How long answers are kept for repeated questions. */
 const KEPT_MS = 30_000;
 
-/** What crosses. `n` belongs to who asks. */
+/** Messages that cross. `n`: chosen by the sender of the question. */
 type Crossing =
   | { kind: 'logged'; from: string; messages: readonly Logged[] }
   | { kind: 'ask'; from: string; n: number; topic: 'response.cancel' | 'response.running'; message: unknown }
@@ -82,7 +81,7 @@ export class ProcessBus implements ThreadBus {
       message as Message<'response.cancel'>,
       timeoutMs,
     ) as Promise<Answer<T>[]>;
-    // Of those who are asked one has it: then nobody waits for the others.
+    // At most one thread has the answer, so the first positive one is enough.
     const first = await Promise.race([within, others]);
     if ((first as unknown[]).includes(true)) return first;
     return [...(await within), ...(await others)];
@@ -99,7 +98,7 @@ export class ProcessBus implements ThreadBus {
     };
   }
 
-  /** The inner one goes on. */
+  /** The inner bus stays open. */
   close(): void {
     this.#stop();
     if (this.#gathering !== null) clearTimeout(this.#gathering);
@@ -136,7 +135,7 @@ export class ProcessBus implements ThreadBus {
       });
   }
 
-  /** Again and again, until one says yes, all that are there have answered, or the time is over. Never rejects. */
+  /** Repeats the question until one answers yes, all running threads have answered, or time is up. Never rejects. */
   async #askOthers(
     topic: 'response.cancel' | 'response.running',
     message: unknown,
@@ -166,7 +165,7 @@ export class ProcessBus implements ThreadBus {
         if (said().includes(true)) break;
       }
     } catch {
-      // the database is away: nobody can be asked
+      // the database is unreachable, so no one can be asked
     }
     this.#asked.delete(n);
     return said();
@@ -197,7 +196,7 @@ export class ProcessBus implements ThreadBus {
     this.#tell({ kind: 'answer', from: this.me, to: from, n, answers: await answers });
   }
 
-  /** The last listener's answer, as a list of one; [] if nobody listens or it failed. Never rejects. */
+  /** The last listener's answer as a list of one; [] if there is no listener or it failed. Never rejects. */
   async #answers(topic: Topic, message: unknown): Promise<readonly unknown[]> {
     let last: Promise<readonly unknown[]> = Promise.resolve([]);
     for (const listener of [...(this.#listeners.get(topic) ?? [])]) {
@@ -207,7 +206,10 @@ export class ProcessBus implements ThreadBus {
   }
 }
 
-/** Null: it is none. Whoever may connect to the database can notify, and a later release may have other words. */
+/**
+ * Null: not a valid message. Any client of the database can send notifications, and newer releases may use other
+ * formats.
+ */
 function crossingIn(text: string): Crossing | null {
   let value: unknown;
   try {

@@ -1,5 +1,5 @@
-// This process among those that share the database: a row whose lease it renews. What a process holds or generates is
-// given up by others when its lease is over, by the database's clock. Event-loop thread only.
+// Registers this process in the shared database: a row with a lease that it renews. When a lease has ended by the
+// database's clock, other processes take over or release what the process held or generated. Event-loop thread only.
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
@@ -10,7 +10,7 @@ import type { DatabaseClock } from './database-clock.js';
 export const LEASE_S = 15;
 const RENEW_MS = 2_500;
 
-/** Within a statement: the processes that are there. */
+/** Subquery: the running processes. */
 export const ALIVE = 'SELECT id FROM processes WHERE lease_until > extract(epoch FROM clock_timestamp())';
 
 /** $1: id, $2: skew of the caller's clock. Returns the skews of the others. */
@@ -27,7 +27,7 @@ interface Others {
 }
 
 export class ProcessLease {
-  /** Never given twice. */
+  /** Never reused. */
   readonly id = randomBytes(12).toString('hex');
   readonly #timer: NodeJS.Timeout;
   #steadySince = performance.now();
@@ -41,7 +41,9 @@ export class ProcessLease {
     this.#timer = setInterval(() => void this.#renew(), RENEW_MS).unref();
   }
 
-  /** `clock`: to compare with those of the other processes. Rejects with ApiError 503 if the database cannot be written. */
+  /**
+   * `clock`: compared with those of the other processes. Rejects with ApiError 503 if the database cannot be written.
+   */
   static async open(
     database: Database,
     clock: Pick<DatabaseClock, 'skewMs'> | null = null,
@@ -57,7 +59,7 @@ export class ProcessLease {
     return lease;
   }
 
-  /** Others may go on with what this one had, at once. */
+  /** Lets other processes take over immediately. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.database
@@ -65,25 +67,27 @@ export class ProcessLease {
         await within.execute('DELETE FROM response_holds WHERE process = $1', [this.id]);
         await within.execute('DELETE FROM processes WHERE id = $1', [this.id]);
       })
-      .catch(() => undefined); // then the lease ends by itself
+      .catch(() => undefined); // otherwise the lease expires on its own
   }
 
   /**
-   * Whether it was renewed without a failure for as long as a lease is: then those of others that are over have ended with
-   * their processes, and not with a database that was away for all.
+   * Whether renewals have succeeded for at least the length of a lease. Only then does an expired lease of another
+   * process mean that the process has ended, and not that the database was unreachable for all.
    */
   get isSteady(): boolean {
     return performance.now() - this.#steadySince >= LEASE_S * 1_000;
   }
 
-  /** This machine's clock compared with the database's, and the widest difference between two threads of the service. */
+  /**
+   * This machine's clock compared with the database's, and the largest difference between two threads of the service.
+   */
   get skew(): ClockSkew {
     const own = this.clock?.skewMs ?? 0;
     const { least, most, threads } = this.#others;
     return { skewMs: own, spreadMs: Math.max(own, most ?? own) - Math.min(own, least ?? own), threads: threads + 1 };
   }
 
-  /** The database's own callers report its failures; the lease may run out before it is back. */
+  /** Failures are reported by other database calls. The lease may expire before the database is back. */
   async #renew(): Promise<void> {
     await this.#write().then(this.onRenewed, () => {
       this.#steadySince = performance.now();

@@ -1,9 +1,12 @@
-// What operators and owners set while the server runs, a document each, in the table `settings`. What writes is called
-// within a transaction that locks out other writers: src/storage/postgres/accounts/work.ts.
+// Settings that operators and owners change at run time, one document each, in the table `settings`. Call writing
+// functions within a transaction that excludes other writers: src/storage/postgres/accounts/work.ts.
 
 import type { Queryable } from './database.js';
 
-/** 'model': an operator's decision about a model; 'served-model': served in addition to the settings; 'prices', 'model-names', 'clock': one each, named 'all'. */
+/**
+ * 'model': an operator's settings for a model; 'served-model': served in addition to the settings; 'prices',
+ * 'model-names', 'clock': one document each, named 'all'.
+ */
 export type SettingKind = 'model' | 'engine' | 'served-model' | 'prices' | 'budget' | 'model-names' | 'clock';
 
 export async function settingOf<V>(sql: Queryable, kind: SettingKind, name: string): Promise<V | undefined> {
@@ -11,7 +14,7 @@ export async function settingOf<V>(sql: Queryable, kind: SettingKind, name: stri
     ?.value;
 }
 
-/** In the order of names. */
+/** Ordered by name. */
 export async function settingsOfKind<V>(sql: Queryable, kind: SettingKind): Promise<Map<string, V>> {
   return new Map(
     (
@@ -29,7 +32,7 @@ export async function putSetting(sql: Queryable, kind: SettingKind, name: string
   );
 }
 
-/** Resolves to whether it was there. */
+/** Resolves to whether it existed. */
 export async function removeSetting(sql: Queryable, kind: SettingKind, name: string): Promise<boolean> {
   return (await sql.execute('DELETE FROM settings WHERE kind = $1 AND name = $2', [kind, name])) > 0;
 }

@@ -1,5 +1,5 @@
-// The database of several servers as one answering thread has it: its pool, and what the others tell. One per thread,
-// used on its event loop only.
+// One HTTP worker thread's access to the database that several servers share: its pool, and the notifications of other
+// processes. One per thread; used only on its event loop.
 
 import type { Log } from '../../telemetry/types.js';
 import { openPool } from './database.js';
@@ -11,14 +11,20 @@ import { Notifications } from './notifications.js';
 export interface SharedDatabase {
   readonly database: Database;
   readonly clock: DatabaseClock;
-  /** `heard`: each message of a process, this one included. `missed`: there may have been some that nobody heard. Returns how to stop. */
+  /**
+   * `heard`: called with each message of any process, including this one. `missed`: called when messages may have been
+   * lost. Returns a function that unsubscribes.
+   */
   listen(heard: (message: string) => void, missed?: () => void): () => void;
-  /** As Notifications.tell(). */
+  /** See Notifications.tell(). */
   tell(message: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
-/** `primary`: the thread that brings the tables up to date. Rejects with StorageError that names what is wrong, or with ApiError 503. */
+/**
+ * `primary`: the thread that upgrades the tables. Rejects with StorageError that describes the problem, or with
+ * ApiError 503.
+ */
 export async function openSharedDatabase(
   settings: DatabaseSettings,
   primary: boolean,
@@ -33,8 +39,8 @@ export async function openSharedDatabase(
     onRestored: () => {
       for (const { missed } of [...listeners]) missed();
     },
-    onUnheard: (err) => log.error({ err }, 'a message of another server could not be taken'),
-    onLost: (err) => log.warn({ err }, 'nothing is heard of the other servers at the moment'),
+    onUnheard: (err) => log.error({ err }, 'handling a message of another server failed'),
+    onLost: (err) => log.warn({ err }, 'not receiving messages of other servers'),
   });
   const database = openPool(settings, {
     onFailure: (reason) => log.error(reason, 'the shared database failed a request'),

@@ -1,9 +1,9 @@
-// The requests of the last days, one entry each: a port, see docs/internals/storage.md. Isolated by organization where one is
-// named; null: of all, for operators.
+// Storage port for the request log: one entry for each request of the last days (see docs/internals/storage.md). With
+// an organization, only its entries are visible; null: all, for operators.
 
 import type { Outcome, RequestEntry, RequestText } from '../../shared/request-entry.js';
 
-/** As it is kept: its text lies apart. */
+/** The stored row; its text is stored separately. */
 export type LoggedRow = Omit<RequestEntry, 'text'> & { readonly hasText: boolean };
 
 export interface RequestQuery {
@@ -13,19 +13,22 @@ export interface RequestQuery {
   readonly outcome: Outcome | null;
 }
 
-/** An entry by its id, `<milliseconds>.<request id>`: its place in the order of time. */
+/** An entry with its id, `<milliseconds>.<request id>`, which sorts by time. */
 export interface ListedRow {
   readonly id: string;
   readonly row: LoggedRow;
 }
 
-/** `next`: where to go on; there may be some though `rows` has few or none, if few of many match. */
+/**
+ * `next`: cursor of the next page. May be non-null although `rows` has few or no entries, if few entries match the
+ * filter.
+ */
 export interface RequestPage {
   readonly rows: ListedRow[];
   readonly next: string | null;
 }
 
-/** What is older than `before` (milliseconds since 1970) goes, then the oldest of what is more than `rows` or `bytes`. */
+/** Entries older than `before` (milliseconds since 1970) are erased, then the oldest beyond `rows` or `bytes`. */
 export interface RequestBounds {
   readonly before: number;
   readonly rows: number;
@@ -33,18 +36,18 @@ export interface RequestBounds {
 }
 
 export interface RequestLog {
-  /** All of them or, if it rejects, none. */
+  /** Adds all entries or, if it rejects, none. */
   add(entries: readonly RequestEntry[]): Promise<void>;
-  /** Youngest first. `after`: the `next` of a page before; rejects with ApiError 400 if it is none. */
+  /** Newest first. `after`: the `next` of a previous page; rejects with ApiError 400 if it is invalid. */
   list(query: RequestQuery, limit: number, after: string | null): Promise<RequestPage>;
-  /** Null if there is none, or it is another organization's. */
+  /** Null if not found, or of another organization. */
   find(organizationId: string | null, id: string): Promise<LoggedRow | null>;
   text(organizationId: string, id: string): Promise<RequestText | null>;
-  /** What there is of all organizations, bytes about. */
+  /** Totals of all organizations; bytes are approximate. */
   size(): Promise<{ rows: number; bytes: number }>;
-  /** Resolves to how many entries went. What is left when `signal` says to stop goes another time. */
+  /** Resolves to the number of entries erased. Stops when `signal` aborts; a later call erases the rest. */
   erase(bounds: RequestBounds, signal: AbortSignal): Promise<number>;
-  /** Prompts and answers alone. */
+  /** Erases only the prompts and responses. */
   eraseTexts(organizationId: string): Promise<void>;
   eraseOrganization(organizationId: string): Promise<void>;
 }

@@ -1,18 +1,18 @@
-// Where an entry of the request log stands in the order of time, and how large it counts as. Pure.
+// Sort key of a request-log entry in time order, and its accounted size. Pure.
 
 import { apiError } from '../../shared/errors.js';
 import type { RequestEntry, RequestText } from '../../shared/request-entry.js';
 
 export type Place = [at: number, requestId: string];
 
-/** A row with its entry by organization, keys included. */
+/** A row with its per-organization index entry, keys included. */
 const ROW_BYTES = 640;
-/** Entries looked at for one page: of a filter that few match, pages come with less. */
+/** Maximum number of entries scanned per page. With a selective filter, pages have fewer rows. */
 export const MAX_SCANNED = 20_000;
 
 export const placeId = ([at, requestId]: Place): string => `${at}.${requestId}`;
 
-/** Null: it is no entry's id. */
+/** Null: not the id of an entry. */
 export function placeIn(id: string): Place | null {
   const [, at, requestId] = /^(\d{1,15})\.(req_[0-9A-Za-z]{1,64})$/.exec(id) ?? [];
   return at === undefined || requestId === undefined ? null : [Number(at), requestId];
@@ -22,7 +22,7 @@ export function placeIn(id: string): Place | null {
 export function placeOf(id: string, param: string): Place {
   const place = placeIn(id);
   if (place === null)
-    throw apiError('invalid_query_parameter', `${param} must be the \`next\` of the page before.`, param);
+    throw apiError('invalid_query_parameter', `${param} must be the \`next\` value of the previous page.`, param);
   return place;
 }
 

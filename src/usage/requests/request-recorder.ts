@@ -1,5 +1,5 @@
-// RequestSink that gathers: what ends waits for a quarter of a second and is written in batches, and no request waits for it (BatchWriter).
-// One per thread that answers requests, used on its event loop only.
+// RequestSink that batches: finished requests are collected for 250 ms and written together (BatchWriter). No request
+// waits for the write. One per HTTP worker thread; used only on its event loop.
 
 import type { Config } from '../../config/settings.js';
 import type { RequestEntry, RequestSink } from '../../shared/request-entry.js';
@@ -7,10 +7,10 @@ import { BatchWriter } from '../../storage/batch-writer.js';
 import type { Log } from '../../telemetry/types.js';
 import type { RequestLog } from './request-log.js';
 
-/** Written at once: some milliseconds of work. */
+/** Entries per write: a few milliseconds of work. */
 const BATCH = 100;
 const MAX_WAITING = 20_000;
-/** With more waiting, prompts and answers are left out: they are what is large. */
+/** With more entries waiting, prompts and responses are left out, because they are large. */
 const MAX_WAITING_WITH_TEXT = 500;
 
 export class RequestRecorder implements RequestSink {

@@ -1,10 +1,13 @@
-// Which finished HTTP requests and WebSocket turns the request log has from here: those of the API that were not
-// admitted to generate, refusals first of all. What was admitted tells of itself when it ends (protocol/run-account.ts).
+// Finds finished HTTP requests and WebSocket turns of the API that were not admitted to generate, mostly refusals. The
+// request log gets them from here; admitted requests add their own entry when they end (protocol/run-account.ts).
 
 import type { RequestEntry } from '../../shared/request-entry.js';
 import type { RequestRecord } from '../../telemetry/outcome.js';
 
-/** Null: admitted, of nobody known, or none of the API. `generating`: paths that generate, each with the one it counts as. */
+/**
+ * Null: admitted, unauthenticated, or not of the API. `generating`: the generating paths, each with the path it is
+ * counted as.
+ */
 export function unadmittedEntry(
   record: RequestRecord,
   generating: ReadonlyMap<string, string>,

@@ -135,7 +135,7 @@ export class SimStore implements OpenedStore {
     if (disk.isFull) {
       disk.failedAt = time.now;
       for (const { reject } of batch)
-        reject(refusedWrite(new UndoneWrite('The database could not be written: No space left on device')));
+        reject(refusedWrite(new UndoneWrite('Writing the database failed: No space left on device')));
       return;
     }
     const isLost = disk.losesWrites > 0 && disk.draws.unit() < disk.losesWrites;
@@ -167,9 +167,7 @@ export class SimStore implements OpenedStore {
     this.disk.breaksNext = false;
     this.disk.failedAt = this.disk.time.now;
     for (const write of batch) this.#unacknowledged.add(write);
-    this.fail(
-      new StorageError('The database takes no writes any more until the server is started again: a sync failed'),
-    );
+    this.fail(new StorageError('The database accepts no more writes until the server is restarted: a sync failed'));
   }
 }
 

@@ -1,14 +1,14 @@
-// The one place that talks to the dashboard API: JSON in and out, the CSRF token on what changes something,
-// and failures as ApiFailure with what the server said.
+// The only module that calls the dashboard API: sends and receives JSON, adds the CSRF token to requests that change
+// something, and turns failures into ApiFailure with the server's message.
 import type { ErrorCode } from '../../../shared/errors.js';
 
-/** What the server answered instead of a result, or 'offline' when it did not answer. */
+/** An error response of the server, or 'offline' if the server did not respond. */
 export class ApiFailure extends Error {
   constructor(
     readonly status: number,
     readonly code: ErrorCode | 'offline' | 'unreadable',
     message: string,
-    /** Path of the field that is wrong. */
+    /** Path of the invalid field. */
     readonly param: string | null = null,
     readonly retryAfterMs: number | null = null,
     readonly requestId: string | null = null,
@@ -24,12 +24,12 @@ let csrfToken = '';
 let onSignedOut: () => void = () => undefined;
 let renewToken: () => Promise<void> = async () => undefined;
 
-/** The token of GET /me; every request that changes something carries it. */
+/** Sets the CSRF token from GET /me. Every request that changes something carries it. */
 export function setCsrfToken(token: string): void {
   csrfToken = token;
 }
 
-/** `signedOut` runs when the session has ended; `renew` fetches another CSRF token. */
+/** `signedOut` runs when the session has ended. `renew` fetches a new CSRF token. */
 export function onSession(signedOut: () => void, renew: () => Promise<void>): void {
   onSignedOut = signedOut;
   renewToken = renew;
@@ -37,7 +37,7 @@ export function onSession(signedOut: () => void, renew: () => Promise<void>): vo
 
 type Query = Record<string, string | number | boolean | null | undefined>;
 
-/** A path with its query; null, undefined and '' are left out. */
+/** A path with its query string. Parameters that are null, undefined or '' are omitted. */
 export function withQuery(path: string, query: Query = {}): string {
   const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
@@ -58,7 +58,7 @@ async function failureOf(response: Response): Promise<ApiFailure> {
     return new ApiFailure(
       response.status,
       'unreadable',
-      `The server answered with status ${response.status}.`,
+      `The server responded with status ${response.status}.`,
       null,
       retryAfterMs,
       requestId,
@@ -66,7 +66,10 @@ async function failureOf(response: Response): Promise<ApiFailure> {
   }
 }
 
-/** fetch of a path of this server, with the session's cookie and, where it changes something, the CSRF token. Throws ApiFailure. */
+/**
+ * Fetches a path of this server with the session cookie, and with the CSRF token if the request changes something.
+ * Throws ApiFailure.
+ */
 export async function send(
   method: string,
   path: string,
@@ -83,7 +86,7 @@ export async function send(
       return await fetch(path, init);
     } catch (error) {
       if (error instanceof DOMException && error.name === 'AbortError') throw error;
-      throw new ApiFailure(0, 'offline', 'The server cannot be reached. Check the connection and try again.');
+      throw new ApiFailure(0, 'offline', 'Cannot reach the server. Check the connection and try again.');
     }
   };
   let response = await once();
@@ -107,7 +110,7 @@ async function json<T>(method: string, path: string, body?: unknown, signal?: Ab
   return (await response.json()) as T;
 }
 
-/** Paths are below /dashboard/api: api.get<Me>('/me'). */
+/** Paths are relative to /dashboard/api: api.get<Me>('/me'). */
 export const api = {
   get: <T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> =>
     json<T>('GET', withQuery(path, query), undefined, signal),
@@ -117,17 +120,21 @@ export const api = {
   delete: <T>(path: string): Promise<T> => json<T>('DELETE', path),
 };
 
-/** What to show of a failure that no field stands for. */
+/** The message to show for a failure that no form field displays. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** The message for one field, if the failure is about it; nested paths count (`limits.hal-1.0.rpm` is of `limits`). */
+/**
+ * The message for one field, if the failure is about it. Nested paths match their parent field (`limits.hal-1.0.rpm`
+ * matches `limits`).
+ */
 export function fieldError(error: unknown, field: string): string | null {
   if (!(error instanceof ApiFailure) || error.param === null) return null;
   if (error.param !== field && !error.param.startsWith(`${field}.`) && !error.param.startsWith(`${field}[`))
     return null;
-  // The API says "new_password must …"; beside the field that is its label's business.
+  // API messages start with the parameter's name ("new_password must …"). It is removed here because the field's label
+  // already names it.
   const { message, param } = error;
   const text = message.startsWith(param) ? param.replaceAll('_', ' ') + message.slice(param.length) : message;
   return text.slice(0, 1).toUpperCase() + text.slice(1);

@@ -1,4 +1,4 @@
-// The routes. Paths are below /dashboard; the server answers each of them with the same page (src/dashboard/pages).
+// The routes. Paths are relative to /dashboard; the server returns the same HTML page for each (src/dashboard/pages).
 import { useEffect, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Redirect, Route, Router, Switch, useLocation, useSearch } from 'wouter';
@@ -79,13 +79,14 @@ function SignedOut({ children }: { children: ReactNode }): ReactNode {
   return me === null ? children : <Redirect to={nextPath(location.search)} replace />;
 }
 
-/** The link of an invitation: to join with the account that is signed in, or with a new one. */
+/** Opens an invitation link: joins with the signed-in account or creates a new one. */
 function Join(): ReactNode {
   const { me } = useSession();
   const token = new URLSearchParams(useSearch()).get('token') ?? '';
   const [cameSignedIn] = useState(me !== null);
   if (me === null) return <SignUp invite={token} />;
-  return cameSignedIn ? <AcceptInvite invite={token} /> : <Redirect to="/" replace />; // signing up has accepted it
+  // signing up accepted the invitation
+  return cameSignedIn ? <AcceptInvite invite={token} /> : <Redirect to="/" replace />;
 }
 
 function SignedIn(): ReactNode {
@@ -109,7 +110,7 @@ function SignedIn(): ReactNode {
 function Pages(): ReactNode {
   const { organization } = useSession();
   const { user, second_factor_missing: isMissing } = useMe();
-  // What a page shows is an organization's: with another one it starts anew.
+  // Remounts the page when the organization changes, so that no state of the previous one remains.
   const of = (page: ReactNode, least: Role = 'viewer'): ReactNode =>
     organization === null ? (
       <NoOrganization />
@@ -159,8 +160,8 @@ function Pages(): ReactNode {
 function NotFound(): ReactNode {
   return (
     <>
-      <PageHeader title="No such page" />
-      <EmptyState title="There is nothing at this address" action={<LinkButton href="/">To the overview</LinkButton>}>
+      <PageHeader title="Page not found" />
+      <EmptyState title="There is nothing at this address" action={<LinkButton href="/">Open the overview</LinkButton>}>
         It may have moved, or the link is mistyped.
       </EmptyState>
     </>
@@ -170,16 +171,16 @@ function NotFound(): ReactNode {
 function SecondFactorMissing(): ReactNode {
   return (
     <>
-      <PageHeader title="Second factor needed" />
+      <PageHeader title="Second factor required" />
       <EmptyState
         title="Operators of this server need a second factor"
         action={
           <LinkButton href="/profile" variant="primary">
-            To your profile
+            Open your profile
           </LinkButton>
         }
       >
-        Turn it on in your profile; then the operator pages open.
+        Turn it on in your profile to open the operator pages.
       </EmptyState>
     </>
   );
@@ -188,12 +189,12 @@ function SecondFactorMissing(): ReactNode {
 function NotAllowed(): ReactNode {
   return (
     <>
-      <PageHeader title="Not for your role" />
+      <PageHeader title="Not available for your role" />
       <EmptyState
         title="Your role in this organization does not include this page"
-        action={<LinkButton href="/">To the overview</LinkButton>}
+        action={<LinkButton href="/">Open the overview</LinkButton>}
       >
-        An owner or admin can change it under Members.
+        An owner or admin can change your role under Members.
       </EmptyState>
     </>
   );

@@ -1,4 +1,4 @@
-// Numbers, times and names as the page shows them.
+// Formats numbers, times and names for display.
 import type { ApiKeyObject } from '../../../shared/wire/dashboard.js';
 
 const locale = 'en-GB';
@@ -10,7 +10,7 @@ export const count = (value: number): string => whole.format(value);
 /** 1.2M */
 export const short = (value: number): string =>
   Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value);
-/** A share 0 … 1 as 12.3%; null as a dash. */
+/** A fraction 0 … 1 as 12.3%; null as a dash. */
 export const percent = (share: number | null): string =>
   share === null ? '–' : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)}%`;
 /** 512 MiB */
@@ -39,7 +39,7 @@ export const dateTime = (time: string | number | Date): string => dateTimeFormat
 export const date = (time: string | number | Date): string => dateFormat.format(new Date(time));
 
 const relativeFormat = new Intl.RelativeTimeFormat('en', { numeric: 'auto' });
-/** "3 minutes ago", "in 2 days"; "just now" within a minute before now. */
+/** "3 minutes ago", "in 2 days"; "just now" for less than a minute ago. */
 export function relative(time: string | number | Date, now = Date.now()): string {
   const seconds = (new Date(time).getTime() - now) / 1000;
   const size = Math.abs(seconds);
@@ -51,7 +51,7 @@ export function relative(time: string | number | Date, now = Date.now()): string
   return relativeFormat.format(Math.round(seconds / (365 * 86_400)), 'year');
 }
 
-/** What can be shown of a key: sk-Ab12Cd34-…wxyz */
+/** The displayable part of a key: sk-Ab12Cd34-…wxyz */
 export const keyHint = (key: Pick<ApiKeyObject, 'prefix' | 'last4'>): string => `${key.prefix ?? ''}…${key.last4}`;
 
 /** "1 key", "2 keys" */

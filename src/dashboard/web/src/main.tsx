@@ -14,7 +14,7 @@ import './styles/layout.css';
 import './styles/pages.css';
 
 applyTheme(readTheme());
-// The server answers the bare address with the page too; its own paths begin here.
+// The server returns this page for the root address too, but the routes start at /dashboard.
 if (!location.pathname.startsWith('/dashboard')) history.replaceState(null, '', `/dashboard${location.search}`);
 
 const client = new QueryClient({
@@ -22,7 +22,7 @@ const client = new QueryClient({
     queries: {
       staleTime: 10_000,
       refetchOnWindowFocus: true,
-      // What the server has decided stays decided; only an absent or overloaded one is asked again.
+      // The client retries only if the server is unreachable or overloaded. Any other error is final.
       retry: (failures, error) =>
         failures < 2 && error instanceof ApiFailure && (error.status === 0 || error.status >= 500),
       retryDelay: (attempt, error) =>

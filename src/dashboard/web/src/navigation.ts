@@ -1,4 +1,4 @@
-// The pages behind the sign-in: where they are, what they are called, who sees them. Paths are below /dashboard.
+// The pages for signed-in users: paths, labels and required roles. Paths are relative to /dashboard.
 import type { Role } from '../../../shared/wire/dashboard.js';
 
 export interface NavigationItem {
@@ -22,7 +22,7 @@ export interface NavigationItem {
     | 'users'
     | 'operator-models'
     | 'overview';
-  /** Least role in the organization; absent: anybody. */
+  /** Minimum role in the organization; absent: any role. */
   role?: Role;
 }
 
@@ -75,7 +75,7 @@ export const NAVIGATION: readonly NavigationGroup[] = [
   },
 ];
 
-/** Where to go after the sign-in: the page that was asked for, if it is one of ours. */
+/** The page to open after sign-in: the requested one, if it is a path of this dashboard. */
 export function nextPath(search: string): string {
   const next = new URLSearchParams(search).get('next') ?? '/';
   return /^\/[a-z]/.test(next) ? next : '/';

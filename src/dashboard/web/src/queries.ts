@@ -1,22 +1,22 @@
-// What several pages ask for.
+// Queries shared by several pages.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { DashboardModel, InvitePreview, ListPage } from '../../../shared/wire/dashboard.js';
 import { api } from './api.js';
 import { useOrganization } from './session.js';
 
-/** What the organization can ask for, highest tier first. */
+/** Models that the organization can use, highest tier first. */
 export function useModels(): UseQueryResult<DashboardModel[]> {
   const { id, path } = useOrganization();
   return useQuery({
     queryKey: ['organization', id, 'models'],
     queryFn: async ({ signal }) => (await api.get<ListPage<DashboardModel>>(`${path}/models`, {}, signal)).data,
-    // A model that loads is looked at until it has.
+    // Polls while a model is loading.
     refetchInterval: ({ state }) => (state.data?.some((model) => model.state === 'loading') ? 2_000 : false),
   });
 }
 
-/** What an invitation's link is for; null: there is none. */
+/** What an invitation link is for; null: the page has no invitation token. */
 export function useInvite(token: string | null): UseQueryResult<InvitePreview> {
   return useQuery({
     queryKey: ['invite', token],

@@ -1,12 +1,12 @@
-// What a role may do; the server decides, the page only leaves out what would be refused.
+// What each role may do. The server enforces it; the page only hides what would be refused.
 import type { Role } from '../../../shared/wire/dashboard.js';
 
 const ORDER: readonly Role[] = ['viewer', 'developer', 'admin', 'owner'];
 
 export const ROLE_CHOICES: readonly { value: Role; label: string; help: string }[] = [
-  { value: 'owner', label: 'Owner', help: 'Everything, including deleting the organization' },
+  { value: 'owner', label: 'Owner', help: 'Full access, including deleting the organization' },
   { value: 'admin', label: 'Admin', help: 'Members, invitations, all keys, stored responses, audit log' },
-  { value: 'developer', label: 'Developer', help: 'Creates API keys and changes their own' },
+  { value: 'developer', label: 'Developer', help: 'Creates API keys and edits their own' },
   { value: 'viewer', label: 'Viewer', help: 'Sees keys, usage, limits and models' },
 ];
 

@@ -1,4 +1,5 @@
-// Who is signed in and for which organization the page works. One query: the status, and who it is if somebody is.
+// The signed-in user and the current organization. One query fetches the server's status and, if there is a session,
+// the user.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useCallback, useContext, useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -26,9 +27,9 @@ export type Organization = Me['organizations'][number];
 interface Session extends SessionState {
   organization: Organization | null;
   selectOrganization(id: string): void;
-  /** After signing in or out, a new organization, a changed profile. Resolves when the page knows. */
+  /** Call after sign-in, sign-out, a new organization or a changed profile. Resolves when the page has the new data. */
   reload(): Promise<void>;
-  /** Signs out here. */
+  /** Ends this session. */
   signOut(): Promise<void>;
 }
 
@@ -63,7 +64,7 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
     );
   }, [client]);
 
-  // What one person fetched is not the next one's to see, however the session ended.
+  // Data fetched for one user must not be visible to the next, however the session ended.
   const userId = query.data?.me?.user.id ?? null;
   useEffect(
     () =>
@@ -85,10 +86,10 @@ export function SessionProvider({ children }: { children: ReactNode }): ReactNod
       selectOrganization: (id) => {
         setChosen(id);
         try {
-          sessionStorage.setItem(ORGANIZATION, id); // of this tab; the next one starts with it too
+          sessionStorage.setItem(ORGANIZATION, id); // for this tab; a new tab starts with it too
           localStorage.setItem(ORGANIZATION, id);
         } catch {
-          // for this visit, then
+          // storage is unavailable: kept for this visit only
         }
       },
       signOut: async () => {
@@ -123,14 +124,14 @@ export function useSession(): Session {
   return session;
 }
 
-/** Of pages behind the sign-in. */
+/** The signed-in user. For pages that need a session. */
 export function useMe(): Me {
   const { me } = useSession();
   if (me === null) throw new Error('useMe without a session');
   return me;
 }
 
-/** The organization the page works for, its API path, and what the role allows. Of pages that have one. */
+/** The current organization, its API path, and what the user's role allows. For pages that need an organization. */
 export function useOrganization(): Organization & { path: string; may(least: Role): boolean } {
   const { organization } = useSession();
   if (organization === null) throw new Error('useOrganization without an organization');

@@ -1,4 +1,4 @@
-// First requests to copy: the service's address is the page's own.
+// Sample requests to copy. The server's address is taken from the page's.
 export interface Snippet {
   value: 'curl' | 'python' | 'javascript';
   label: string;

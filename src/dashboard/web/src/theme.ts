@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. The choice is an attribute of <html>; styles/tokens.css does the rest.
+// The theme: light, dark, or the system's. The choice is an attribute of <html>; styles/tokens.css does the rest.
 export type Theme = 'system' | 'light' | 'dark';
 
 const KEY = 'monolith.theme';
@@ -9,7 +9,7 @@ export function readTheme(): Theme {
     const stored = localStorage.getItem(KEY);
     return stored === 'light' || stored === 'dark' ? stored : 'system';
   } catch {
-    return 'system'; // storage can be forbidden
+    return 'system'; // storage can be disabled
   }
 }
 
@@ -23,13 +23,13 @@ export function chooseTheme(theme: Theme): void {
     if (theme === 'system') localStorage.removeItem(KEY);
     else localStorage.setItem(KEY, theme);
   } catch {
-    // for this visit, then
+    // storage is unavailable: kept for this visit only
   }
   applyTheme(theme);
   for (const listener of listeners) listener();
 }
 
-/** Called whenever colours change, by choice or by the system: canvases repaint. */
+/** Called when colours change, by the user or the system, so that canvases repaint. */
 export function onThemeChange(listener: () => void): () => void {
   listeners.add(listener);
   const system = matchMedia('(prefers-color-scheme: dark)');

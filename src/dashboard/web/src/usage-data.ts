@@ -1,4 +1,4 @@
-// Usage as the page needs it: fetched whole for a range, added up, laid on a line of buckets.
+// Usage data for the page: fetches a whole range, sums it, and distributes it over time buckets.
 import type { UsageBucket, UsageGroup, UsagePage, UsageRowObject } from '../../../shared/wire/dashboard.js';
 import { api } from './api.js';
 
@@ -10,7 +10,7 @@ export const RANGES: readonly { value: Range; label: string; days: number }[] = 
   { value: '90d', label: '90 d', days: 90 },
   { value: '365d', label: '1 y', days: 365 },
 ];
-/** By hour there would be more bars than pixels. */
+/** A longer range by hour would have more bars than pixels. */
 export const HOURLY_DAYS = 7;
 
 const PAGE_ROWS = 5_000;
@@ -27,7 +27,7 @@ export interface UsageAsk {
   api_keys?: string;
 }
 
-/** Days (UTC) as date fields give them, the last one included. Null: there is no such span. */
+/** UTC days from the date fields; the last one is included. Null: invalid range. */
 export function customRange(first: string, last: string): { from: string; to: string; days: number } | null {
   const from = Date.parse(`${first}T00:00:00Z`);
   const to = Date.parse(`${last}T00:00:00Z`) + DAY_S * 1000;
@@ -37,10 +37,10 @@ export function customRange(first: string, last: string): { from: string; to: st
     : null;
 }
 
-/** Up to now. */
+/** The range that ends now. */
 export function rangeOf(range: Range, now = Date.now()): { from: string; to: string } {
   const days = RANGES.find(({ value }) => value === range)?.days ?? 7;
-  // To the full minute: asked twice within it, the answer may come of the cache.
+  // Rounded up to the minute, so that repeated queries can use the cache.
   const to = Math.ceil(now / 60_000) * 60_000;
   return { from: new Date(to - days * DAY_S * 1000).toISOString(), to: new Date(to).toISOString() };
 }
@@ -100,7 +100,7 @@ export function groupOf(row: UsageRowObject, group: UsageGroup): string {
   return (group === 'model' ? row.model : group === 'api_key' ? row.api_key_id : row.endpoint) ?? 'other';
 }
 
-/** Most tokens and requests first. */
+/** Groups with the most tokens and requests first. */
 export function byGroup(rows: readonly UsageRowObject[], group: UsageGroup): { name: string; sums: Sums }[] {
   const groups = new Map<string, UsageRowObject[]>();
   for (const row of rows) {
@@ -113,7 +113,7 @@ export function byGroup(rows: readonly UsageRowObject[], group: UsageGroup): { n
   return [...groups].map(([name, own]) => ({ name, sums: totalOf(own) })).sort((a, b) => weight(b) - weight(a));
 }
 
-/** Every bucket of the range, in seconds, the empty ones too. */
+/** Every bucket of the range in seconds, including empty ones. */
 export function bucketsOf({ from, to, bucket }: Pick<UsageAsk, 'from' | 'to' | 'bucket'>): number[] {
   const step = bucket === 'hour' ? HOUR_S : DAY_S;
   const first = Math.floor(Date.parse(from) / 1000 / step) * step;
@@ -134,7 +134,7 @@ export const MEASURES = [
 ] as const;
 export type Measure = (typeof MEASURES)[number]['value'];
 
-/** One line of values per group, on the times. */
+/** One line of values per group, aligned with the times. */
 export function seriesOf(
   rows: readonly UsageRowObject[],
   times: readonly number[],
@@ -148,22 +148,23 @@ export function seriesOf(
   const lines = names.map(() => new Array<number>(times.length).fill(0));
   for (const row of rows) {
     const index = at.get(Date.parse(row.bucket_start) / 1000);
-    const line = lines[place.get(groupOf(row, group)) ?? names.length - 1]; // beyond the named ones: the last, "other"
+    // groups without a line of their own count towards the last line, "other"
+    const line = lines[place.get(groupOf(row, group)) ?? names.length - 1];
     if (index !== undefined && line !== undefined) line[index] = (line[index] ?? 0) + of(row);
   }
   return lines;
 }
 
-/** Means over those requests that said anything; null: none did. */
+/** Mean over requests that returned at least one token; null if none did. */
 export const firstTokenMs = (sums: Sums): number | null =>
   sums.answered === 0 ? null : sums.first_token_ms / sums.answered;
 export const durationMs = (sums: Sums): number | null =>
   sums.answered === 0 ? null : sums.duration_ms / sums.answered;
-/** Of one answer, once it has begun. */
+/** Generation speed per response, after its first token. */
 export const tokensPerSecond = (sums: Sums): number | null =>
   sums.decode_ms <= 0 ? null : (Math.max(0, sums.output_tokens - sums.answered) * 1000) / sums.decode_ms;
 
-/** 12.34 EUR; small sums with more places. */
+/** 12.34 EUR. Small amounts have more decimal places. */
 export function money(amount: number | null, currency: string): string {
   if (amount === null) return '–';
   const places = amount > 0 && amount < 0.01 ? 6 : amount < 10 ? 4 : 2;

@@ -1,9 +1,9 @@
-// ApiKeys in the tables `keys`, `keys-by-hash` and `keys-by-organization`, with the secret their hashes are made with.
-// Any thread and any process may write: every change is one transaction over what is there then.
+// ApiKeys in the tables `keys`, `keys-by-hash` and `keys-by-organization`, with the secret of their hashes. Any thread
+// and process may write: each change is one transaction on the current state.
 //
 //   keys                  id                          → record
 //   keys-by-hash          hash in hexadecimal         → id
-//   keys-by-organization  [organization, created, id] → when it stops being valid, in ms; 0: revoked, null: no end is set
+//   keys-by-organization  [organization, created, id] → when it expires, in ms; 0: revoked, null: no end
 
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { newAccountId, newApiKey } from '../../../shared/ids.js';
@@ -28,7 +28,7 @@ import type { MembershipTable } from './membership-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
 import type { Slice } from '../../../accounts/slice.js';
 
-/** Rows changed per transaction where all keys of an organization are. */
+/** Rows changed per transaction when all keys of an organization are changed. */
 const SLICE = 200;
 
 const SECRET = 'api-keys';
@@ -55,11 +55,11 @@ export class LmdbApiKeys implements ApiKeys {
     this.secrets = store.table('secrets');
   }
 
-  /** The key with this digest, see keyDigest(), in constant work: one hash, one look into the index, one row. */
+  /** The key with this digest (see keyDigest()). Constant time: one hash, one index lookup, one row. */
   findByDigest(digest: string): KeyRecord | undefined {
-    this.store.refresh(); // another thread may have made or revoked it since this event-loop turn began
+    this.store.refresh(); // another thread may have created or revoked it since this event-loop turn started
     const secret = this.secret();
-    if (secret === undefined) return undefined; // no key has been made yet
+    if (secret === undefined) return undefined; // no key exists yet
     const hash = keyedHash(secret, Buffer.from(digest, 'hex'));
     const id = this.byHash.get(hash.toString('hex'));
     const key = id === undefined ? undefined : this.rows.get(id);
@@ -70,7 +70,7 @@ export class LmdbApiKeys implements ApiKeys {
     return this.row(organizationId, id) ?? null;
   }
 
-  /** Undefined as well if it is another organization's. */
+  /** Undefined also if it belongs to another organization. */
   private row(organizationId: string, id: string): KeyRecord | undefined {
     const key = id.length > 64 ? undefined : this.rows.get(id);
     return key?.organizationId === organizationId ? key : undefined;
@@ -94,7 +94,7 @@ export class LmdbApiKeys implements ApiKeys {
     return { data, next: ids.length > limit ? (ids[limit - 1] ?? null) : null };
   }
 
-  /** How many are valid at this moment. */
+  /** Number of keys that are valid now. */
   activeCount(organizationId: string, now = Date.now()): number {
     let count = 0;
     for (const { value } of this.byOrganization.range(ofOrganization(organizationId)))
@@ -193,7 +193,7 @@ export class LmdbApiKeys implements ApiKeys {
     return revoked;
   }
 
-  /** Every key of an organization that is going away, a little at a time. */
+  /** Revokes every key of an organization that is being deleted, in small steps. */
   async revokeAll(organizationId: string): Promise<void> {
     for (let from: Key | null = [organizationId]; from !== null; ) {
       const begin: Key = from;
@@ -214,7 +214,7 @@ export class LmdbApiKeys implements ApiKeys {
     this.changed(organizationId);
   }
 
-  /** Every key of an organization that is gone, a little at a time. */
+  /** Erases every key of a deleted organization, in small steps. */
   async eraseAll(organizationId: string): Promise<void> {
     for (let more = true; more; ) {
       more = await this.store.transaction(() => {
@@ -226,12 +226,13 @@ export class LmdbApiKeys implements ApiKeys {
     this.changed(organizationId);
   }
 
-  /** Id → milliseconds. */
+  /** Key id → milliseconds. */
   async noteLastUsed(times: Iterable<readonly [string, number]>): Promise<void> {
     await this.store.transaction(() => {
       for (const [id, at] of times) {
         const key = this.rows.get(id);
-        if (key === undefined || (key.lastUsedAt !== null && Date.parse(key.lastUsedAt) >= at)) continue; // another thread knew better
+        // another thread stored a later time
+        if (key === undefined || (key.lastUsedAt !== null && Date.parse(key.lastUsedAt) >= at)) continue;
         void this.rows.put(id, { ...key, lastUsedAt: new Date(at).toISOString() });
       }
     });
@@ -269,14 +270,14 @@ export class LmdbApiKeys implements ApiKeys {
     return key;
   }
 
-  /** Within a transaction: the record and its place in the organization's list. */
+  /** Within a transaction: writes the record and its entry in the organization's list. */
   private write(key: KeyRecord): void {
     void this.rows.put(key.id, key);
     const end = key.revoked === true ? 0 : Math.min(timeOf(key.revokedAt), timeOf(key.expiresAt));
     void this.byOrganization.put(placeOf(key), end === Infinity ? null : end);
   }
 
-  /** Within a transaction: room for one more. Throws ApiError 422. */
+  /** Within a transaction: makes room for one more key. Throws ApiError 422. */
   private makeRoom(organizationId: string): void {
     const now = Date.now();
     const places = [...this.byOrganization.range(ofOrganization(organizationId))];
@@ -285,7 +286,7 @@ export class LmdbApiKeys implements ApiKeys {
     for (const { key } of ended.slice(0, Math.max(0, places.length + 1 - MAX_KEPT_KEYS))) this.erase(key);
   }
 
-  /** Within a transaction: the key that has this place, with all that tells of it. */
+  /** Within a transaction: erases the key at this list entry, with all its index entries. */
   private erase(place: Key): void {
     const id = (place as [string, number, string])[2];
     const row = this.rows.get(id);

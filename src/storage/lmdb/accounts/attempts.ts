@@ -1,4 +1,4 @@
-// Attempts in the table `attempts`: rows go when their time is over.
+// Attempts in the table `attempts`. Rows are erased when their period ends.
 
 import type { Key, Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';
@@ -20,7 +20,7 @@ export class LmdbAttempts implements Attempts {
     const over = (rows: readonly Counted[], now: number): number =>
       Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
     const current = (now: number): Counted[] => keys.map((key) => this.current(key, now));
-    // Read first, without writing: a client that keeps trying after a refusal must cost next to nothing.
+    // Reads before writing, so that a client that keeps trying after a refusal costs next to nothing.
     const early = keys.some((key) => this.isTooLong(key)) ? 0 : over(current(this.now()), this.now());
     const wait =
       early > 0
@@ -40,7 +40,9 @@ export class LmdbAttempts implements Attempts {
   }
 
   async counted(kind: AttemptKind, whose: string): Promise<Counted> {
-    this.store.refresh(); // operators with the token read no session and no key: what other threads have answered is there for all that follows
+    // requests with the operator token read neither a session nor a key: this makes other threads' commits visible to
+    // all later reads
+    this.store.refresh();
     const key = keyOf(kind, whose);
     if (this.isTooLong(key))
       await this.store.transaction(() => {
@@ -49,7 +51,7 @@ export class LmdbAttempts implements Attempts {
     return this.current(key, this.now());
   }
 
-  /** Within a transaction: an attempt that was counted was none. */
+  /** Within a transaction: cancels one counted attempt. */
   forgive(kind: AttemptKind, whose: string): void {
     const key = keyOf(kind, whose);
     const row = this.current(key, this.now());
@@ -57,7 +59,7 @@ export class LmdbAttempts implements Attempts {
     else void this.rows.remove(key);
   }
 
-  /** Within a transaction: as if nothing had been tried. */
+  /** Within a transaction: resets the count. */
   forget(kind: AttemptKind, whose: string): void {
     void this.rows.remove(keyOf(kind, whose));
   }

@@ -1,4 +1,4 @@
-// AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' stands for the server as a whole.
+// AuditLog in the table `audit`, keyed [organization, milliseconds, id]; '' is the server as a whole.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Store, Table } from '../../store.js';
@@ -18,7 +18,7 @@ export class LmdbAuditLog implements AuditLog {
     this.entries = store.table('audit');
   }
 
-  /** Within a transaction it is written with that, and need not be waited for. */
+  /** Within a transaction, the entry is part of it and need not be awaited. */
   note(
     organizationId: string | null,
     actor: Actor,
@@ -46,7 +46,7 @@ export class LmdbAuditLog implements AuditLog {
     };
   }
 
-  /** Erases what is too old or too much, in short transactions. */
+  /** Erases entries that are too old or exceed the maximum number, in short transactions. */
   async sweep(): Promise<void> {
     const before = this.now() - AUDIT_KEPT_MS;
     for (let organization: string | null = ''; organization !== null; ) {

@@ -1,4 +1,4 @@
-// Directory over LMDB; the primary thread's sweeps what is over.
+// Directory over LMDB. The primary thread's erases expired data.
 
 import type { EraseGate } from '../../erase-gate.js';
 import type { Store } from '../../store.js';
@@ -47,7 +47,7 @@ export class LmdbDirectory implements SweptDirectory {
   readonly now = Date.now;
   private readonly sweeping: Sweeping;
 
-  /** `changes` is told of each change to keys and organizations. */
+  /** `changes` is notified of each change to keys and organizations. */
   constructor(
     readonly store: Store,
     changes = new AccountChanges(),
@@ -104,7 +104,7 @@ export class LmdbDirectory implements SweptDirectory {
   }
 }
 
-/** The accounts alone, for a process that serves nothing. */
+/** Opens only the accounts, for a process that does not serve. */
 export function openAccounts(store: Store): Accounts {
   const changes = new AccountChanges();
   return new Accounts(new LmdbDirectory(store, changes), changes);

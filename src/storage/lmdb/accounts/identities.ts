@@ -1,4 +1,4 @@
-// Identities over the tables of identities, users and the audit log.
+// Identities in the tables of identities, users and the audit log.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

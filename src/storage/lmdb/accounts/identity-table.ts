@@ -1,5 +1,5 @@
-// The table `identities`: ['at', SHA-256 of issuer and subject] → user, and ['user', user, hash] → the issuer. What writes
-// is called within a transaction.
+// The table `identities`: ['at', SHA-256 of issuer and subject] → user, and ['user', user, hash] → the issuer. Call
+// writing methods within a transaction.
 
 import type { Key, Store, Table } from '../../store.js';
 import { identityHash } from '../../../accounts/identities.js';
@@ -28,7 +28,7 @@ export class IdentityTable {
     void this.issuers.put(['user', userId, hash], identity.issuer);
   }
 
-  /** The issuers of those removed. */
+  /** Returns the issuers of the removed links. */
   removeAllOf(userId: string): string[] {
     return [...this.issuers.range(ofUser(userId))].map(({ key, value }) => {
       void this.users.remove(['at', (key as [string, string, string])[2]]);

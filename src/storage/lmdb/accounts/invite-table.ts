@@ -1,6 +1,6 @@
-// Invitations to an organization. Table `invites`: [organization, invite] → invite, and ['id', invite] → its
-// organization. The token of its link is the invite's id with an HMAC under a secret of the database, so the link
-// can be shown again as long as the invitation stands, and rows alone let nobody in.
+// Invitations to organizations. Table `invites`: [organization, invite] → invite, and ['id', invite] → its
+// organization. A link's token is the invitation's id with an HMAC under a secret of the database. A pending link can
+// therefore be shown again, and the rows alone do not reveal valid tokens.
 
 import { randomBytes } from 'node:crypto';
 import type { Role } from '../../../shared/wire/dashboard.js';
@@ -13,7 +13,7 @@ import type { Invite, InviteState, ShownInvite } from '../../../accounts/invites
 
 const SECRET = 'invite-key';
 
-/** Rows of before it was kept do not say who made them. */
+/** Rows of early versions lack the creator. */
 type InviteRow = Omit<Invite, 'createdBy'> & { createdBy?: string | null };
 
 const inviteOf = (row: InviteRow): Invite => ({ ...row, createdBy: row.createdBy ?? null });
@@ -33,7 +33,7 @@ export class InviteTable {
     this.secrets = store.table('secrets');
   }
 
-  /** Youngest first. */
+  /** Newest first. */
   list(organizationId: string): Invite[] {
     return [...this.invites.range({ from: [organizationId], to: [organizationId, '\uffff'] })]
       .map(({ value }) => inviteOf(value))
@@ -49,7 +49,7 @@ export class InviteTable {
     return inviteState(invite, this.now());
   }
 
-  /** Within a transaction. One that is pending for the same address gives way. Null if there are too many. */
+  /** Within a transaction. Replaces a pending invitation for the same address. Null if there are too many. */
   create(organizationId: string, email: string, role: Role, createdBy: string): Invite | null {
     if (this.secrets.get(SECRET) === undefined) void this.secrets.put(SECRET, new Uint8Array(randomBytes(32)));
     const others = this.list(organizationId);
@@ -77,7 +77,10 @@ export class InviteTable {
     this.put({ ...invite, revokedAt: this.now() });
   }
 
-  /** Within a transaction: what this user made and, as `own`, may not have made. Returns those. */
+  /**
+   * Within a transaction: revokes invitations that this user created and could not create with the role `own`. Returns
+   * them.
+   */
   revokeOutlived(organizationId: string, userId: string, own: Role | undefined): Invite[] {
     const over = outlived(this.list(organizationId), userId, own, this.now());
     for (const invite of over) this.revoke(invite);
@@ -89,7 +92,7 @@ export class InviteTable {
     this.put({ ...invite, acceptedAt: this.now() });
   }
 
-  /** With its state, and the token of its link as long as it is pending. */
+  /** With its state and, while it is pending, the token of its link. */
   shown(invite: Invite): ShownInvite {
     return shownInvite(invite, this.secret(), this.now());
   }
@@ -105,12 +108,12 @@ export class InviteTable {
     throw invalidInvite();
   }
 
-  /** Within a transaction: all of an organization. */
+  /** Within a transaction: removes all invitations of an organization. */
   removeAll(organizationId: string): void {
     for (const invite of this.list(organizationId)) this.remove(invite);
   }
 
-  /** Erases what has been over for long, in short transactions. */
+  /** Erases invitations that ended long ago, in short transactions. */
   sweep(): Promise<void> {
     const before = this.now() - INVITES_KEPT_MS;
     return walk(this.store, this.invites, { from: ['org_'], to: ['org_\uffff'] }, (invite) => {
@@ -128,7 +131,7 @@ export class InviteTable {
     void this.organizationOf.remove(['id', id]);
   }
 
-  /** Before the first invitation is made there is no secret, and none of these is anybody's. */
+  /** Without a secret, no invitation has been created yet, so no token is valid. */
   private secret(): Uint8Array {
     return this.secrets.get(SECRET) ?? randomBytes(32);
   }

@@ -1,4 +1,4 @@
-// Invites over the tables of invitations, memberships, users, organizations and the audit log.
+// Invites in the tables of invitations, memberships, users, organizations and the audit log.
 
 import { apiError } from '../../../shared/errors.js';
 import type { Store } from '../../store.js';
@@ -35,7 +35,10 @@ export interface InvitesTables {
   audit: LmdbAuditLog;
 }
 
-/** Within a transaction: a member's role is `own` from now on; undefined: they are none any more. What they may not have made is revoked. */
+/**
+ * Within a transaction, after a member's role changed to `own` (undefined: no longer a member): revokes their
+ * invitations that this role could not create.
+ */
 export function revokeOutlived(
   { invites, audit }: Pick<InvitesTables, 'invites' | 'audit'>,
   organizationId: string,
@@ -101,7 +104,7 @@ export class LmdbInvites implements Invites {
       checkMembers(memberships.count(organization.id));
       checkBelonging(memberships.ofUser(user.id).length);
       invites.accept(invite);
-      // Who joined meanwhile by another way keeps the role they have.
+      // A user who joined in another way in the meantime keeps their role.
       if (memberships.get(organization.id, user.id) === undefined) {
         memberships.put(organization.id, user.id, invite.role);
         void audit.note(organization.id, actor, 'member.joined', user.id, { role: invite.role, email: user.email });

@@ -1,4 +1,4 @@
-// KeyStore over the tables of keys, organizations and their settings, all read in one turn of the event loop.
+// KeyStore over the tables of keys, organizations and settings, all read in one event-loop turn.
 
 import { identityFor } from '../../../accounts/key-store.js';
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
@@ -21,7 +21,7 @@ export class LmdbKeyStore implements KeyStore {
     if (key === undefined || organization === undefined) return undefined;
     const isDeleted = (organization.deletedAt ?? null) !== null;
     return {
-      // The keys of a deleted organization are revoked.
+      // The keys of a deleted organization count as revoked.
       ...endsOf(key),
       keyId: key.id,
       revoked: isDeleted || key.revoked === true,

@@ -1,4 +1,4 @@
-// Members over the tables of memberships, users, organizations, sessions, invitations and the audit log.
+// Members in the tables of memberships, users, organizations, sessions, invitations and the audit log.
 
 import type { Store } from '../../store.js';
 import type { Role } from '../../../shared/wire/dashboard.js';
@@ -85,7 +85,7 @@ export class LmdbMembers implements Members {
     });
   }
 
-  /** Longer ids name nothing, and keys of the database have a bound. */
+  /** Longer ids cannot exist, and LMDB limits the length of keys. */
   #row(organizationId: string, userId: string): Membership | undefined {
     return organizationId.length > 64 || userId.length > 64
       ? undefined

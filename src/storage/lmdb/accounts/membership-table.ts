@@ -1,5 +1,5 @@
-// Who belongs to which organization, with which role. Owns the tables `memberships`, keyed [organization, user],
-// and `members-by-user`, keyed [user, organization]. What writes is called within a transaction.
+// Memberships and roles. Owns the tables `memberships`, keyed [organization, user], and `members-by-user`, keyed [user,
+// organization]. Call writing methods within a transaction.
 
 import type { Role } from '../../../shared/wire/dashboard.js';
 import type { Key, Store, Table } from '../../store.js';
@@ -39,7 +39,7 @@ export class MembershipTable {
     return count;
   }
 
-  /** Whether there is no owner but this one. */
+  /** Whether this is the only owner. */
   isLastOwner(organizationId: string, userId: string): boolean {
     const owners = this.ofOrganization(organizationId).filter(({ role }) => role === 'owner');
     return owners.length === 1 && owners[0]?.userId === userId;

@@ -1,14 +1,14 @@
-// Organizations as rows of the table `organizations`. What writes is called within a transaction.
+// Organizations as rows of the table `organizations`. Call writing methods within a transaction.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
 import type { Organization } from '../../../accounts/keys.js';
 import type { Slice } from '../../../accounts/slice.js';
 
-// Row of `meta`: the highest number that was ever given to an organization.
+// Row of `meta`: the highest organization number assigned so far.
 const LAST_NUMBER = 'last-tenant';
 
-/** Longer ones name nothing, and keys of the database have a bound. */
+/** Longer ids cannot exist, and LMDB limits the length of keys. */
 const MAX_ID = 64;
 
 export class OrganizationTable {
@@ -20,7 +20,7 @@ export class OrganizationTable {
     this.meta = store.table('meta');
   }
 
-  /** Undefined if there is none (any more). */
+  /** Undefined if not found or deleted. */
   get(id: string): Organization | undefined {
     const organization = id.length > MAX_ID ? undefined : this.organizations.get(id);
     return organization === undefined || isDeleted(organization) ? undefined : organization;
@@ -31,7 +31,7 @@ export class OrganizationTable {
     return this.all().filter((one) => !isDeleted(one));
   }
 
-  /** In order of their ids. `after`: the id of the last one before. */
+  /** Ordered by id. `after`: id of the previous page's last entry. */
   page(limit: number, after: string | null): Slice<Organization> {
     const from = after === null ? {} : { from: after.slice(0, MAX_ID) };
     const data: Organization[] = [];
@@ -43,17 +43,17 @@ export class OrganizationTable {
     return { data, next: null };
   }
 
-  /** Whatever became of it. */
+  /** Also returns deleted organizations. */
   row(id: string): Organization | undefined {
     return this.organizations.get(id);
   }
 
-  /** Deleted ones that may have left something. */
+  /** Deleted organizations that may still have stored data. */
   halfDeleted(): Organization[] {
     return this.all().filter((one) => isDeleted(one) && one.erased !== true);
   }
 
-  /** Those whose keys alone are left, deleted before this moment. */
+  /** Organizations deleted before this time of which only the keys are left. */
   deletedBefore(time: number): Organization[] {
     return this.all().filter(
       (one) => one.erased === true && one.keysErased !== true && Date.parse(one.deletedAt ?? '') < time,
@@ -73,7 +73,7 @@ export class OrganizationTable {
     return organization;
   }
 
-  /** Within a transaction. Undefined if there is none. */
+  /** Within a transaction. Undefined if not found. */
   change(id: string, patch: Partial<Pick<Organization, 'name' | 'status'>>): Organization | undefined {
     const organization = this.get(id);
     if (organization === undefined) return undefined;
@@ -89,15 +89,15 @@ export class OrganizationTable {
       void this.organizations.put(id, { ...organization, status: 'suspended', deletedAt: new Date().toISOString() });
   }
 
-  /** Within a transaction: what is gone of a deleted one. */
+  /** Within a transaction: records what has been erased of a deleted organization. */
   markErased(id: string, what: 'erased' | 'keysErased'): void {
     const organization = this.organizations.get(id);
     if (organization !== undefined) void this.organizations.put(id, { ...organization, [what]: true });
   }
 
-  /** A number is never given twice: the prefix cache and counters know organizations by it. */
+  /** A number is never reused: it identifies the organization in the prefix cache and in counters. */
   private newNumber(): number {
-    // Databases of before this number was kept are looked through once.
+    // Old databases without this row are scanned once.
     const number = (this.meta.get(LAST_NUMBER) ?? this.all().reduce((most, one) => Math.max(most, one.tenant), 0)) + 1;
     void this.meta.put(LAST_NUMBER, number);
     return number;

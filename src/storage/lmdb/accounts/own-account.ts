@@ -1,4 +1,5 @@
-// OwnAccount over the tables of users, memberships, organizations, sessions, tokens, second factors, invitations and the audit log.
+// OwnAccount in the tables of users, memberships, organizations, sessions, tokens, second factors, invitations and the
+// audit log.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -81,7 +82,7 @@ export class LmdbOwnAccount implements OwnAccount {
     });
   }
 
-  /** Within a transaction. Links that went to the old address are void. */
+  /** Within a transaction. Invalidates links sent to the old address. */
   #change({ id, email: before }: User, email: string, verified: boolean, actor: Actor): ChangedEmail {
     const { users, tokens, audit } = this.tables;
     const user = users.changeEmail(id, email, verified);

@@ -8,7 +8,7 @@ import type { SealerState } from '../../../accounts/sealing/sealer-state.js';
 
 interface MadeKey {
   secret: Uint8Array;
-  /** Since when keys from the settings are used instead (ms); null while this is the current one. */
+  /** Time from which keys of the settings are used instead (ms); null while this is the current key. */
   replacedAt: number | null;
 }
 
@@ -39,7 +39,7 @@ export class LmdbSealerState implements SealerState {
     return made.replacedAt === null || this.now() - made.replacedAt < GRACE_MS ? made.secret : null;
   }
 
-  /** A conversation begun with a model that is gone goes on with another. */
+  /** A conversation that was started with a removed model can continue with another one. */
   async knownModels(models: readonly string[]): Promise<readonly string[]> {
     const before = this.#names.get(MODEL_NAMES) ?? [];
     const known = knownNames(models, before);

@@ -1,4 +1,4 @@
-// The table `second-factors`, keyed by user. What writes is called within a transaction.
+// The table `second-factors`, keyed by user. Call writing methods within a transaction.
 
 import type { Store, Table } from '../../store.js';
 import type { SecondFactor } from '../../../accounts/second-factors.js';
@@ -6,7 +6,7 @@ import type { SecondFactor } from '../../../accounts/second-factors.js';
 export interface SecondFactorRow {
   /** Null: off. */
   readonly factor: SecondFactor | null;
-  /** Shown, not proved yet. */
+  /** Proposed, not confirmed yet. */
   readonly proposal: { readonly sealed: string; readonly until: number } | null; // milliseconds
 }
 

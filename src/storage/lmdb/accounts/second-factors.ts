@@ -1,4 +1,4 @@
-// SecondFactors over the table `second-factors`, keyed by user: what is on, and what is proposed.
+// SecondFactors in the table `second-factors`, keyed by user: the active factor and the proposed one.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

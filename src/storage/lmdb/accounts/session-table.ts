@@ -1,6 +1,6 @@
-// Signed-in browsers. Table `sessions`: ['hash', SHA-256 of the cookie] → session, and ['user', user, session] →
-// that hash. The cookie's 256 random bits are stored nowhere, so reading the database signs nobody in. Nothing is
-// cached: a session that was ended is gone for every thread at once.
+// Browser sessions. Table `sessions`: ['hash', SHA-256 of the cookie] → session, and ['user', user, session] → that
+// hash. The cookie's 256 random bits are not stored, so a copy of the database cannot be used to sign in. Nothing is
+// cached: an ended session is invalid for every thread immediately.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
@@ -28,7 +28,7 @@ export class SessionTable {
     this.byUser = store.table('sessions');
   }
 
-  /** Within a transaction. `secret` is the cookie's value. */
+  /** Within a transaction. `secret`: the cookie's value. */
   begin(userId: string, ip: string, userAgent: string): { secret: string; session: Session } {
     const others = this.ofUser(userId);
     for (const { hash } of others.slice(MAX_SESSIONS - 1)) this.remove(hash);
@@ -48,15 +48,17 @@ export class SessionTable {
     return { secret, session };
   }
 
-  /** The session of a cookie as long as it lasts. */
+  /** The session of a cookie, while it is valid. */
   find(secret: string): Session | undefined {
     if (!isCookie(secret)) return undefined;
-    this.store.refresh(); // what was answered by another thread is there, for all that this request reads, even if this event-loop turn began before
+    // makes commits of other threads visible to all reads of this request, including those after this event-loop turn
+    // started
+    this.store.refresh();
     const session = this.byHash.get(['hash', sessionHash(secret)]);
     return session === undefined || this.isOver(session) ? undefined : session;
   }
 
-  /** Notes that a session is used. Not on disk at once, and no failure of the request. */
+  /** Records that a session is used. Not on disk immediately; a failure does not affect the request. */
   seen(secret: string, session: Session): void {
     const now = this.now();
     if (now - session.lastSeenAt < SEEN_MS) return;
@@ -83,12 +85,12 @@ export class SessionTable {
     return true;
   }
 
-  /** Within a transaction: every session of the user but `except`. */
+  /** Within a transaction: ends every session of the user except `except`. */
   endAll(userId: string, except: string | null = null): void {
     for (const { session, hash } of this.ofUser(userId)) if (session.id !== except) this.remove(hash);
   }
 
-  /** Erases sessions that are over, in short transactions. */
+  /** Erases ended sessions, in short transactions. */
   sweep(): Promise<void> {
     return walk(this.store, this.byHash, { from: ['hash'], to: ['hash', '\uffff'] }, (session, key) => {
       if (this.isOver(session)) this.remove((key as [string, string])[1]);

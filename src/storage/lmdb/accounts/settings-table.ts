@@ -1,5 +1,5 @@
-// What an operator set for an organization, beside the general settings. Owns the table
-// `organization-settings`, keyed by organization; without a row, everything is as the settings have it.
+// Settings of an organization that override the general ones. Owns the table `organization-settings`, keyed by
+// organization; without a row, the general settings apply.
 
 import type { Store, Table } from '../../store.js';
 import { NO_SETTINGS } from '../../../accounts/organizations.js';

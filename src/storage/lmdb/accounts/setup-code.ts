@@ -1,6 +1,6 @@
-// Who signs up first becomes the operator. Where more than this machine can reach the server, that must be who
-// started it: the first sign-up needs the code that the start shows. Row `setup-code` of the table `secrets`,
-// until there is a user.
+// The first user to sign up becomes the operator. If other machines can reach the server, this must be the person who
+// started it: the first sign-up needs the code that the start shows. Row `setup-code` of the table `secrets`, until a
+// user exists.
 
 import { timingSafeEqual } from 'node:crypto';
 import { base62 } from '../../../shared/ids.js';
@@ -16,7 +16,10 @@ export class SetupCode {
     this.secrets = store.table('secrets');
   }
 
-  /** Within a transaction. The code, made if there is none. The same after a restart: links that were shown stay good. */
+  /**
+   * Within a transaction. Returns the code; creates it if needed. It survives restarts, so that links shown earlier
+   * stay valid.
+   */
   ensure(): string {
     const known = this.secrets.get(ROW);
     if (known !== undefined) return known;

@@ -1,4 +1,4 @@
-// SignUps over the tables of users, organizations, memberships, invitations, sessions and the audit log.
+// SignUps in the tables of users, organizations, memberships, invitations, sessions and the audit log.
 
 import { apiError } from '../../../shared/errors.js';
 import type { Store } from '../../store.js';
@@ -64,7 +64,7 @@ export class LmdbSignUps implements SignUps {
       if (user === null) throw signUpTaken();
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
       if (wish.identity !== undefined) {
-        if (identities.userOf(wish.identity) !== undefined) throw personKnown(); // somebody was quicker
+        if (identities.userOf(wish.identity) !== undefined) throw personKnown(); // lost a race
         identities.put(user.id, wish.identity);
         users.change(user.id, { emailVerified: true });
         void audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
@@ -103,7 +103,7 @@ export class LmdbSignUps implements SignUps {
 
   #own(first: boolean, wish: SignUp, actor: Actor): Home {
     const { organizations, memberships, audit } = this.tables;
-    // Keys that were made at the first start or by the command line become the first user's.
+    // Keys created at the first start or on the command line are assigned to the first user.
     const [oldest] = first ? organizations.list() : [];
     const orphan = oldest !== undefined && memberships.count(oldest.id) === 0 ? oldest : undefined;
     if (orphan !== undefined) {

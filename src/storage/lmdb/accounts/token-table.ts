@@ -1,6 +1,6 @@
-// Tokens of links that may be used once within an hour: to choose a new password, to show that an address is
-// one's own. Table `tokens`: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash; of
-// one user and purpose the last one counts.
+// Single-use tokens of links that are valid for an hour: set a new password, or confirm an e-mail address. Table
+// `tokens`: ['hash', SHA-256 of the token] → token, and ['user', user, purpose] → that hash. Only the last token per
+// user and purpose is valid.
 
 import type { Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';
@@ -19,7 +19,7 @@ export class TokenTable {
     this.hashes = store.table('tokens');
   }
 
-  /** Within a transaction. What is returned is stored nowhere. */
+  /** Within a transaction. The returned token itself is not stored. */
   create(userId: string, purpose: TokenPurpose, mailed: boolean, email?: string): string {
     this.removeOf(userId, purpose);
     const token = newToken();
@@ -44,7 +44,7 @@ export class TokenTable {
     return found;
   }
 
-  /** Within a transaction: as find(), and never again. */
+  /** Within a transaction: like find(), and invalidates the token. */
   use(token: string, purpose: TokenPurpose): Token {
     const found = this.find(token, purpose);
     this.removeOf(found.userId, purpose);
@@ -64,7 +64,7 @@ export class TokenTable {
     for (const purpose of TOKEN_PURPOSES) this.removeOf(userId, purpose);
   }
 
-  /** Erases what is over, in short transactions. */
+  /** Erases expired tokens, in short transactions. */
   sweep(): Promise<void> {
     return walk(
       this.store,

@@ -1,5 +1,5 @@
-// The tables `users` and `users-by-email`. Reads are of what is committed; what writes is called within a
-// transaction, so that it stands or falls with what belongs to it.
+// The tables `users` and `users-by-email`. Reads return committed data. Call writing methods within the transaction
+// they belong to.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
@@ -12,7 +12,7 @@ export interface NewUser {
   operator: boolean;
 }
 
-/** Longer ones nobody has, and keys of the database have a bound. */
+/** Longer addresses cannot exist, and LMDB limits the length of keys. */
 const MAX_EMAIL = 320;
 const PAGE = 256;
 
@@ -29,18 +29,19 @@ export class UserTable {
     return this.users.get(id);
   }
 
-  /** `email` as normalEmail() gives it. */
+  /** `email`: in the form that normalEmail() returns. */
   withEmail(email: string): User | undefined {
     const id = email.length > MAX_EMAIL ? undefined : this.byEmail.get(email);
     return id === undefined ? undefined : this.users.get(id);
   }
 
-  /** Nobody has signed up yet. */
+  /** No user exists yet. */
   get none(): boolean {
-    return [...this.users.keys({ limit: 1 })].length === 0; // to its end: a walk that is left open keeps one of the database's few readers
+    // read to the end: an unfinished iteration occupies one of the database's few reader slots
+    return [...this.users.keys({ limit: 1 })].length === 0;
   }
 
-  /** By id, from after `after`. */
+  /** Ordered by id, starting after `after`. */
   list(limit: number, after: string | null): User[] {
     const found = this.users.range(after === null ? { limit } : { from: after, limit: limit + 1 });
     return [...found]
@@ -65,7 +66,7 @@ export class UserTable {
     return created;
   }
 
-  /** Within a transaction. Undefined if there is no such user (any more). */
+  /** Within a transaction. Undefined if not found or deleted. */
   change(id: string, patch: Partial<Omit<User, 'id' | 'email' | 'createdAt'>>): User | undefined {
     const user = this.users.get(id);
     if (user === undefined) return undefined;
@@ -74,7 +75,7 @@ export class UserTable {
     return changed;
   }
 
-  /** Within a transaction. Undefined if the address is somebody's already, or there is no such user (any more). */
+  /** Within a transaction. Undefined if the address is taken, or the user not found or deleted. */
   changeEmail(id: string, email: string, emailVerified: boolean): User | undefined {
     const user = this.users.get(id);
     if (user === undefined || this.byEmail.get(email) !== undefined) return undefined;
@@ -93,7 +94,7 @@ export class UserTable {
     void this.users.remove(id);
   }
 
-  /** Whether anybody else is an operator and may sign in. */
+  /** Whether another operator exists who can sign in. */
   hasOtherOperator(id: string): boolean {
     for (let after: string | null = null; ; ) {
       const page: User[] = this.list(PAGE, after);

@@ -1,4 +1,4 @@
-// Users over the tables of users, memberships, organizations, sessions and the audit log.
+// Users in the tables of users, memberships, organizations, sessions and the audit log.
 
 import type { Store } from '../../store.js';
 import type { Actor } from '../../../accounts/audit.js';

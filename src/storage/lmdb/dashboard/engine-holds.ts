@@ -1,4 +1,4 @@
-// EngineHolds over the table `engine-holds`, keyed by engine.
+// EngineHolds in the table `engine-holds`, keyed by engine.
 
 import type { Store, Table } from '../../store.js';
 import { isOver } from '../../../dashboard/admin/engine-holds.js';
@@ -13,7 +13,8 @@ export class LmdbEngineHolds implements EngineHolds {
 
   take(hold: EngineHold, isNew: boolean, now: number): Promise<boolean> {
     return this.store.transaction(() => {
-      // One at a time, whatever the engine: they share the machine, and would measure each other.
+      // Only one hold at a time, even on different engines: they share the machine, so concurrent measurements would
+      // disturb each other.
       const others = [...this.#rows.range()].some(({ value }) => value.id !== hold.id && !isOver(value, now));
       if (others || (!isNew && this.#rows.get(hold.engine)?.id !== hold.id)) return false;
       void this.#rows.put(hold.engine, hold);

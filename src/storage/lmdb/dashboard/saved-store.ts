@@ -1,10 +1,10 @@
-// SavedStore over three tables:
+// SavedStore in three tables:
 //
 //   saved            [organization, id]         the row
-//   saved-contents   [organization, id]         its content, sealed
+//   saved-contents   [organization, id]         its encrypted content
 //   saved-by-user    [user, organization, id]   true
 //
-// Erasing has short transactions.
+// Erases in short transactions.
 
 import type { Store, Table } from '../../store.js';
 import { checkSaved } from '../../../dashboard/saved/saved-store.js';

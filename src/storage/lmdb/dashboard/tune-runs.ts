@@ -1,4 +1,4 @@
-// TuneRunStore over the table `tune-runs`, keyed [beginning in milliseconds, id]; there are few.
+// TuneRunStore in the table `tune-runs`, keyed [start in milliseconds, id]. It has few rows.
 
 import type { Key, Store, Table } from '../../store.js';
 import type { TuneRun, TuneRunSummary } from '../../../shared/wire/tuning.js';

@@ -1,5 +1,5 @@
-// Items by their ids, for one request: a request may name one item thousands of times, and thousands of items
-// of one response. Each id is looked up once, and what was read for it serves its neighbours.
+// Looks up items by id for one request, which may name an item thousands of times, or thousands of items of one
+// response. Each id is looked up once, and what was read for it is reused for adjacent items.
 
 import type { ResponseRows } from './response-rows.js';
 import { itemKey } from '../../response-parts.js';
@@ -7,9 +7,9 @@ import type { ItemPage, ItemRow, Place } from '../../response-parts.js';
 import type { StoredItem } from '../../response-store.js';
 import type { ResponseTables } from './response-tables.js';
 
-/** Responses that carry one item id, looked through for a readable one. */
+/** Maximum number of responses with the same item id that are searched for a readable one. */
 const SAME_ITEM_MAX = 256;
-/** Unreadable responses that all look-ups together may pass. */
+/** Maximum number of unreadable responses skipped by all lookups together. */
 const PASSED_MAX = 8_192;
 
 export class ItemReader {
@@ -24,7 +24,7 @@ export class ItemReader {
     private readonly isReadable: (responseId: string) => boolean,
   ) {}
 
-  /** Null if no readable response has it; of several, the youngest's counts. */
+  /** Null if no readable response has the item. If several do, the newest is used. */
   read(itemId: string): StoredItem | null {
     let found = this.#found.get(itemId);
     if (found === undefined) this.#found.set(itemId, (found = this.#find(itemId)));

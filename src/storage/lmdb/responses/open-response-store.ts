@@ -1,7 +1,7 @@
-// ResponseStore over the tables of a Store. What a method reads it reads in one go, so that it is of one state of the
-// database. A response is written in one transaction; where it has large or
-// many parts (images, hundreds of items), those are written before it, a little at a time, and the head that
-// makes them visible comes last. Owns the response tables; event-loop thread only.
+// ResponseStore over the tables of a Store. A method reads everything synchronously, so it sees one state of the
+// database. A response is written in one transaction. If its parts are large or many (images, hundreds of items), they
+// are written before it in small steps, and the head that makes them visible comes last. Owns the response tables;
+// event-loop thread only.
 
 import { performance } from 'node:perf_hooks';
 import { apiError } from '../../../shared/errors.js';
@@ -40,35 +40,35 @@ import type { Store } from '../../store.js';
 
 const DAY_S = 86_400;
 const SWEEP_MS = 3_600_000;
-// More than this goes ahead of the transaction.
+// More items than this are written before the transaction.
 const INLINE_ITEMS = 256;
 const INLINE_IMAGE_BYTES = 1024 ** 2;
-// So much of it at a time.
+// Items written per step.
 const STAGE_ITEMS = 1_024;
 const STAGE_IMAGE_BYTES = 8 * 1024 ** 2;
-/** A disk that is full fails every save: the log is told this often. */
+/** On a full disk every save fails; the failure is logged at this interval. */
 const FAILURE_LOG_MS = 60_000;
 
 export interface ResponseStoreOptions {
-  /** Seconds since 1970; tests turn the clock. */
+  /** Seconds since 1970; tests replace the clock. */
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
-  /** A sweep that failed; the next one tries again. */
+  /** A sweep failed; the next one retries. */
   onError?: (error: unknown) => void;
-  /** Why a write failed that a client was told of; once a minute at most. */
+  /** A write failed and the client got an error; called at most once per minute. */
   onWriteFailure?: (error: unknown) => void;
-  /** Other threads have it open too. */
+  /** Shared with other threads that have the store open. */
   shared?: SharedResponses;
 }
 
 export interface SharedResponses {
-  /** The one that sweeps, and removes what the end of the process had cut short. */
+  /** The primary one sweeps, and cleans up saves that the end of the process interrupted. */
   primary: boolean;
   held: HeldResponses;
 }
 
-/** Sweeps at once and every hour, on one of the threads that share it. */
+/** Sweeps now and every hour, on one of the threads that share it. */
 export function openResponseStore(
   store: Store,
   settings: { retention_days: number },
@@ -84,7 +84,7 @@ class TableResponseStore implements ResponseStore {
   readonly #now: () => number;
   readonly #timer: NodeJS.Timeout | null;
   readonly #stopListening: () => void = () => undefined;
-  #background: Promise<unknown>; // the sweep that runs by itself
+  #background: Promise<unknown>; // the periodic sweep
   readonly #staging = new Map<string, Promise<void>>();
   readonly #shared: boolean;
   readonly #onWriteFailure: (error: unknown) => void;
@@ -138,7 +138,7 @@ class TableResponseStore implements ResponseStore {
   async #save(record: ResponseRecord): Promise<void> {
     const { id } = record;
     const before = this.#staging.get(id);
-    if (before !== undefined) await before.catch(() => undefined); // what is saved later is to stay
+    if (before !== undefined) await before.catch(() => undefined); // what is saved later must be kept
     const isNew = this.#tables.heads.get(id) === undefined;
     const parts = itemParts(record, isNew ? ['input', 'output'] : ['output']);
     if (!isNew || (parts.index.length <= INLINE_ITEMS && parts.imageBytes <= INLINE_IMAGE_BYTES)) {
@@ -173,7 +173,8 @@ class TableResponseStore implements ResponseStore {
 
   async chain(organizationId: string, id: string): Promise<HeldChain | null> {
     if (!isResponseId(id)) return null;
-    // A dead response is erased in a later transaction than the one that killed it: what is alive now stays.
+    // A dead response is erased in a later transaction than the one that marked it dead. What is readable now is
+    // therefore kept once held.
     const release = this.#erasure.hold(id);
     try {
       this.#renew();
@@ -251,7 +252,7 @@ class TableResponseStore implements ResponseStore {
     const [, made, last] = after === null ? [] : (/^(\d{1,12}(?:\.\d{1,6})?)\.(resp_[0-9a-f]{48})$/.exec(after) ?? []);
     if (after !== null && last === undefined) return null;
     const { to, from } = ResponseTables.below(organizationId);
-    // The one it continues behind may have been deleted meanwhile: its place says enough.
+    // The response that the page continues after may have been deleted; its sort position is sufficient.
     const begin = last === undefined ? to : [organizationId, Number(made), last];
     const data: ResponsePage['data'][number][] = [];
     let next = '';
@@ -260,7 +261,7 @@ class TableResponseStore implements ResponseStore {
       if (id === last) continue;
       const head = this.#tables.heads.get(id);
       if (head === undefined) continue;
-      if (this.#erasure.isExpired(head)) break; // and so are all that are older
+      if (this.#erasure.isExpired(head)) break; // all older responses have expired, too
       if (data.length === limit) return { data, next };
       const { model, status, background, createdAt } = head;
       data.push({ id, model, status, background, createdAt, expiresAt: createdAt + this.#retentionS });
@@ -327,7 +328,7 @@ class TableResponseStore implements ResponseStore {
   #events(id: string, after: number, atLeast: number): readonly StoredEvent[] | null {
     if (!this.#hasLog(id)) return null;
     const { to } = ResponseTables.below(id);
-    // The row that has the first one wanted begins at or before it.
+    // The row that contains the first requested event starts at or before it.
     const [start = [id]] = this.#tables.events.keys({ from: [id, after + 1], to: [id], reverse: true, limit: 1 });
     const found: StoredEvent[] = [];
     for (const { value } of this.#tables.events.range({ from: start, to })) {
@@ -362,7 +363,8 @@ class TableResponseStore implements ResponseStore {
       const isFailed = await this.#tables.store.transaction(() => {
         void this.#tables.times.remove(key);
         const head = this.#tables.heads.get(id);
-        if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return false; // meanwhile
+        // changed in the meantime
+        if (failed === null || head === undefined || head.dead || !isUnfinished(head.status)) return false;
         return this.#write(failed.record, itemParts(failed.record, ['output']));
       });
       if (isFailed && failed !== null) yield failed;
@@ -370,7 +372,7 @@ class TableResponseStore implements ResponseStore {
     await this.#completeLogs(keeper, isRunning);
   }
 
-  /** Null if there is nothing left of it that could fail. */
+  /** Null if nothing is left of it that could fail. */
   #failed(id: string, keeper: LogKeeper): Failed | null {
     this.#renew();
     const head = this.#tables.heads.get(id);
@@ -379,7 +381,10 @@ class TableResponseStore implements ResponseStore {
     return keeper.fail(this.#stored(id, head), this.#events(id, -1, Infinity) ?? [], head.usage ?? null);
   }
 
-  /** Of those that failed now, and of others that were saved as they ended, and whose last events came to nothing. */
+  /**
+   * Completes the logs of responses that failed now, and of responses that were saved as ended but whose last events
+   * were not written.
+   */
   async #completeLogs(
     keeper: LogKeeper,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean>,
@@ -419,12 +424,15 @@ class TableResponseStore implements ResponseStore {
         else this.#erasure.removeStaged(record.id);
       });
     } catch (error) {
-      await this.#erasure.unstage(record.id).catch(() => undefined); // the next start tries again
+      await this.#erasure.unstage(record.id).catch(() => undefined); // the next start retries
       throw error;
     }
   }
 
-  /** Within a transaction. `parts`: null if they are there already. False if it was deleted meanwhile, or is another organization's: then nothing is written. */
+  /**
+   * Within a transaction. `parts`: null if they are already written. False if the response was deleted in the meantime
+   * or belongs to another organization: then nothing is written.
+   */
   #write(record: ResponseRecord, parts: ItemParts | null): boolean {
     const { heads, resources, inputs, outputs, images, items, times } = this.#tables;
     const { id, organizationId, model, createdAt, status, background } = record;
@@ -435,7 +443,8 @@ class TableResponseStore implements ResponseStore {
     const madeAt = made === undefined ? {} : { madeAt: made };
     let contextSize = known?.contextSize ?? 0;
     if (known === undefined) {
-      if (background && status !== 'queued') return false; // it began as queued, so it was deleted meanwhile
+      // it must exist, because it is first saved as queued: so it was deleted in the meantime
+      if (background && status !== 'queued') return false;
       const rows = itemRows(record.input);
       for (const page of pages(rows)) void inputs.put([id, page.first], page.rows);
       contextSize = sizeOf(rows) + (previousId === null ? 0 : (heads.get(previousId)?.chainSize ?? 0));
@@ -470,7 +479,7 @@ class TableResponseStore implements ResponseStore {
     return true;
   }
 
-  /** Counts a new continuation of `previousId`; the depth of its chain. */
+  /** Counts a new continuation of `previousId`; returns the depth of its chain. */
   #join(organizationId: string, previousId: string | null): number {
     const parent = previousId === null ? undefined : this.#tables.heads.get(previousId);
     if (parent === undefined || parent.organizationId !== organizationId) return 1;
@@ -506,7 +515,7 @@ class TableResponseStore implements ResponseStore {
     await Promise.all(written);
   }
 
-  /** Another thread's save is there when its answer has ended, even if this event-loop turn began before. */
+  /** Makes saves of other threads visible that completed after this event-loop turn started. */
   #renew(): void {
     if (this.#shared) this.#tables.store.refresh();
   }
@@ -527,7 +536,7 @@ class TableResponseStore implements ResponseStore {
     return { ...headOf(id, head), resource };
   }
 
-  /** The response and those before it, youngest first; it ends early where one is missing. */
+  /** The response and its ancestors, newest first. Ends early if one is missing. */
   *#lineage(id: string, { organizationId }: Head): Generator<Link> {
     for (let at: string | null = id; at !== null; ) {
       const head = this.#tables.heads.get(at);
@@ -537,7 +546,7 @@ class TableResponseStore implements ResponseStore {
     }
   }
 
-  /** What a client is told if the disk takes no more. Its reason is the operator's. */
+  /** Reports a write failure to the client without its reason, which is for the operator. */
   async #written<T>(write: () => Promise<T>): Promise<T> {
     try {
       return await write();
@@ -548,7 +557,7 @@ class TableResponseStore implements ResponseStore {
         this.#failureLoggedAt = performance.now();
         this.#onWriteFailure(why);
       }
-      throw apiError('maintenance', 'The server cannot store responses at the moment.', null, { cause: error });
+      throw apiError('maintenance', 'The server cannot store responses right now.', null, { cause: error });
     }
   }
 }

@@ -1,7 +1,7 @@
-// How stored responses end. A response that was deleted or has expired is dead: it is unknown from then on. It is erased
-// when no stored response continues it and no request holds it; then the response that it continues may be next, up to the
-// root of the chain. All of that happens in short transactions. A transaction that leaves work undone also writes down what
-// that is, so that a crash only delays it until the next sweep. How most responses expire: response-expiry.ts.
+// Deletion and erasure of stored responses. A response that was deleted or has expired is dead: clients cannot see it.
+// It is erased when no stored response continues it and no request holds it; then the response it continues may be
+// next, up to the root of the chain. All work happens in short transactions. A transaction that leaves work undone also
+// records it, so a crash only delays it until the next sweep. For expiry in bulk see response-expiry.ts.
 
 import { HeldResponses } from '../../held-responses.js';
 import { itemKey } from '../../response-parts.js';
@@ -15,7 +15,7 @@ import { ShortTransactions } from '../short-transactions.js';
 import type { IsFull } from '../short-transactions.js';
 import type { Key } from '../../store.js';
 
-// Entries looked at per transaction.
+// Entries processed per transaction.
 const PAGE = 64;
 const LOG_ROWS = 512;
 
@@ -44,12 +44,12 @@ export class ResponseErasure {
     return head.createdAt + this.retentionS <= this.now();
   }
 
-  /** Running work ends after its transaction. */
+  /** Work in progress ends after its current transaction. */
   close(): void {
     this.#transactions.close();
   }
 
-  /** While held, a dead response is not erased; that keeps its ancestors too. */
+  /** While held, a dead response is not erased, and neither are its ancestors. */
   hold(id: string): () => void {
     this.held.hold(id);
     let holding = true;
@@ -57,13 +57,13 @@ export class ResponseErasure {
       if (!holding) return;
       holding = false;
       this.held.release(id);
-      // A failure leaves it to the next sweep, which meets the same failure and reports it.
+      // A failure is left to the next sweep, which runs into the same error and reports it.
       if (!this.#transactions.isClosed && !this.held.has(id) && this.tables.heads.get(id)?.dead === true)
         this.erase([id]).catch(() => undefined);
     };
   }
 
-  /** Within a transaction: nobody sees the response any more. Its items stay for those who continue it. */
+  /** Within a transaction: makes the response unreadable. Its items are kept for its continuations. */
   kill(id: string, head: Head): void {
     const { heads, resources, times, byOrganization } = this.tables;
     void heads.put(id, { ...head, dead: true });
@@ -76,7 +76,7 @@ export class ResponseErasure {
     void times.put(['erase', 0, id], []);
   }
 
-  /** Erases what is dead and needed by nobody, from each of `ids` towards the root. */
+  /** Erases dead, unneeded responses, from each of `ids` towards the root. */
   async erase(ids: readonly string[]): Promise<void> {
     for (let left = ids; left.length > 0 && !this.#transactions.isClosed; ) {
       const slice = left;
@@ -84,7 +84,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases an event log. `until`: the time it is noted under. */
+  /** Erases an event log. `until`: the time of its entry. */
   async eraseLog(id: string, until: number): Promise<void> {
     const { events, times } = this.tables;
     for (let more = true; more && !this.#transactions.isClosed; ) {
@@ -99,7 +99,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases every response of an organization, a page per transaction; resolves to how many there were. */
+  /** Erases every response of an organization, one page per transaction; resolves to their number. */
   async eraseOrganization(organizationId: string): Promise<number> {
     const { heads, byOrganization } = this.tables;
     for (let count = 0; ; ) {
@@ -124,7 +124,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Erases expired rows, as long as the gate allows. Resolves to the number of responses that have expired. */
+  /** Erases expired rows as long as the gate allows. Resolves to the number of responses that have expired. */
   async sweep(): Promise<number> {
     const count = await this.#expiry.sweep();
     await this.#each(['erase'], ['erase', 1], (keys) => this.erase(keys.map(([, , id]) => id)));
@@ -136,17 +136,20 @@ export class ResponseErasure {
     return count;
   }
 
-  /** Saves that the end of the process cut short: those noted now, before this process saves anything. */
+  /** Saves that the end of the process interrupted. Call before this process saves anything. */
   staged(): string[] {
     return [...this.tables.times.keys({ from: ['staged'], to: ['staged', 1] })].map((key) => key[2] as string);
   }
 
-  /** Removes what such a save had written ahead. */
+  /** Removes the rows that an interrupted save had written. */
   async unstage(id: string): Promise<void> {
     await this.tables.store.transaction(() => this.removeStaged(id));
   }
 
-  /** Within a transaction. What belongs to a response that is there stays, be it dead: others may continue it. */
+  /**
+   * Within a transaction. Keeps rows that belong to an existing response, even a dead one, because others may continue
+   * it.
+   */
   removeStaged(id: string): void {
     const { images, items, times } = this.tables;
     const index = times.get(['staged', 0, id]);
@@ -161,7 +164,9 @@ export class ResponseErasure {
     }
   }
 
-  /** Calls `act` with all entries of a range of times, a page at a time; those that `act` leaves are passed once. */
+  /**
+   * Calls `act` with all entries in a range of times, one page at a time. Entries that `act` leaves are visited once.
+   */
   async #each(from: Key, to: Key, act: (keys: readonly [string, number, string][]) => Promise<void>): Promise<void> {
     for (let after: Key | null = null; !this.#transactions.isClosed; ) {
       const page: Key[] = [...this.tables.times.keys({ from: after ?? from, to, limit: PAGE + 1 })];
@@ -172,7 +177,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Within a transaction. What is left to be looked at, all of it noted as such. */
+  /** Within a transaction. Records the entries that are left to process. */
   #eraseSlice(ids: readonly string[], isFull: IsFull): string[] {
     const { times } = this.tables;
     let erased = 0;
@@ -190,7 +195,7 @@ export class ResponseErasure {
     return [];
   }
 
-  /** Within a transaction. The id before it if `id` was erased, since that may be next. */
+  /** Within a transaction. Returns the preceding id if `id` was erased, because it may be next. */
   #eraseOne(id: string): string | null {
     const { heads, inputs, outputs, images, items, times } = this.tables;
     const head = heads.get(id);

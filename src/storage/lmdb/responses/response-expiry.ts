@@ -1,9 +1,10 @@
-// Expiry of stored responses, oldest first. A transaction writes every page that it touches, so rows that lie together must go
-// together: of each window of responses the rows are erased table by table, in the order of their keys. Response and item ids
-// begin with the time, so a window's rows are neighbors in every table, and most pages become free without being written.
+// Expiry of stored responses, oldest first. A transaction writes every page that it touches, so rows that are stored
+// together are erased together: for each window of responses, rows are erased table by table, in key order. Response
+// and item ids start with the time, so a window's rows are adjacent in every table, and most pages become free without
+// being written.
 //
-// A process that ends in between loses nothing. Rows that only lead to a response (the item index, the organization's list)
-// go first, then the response, and the entry that says when it expires goes last: the next sweep starts from that entry.
+// A crash in between loses nothing. Rows that only lead to a response (item index, organization's list) are erased
+// first, then the response, and last the entry with its expiry time, from which the next sweep starts.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { HeldResponses } from '../../held-responses.js';
@@ -13,36 +14,42 @@ import type { Head } from './response-tables.js';
 import type { ShortTransactions } from '../short-transactions.js';
 import type { Key } from '../../store.js';
 
-/** Responses whose rows are erased together: their keys are in memory, a few hundred bytes each. */
+/** Responses erased together. Their keys are in memory, a few hundred bytes each. */
 const WINDOW = 2_048;
-/** Keys read in one go. */
+/** Keys read per step. */
 const READ = 512;
 
 type DueKey = [kind: 'created', createdAt: number, id: string];
 
-/** What erasing one response takes. */
+/** What is needed to erase one response. */
 interface Erasable {
   id: string;
   hasImages: boolean;
 }
 
 interface Plan {
-  /** No stored response needs them. In descending order of ids: a continuation usually comes before the response it continues. */
+  /**
+   * Responses that no stored response needs, in descending order of ids: a continuation usually comes before the
+   * response it continues.
+   */
   erasable: Erasable[];
-  /** They stay until their continuations have gone. */
+  /** Responses that must stay until their continuations are erased. */
   needed: string[];
-  /** Of `erasable`: keys of the item index, of the organization's list, and of the entries that made them due. */
+  /** For `erasable`: keys of the item index, the organization's list, and the expiry entries. */
   indexKeys: Key[];
   listKeys: Key[];
   dueKeys: DueKey[];
 }
 
 export interface ExpiryRules {
-  /** Whether the clock may be trusted: asked before each window, whose entries are then judged by one reading of it. */
+  /**
+   * Whether the clock can be trusted. Checked before each window, whose entries are then compared with one reading of
+   * the clock.
+   */
   allows(): boolean;
-  /** Seconds since 1970: what was created then or before has expired. */
+  /** Seconds since 1970: responses created at or before this time have expired. */
   expiredUntil(): number;
-  /** Within a transaction: unknown to everybody from now on, and noted as to be erased. */
+  /** Within a transaction: makes the response unreadable and records that it must be erased. */
   kill(id: string, head: Head): void;
 }
 
@@ -54,7 +61,7 @@ export class ResponseExpiry {
     private readonly rules: ExpiryRules,
   ) {}
 
-  /** Resolves to how many responses have expired. */
+  /** Resolves to the number of responses that have expired. */
   async sweep(): Promise<number> {
     for (let count = 0; ; ) {
       if (!this.rules.allows()) return count;
@@ -64,7 +71,7 @@ export class ResponseExpiry {
     }
   }
 
-  /** The oldest entries that are due, a window of them at most. */
+  /** The oldest due entries, at most a window of them. */
   async #due(): Promise<DueKey[]> {
     const until = this.rules.expiredUntil(),
       due: DueKey[] = [];
@@ -111,10 +118,11 @@ export class ResponseExpiry {
     return count;
   }
 
-  /** Null: closed before all of it was looked at. */
+  /** Null: closed before all of it was read. */
   async #plan(due: readonly DueKey[]): Promise<Plan | null> {
     const plan: Plan = { erasable: [], needed: [], indexKeys: [], listKeys: [], dueKeys: [] };
-    const gone = new Map<string, number>(); // continuations that this plan erases, by what they continue
+    // number of continuations erased by this plan, by the response they continue
+    const gone = new Map<string, number>();
     const isWhole = await this.transactions.forEachRead([...due].reverse(), (key) => {
       const id = key[2],
         head = this.tables.heads.get(id);
@@ -126,7 +134,7 @@ export class ResponseExpiry {
         return;
       }
       plan.dueKeys.push(key);
-      if (head === undefined) return; // a sweep ended between the response and this entry
+      if (head === undefined) return; // a sweep ended between erasing the response and this entry
       if (head.previousId !== null) {
         const parent = familyKey(head.organizationId, head.previousId);
         gone.set(parent, (gone.get(parent) ?? 0) + 1);
@@ -142,7 +150,7 @@ export class ResponseExpiry {
     return isWhole ? plan : null;
   }
 
-  /** Within a transaction. False: it had been erased, or is needed after all. */
+  /** Within a transaction. False: already erased, or needed after all. */
   #erase({ id, hasImages }: Erasable): boolean {
     const { heads, resources, inputs, outputs, images, times } = this.tables;
     const head = heads.get(id);
@@ -172,7 +180,7 @@ export class ResponseExpiry {
 
 const familyKey = (organizationId: string, id: string): string => `${organizationId} ${id}`;
 
-/** As LMDB orders keys of one shape. */
+/** LMDB's order of keys with the same structure. */
 function byKey(a: Key, b: Key): number {
   for (let at = 0; at < Math.min(a.length, b.length); at++) {
     const left = a[at] as string | number,

@@ -1,6 +1,6 @@
-// What a response was generated from, item by item: its chain's input and output and its own input. Read as
-// far as it is asked for, so that a page of a long chain costs no more than a page. An item that a client has
-// sent again stands at its first place alone, marked so when it was stored. Event-loop thread only.
+// Lists the items that a response was generated from: its chain's input and output, and its own input. Reads only as
+// far as needed, so that a page of a long chain costs no more than a page. An item that a client has sent again appears
+// only at its first position; the repetition was marked when it was stored. Event-loop thread only.
 
 import type { ResponseRows } from './response-rows.js';
 import type { ItemPageQuery, StoredItem } from '../../response-store.js';
@@ -11,7 +11,7 @@ import type { Head, ResponseTables } from './response-tables.js';
 /** A response of a chain, with its id. */
 export type Link = readonly [id: string, head: Head];
 
-/** `lineage`: the response and those before it, youngest first. Null if none of their items is `after`. */
+/** `lineage`: the response and its ancestors, newest first. Null if `after` is not one of their items. */
 export function listing(
   tables: ResponseTables,
   rows: ResponseRows,

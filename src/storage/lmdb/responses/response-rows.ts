@@ -1,4 +1,4 @@
-// Reading stored items: all of a place, a page at a time, or one by one. Input lies in pages, so that one item
+// Reads stored items: all of a place, one page at a time, or individually. Input is stored in pages, so that one item
 // of a long response costs no more than its page. Event-loop thread only.
 
 import type { StoredItem } from '../../response-store.js';
@@ -8,7 +8,7 @@ import type { ItemPage, ItemRow, Place } from '../../response-parts.js';
 import { StorageError } from '../../store.js';
 import type { Key, Store } from '../../store.js';
 
-/** Within a transaction: inputs as schema version 2 had them, one row per response, into pages. */
+/** Within a transaction: converts inputs of schema version 2, one row per response, to pages. */
 export function splitInputs(store: Store): void {
   const inputs = store.table<ItemRow[]>('response-inputs');
   for (const id of [...inputs.keys()]) {
@@ -22,14 +22,14 @@ export function splitInputs(store: Store): void {
 export class ResponseRows {
   constructor(private readonly tables: ResponseTables) {}
 
-  /** Every item, images included. Throws StorageError if they are not there any more. */
+  /** Every item, images included. Throws StorageError if they have been erased. */
   all(id: string, place: Place): StoredItem[] {
     const rows = place === 'input' ? this.tables.inputRows(id) : this.tables.outputs.get(id)?.items;
     if (rows === undefined) throw erased(id);
     return rows.map((row, index) => this.item(id, place, index, row, true));
   }
 
-  /** Those that repeat none before them, one after the other, from position `from` on if given; what is not asked for is not read. */
+  /** Items that do not repeat an earlier one, one at a time, starting at position `from` if given. Reads lazily. */
   *walk(
     id: string,
     place: Place,
@@ -59,7 +59,7 @@ export class ResponseRows {
     yield { first: 0, rows: this.tables.outputs.get(id)?.items ?? [] };
   }
 
-  /** Key of the input page that holds a position. */
+  /** Key of the input page that contains a position. */
   pageKey(id: string, index: number): Key | undefined {
     const [key] = this.tables.inputs.keys({ from: [id, index], to: [id], reverse: true, limit: 1 });
     return key;

@@ -1,16 +1,16 @@
-// How stored responses lie in the tables. Rows of one response are apart by what reads them: the small head
-// decides who may see what, the rest is decoded when asked for. An item is stored once, with the response
-// that brought it; continuations refer to the response before.
+// Table layout of stored responses. Rows are split by how they are read: the small head decides access, the rest is
+// decoded on demand. An item is stored once, with the response that introduced it; continuations refer to the previous
+// response.
 //
 //   responses            id                                  → head
 //   response-resources   id                                  → resource without its output, as JSON
-//   response-inputs      [id, first item]                    → items, a page of them
+//   response-inputs      [id, first item]                    → items, one page of them
 //   response-outputs     id                                  → items
 //   response-images      [id, place, item, image]            → bytes
 //   response-items       [organization, item id, created, id] → [place, item, whether it repeats an earlier one]
 //   response-events      [id, first sequence]                → events
-//   response-times       [kind, seconds, id]                 → what has to be done when
-//   responses-by-organization  [organization, made, id]      → nothing; those that can be seen
+//   response-times       [kind, seconds, id]                 → what to do at that time
+//   responses-by-organization  [organization, made, id]      → nothing; visible responses only
 
 import type { FinishedUsage } from '../../../shared/usage-sink.js';
 import { itemKey } from '../../response-parts.js';
@@ -22,24 +22,24 @@ export interface Head {
   organizationId: string;
   model: string;
   createdAt: number;
-  madeAt?: number; // with the part of the second; absent before schema version 6
+  madeAt?: number; // with fractional seconds; absent before schema version 6
   status: ResponseStatus;
   background: boolean;
   previousId: string | null;
-  depth: number; // responses of the chain that ends here
-  contextSize?: number; // of what came before and its input, see itemSize(); absent before schema version 3
-  chainSize?: number; // the same with its output
-  children: number; // stored continuations
-  dead: boolean; // deleted, or found expired: there for its descendants only
-  logUntil: number | null; // end of the event log, in seconds; null: not ended
-  usage?: FinishedUsage; // of an unfinished one, as far as its log goes
+  depth: number; // number of responses in the chain that ends here
+  contextSize?: number; // size of the preceding chain and its input, see itemSize(); absent before schema version 3
+  chainSize?: number; // the same, plus its output
+  children: number; // number of stored continuations
+  dead: boolean; // deleted or expired: kept only for its descendants
+  logUntil: number | null; // end of the event log's retention, in seconds; null: the response has not ended
+  usage?: FinishedUsage; // of an unfinished response, according to its log
 }
 
 export type ItemEntry = [place: Place, item: number, repeats?: true];
 
 export class ResponseTables {
   readonly heads: Table<Head>;
-  /** JSON: names in it are the client's, `__proto__` among them. Not text before schema version 6. */
+  /** JSON text, because names are chosen by clients and may be `__proto__`. Not text before schema version 6. */
   readonly resources: Table<string | Record<string, unknown>>;
   readonly inputs: Table<ItemRow[]>;
   readonly outputs: Table<OutputRow>;
@@ -47,10 +47,10 @@ export class ResponseTables {
   readonly items: Table<ItemEntry>;
   readonly events: Table<[sequence: number, type: string, data: string][]>;
   /**
-   * Kinds: `created`: swept when past its retention. `open`: an unfinished background response. `log`: its event log ends.
-   * `erase`: the erasure of a chain has to go on here. `staged`: rows of a save whose head may never have come.
+   * Kinds: `created`: expires after its retention. `open`: an unfinished background response. `log`: its event log
+   * expires. `erase`: the erasure of a chain must continue here. `staged`: rows of a save whose head may be missing.
    */
-  readonly times: Table<Key[]>; // `staged`: keys of `items`; else []
+  readonly times: Table<Key[]>; // `staged`: keys of `items`; otherwise []
   readonly byOrganization: Table<[]>;
 
   constructor(readonly store: Store) {
@@ -65,46 +65,46 @@ export class ResponseTables {
     this.byOrganization = store.table('responses-by-organization');
   }
 
-  /** Without its output; undefined if it is not there. */
+  /** Without its output; undefined if not found. */
   resource(id: string): Record<string, unknown> | undefined {
     const row = this.resources.get(id);
     return typeof row === 'string' ? (JSON.parse(row) as Record<string, unknown>) : row;
   }
 
-  /** The items of a response at one place; [] if they are not there. */
+  /** The items of a response at one place; [] if not found. */
   rows(id: string, place: Place): readonly ItemRow[] {
     return (place === 'input' ? this.inputRows(id) : this.outputs.get(id)?.items) ?? [];
   }
 
-  /** Undefined if they are not there. */
+  /** Undefined if not found. */
   inputRows(id: string): readonly ItemRow[] | undefined {
     const pages = [...this.inputs.range(ResponseTables.below(id))];
     return pages.length === 0 ? undefined : pages.flatMap(({ value }) => value);
   }
 
-  /** Everything below a key that is an array's beginning. */
+  /** All keys that start with these elements. */
   static below(...start: (string | number)[]): { from: Key; to: Key } {
     return { from: start, to: [...start, AFTER_ALL] };
   }
 }
 
-/** Where a response stands in the list of its organization. */
+/** Key of a response in its organization's list. */
 export const listKey = (
   id: string,
   { organizationId, createdAt, madeAt }: Pick<Head, 'organizationId' | 'createdAt' | 'madeAt'>,
 ): Key => [organizationId, madeAt ?? createdAt, id];
 
-// Sorts after every number and every text that follows in our keys.
+// Sorts after every number and every text that occurs in keys.
 const AFTER_ALL = '\u{10ffff}';
 
-/** Within a transaction: responses as schema version 4 had them, without a list per organization. */
+/** Within a transaction: adds the list per organization to responses of schema version 4. */
 export function indexByOrganization(store: Store): void {
   const { heads, byOrganization } = new ResponseTables(store);
   for (const { key, value } of heads.range())
     if (!value.dead) void byOrganization.put([value.organizationId, value.createdAt, key as string], []);
 }
 
-/** Rows of one response's items: what has a key of its own beside the list. */
+/** Rows of a response's items that have keys of their own. */
 export interface ItemParts {
   index: { key: Key; value: ItemEntry }[];
   images: { key: Key; value: Uint8Array }[];
@@ -114,7 +114,7 @@ export interface ItemParts {
 export function itemParts(record: ResponseRecord, places: readonly Place[]): ItemParts {
   const parts: ItemParts = { index: [], images: [], imageBytes: 0 };
   for (const place of places) {
-    const indexed = new Set<string>(); // an id that occurs twice goes by its first place
+    const indexed = new Set<string>(); // an id that occurs twice is indexed at its first position
     record[place].forEach(({ id, images = [], repeats = false }, item) => {
       if (!indexed.has(id))
         parts.index.push({

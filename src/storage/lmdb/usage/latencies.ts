@@ -1,5 +1,5 @@
-// Times of answers in the table `usage-latencies`: sketches of the time to the first token and of all of it, by hour, model and
-// key. Written within the transaction of the sums beside them (lmdb-usage-store.ts); read in slices, as these are.
+// Latencies in the table `usage-latencies`: sketches of the time to the first token and of the total duration, by hour,
+// model and key. Written in the same transaction as the sums (lmdb-usage-store.ts); read in slices, like them.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Key, Table } from '../../store.js';
@@ -11,7 +11,7 @@ import type { LatencyGroup, UsageQuery } from '../../../usage/usage-store.js';
 
 const SLICE = 500;
 
-/** Within a transaction. Of those that said anything. */
+/** Within a transaction. Only for requests that returned at least one token. */
 export function putLatencies(table: Table<Sketches>, entries: readonly { usage: FinishedUsage; at: number }[]): void {
   for (const { key, first, total } of latencyRows(entries)) {
     const before = table.get(key);
@@ -27,7 +27,7 @@ export function putLatencies(table: Table<Sketches>, entries: readonly { usage: 
   }
 }
 
-/** As UsageStore.latencies(). */
+/** See UsageStore.latencies(). */
 export async function latenciesOf(table: Table<Sketches>, query: UsageQuery): Promise<LatencyGroup[]> {
   const groups = new LatencyGroups(query);
   let from: Key = [query.organizationId, query.fromHour];

@@ -1,11 +1,11 @@
-// RequestLog over three tables and a line in `meta`:
+// RequestLog in three tables and a row of `meta`:
 //
-//   requests                   [ended at, request id]                  what is known of it
-//   requests-by-organization   [organization, ended at, request id]    [key, model, outcome]: what is filtered by
-//   request-texts              [ended at, request id]                  prompt and answer, where they are kept
-//   meta                       'request-log'                           how many and how large all of them are
+//   requests                   [ended at, request id]                  everything except the text
+//   requests-by-organization   [organization, ended at, request id]    [key, model, outcome]: the filter columns
+//   request-texts              [ended at, request id]                  prompt and response, if stored
+//   meta                       'request-log'                           number and total size of all entries
 //
-// Lists are read in slices with turns of the event loop in between; erasing has short transactions.
+// Lists are read in slices over several event-loop turns; erasing uses short transactions.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Outcome, RequestEntry, RequestText } from '../../../shared/request-entry.js';
@@ -145,7 +145,7 @@ export class LmdbRequestLog implements RequestLog {
     });
   }
 
-  /** Within transactions, the oldest first. */
+  /** In transactions, oldest first. */
   async #eachOf(organizationId: string, visit: (place: Place, row: StoredRow | undefined) => void): Promise<void> {
     for (let from: Key = [organizationId]; ; ) {
       const last: Key | null = await this.store.transaction(() => {
@@ -157,7 +157,7 @@ export class LmdbRequestLog implements RequestLog {
         return keys.length < ERASED_AT_ONCE ? null : (keys.at(-1) ?? null);
       });
       if (last === null) return;
-      from = [...(last as (string | number)[]), 0]; // just after it
+      from = [...(last as (string | number)[]), 0]; // directly after it
     }
   }
 
@@ -167,7 +167,7 @@ export class LmdbRequestLog implements RequestLog {
     void this.#texts.remove(place);
   }
 
-  /** Within a transaction: several threads add up. */
+  /** Within a transaction, because several threads add to it. */
   #resize(rows: number, bytes: number): void {
     const size = this.#meta.get(SIZE) ?? NOTHING;
     void this.#meta.put(SIZE, { rows: size.rows + rows, bytes: size.bytes + bytes });
@@ -193,7 +193,7 @@ export class LmdbRequestLog implements RequestLog {
     );
   }
 
-  /** A slice of what lies before `last`, which the range may begin with. */
+  /** A slice of the entries before `last`, which may be the start of the range. */
   #before<V>(
     range: Iterable<{ key: Key; value: V }>,
     [at, requestId]: Place,

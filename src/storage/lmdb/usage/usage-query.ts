@@ -1,5 +1,5 @@
-// UsageStore's queries over the table of hours: sums over a span, by hour or day, grouped or not, page by page. They
-// read in slices and let the event loop go on in between: a year of an organization with many keys is hundreds of
+// UsageStore's queries on the hourly table: sums over a range, by hour or day, grouped or not, paginated. They read in
+// slices and yield to the event loop in between, because a year of an organization with many keys has hundreds of
 // thousands of entries.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -10,7 +10,7 @@ import { addSums, HOUR_MS, noUsage } from '../../../usage/sums.js';
 import type { HourKey, UsageSums } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
 
-/** `cost`: of those models that have a price; null: of none of them. */
+/** `cost`: of models with a price; null: no model has one. */
 interface Group {
   readonly fields: readonly [model: string, keyId: string, endpoint: string];
   readonly sums: UsageSums;
@@ -18,10 +18,10 @@ interface Group {
 }
 
 const SLICE = 1_000;
-/** Behind every hour there will be. */
+/** Later than every possible hour. */
 const NEVER = 2 ** 40;
 
-/** As UsageStore.rows(). */
+/** See UsageStore.rows(). */
 export async function usageRows(
   table: Table<UsageSums>,
   query: UsageQuery,
@@ -31,11 +31,11 @@ export async function usageRows(
   const size = query.bucket === 'day' ? 24 : 1;
   const first = after === null ? query.fromHour : Math.max(query.fromHour, after.hour);
   const rows: UsageRowObject[] = [];
-  let hour = -1; // of the bucket that is being summed up
+  let hour = -1; // first hour of the bucket being summed
   let groups = new Map<string, Group>();
   let next: UsageCursor | null = null;
 
-  /** False once the page is full and more would follow. */
+  /** False if the page is full and more rows would follow. */
   const emit = (): boolean => {
     for (const group of [...groups.keys()].sort()) {
       if (after !== null && hour === after.hour && group <= after.group) continue;
@@ -71,7 +71,7 @@ export async function usageRows(
   return emit() ? { rows, next: null } : { rows, next };
 }
 
-/** As UsageStore.totals(). */
+/** See UsageStore.totals(). */
 export async function usageTotals(
   table: Table<UsageSums>,
   span: UsageSpan,
@@ -98,7 +98,7 @@ export async function usageTotals(
   return totals;
 }
 
-/** Organizations that a table keyed by them first has anything of. */
+/** Organizations with entries in a table whose keys start with the organization. */
 export function organizationsOf(table: Table<unknown>): string[] {
   const found: string[] = [];
   for (let from: [string, number] | null = null; ; ) {

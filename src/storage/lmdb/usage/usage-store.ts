@@ -1,5 +1,5 @@
-// UsageStore over the tables of usage, see sums.ts. A sum is read and written within the transaction, so that
-// several threads add up; erasing has short transactions, far apart, so that requests which write do not wait for it.
+// UsageStore over the tables of usage (see sums.ts). A sum is read and written in the same transaction, so that several
+// threads can add to it. Erasing uses short transactions with long pauses, so that writing requests do not wait for it.
 
 import { monthName, monthNumber } from '../../../admission/month-use.js';
 import type { Key, Store, Table } from '../../store.js';
@@ -21,7 +21,7 @@ import type {
   UsageTotal,
 } from '../../../usage/usage-store.js';
 
-/** Keys of one transaction that erases. */
+/** Keys per erasing transaction. */
 const BATCH = 1_000;
 
 export class LmdbUsageStore implements UsageStore {

@@ -1,4 +1,4 @@
-// ApiKeys in the table `api_keys`, with the secret their hashes are made with.
+// ApiKeys in the table `api_keys`, with the secret of their hashes.
 
 import { newAccountId, newApiKey } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -23,7 +23,7 @@ import { membership } from './member-rows.js';
 import { ensureSecret } from './secret-rows.js';
 import type { AccountWork } from './work.js';
 
-/** Rows changed per statement where all keys of an organization are. */
+/** Rows changed per statement when all keys of an organization are changed. */
 const SLICE = 200;
 
 export class PostgresApiKeys implements ApiKeys {
@@ -146,7 +146,7 @@ export class PostgresApiKeys implements ApiKeys {
     });
   }
 
-  /** Every key of an organization that is going away, a little at a time. */
+  /** Revokes every key of an organization that is being deleted, in small steps. */
   async revokeAll(organizationId: string): Promise<void> {
     for (let more = true; more; ) {
       more = await this.work.changeSeen(
@@ -161,7 +161,7 @@ export class PostgresApiKeys implements ApiKeys {
     }
   }
 
-  /** Every key of an organization that is gone, a little at a time. */
+  /** Erases every key of a deleted organization, in small steps. */
   async eraseAll(organizationId: string): Promise<void> {
     for (let more = true; more; ) {
       more = await this.work.changeSeen(

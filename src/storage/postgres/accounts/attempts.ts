@@ -1,5 +1,5 @@
-// Attempts in the table `attempts`, a row each of kind and whose; rows go when their time is over. Rows are locked in the
-// order of their keys, by whoever locks several.
+// Attempts in the table `attempts`: one row per kind and subject, erased when its period ends. A transaction that locks
+// several rows locks them in key order.
 
 import type { Queryable } from '../database.js';
 import { ATTEMPTS_MS, capped, hashOfWhose, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';
@@ -24,7 +24,7 @@ export class PostgresAttempts implements Attempts {
     const keys = whose.map(hashOfWhose).sort();
     const now = this.now();
     const most = MAX_ATTEMPTS[kind];
-    // Read first, without writing: a client that keeps trying after a refusal must cost next to nothing.
+    // Reads before writing, so that a client that keeps trying after a refusal costs next to nothing.
     const found = await this.database.query<Row>(
       'SELECT whose, count, until FROM attempts WHERE kind = $1 AND whose = ANY($2) AND until > $3',
       [kind, keys, now],
@@ -47,7 +47,7 @@ export class PostgresAttempts implements Attempts {
       refuse(
         rows.filter(({ count }) => count > most),
         now,
-      ); // nothing of it stays
+      ); // rolls the transaction back
     });
   }
 
@@ -79,7 +79,7 @@ function refuse(over: readonly Row[], now: number): void {
   if (over.length > 0) throw tooMany(Math.max(...over.map(({ until }) => until - now)));
 }
 
-/** Within a unit of work: an attempt of each that was counted was none. */
+/** Within a transaction: cancels one counted attempt of each. */
 export async function forgiveAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
   const keys = whose.map(hashOfWhose);
   await sql.query('SELECT 1 FROM attempts WHERE kind = $1 AND whose = ANY($2) ORDER BY whose FOR UPDATE', [kind, keys]);
@@ -89,7 +89,7 @@ export async function forgiveAttempts(sql: Queryable, kind: AttemptKind, whose: 
   ]);
 }
 
-/** Within a unit of work: as if nothing had been tried. */
+/** Within a transaction: resets the counts. */
 export async function forgetAttempts(sql: Queryable, kind: AttemptKind, whose: string): Promise<void> {
   await sql.query('DELETE FROM attempts WHERE kind = $1 AND whose = $2', [kind, hashOfWhose(whose)]);
 }

@@ -1,5 +1,5 @@
-// AuditLog in the table `audit_log`: numbered within units of work, so that all processes have one order. '' stands for
-// the server as a whole.
+// AuditLog in the table `audit_log`. Entries are numbered within transactions on accounts, so that all processes share
+// one order. '' is the server as a whole.
 
 import type { Queryable } from '../database.js';
 import type { AuditEntry } from '../../../shared/wire/dashboard.js';
@@ -9,7 +9,7 @@ import type { AccountWork } from './work.js';
 
 const SWEPT_AT_ONCE = 1_000;
 
-/** Within a unit of work (work.ts): written with that or not at all. */
+/** Within a transaction (work.ts), which the entry is part of. */
 export async function noteAudit(
   sql: Queryable,
   organizationId: string | null,
@@ -28,7 +28,7 @@ export async function noteAudit(
   ]);
 }
 
-/** As noteAudit(), of a setting; null: nothing is said. */
+/** Like noteAudit(), for a setting; null: no entry. */
 export async function noteSetting(
   sql: Queryable,
   organizationId: string | null,
@@ -68,7 +68,7 @@ export class PostgresAuditLog implements AuditLog {
     };
   }
 
-  /** Erases what is too old or too much, some at a time. */
+  /** Erases entries that are too old or exceed the maximum number, a few per statement. */
   async sweep(): Promise<void> {
     const { database } = this.work;
     const before = this.now() - AUDIT_KEPT_MS;

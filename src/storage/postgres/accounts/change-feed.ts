@@ -1,4 +1,4 @@
-// How this thread learns of changes to keys and organizations by any process. A notification names the organization
+// Notifies this thread of changes to keys and organizations by any process. A notification names the organization
 // immediately; the version in `accounts_state`, read several times a second, reveals a lost notification. The key cache
 // reads here how long its entries may be trusted. Each read also samples the database's clock. Event-loop thread only.
 
@@ -8,23 +8,26 @@ import { DATABASE_NOW } from '../database-clock.js';
 import type { DatabaseClock } from '../database-clock.js';
 import type { KeyTrust } from '../../../accounts/key-cache.js';
 
-/** How often the version is read. */
+/** Interval between reads of the version. */
 const LOOK_MS = 300;
-/** What a database that takes longer may have been told meanwhile is not known: it counts as away, and is asked all the same. */
+/**
+ * If the database takes longer to respond, changes made in the meantime are unknown: it counts as unreachable, although
+ * the read continues.
+ */
 const ANSWER_MS = 1_000;
 
-/** Of a notification: whose keys and limits are to be read again, and the version since then. */
+/** Content of a notification: the organization whose keys and limits must be read again, and the new version. */
 export const changeMessage = (version: number, organizationId: string): string =>
   `accounts ${version} ${organizationId}`;
 
 export interface ChangeFeedOptions {
-  /** Null: something that nobody has told of. */
+  /** Null: a change whose notification was lost. */
   onChange: (organizationId: string | null) => void;
-  /** The database is away, or (null) there again. */
+  /** The database became unreachable, or (null) reachable again. */
   onAway?: (error: unknown) => void;
-  /** How long remembered keys go on while the database is away. */
+  /** How long cached keys stay valid while the database is unreachable. */
   awayMs: number;
-  /** Receives a sample with each look. */
+  /** Receives a sample with each read. */
   clock?: Pick<DatabaseClock, 'sample'>;
   /** Monotonic milliseconds. */
   now?: () => number;
@@ -47,7 +50,7 @@ export class ChangeFeed implements KeyTrust {
     this.#now = options.now ?? (() => performance.now());
   }
 
-  /** Reads the version now, and from then on several times a second. */
+  /** Reads the version now, and then several times a second. */
   async open(): Promise<void> {
     await this.look();
     this.#again();
@@ -69,18 +72,21 @@ export class ChangeFeed implements KeyTrust {
     return this.#gone;
   }
 
-  /** A notification; those of others are none of ours. */
+  /** Handles a notification. Notifications of other kinds are ignored. */
   hear(message: string): void {
     const [, version, organizationId] = /^accounts (\d{1,15}) (\S{1,64})$/.exec(message) ?? [];
     if (version === undefined || organizationId === undefined) return;
     const next = Number(version);
-    // In the order of versions each tells all that changed; one that is missing may have been anybody's.
+    // Reports changes in order of versions. If a version is missing, anything may have changed.
     const told = this.#version === null || next <= this.#version + 1 ? organizationId : null;
     this.#version = Math.max(next, this.#version ?? 0);
     this.options.onChange(told);
   }
 
-  /** Reads the version: what was committed before now has been heard of when this resolves, unless it is away then. Never rejects. */
+  /**
+   * Reads the version. When this resolves, all changes committed before the call have been reported, unless the
+   * database is unreachable. Never rejects.
+   */
   async look(): Promise<void> {
     if (
       await within(
@@ -91,10 +97,10 @@ export class ChangeFeed implements KeyTrust {
       )
     )
       return;
-    this.#isAway(new Error(`no answer within ${ANSWER_MS} ms`));
+    this.#isAway(new Error(`no response within ${ANSWER_MS} ms`));
   }
 
-  /** However long it takes. */
+  /** Without a time limit. */
   async #ask(): Promise<void> {
     const asked = this.#now();
     try {
@@ -103,7 +109,7 @@ export class ChangeFeed implements KeyTrust {
       );
       if (row !== undefined) this.options.clock?.sample(asked, row.now);
       const version = row?.version ?? 0;
-      // While it was gone anything may have come to pass, another server in its place included.
+      // While the database was unreachable, anything may have changed; it may even be a different server now.
       if (this.#gone || this.#version === null || version > this.#version) {
         this.#version = version;
         this.options.onChange(null);
@@ -136,7 +142,7 @@ export class ChangeFeed implements KeyTrust {
   }
 }
 
-/** Whether it was over by then. */
+/** Whether it completed in time. */
 async function within(ms: number, asked: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<boolean>((resolve) => {

@@ -1,4 +1,5 @@
-// Directory over a database that several processes share; every primary thread sweeps what is over, which harms nobody.
+// Directory over a database that several processes share. Every primary thread erases expired data; doing so
+// concurrently is harmless.
 
 import type { EraseGate } from '../../erase-gate.js';
 import type { Database } from '../database.js';
@@ -37,13 +38,14 @@ export class PostgresDirectory implements SweptDirectory {
   readonly keyStore: PostgresKeyStore;
   readonly attempts: PostgresAttempts;
   readonly audit: PostgresAuditLog;
-  /** For what else is written with an entry of the audit log: settings, prices, budgets. */
+  /** For other data that is written together with an audit entry: settings, prices, budgets. */
   readonly work: AccountWork;
   readonly #sweeping: Sweeping;
 
   /**
-   * `changes` receives each change to keys and organizations that this process makes; changes by other processes arrive through a
-   * ChangeFeed. `now`: the database's clock, so that all processes agree when a key, session, link or lockout ends.
+   * `changes` is notified of each change to keys and organizations that this process makes; changes by other processes
+   * arrive through a ChangeFeed. `now`: the database's clock, so that all processes agree when a key, session, link or
+   * lockout expires.
    */
   constructor(
     database: Database,

@@ -1,4 +1,5 @@
-// Identities in the table `identities`, by the SHA-256 of issuer and subject: subjects may be anything.
+// Identities in the table `identities`, keyed by the SHA-256 of issuer and subject, because subjects can have any
+// content.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -50,14 +51,14 @@ export class PostgresIdentities implements Identities {
   }
 }
 
-/** The user it is of; undefined: nobody's. */
+/** The user that the identity is linked to; undefined: none. */
 export async function identityOwner(sql: Queryable, identity: ForeignIdentity): Promise<string | undefined> {
   return (
     await sql.query<{ user_id: string }>('SELECT user_id FROM identities WHERE hash = $1', [identityHash(identity)])
   )[0]?.user_id;
 }
 
-/** Within a unit of work. */
+/** Within a transaction. */
 export async function putIdentity(sql: Queryable, userId: string, identity: ForeignIdentity): Promise<void> {
   await sql.query('INSERT INTO identities (hash, user_id, issuer) VALUES ($1, $2, $3)', [
     identityHash(identity),
@@ -66,7 +67,7 @@ export async function putIdentity(sql: Queryable, userId: string, identity: Fore
   ]);
 }
 
-/** Within a unit of work: all of the user's. */
+/** Within a transaction: removes all identities of the user. */
 export async function removeIdentities(sql: Queryable, userId: string): Promise<void> {
   await sql.query('DELETE FROM identities WHERE user_id = $1', [userId]);
 }

@@ -1,4 +1,4 @@
-// Invitations as rows; their links are invite-links.ts's. What writes is called within a unit of work (work.ts).
+// Rows of invitations; for their links see invite-links.ts. Call writing functions within a transaction (work.ts).
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -34,7 +34,7 @@ const inviteOf = (row: InviteRow): Invite => ({
   revokedAt: row.revoked_at,
 });
 
-/** Youngest first. */
+/** Newest first. */
 export async function invitesOf(sql: Queryable, organizationId: string): Promise<Invite[]> {
   return (
     await sql.query<InviteRow>(
@@ -52,7 +52,7 @@ export async function inviteById(sql: Queryable, organizationId: string, id: str
   return row === undefined ? undefined : inviteOf(row);
 }
 
-/** One that is pending for the same address gives way. Null if there are too many. */
+/** Replaces a pending invitation for the same address. Null if there are too many. */
 export async function createInvite(
   sql: Queryable,
   now: number,
@@ -73,7 +73,7 @@ export async function createInvite(
   return inviteOf(row as InviteRow);
 }
 
-/** What this user made and, as `own`, may not have made. Returns those. */
+/** Revokes invitations that this user created and could not create with the role `own`. Returns them. */
 export async function endOutlived(
   sql: Queryable,
   now: number,

@@ -1,4 +1,4 @@
-// Invites over the tables of invitations, memberships, users, organizations and the audit log.
+// Invites in the tables of invitations, memberships, users, organizations and the audit log.
 
 import { apiError } from '../../../shared/errors.js';
 import type { Queryable } from '../database.js';
@@ -34,7 +34,10 @@ import { organizationById } from './organization-rows.js';
 import { userById, userWithEmail } from './user-rows.js';
 import type { AccountWork } from './work.js';
 
-/** Within a unit of work: a member's role is `own` from now on; undefined: they are none any more. What they may not have made is revoked. */
+/**
+ * Within a transaction, after a member's role changed to `own` (undefined: no longer a member): revokes their
+ * invitations that this role could not create.
+ */
 export async function revokeOutlived(
   sql: Queryable,
   now: number,
@@ -98,7 +101,7 @@ export class PostgresInvites implements Invites {
       checkMembers(await countMembers(sql, organization.id));
       checkBelonging(await countBelonging(sql, user.id));
       await endInvite(sql, this.now(), invite.id, 'accepted_at');
-      // Who joined meanwhile by another way keeps the role they have.
+      // A user who joined in another way in the meantime keeps their role.
       if ((await membership(sql, organization.id, user.id)) === undefined) {
         await putMember(sql, organization.id, user.id, invite.role);
         await noteAudit(sql, organization.id, actor, 'member.joined', user.id, {

@@ -1,4 +1,4 @@
-// API keys as rows: found by their keyed hash, listed by organization. What writes is called within a unit of work.
+// Rows of API keys: found by their keyed hash, listed by organization. Call writing functions within a transaction.
 
 import type { Queryable } from '../database.js';
 import { MAX_ACTIVE_KEYS, MAX_KEPT_KEYS, tooManyKeys } from '../../../accounts/api-keys.js';
@@ -49,7 +49,7 @@ export const keyOf = (row: KeyRow): KeyRecord => ({
   rotatedFrom: row.rotated_from,
 });
 
-/** Undefined as well if it is another organization's. */
+/** Undefined also if it belongs to another organization. */
 export async function keyById(sql: Queryable, organizationId: string, id: string): Promise<KeyRecord | undefined> {
   const [row] = await sql.query<KeyRow>(`SELECT ${KEY_COLUMNS} FROM api_keys WHERE organization_id = $1 AND id = $2`, [
     organizationId,
@@ -58,7 +58,7 @@ export async function keyById(sql: Queryable, organizationId: string, id: string
   return row === undefined ? undefined : keyOf(row);
 }
 
-/** How many are valid at this moment. */
+/** Number of keys that are valid now. */
 export async function countValidKeys(sql: Queryable, organizationId: string, now: number): Promise<number> {
   return (
     (
@@ -70,7 +70,7 @@ export async function countValidKeys(sql: Queryable, organizationId: string, now
   );
 }
 
-/** A new one, or what an old one has become. */
+/** Inserts or updates a key. */
 export async function putKey(sql: Queryable, key: KeyRecord): Promise<void> {
   await sql.query(
     `INSERT INTO api_keys (${KEY_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
@@ -97,7 +97,7 @@ export async function putKey(sql: Queryable, key: KeyRecord): Promise<void> {
   );
 }
 
-/** Room for one more. Rejects with ApiError 422. */
+/** Makes room for one more key. Rejects with ApiError 422. */
 export async function makeRoomForKey(sql: Queryable, organizationId: string, now: number): Promise<void> {
   if ((await countValidKeys(sql, organizationId, now)) >= MAX_ACTIVE_KEYS) throw tooManyKeys();
   await sql.query(

@@ -1,4 +1,4 @@
-// KeyStore over the tables of keys and organizations: one statement, by one index.
+// KeyStore over the tables of keys and organizations: one statement that uses one index.
 
 import type { KeyEnds, KeyHolder, KeyStore, Standing } from '../../../accounts/key-store.js';
 import { identityFor } from '../../../accounts/key-store.js';
@@ -31,8 +31,8 @@ export class PostgresKeyStore implements KeyStore {
   constructor(private readonly work: AccountWork) {}
 
   async find(digest: string): Promise<KeyHolder | undefined> {
-    this.#secret ??= await secretOf(this.work.sql, 'api-keys'); // it never changes
-    if (this.#secret === undefined) return undefined; // no key has been made yet
+    this.#secret ??= await secretOf(this.work.sql, 'api-keys'); // cached, because it never changes
+    if (this.#secret === undefined) return undefined; // no key exists yet
     const [row] = await this.work.sql.query<Found>(
       `SELECT api_keys.id, api_keys.revoked, api_keys.revoked_at, api_keys.expires_at, api_keys.models, api_keys.scopes, api_keys.limits, ${ORGANIZATION_BESIDE}
        FROM api_keys JOIN organizations ON organizations.id = api_keys.organization_id WHERE api_keys.hash = $1`,
@@ -41,7 +41,7 @@ export class PostgresKeyStore implements KeyStore {
     if (row === undefined) return undefined;
     const organization = besides(row);
     return {
-      // The keys of a deleted organization are revoked.
+      // The keys of a deleted organization count as revoked.
       ...endsOf(row),
       keyId: row.id,
       revoked: row.revoked || organization.deleted_at !== null,
@@ -64,7 +64,7 @@ export class PostgresKeyStore implements KeyStore {
   }
 
   async noteLastUsed(times: Iterable<readonly [keyId: string, at: number]>): Promise<void> {
-    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1)); // rows are locked in one order
+    const sorted = [...times].sort(([a], [b]) => (a < b ? -1 : 1)); // locks rows in a fixed order
     await this.work.sql.execute(
       `UPDATE api_keys SET last_used_at = used.at FROM (SELECT id, at FROM unnest($1::text[], $2::bigint[]) AS given (id, at)) AS used
        WHERE api_keys.id = used.id AND (api_keys.last_used_at IS NULL OR api_keys.last_used_at < used.at)`,

@@ -1,4 +1,4 @@
-// Who belongs to which organization, as rows. What writes is called within a unit of work (work.ts).
+// Rows of memberships and roles. Call writing functions within a transaction (work.ts).
 
 import type { Queryable } from '../database.js';
 import type { Role } from '../../../shared/wire/dashboard.js';
@@ -32,7 +32,7 @@ export async function membership(
   return row === undefined ? undefined : membershipOf(row);
 }
 
-/** Oldest membership first. With `organizationId`: that one alone. */
+/** Oldest membership first. With `organizationId`: only that organization. */
 export async function ownOrganizations(
   sql: Queryable,
   userId: string,
@@ -63,7 +63,7 @@ export async function countBelonging(sql: Queryable, userId: string): Promise<nu
   );
 }
 
-/** Whether there is no owner but this one. */
+/** Whether this is the only owner. */
 export async function isLastOwner(sql: Queryable, organizationId: string, userId: string): Promise<boolean> {
   const owners = await sql.query<{ user_id: string }>(
     "SELECT user_id FROM memberships WHERE organization_id = $1 AND role = 'owner' LIMIT 2",

@@ -1,5 +1,5 @@
-// Organizations as rows, with what was set for each. Deleted ones keep a row, so that their numbers are never given again.
-// What writes is called within a unit of work (work.ts).
+// Rows of organizations, with their settings. Deleted ones keep a row, so that their numbers are never reused. Call
+// writing functions within a transaction (work.ts).
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -35,7 +35,7 @@ const NAMES = [
   'keeps_text',
 ];
 const COLUMNS = NAMES.join(', ');
-/** Of `organizations` beside other tables, each named organization_…. */
+/** Columns of `organizations` in a join, each named organization_…. */
 export const ORGANIZATION_BESIDE = NAMES.map((name) => `organizations.${name} AS organization_${name}`).join(', ');
 
 export function organizationOf(row: OrganizationRow): Organization {
@@ -62,13 +62,13 @@ export const viewOf = (row: OrganizationRow): OrganizationView => ({
   settings: settingsOf(row),
 });
 
-/** What was read by ORGANIZATION_BESIDE. */
+/** The organization in a row read with ORGANIZATION_BESIDE. */
 export function besides(row: object): OrganizationRow {
   const values = row as Record<string, unknown>;
   return Object.fromEntries(NAMES.map((name) => [name, values[`organization_${name}`]])) as unknown as OrganizationRow;
 }
 
-/** Undefined if there is none (any more). */
+/** Undefined if not found or deleted. */
 export async function organizationById(sql: Queryable, id: string): Promise<OrganizationView | undefined> {
   const [row] = await sql.query<OrganizationRow>(
     `SELECT ${COLUMNS} FROM organizations WHERE id = $1 AND deleted_at IS NULL`,
@@ -77,7 +77,7 @@ export async function organizationById(sql: Queryable, id: string): Promise<Orga
   return row === undefined ? undefined : viewOf(row);
 }
 
-/** Those that are there, oldest first. */
+/** Organizations that are not deleted, oldest first. */
 export async function organizationsInOrder(sql: Queryable, limit: number | null = null): Promise<Organization[]> {
   return (
     await sql.query<OrganizationRow>(
@@ -87,7 +87,7 @@ export async function organizationsInOrder(sql: Queryable, limit: number | null 
   ).map(organizationOf);
 }
 
-/** In order of their ids, from after `after`. */
+/** Ordered by id, starting after `after`. */
 export async function organizationsFrom(
   sql: Queryable,
   limit: number,
@@ -101,7 +101,10 @@ export async function organizationsFrom(
   ).map(viewOf);
 }
 
-/** Deleted ones that may have left something; or, `time` given, whose keys alone are left and which were deleted before it. */
+/**
+ * Deleted organizations that may still have stored data; with `time`: those deleted before it of which only the keys
+ * are left.
+ */
 export async function deletedOrganizations(
   sql: Queryable,
   time: number | null,
@@ -114,7 +117,7 @@ export async function deletedOrganizations(
   return rows.map(({ id, deleted_at: deletedAt }) => ({ id, deletedAt }));
 }
 
-/** A number is never given twice: the prefix cache and counters know organizations by it. */
+/** A number is never reused: it identifies the organization in the prefix cache and in counters. */
 export async function createOrganization(sql: Queryable, name: string): Promise<OrganizationView> {
   const [next] = await sql.query<{ last_number: number }>(
     'UPDATE accounts_state SET last_number = last_number + 1 RETURNING last_number',
@@ -126,7 +129,7 @@ export async function createOrganization(sql: Queryable, name: string): Promise<
   return viewOf(row as OrganizationRow);
 }
 
-/** Undefined if there is none. */
+/** Undefined if not found. */
 export async function changeOrganization(
   sql: Queryable,
   id: string,

@@ -1,4 +1,4 @@
-// Organizations over the tables of organizations, memberships, invitations, keys and the audit log.
+// Organizations in the tables of organizations, memberships, invitations, keys and the audit log.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -172,7 +172,7 @@ export class PostgresOrganizations implements Organizations {
   }
 }
 
-/** Of what was asked for with one more than `limit`. */
+/** Builds a page from a query that fetched one row more than `limit`. */
 function sliceAt<T extends { id: string }>(found: readonly T[], limit: number): Slice<T> {
   const data = found.slice(0, limit);
   return { data, next: found.length > limit ? (data.at(-1)?.id ?? null) : null };

@@ -1,5 +1,5 @@
-// OwnAccount over the tables of users, memberships, organizations, sessions, links' tokens, second factors,
-// invitations and the audit log.
+// OwnAccount in the tables of users, memberships, organizations, sessions, link tokens, second factors, invitations and
+// the audit log.
 
 import type { Queryable } from '../database.js';
 import type { Role } from '../../../shared/wire/dashboard.js';
@@ -47,7 +47,7 @@ export class PostgresOwnAccount implements OwnAccount {
 
   delete(user: User, actor: Actor): Promise<void> {
     return this.work.change(async (sql) => {
-      // Of those that are deleted there are no memberships any more.
+      // Deleted organizations have no memberships left.
       const memberships = await sql.query<{ organization_id: string; role: Role; name: string | null }>(
         `SELECT memberships.organization_id, memberships.role, organizations.name FROM memberships LEFT JOIN organizations ON organizations.id = memberships.organization_id
          WHERE memberships.user_id = $1 ORDER BY memberships.created_at, memberships.organization_id`,
@@ -75,7 +75,7 @@ export class PostgresOwnAccount implements OwnAccount {
   }
 }
 
-/** Links that went to the old address are void. */
+/** Invalidates links sent to the old address. */
 async function change(
   sql: Queryable,
   { id, email: before }: User,

@@ -1,4 +1,4 @@
-// SealerState over the secrets and settings of the shared database: one key for every process that has none in its
+// SealerState in the secrets and settings of the shared database: one key for every process that has none in its
 // settings.
 
 import { randomBytes } from 'node:crypto';
@@ -25,7 +25,7 @@ export class PostgresSealerState implements SealerState {
         randomBytes(SECRET_BYTES),
       ]);
     const now = this.now();
-    // Since when keys from the settings are used instead; null while this is the current one.
+    // Time from which keys of the settings are used instead; null while this is the current key.
     const [made] = await sql.query<{ value: Buffer; replaced_at: number | null }>(
       'UPDATE secrets SET replaced_at = CASE WHEN $2 THEN coalesce(replaced_at, $3::bigint) END WHERE name = $1 RETURNING value, replaced_at',
       [MADE_KEY, replaced, now],
@@ -40,7 +40,7 @@ export class PostgresSealerState implements SealerState {
     const before = await settingOf<string[]>(this.database, 'model-names', ALL);
     if (known(before) === null) return before ?? [];
     return this.database.transaction(async (sql) => {
-      await sql.query('SELECT 1 FROM settings_lock FOR UPDATE'); // several processes may start at once
+      await sql.query('SELECT 1 FROM settings_lock FOR UPDATE'); // several processes may start concurrently
       const current = await settingOf<string[]>(sql, 'model-names', ALL);
       const next = known(current);
       if (next !== null) await putSetting(sql, 'model-names', ALL, next);

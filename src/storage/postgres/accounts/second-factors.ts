@@ -1,4 +1,4 @@
-// SecondFactors in the table `second_factors`, a row each of user: what is on, and what is proposed.
+// SecondFactors in the table `second_factors`, one row per user: the active factor and the proposed one.
 
 import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
@@ -133,7 +133,7 @@ export class PostgresSecondFactors implements SecondFactors {
     );
     for (const { user_id: userId, sealed } of rows) {
       const next = again(userId, sealed);
-      // Another process may have sealed it anew already, or the user has another by now.
+      // In the meantime, another process may have encrypted it again, or the user may have a new one.
       if (next !== null)
         await this.work.sql.query('UPDATE second_factors SET sealed = $3 WHERE user_id = $1 AND sealed = $2', [
           userId,
@@ -167,7 +167,7 @@ async function turnOff(sql: Queryable, userId: string, actor: Actor, action: str
   return true;
 }
 
-/** Within a unit of work: of a user who is gone. */
+/** Within a transaction: for a user who is deleted. */
 export async function removeSecondFactor(sql: Queryable, userId: string): Promise<void> {
   await sql.query('DELETE FROM second_factors WHERE user_id = $1', [userId]);
 }

@@ -1,16 +1,16 @@
-// Secrets that the state made once: the same for every process.
+// Secrets that are generated once and shared by every process.
 
 import { randomBytes } from 'node:crypto';
 import type { Queryable } from '../database.js';
 
-/** What API keys' hashes are made with; what links of invitations are; the code of the first sign-up, in UTF-8. */
+/** The HMAC keys for API-key hashes and invitation links, and the setup code of the first sign-up (UTF-8). */
 export type SecretName = 'api-keys' | 'invite-key' | 'setup-code';
 
 export async function secretOf(sql: Queryable, name: SecretName): Promise<Buffer | undefined> {
   return (await sql.query<{ value: Buffer }>('SELECT value FROM secrets WHERE name = $1', [name]))[0]?.value;
 }
 
-/** Made if there is none; of many who ask at once all get the same. */
+/** Creates the secret if needed; concurrent callers all get the same one. */
 export async function ensureSecret(
   sql: Queryable,
   name: SecretName,

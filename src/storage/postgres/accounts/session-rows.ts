@@ -1,5 +1,6 @@
-// Signed-in browsers as rows, by the SHA-256 of their cookie: reading the database signs nobody in. Nothing is cached: a
-// session that was ended is gone for every process at once. What writes is called within a unit of work.
+// Rows of browser sessions, keyed by the SHA-256 of their cookie, so that a copy of the database cannot be used to sign
+// in. Nothing is cached: an ended session is invalid for every process immediately. Call writing functions within a
+// transaction.
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -24,7 +25,7 @@ export interface SessionRow {
 }
 
 export const SESSION_COLUMNS = 'id, user_id, created_at, last_seen_at, ip, user_agent';
-/** Of a row that lasts; $1: now less the longest time of all, $2: now less the longest unused. */
+/** Condition for a valid session. $1: now minus the maximum lifetime, $2: now minus the maximum time unused. */
 export const LASTS = 'sessions.created_at > $1 AND sessions.last_seen_at > $2';
 
 export const lastingFrom = (now: number): [number, number] => [now - SESSION_MS, now - SESSION_IDLE_MS];
@@ -46,7 +47,7 @@ export async function beginSession(
   ip: string,
   userAgent: string,
 ): Promise<string> {
-  // Beside this one there are at most MAX_SESSIONS - 1: those unused for longest make room, and what is over goes too.
+  // Leaves at most MAX_SESSIONS - 1 others: ends the least recently used ones, and erases expired ones.
   await sql.query(
     `DELETE FROM sessions WHERE user_id = $3 AND id NOT IN (
        SELECT id FROM sessions WHERE ${LASTS} AND user_id = $3 ORDER BY last_seen_at DESC LIMIT $4)`,
@@ -60,7 +61,7 @@ export async function beginSession(
   return cookie;
 }
 
-/** That it is used, now and then: no failure of the request. */
+/** Records use, at a limited rate. A failure does not affect the request. */
 export async function noteSeen(sql: Queryable, now: number, cookie: string, { lastSeenAt }: Session): Promise<void> {
   if (now - lastSeenAt < SEEN_MS) return;
   await sql.query('UPDATE sessions SET last_seen_at = $2 WHERE hash = $1 AND last_seen_at < $2', [
@@ -78,7 +79,7 @@ export async function sessionsOf(sql: Queryable, now: number, userId: string): P
   return rows.map(sessionOf);
 }
 
-/** Whosever it is. */
+/** For any user. */
 export async function endSessionOfCookie(sql: Queryable, cookie: string): Promise<void> {
   await sql.query('DELETE FROM sessions WHERE hash = $1', [sessionHash(cookie)]);
 }
@@ -88,7 +89,7 @@ export async function endSession(sql: Queryable, userId: string, id: string): Pr
   return (await sql.query('DELETE FROM sessions WHERE user_id = $1 AND id = $2 RETURNING id', [userId, id])).length > 0;
 }
 
-/** Every session of the user but `except`. */
+/** Ends every session of the user except `except`. */
 export async function endSessions(sql: Queryable, userId: string, except: string | null = null): Promise<void> {
   await sql.query('DELETE FROM sessions WHERE user_id = $1 AND id IS DISTINCT FROM $2', [userId, except]);
 }

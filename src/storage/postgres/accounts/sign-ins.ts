@@ -1,4 +1,4 @@
-// SignIns over the tables of users, sessions, links' tokens, attempts and the audit log.
+// SignIns in the tables of users, sessions, link tokens, attempts and the audit log.
 
 import type { Actor } from '../../../accounts/audit.js';
 import { isCookie, sessionHash } from '../../../accounts/sessions.js';
@@ -128,7 +128,8 @@ export class PostgresSignIns implements SignIns {
       const changed = await changeUser(sql, userId, { passwordHash, ...(mailed ? { emailVerified: true } : {}) });
       if (changed === undefined) throw accountGone();
       await endSessions(sql, userId);
-      await removeToken(sql, userId, 'new-email'); // whoever knew the old password may have asked for another address
+      // someone who knew the old password may have requested a change of address
+      await removeToken(sql, userId, 'new-email');
       await forgetAttempts(sql, 'password', userId);
       await noteAudit(sql, null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;

@@ -1,4 +1,4 @@
-// SignUps over the tables of users, organizations, memberships, invitations, sessions and the audit log.
+// SignUps in the tables of users, organizations, memberships, invitations, sessions and the audit log.
 
 import { timingSafeEqual } from 'node:crypto';
 import { apiError } from '../../../shared/errors.js';
@@ -62,7 +62,7 @@ export class PostgresSignUps implements SignUps {
       if (user === null) throw signUpTaken();
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
       if (wish.identity !== undefined) {
-        if ((await identityOwner(sql, wish.identity)) !== undefined) throw personKnown(); // somebody was quicker
+        if ((await identityOwner(sql, wish.identity)) !== undefined) throw personKnown(); // lost a race
         await putIdentity(sql, user.id, wish.identity);
         await changeUser(sql, user.id, { emailVerified: true });
         await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
@@ -112,7 +112,7 @@ export class PostgresSignUps implements SignUps {
 }
 
 async function own(sql: Queryable, first: boolean, wish: SignUp, actor: Actor): Promise<Home> {
-  // Keys that were made at the first start or by the command line become the first user's.
+  // Keys created at the first start or on the command line are assigned to the first user.
   const [oldest] = first ? await organizationsInOrder(sql, 1) : [];
   if (oldest !== undefined && (await countMembers(sql, oldest.id)) === 0) {
     const organization = await changeOrganization(sql, oldest.id, { name: wish.organizationName ?? oldest.name });

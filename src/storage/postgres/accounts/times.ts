@@ -1,4 +1,4 @@
-// Times of rows: milliseconds since 1970, and the dates of RFC 3339 that records have of them. Pure.
+// Converts between times of rows (milliseconds since 1970) and of records (RFC 3339). Pure.
 
 export const dateOf = (ms: number): string => new Date(ms).toISOString();
 export const dateOrNull = (ms: number | null): string | null => (ms === null ? null : dateOf(ms));

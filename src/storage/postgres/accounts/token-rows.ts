@@ -1,5 +1,5 @@
-// Tokens of links that may be used once within an hour, by their SHA-256; of one user and purpose the last one counts.
-// What writes is called within a unit of work.
+// Single-use tokens of links that are valid for an hour, keyed by their SHA-256. Only the last token per user and
+// purpose is valid. Call writing functions within a transaction.
 
 import type { Queryable } from '../database.js';
 import { invalidLink, newToken, TOKEN_MS, tokenHash } from '../../../accounts/tokens.js';
@@ -13,7 +13,7 @@ interface TokenRow {
   email: string | null;
 }
 
-/** What is returned is stored nowhere. */
+/** The returned token itself is not stored. */
 export async function createToken(
   sql: Queryable,
   now: number,
@@ -47,7 +47,7 @@ export async function findToken(sql: Queryable, now: number, token: string, purp
   };
 }
 
-/** As findToken(), and never again. */
+/** Like findToken(), and invalidates the token. */
 export async function useToken(sql: Queryable, now: number, token: string, purpose: TokenPurpose): Promise<Token> {
   const found = await findToken(sql, now, token, purpose);
   await removeToken(sql, found.userId, purpose);

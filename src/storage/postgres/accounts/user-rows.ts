@@ -1,4 +1,4 @@
-// Users as rows. What writes is called within a unit of work (work.ts).
+// Rows of users. Call writing functions within a transaction (work.ts).
 
 import { newAccountId } from '../../../shared/ids.js';
 import type { Queryable } from '../database.js';
@@ -65,12 +65,12 @@ export async function userById(sql: Queryable, id: string): Promise<User | undef
   return first(await sql.query<UserRow>(`SELECT ${USER_COLUMNS} FROM users WHERE id = $1`, [id]));
 }
 
-/** `email` as normalEmail() gives it. */
+/** `email`: in the form that normalEmail() returns. */
 export async function userWithEmail(sql: Queryable, email: string): Promise<User | undefined> {
   return first(await sql.query<UserRow>(`SELECT ${USER_COLUMNS} FROM users WHERE email = $1`, [email]));
 }
 
-/** Nobody has signed up yet. */
+/** No user exists yet. */
 export async function noUsers(sql: Queryable): Promise<boolean> {
   return (await sql.query('SELECT 1 FROM users LIMIT 1')).length === 0;
 }
@@ -88,7 +88,7 @@ export async function createUser(
   return first(rows) ?? null;
 }
 
-/** Undefined if there is no such user (any more). */
+/** Undefined if not found or deleted. */
 export async function changeUser(
   sql: Queryable,
   id: string,
@@ -113,7 +113,7 @@ export async function changeUser(
   );
 }
 
-/** Undefined if the address is somebody's already, or there is no such user (any more). */
+/** Undefined if the address is taken, or the user not found or deleted. */
 export async function changeUserEmail(
   sql: Queryable,
   id: string,
@@ -132,7 +132,7 @@ export async function removeUser(sql: Queryable, id: string): Promise<void> {
   await sql.query('DELETE FROM users WHERE id = $1', [id]);
 }
 
-/** Whether anybody else is an operator and may sign in. */
+/** Whether another operator exists who can sign in. */
 export async function hasOtherOperator(sql: Queryable, id: string): Promise<boolean> {
   return (await sql.query('SELECT 1 FROM users WHERE operator AND NOT locked AND id <> $1 LIMIT 1', [id])).length > 0;
 }

@@ -1,6 +1,6 @@
-// Units of work on accounts in PostgreSQL: one writer at a time over all processes, as in one process with LMDB, so that
-// what is checked within a unit still holds when it is committed, and the audit log has one order. The lock is the one
-// row of `accounts_state`: plain SQL, gone with the connection. Readers never wait for it.
+// Transactions on accounts in PostgreSQL: only one writer at a time among all processes, as with LMDB in one process.
+// What a transaction checks is therefore still true when it commits, and the audit log has one order. The lock is the
+// single row of `accounts_state`: plain SQL, released with the connection. Readers never wait for it.
 
 import type { Database, Queryable } from '../database.js';
 import { CHANNEL } from '../notifications.js';
@@ -8,8 +8,8 @@ import { changeMessage } from './change-feed.js';
 
 export class AccountWork {
   /**
-   * `changed` is called after the commit of each change that key and organization lookups must see. `now`: milliseconds since 1970,
-   * by the database's clock.
+   * `changed` is called after the commit of each change that key and organization lookups must see. `now`: milliseconds
+   * since 1970, by the database's clock.
    */
   constructor(
     readonly database: Database,
@@ -17,12 +17,12 @@ export class AccountWork {
     readonly now: () => number = Date.now,
   ) {}
 
-  /** For reads of one statement. */
+  /** For reads of a single statement. */
   get sql(): Queryable {
     return this.database;
   }
 
-  /** All of `work` or nothing; nobody else changes accounts meanwhile. */
+  /** Runs `work` completely or not at all. No other process changes accounts meanwhile. */
   change<T>(work: (sql: Queryable) => Promise<T>): Promise<T> {
     return this.database.transaction(async (sql) => {
       await sql.query('SELECT version FROM accounts_state FOR UPDATE');
@@ -30,7 +30,10 @@ export class AccountWork {
     });
   }
 
-  /** As change(), of what is remembered of keys and organizations elsewhere: every process forgets it (change-feed.ts). */
+  /**
+   * Like change(), for data that is cached elsewhere (keys, organizations): every process drops it from its cache
+   * (change-feed.ts).
+   */
   async changeSeen<T>(organizationId: string, work: (sql: Queryable) => Promise<T>): Promise<T> {
     const result = await this.change(async (sql) => {
       const done = await work(sql);

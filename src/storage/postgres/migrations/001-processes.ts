@@ -1,5 +1,5 @@
-// Which processes share the database. Each answering thread has a row with a lease that it renews: what a process had
-// under way or held is given up when its lease is over.
+// The processes that share the database. Each HTTP worker thread has a row with a lease that it renews. When its lease
+// ends, other processes take over or release what it was running or holding.
 
 import type { Migration } from './migration.js';
 

@@ -1,5 +1,5 @@
-// Stored responses: what lies where is told in response-rows.ts. Times are seconds since 1970, content is JSON as text,
-// which takes whatever a client may send. Ids compare by bytes, whatever the database's locale.
+// Stored responses; for the layout see response-rows.ts. Times are seconds since 1970. Content is JSON as text, which
+// accepts anything a client may send. Ids are compared bytewise, regardless of the database's locale.
 
 import type { Migration } from './migration.js';
 
@@ -7,8 +7,9 @@ export const responses: Migration = {
   what: 'stored responses',
   oldest: 1,
   statements: [
-    // owner: the process that generates or generated it in the background, or that ended it for one that is gone; no other
-    // writes to it. log_until: end of its event log, 0 when that is erased. images: whether it has any.
+    // owner: the process that generates or generated the response in the background, or that ended it for a process
+    // that is gone; no other process writes to it. log_until: when its event log expires, 0 once that is erased.
+    // images: whether it has any.
     `CREATE TABLE responses (
       id text COLLATE "C" PRIMARY KEY,
       organization text COLLATE "C" NOT NULL,

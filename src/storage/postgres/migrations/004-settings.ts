@@ -1,5 +1,5 @@
-// What operators and owners set while the server runs, a document each, by kind and name; and what people save of the
-// playground, sealed.
+// Settings that operators and owners change at run time, one document per kind and name; and saved playground items,
+// encrypted.
 
 import type { Migration } from './migration.js';
 
@@ -13,7 +13,7 @@ export const settings: Migration = {
       value json NOT NULL,
       PRIMARY KEY (kind, name)
     )`,
-    // One row: who changes a setting outside of the units of work on accounts locks it.
+    // One row: locked by changes to settings outside of transactions on accounts.
     'CREATE TABLE settings_lock (one boolean PRIMARY KEY DEFAULT true CHECK (one))',
     'INSERT INTO settings_lock DEFAULT VALUES',
     `CREATE TABLE saved (

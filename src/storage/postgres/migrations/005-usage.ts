@@ -1,5 +1,6 @@
-// Usage and the request log. Sums are of hours and months, added up by every process; `written_batches` tells a batch
-// whose commit was not heard of from one that has to be written again (src/storage/postgres/batch-once.ts).
+// Usage and the request log. Sums are per hour and month, and every process adds to them. `written_batches`
+// distinguishes a batch whose commit was not confirmed from one that must be written again
+// (src/storage/postgres/batch-once.ts).
 
 import type { Migration } from './migration.js';
 

@@ -1,4 +1,4 @@
-// How far the content of a data folder has been brought over: `monolith state import`.
+// Progress of importing a data folder: `monolith state import`.
 
 import type { Migration } from './migration.js';
 

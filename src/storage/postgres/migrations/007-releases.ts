@@ -1,4 +1,4 @@
-// Which releases may work beside these tables: an earlier one asks before it starts (migrations.ts).
+// Which releases can work with these tables. An older release checks this before it starts (migrations.ts).
 
 import type { Migration } from './migration.js';
 

@@ -1,4 +1,5 @@
-// Who made an invitation, so that it goes with their right to make it. Those of before say nothing of it.
+// The user who created an invitation, so that it can be revoked when they lose the right to invite. Null for older
+// rows.
 
 import type { Migration } from './migration.js';
 

@@ -1,5 +1,5 @@
-// API keys revoked for good get a flag, so that no process compares its clock with another's. Processes of earlier releases keep
-// writing the time alone; it is judged by the database's clock.
+// A flag for permanently revoked API keys, so that no process compares its clock with another's. Processes of earlier
+// releases still write only the time, which is compared with the database's clock.
 
 import type { Migration } from './migration.js';
 

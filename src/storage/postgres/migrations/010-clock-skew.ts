@@ -1,4 +1,5 @@
-// How far each answering thread's clock is ahead of the database's, in milliseconds. Threads of earlier releases leave it empty.
+// How far the clock of each HTTP worker thread is ahead of the database's, in milliseconds. Threads of earlier releases
+// leave it empty.
 
 import type { Migration } from './migration.js';
 

@@ -1,4 +1,4 @@
-// The steps in their order: the first brings version 1. Add at the end; never change or move one that was released.
+// All migrations in order; the first one creates version 1. Append only; never change or move a released one.
 
 import { processes } from './001-processes.js';
 import { responses } from './002-responses.js';

@@ -1,18 +1,19 @@
-// One step of the database's tables.
+// One migration of the database's tables.
 
 export interface Migration {
-  /** What it brings, for who looks at monolith_versions. */
+  /** Description, stored in monolith_versions. */
   readonly what: string;
   /**
-   * Plain SQL, one statement each, all in one transaction. Requests wait until its end for the tables it changes: so it changes one
-   * that is there already, or those that must change together, and other tables are other steps.
+   * Plain SQL, one statement each, all in one transaction. Requests wait for the tables it changes until it commits. A
+   * migration therefore changes only one existing table, or several that must change together; other tables go into
+   * other migrations.
    */
   readonly statements: readonly string[];
   /**
-   * The oldest version whose processes go on beside it, and may start: a step that only adds tables, and columns that may be left out,
-   * names the oldest there is. Where it takes something away, or changes what something means, it is this step's own, and
-   * the step is made only when no process of an earlier release is left. Two releases do what one must not: first one that
-   * does without, then one that takes away.
+   * The oldest version whose processes can run and start with this version's tables. A migration that only adds tables
+   * or optional columns names the oldest version that exists. One that removes something or changes its meaning names
+   * its own version, and runs only when no process of an earlier release is left. Such a change takes two releases: the
+   * first stops using it, the second removes it.
    */
   readonly oldest: number;
 }

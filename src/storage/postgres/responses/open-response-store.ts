@@ -1,5 +1,5 @@
-// ResponseStore over PostgreSQL, shared by the processes of a service: what one has saved the others read at once. Every
-// save is on the database's disk when it resolves. Owns the tables of stored responses, and this process's holds and
+// ResponseStore over PostgreSQL, shared by several processes: what one saves, the others can read immediately. A save
+// is on the database's disk when it resolves. Owns the tables of stored responses, and this process's holds and
 // background responses in them; event-loop thread only.
 
 import { isResponseId } from '../../../shared/ids.js';
@@ -33,13 +33,13 @@ const DAY_S = 86_400;
 const SWEEP_MS = 3_600_000;
 
 export interface PostgresResponsesOptions {
-  /** Seconds since 1970; tests turn the clock. */
+  /** Seconds since 1970; tests replace the clock. */
   now?: () => number;
   /** Whether sweeps may erase. */
   gate?: EraseGate;
-  /** A sweep that failed; the next one tries again. */
+  /** A sweep failed; the next one retries. */
   onError?: (error: unknown) => void;
-  /** Whether this one sweeps, at once and every hour. Several may: they do not get in each other's way. */
+  /** Whether this instance sweeps, now and every hour. Several can do so concurrently. */
   sweeps?: boolean;
 }
 
@@ -158,7 +158,7 @@ class PostgresResponses implements ResponseStore {
     return isResponseId(id) ? this.#reads.lastEvent(id) : null;
   }
 
-  /** Of this process, and of those that are gone. */
+  /** Of this process, and of processes that have ended. */
   failUnfinished(
     keeper: LogKeeper,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,

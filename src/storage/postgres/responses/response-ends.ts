@@ -1,5 +1,5 @@
-// Background responses whose process is gone, taken up by another: each is failed as its log has it, once, whichever
-// process finds it first. Event-loop thread only.
+// Takes over background responses whose process has ended: each is marked failed according to its log, once, by the
+// process that finds it first. Event-loop thread only.
 
 import { isUnfinished } from '../../response-store.js';
 import type { Failed, LogKeeper } from '../../response-store.js';
@@ -16,7 +16,7 @@ const UNFINISHED = "status IN ('queued', 'in_progress')";
 const ABANDONED = `(owner IS NULL OR owner NOT IN (${ALIVE}))`;
 
 const UNFINISHED_ONES = `SELECT id, organization FROM responses WHERE ${UNFINISHED} AND NOT dead AND id > $2 AND (owner = $1 OR ${ABANDONED}) ORDER BY id LIMIT ${BATCH}`;
-// From here on only this process writes to it. Skipped if another one is at it.
+// From here on only this process writes to it. Skips rows that another process is taking over.
 const TAKE_UP = `UPDATE responses SET owner = $2 WHERE id = (
     SELECT id FROM responses WHERE id = $1 AND ${UNFINISHED} AND NOT dead AND (owner = $2 OR ${ABANDONED}) FOR UPDATE SKIP LOCKED
   ) RETURNING ${STORED}, usage`;

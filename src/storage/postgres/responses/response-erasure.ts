@@ -1,9 +1,11 @@
-// How stored responses end. One that was deleted or has expired is dead: unknown at once. It is erased when no stored
-// response continues it and no process holds it; then the one before it may be next, up to the root of the chain.
+// Deletion and erasure of stored responses. A response that was deleted or has expired is dead: clients cannot see it.
+// It is erased when no stored response continues it and no process holds it; then the response it continues may be
+// next, up to the root of the chain.
 //
-// In batches, not by dropping partitions: a chain keeps its ancestors past their time, so rows of one day do not go
-// together. Rows that are to go are locked before it is looked whether anybody needs them: who continues or holds one
-// locks it too, and finds it gone, or is found. Event-loop thread only.
+// Erases in batches and not by dropping partitions: a chain keeps its ancestors past their retention, so rows of one
+// day do not expire together. Rows to erase are locked before checking whether they are needed. A request that
+// continues or holds a response locks it too, so it either finds it erased or is seen by the check. Event-loop thread
+// only.
 
 import { OPEN_GATE } from '../../erase-gate.js';
 import type { EraseGate } from '../../erase-gate.js';
@@ -11,7 +13,7 @@ import type { Database, Queryable } from '../database.js';
 import { ALIVE } from '../process-lease.js';
 
 const BATCH = 200;
-/** Of a chain, at once. */
+/** Maximum number of ancestors processed at a time. */
 const ANCESTORS = 500;
 
 const DELETE = `WITH killed AS (
@@ -31,7 +33,8 @@ const HELD = `EXISTS (SELECT FROM response_holds h WHERE h.response_id = r.id AN
 
 const ERASABLE = `SELECT r.id FROM responses r WHERE r.id = ANY($1::text[]) AND r.dead AND NOT ${CONTINUED}`;
 const ALL_ERASABLE = `SELECT r.id FROM responses r WHERE r.dead AND r.id > $1 AND NOT ${CONTINUED} AND NOT ${HELD} ORDER BY r.id LIMIT ${BATCH}`;
-// Those before them too, and the first that is alive: who kills that one meanwhile waits, and finds it without continuation.
+// Includes the ancestors and the first one that is not dead: a transaction that marks that one dead meanwhile waits,
+// and then finds it without continuation.
 const ANCESTRY = `WITH RECURSIVE up (id, previous_id, organization, dead, n) AS (
     SELECT id, previous_id, organization, dead, 1 FROM responses WHERE id = ANY($1::text[])
     UNION ALL
@@ -67,12 +70,12 @@ export class ResponseErasure {
     private readonly gate: EraseGate = OPEN_GATE,
   ) {}
 
-  /** What runs stops after its transaction. */
+  /** Work in progress ends after its transaction. */
   close(): void {
     this.#closed = true;
   }
 
-  /** False if there is no such response. */
+  /** False if the response is not found. */
   async delete(organizationId: string, id: string): Promise<boolean> {
     const killed = await this.database.query<{ id: string }>(DELETE, [
       id,
@@ -84,12 +87,12 @@ export class ResponseErasure {
     return true;
   }
 
-  /** Resolves to how many there were. */
+  /** Resolves to the number of responses. */
   async eraseOrganization(organizationId: string): Promise<number> {
     return this.#killAll(() => this.database.query(DELETE_ALL, [organizationId]));
   }
 
-  /** Erases expired rows, as long as the gate allows. Resolves to the number of responses that have expired. */
+  /** Erases expired rows as long as the gate allows. Resolves to the number of responses that have expired. */
   async sweep(): Promise<number> {
     if (!this.gate.allows()) return 0;
     const expired = await this.#killAll(() => this.database.query(EXPIRE, [this.now() - this.retentionS]));
@@ -105,7 +108,7 @@ export class ResponseErasure {
     return expired;
   }
 
-  /** Erases what is dead and needed by nobody, from each of `ids` towards the root. */
+  /** Erases dead, unneeded responses, from each of `ids` towards the root. */
   async erase(ids: readonly string[]): Promise<void> {
     for (let left = ids; left.length > 0 && !this.#closed; ) {
       const due = (await this.database.query<{ id: string }>(ERASABLE, [left])).map(({ id }) => id);
@@ -123,7 +126,7 @@ export class ResponseErasure {
     }
   }
 
-  /** Those before the ones it erased, where there may be more to erase. */
+  /** Returns the predecessors of the erased responses if there may be more to erase. */
   async #erase(within: Queryable, due: readonly string[]): Promise<string[]> {
     const near = new Map(
       (await within.query<Pick<Looked, 'id' | 'previous_id'>>(ANCESTRY, [due])).map((row) => [row.id, row.previous_id]),
@@ -134,7 +137,8 @@ export class ResponseErasure {
     const left: string[] = [];
     for (const start of due) {
       let before: string | null = start;
-      // What somebody else has erased meanwhile, they go on from; so does this one, that it is done when it says so.
+      // Another process that erased rows meanwhile continues with their ancestors. This one follows them too, so that
+      // the work is done when it resolves.
       while (before !== null && !looked.has(before) && near.has(before)) before = near.get(before) ?? null;
       if (before !== null && !looked.has(before)) left.push(before);
       for (

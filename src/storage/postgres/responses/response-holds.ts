@@ -1,5 +1,5 @@
-// What this process holds against erasure: counted here, one row in the database for each response that is held at all.
-// Rows count as long as the process's lease. Event-loop thread only.
+// Responses that this process holds, that is, protects from erasure. Counted in memory, with one database row per held
+// response. A row is valid while the process's lease is. Event-loop thread only.
 
 import type { Database } from '../database.js';
 
@@ -10,14 +10,14 @@ export class ResponseHolds {
   readonly #counts = new Map<string, number>();
   readonly #releasing = new Map<string, Promise<void>>();
 
-  /** `released`: called when this process holds `id` no more. */
+  /** `released`: called when this process no longer holds `id`. */
   constructor(
     private readonly database: Database,
     private readonly process: string,
     private readonly released: (id: string) => Promise<void>,
   ) {}
 
-  /** Resolves when a row may be written: one that goes must not take it along. */
+  /** Resolves when a row may be written: a deletion in progress must not remove it. */
   async begin(id: string): Promise<() => void> {
     this.#counts.set(id, (this.#counts.get(id) ?? 0) + 1);
     await this.#releasing.get(id);
@@ -31,14 +31,14 @@ export class ResponseHolds {
     };
   }
 
-  /** Resolves when what was let go of is. */
+  /** Resolves when all releases have completed. */
   async settled(): Promise<void> {
     while (this.#releasing.size > 0) await Promise.all(this.#releasing.values());
   }
 
   #release(id: string): void {
     this.#counts.delete(id);
-    // What fails here is met by the next sweep: the row counts until this process ends.
+    // A failure is left to the next sweep: the row stays valid until this process ends.
     const done = this.database
       .execute(RELEASE, [id, this.process])
       .then(() => (this.#counts.has(id) ? undefined : this.released(id)))

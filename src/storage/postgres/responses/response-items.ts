@@ -1,5 +1,5 @@
-// Single items of stored responses: by their ids, and what a response was generated from, page by page. What lies beyond
-// what is asked for is not read. Event-loop thread only.
+// Reads single items of stored responses by id, and pages of the items a response was generated from. Reads no more
+// than the requested page. Event-loop thread only.
 
 import { itemKey } from '../../response-parts.js';
 import type { Place } from '../../response-parts.js';
@@ -9,12 +9,12 @@ import type { Database } from '../database.js';
 import type { FoundRow, ResponseReads } from './response-reads.js';
 import { rowsOf } from './response-rows.js';
 
-/** Ids looked up together, and rows read together. */
+/** Number of ids looked up, and of rows read, per statement. */
 const IDS = 64;
 const PAGES = 16;
 const RESPONSES = 32;
 
-// Of several responses with one item the youngest that can be read counts.
+// If several responses have the item, the newest readable one is used.
 const FIND = `SELECT k.item_key, f.response_id, f.place, f.item FROM unnest($1::text[]) AS k (item_key) CROSS JOIN LATERAL (
     SELECT i.response_id, i.place, i.item FROM response_items i JOIN responses r ON r.id = i.response_id AND NOT r.dead AND r.created_at > $3::float8
     WHERE i.organization = $2 AND i.item_key = k.item_key ORDER BY i.created_at DESC, i.response_id DESC LIMIT 1
@@ -142,13 +142,13 @@ export class ResponseItems {
     return { items: await this.reads.withImages(found.slice(0, limit), images), more: found.length > limit };
   }
 
-  /** Items in order that repeat none before them. */
+  /** Items in order, without those that repeat an earlier one. */
   async *#walk(
     parts: readonly Part[],
     begin: { part: number; from: number },
     newestFirst: boolean,
   ): AsyncGenerator<FoundRow> {
-    // Little at first: mostly it is enough, and any may be large.
+    // Starts with few parts: usually they are enough, and each may be large.
     for (let at = begin.part, count = 1; at < parts.length; at += count, count = Math.min(RESPONSES, 2 * count)) {
       const some = parts.slice(at, at + count);
       const ids = [...new Set(some.map(({ id }) => id))];
@@ -165,7 +165,7 @@ export class ResponseItems {
     }
   }
 
-  /** Of those inputs that are one page, the page. */
+  /** The pages of inputs that consist of one page. */
   async #shortInputs(ids: readonly string[]): Promise<Map<string, string>> {
     const pages = await this.database.query<Page & { id: string }>(FIRST_PAGES, [ids]);
     const short = new Map(pages.filter(({ first }) => first === 0).map(({ id, rows }) => [id, rows]));

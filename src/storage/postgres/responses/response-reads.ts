@@ -1,4 +1,4 @@
-// Reading stored responses: each method is one statement, or goes by what cannot be erased meanwhile. Event-loop
+// Reads stored responses. Each method is one statement, or reads only data that cannot be erased meanwhile. Event-loop
 // thread only.
 
 import { MAX_CHAIN, MAX_CHAIN_SIZE, chainTooDeep, chainTooLong } from '../../response-size.js';
@@ -10,15 +10,16 @@ import { HEAD, STORED, headOf, rowsOf, storedOf } from './response-rows.js';
 import type { HeadRow, ImageRow, StoredRow } from './response-rows.js';
 import type { ItemRow, Place } from '../../response-parts.js';
 
-/** Of who may see it; $3: what was created then or before is past its retention. */
+/** Condition for access; $3: responses created at or before this time are past their retention. */
 const READABLE = 'id = $1 AND organization = $2 AND NOT dead AND created_at > $3::float8';
 
 const GET_HEAD = `SELECT ${HEAD} FROM responses WHERE ${READABLE}`;
 const GET_SIZE = `SELECT chain_size FROM responses WHERE ${READABLE}`;
 const GET = `SELECT ${STORED} FROM responses WHERE ${READABLE}`;
 
-// The hold is committed with the read that finds the response, and no erasure is in between: it locks the row, too. A
-// crash of the database's machine may forget a hold of the last moment, which need not wait for the disk.
+// The hold is committed by the same statement that finds the response. Erasure cannot come in between, because it locks
+// the row too. If the database's machine crashes, holds of the last moment may be lost; they need not wait for the
+// disk.
 const CHAIN = `WITH RECURSIVE anchor AS MATERIALIZED (
     SELECT id, previous_id, organization, depth, chain_size FROM responses WHERE ${READABLE} FOR KEY SHARE
   ), held AS (
@@ -58,7 +59,7 @@ const EVENTS = `SELECT e.events FROM responses r LEFT JOIN response_events e ON 
   WHERE r.${HAS_LOG} ORDER BY e.first LIMIT $4`;
 const LAST_EVENT = `SELECT e.events FROM responses r JOIN response_events e ON e.response_id = r.id WHERE r.${HAS_LOG} ORDER BY e.first DESC LIMIT 1`;
 
-/** An item of a response, found: its bytes may be elsewhere. */
+/** A found item of a response. Its image bytes may be stored separately. */
 export interface FoundRow {
   responseId: string;
   place: Place;
@@ -75,7 +76,7 @@ export class ResponseReads {
     private readonly retentionS: number,
   ) {}
 
-  /** What was created then or before is past its retention. */
+  /** Responses created at or before this time are past their retention. */
   get expired(): number {
     return this.now() - this.retentionS;
   }
@@ -95,7 +96,10 @@ export class ResponseReads {
     return row === undefined ? null : storedOf(row);
   }
 
-  /** Root first, held for `process` if there is one at all; null where it is not readable, [] where an ancestor is missing. Throws ApiError 422, held. */
+  /**
+   * Root first, held for `process` if the response exists. Null if it is not readable, [] if an ancestor is missing.
+   * Throws ApiError 422 with the chain held.
+   */
   async chain(organizationId: string, id: string, process: string): Promise<ChainedResponse[] | null> {
     const rows = await this.database.query<ChainRow>(CHAIN, [id, organizationId, this.expired, process]);
     const [root] = rows;
@@ -162,7 +166,7 @@ export class ResponseReads {
     return row === undefined ? null : (eventsOf(row.events).at(-1) ?? null);
   }
 
-  /** The items with their images, where they are wanted. */
+  /** The items, with their images if wanted. */
   async withImages(found: readonly FoundRow[], wanted: boolean): Promise<StoredItem[]> {
     const pictured = wanted ? found.filter(({ row }) => row.images > 0) : [];
     if (pictured.length === 0) return found.map(({ row: { id, item } }) => ({ id, item }));

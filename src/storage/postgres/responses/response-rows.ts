@@ -1,10 +1,10 @@
-// How stored responses lie in the tables, and back. Rows of one response are apart by what reads them: `responses` has
-// what decides who may see it, its resource and output; input lies in pages, so that one item costs no more than its
-// page; an item is stored once, with the response that brought it. Pure.
+// Converts stored responses to and from table rows. Rows are split by how they are read: `responses` has the access
+// fields, resource and output; input is stored in pages, so that one item costs no more than its page; an item is
+// stored once, with the response that introduced it. Pure.
 //
-//   responses         one of each                              response_items    where an item is, by its id
-//   response_inputs   pages of its own input                   response_events   its log, some events a row
-//   response_images   bytes                                    response_holds    which process needs it for a continuation
+//   responses         one row per response                   response_items    where an item is, by its id
+//   response_inputs   pages of its own input                 response_events   its log, several events per row
+//   response_images   bytes                                  response_holds    which processes hold it
 
 import { itemKey, itemRows, outputRow, pages, sizeOf } from '../../response-parts.js';
 import type { ItemRow, Place } from '../../response-parts.js';
@@ -57,10 +57,10 @@ export interface ImageRow {
   bytes: Uint8Array;
 }
 
-/** What a save writes, as statements take it. */
+/** The values of a save, as statement parameters. */
 export interface Written {
   record: ResponseRecord;
-  /** Null while it goes on. */
+  /** Null while the response is unfinished. */
   logUntil: number | null;
   inputSize: number;
   outputSize: number;
@@ -86,7 +86,7 @@ export function writtenOf(record: ResponseRecord, now: number): Written {
   };
 }
 
-/** Columns of what is found by an item's id, and of images. */
+/** Columns for lookup by item id, and of images. */
 export interface Indexed {
   keys: string[];
   places: Place[];
@@ -97,7 +97,7 @@ export interface Indexed {
 
 export function indexed(record: ResponseRecord, places: readonly Place[]): Indexed {
   const found: Indexed = { keys: [], places: [], items: [], repeats: [], images: [] };
-  const seen = new Set<string>(); // an id that occurs twice goes by its first place
+  const seen = new Set<string>(); // an id that occurs twice is indexed at its first position
   for (const place of places) {
     record[place].forEach(({ id, images = [], repeats = false }, item) => {
       images.forEach((bytes, image) => found.images.push({ place, item, image, bytes }));

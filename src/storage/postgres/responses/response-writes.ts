@@ -1,6 +1,6 @@
-// Saving responses and their logs. A save is one statement, so it is whole or not there; one with many bytes of images is
-// a transaction that takes them a little at a time. The response it continues is locked against erasure meanwhile.
-// Event-loop thread only.
+// Saves responses and their logs. A save is one statement, so it is atomic. A save with large images is a transaction
+// that writes them in small steps. The response it continues is locked against erasure meanwhile. Event-loop thread
+// only.
 
 import type { ResponseRecord } from '../../response-store.js';
 import type { StoredEvent } from '../../../shared/stored-event.js';
@@ -9,10 +9,10 @@ import type { Database, Queryable, Value } from '../database.js';
 import { indexed, writtenOf } from './response-rows.js';
 import type { ImageRow, Indexed, Written } from './response-rows.js';
 
-/** Images of more bytes go in statements of their own, about so many bytes each. */
+/** If the images have more bytes, they are written in separate statements of about this size. */
 const IMAGE_BYTES = 8 * 1024 ** 2;
 
-/** Behind `made`: rows of items and images of a response that was written. Parameters $1 to $8. */
+/** Appended after `made`: inserts the rows of items and images of a written response. Parameters $1 to $8. */
 const PARTS = `items AS (
     INSERT INTO response_items (organization, item_key, created_at, response_id, place, item, repeats)
     SELECT made.organization, u.item_key, made.created_at, made.id, u.place, u.item, u.repeats
@@ -24,7 +24,7 @@ const PARTS = `items AS (
     ON CONFLICT (response_id, place, item, image) DO UPDATE SET bytes = excluded.bytes
   ) SELECT made.id FROM made`;
 
-// A background response begins as queued: one that is not there was deleted meanwhile.
+// A background response is first saved as queued: if it is missing later, it was deleted in the meantime.
 const INSERT = `WITH parent AS (
     SELECT depth, chain_size FROM responses WHERE id = $15 AND organization = $10 FOR KEY SHARE
   ), made AS (
@@ -37,7 +37,7 @@ const INSERT = `WITH parent AS (
     INSERT INTO response_inputs (response_id, first, rows) SELECT made.id, u.first, u.rows FROM made, unnest($25::int[], $26::text[]) AS u (first, rows)
   ), ${PARTS}`;
 
-// Who else has ended a background response has the last word, and no state comes after the end.
+// If another process has ended a background response, its result stays: no state follows an end state.
 const UPDATE = `WITH made AS (
     UPDATE responses SET model = $11, status = $12, chain_size = context_size + $13::bigint, log_until = $14::bigint, resource = $15, output = $16, shown = $17,
       images = greatest(images, $18::int), usage = CASE WHEN $12 IN ('queued', 'in_progress') THEN usage END
@@ -49,8 +49,8 @@ const MORE_IMAGES = `INSERT INTO response_images (response_id, place, item, imag
   SELECT $1, u.place, u.item, u.image, u.bytes FROM unnest($2::text[], $3::int[], $4::int[], $5::bytea[]) AS u (place, item, image, bytes)
   ON CONFLICT (response_id, place, item, image) DO UPDATE SET bytes = excluded.bytes`;
 
-// The row is locked first, so that a log does not grow behind a deletion. What was written and nobody heard of is written
-// again, with what has come since.
+// Locks the row first, so that a log does not grow after a deletion. If a write was not confirmed, its events are
+// written again together with newer ones.
 const APPEND = `WITH grown AS (
     UPDATE responses SET usage = CASE WHEN $4::text IS NOT NULL AND status IN ('queued', 'in_progress') THEN $4 ELSE usage END
     WHERE id = $1 AND background AND NOT dead AND owner = $5 RETURNING id
@@ -65,7 +65,7 @@ export class ResponseWrites {
     private readonly now: () => number,
   ) {}
 
-  /** Saves of one response, and of what it continues, are written in the order they were asked for. */
+  /** Saves of a response, and of the responses it continues, are written in the order of the calls. */
   async save(record: ResponseRecord): Promise<void> {
     const { id, previousId } = record;
     const before = [this.#saving.get(id), previousId === null ? undefined : this.#saving.get(previousId)].filter(
@@ -82,7 +82,7 @@ export class ResponseWrites {
 
   async #save(record: ResponseRecord): Promise<void> {
     const written = writtenOf(record, this.now());
-    // Which of the two it is mostly shows: what goes on or has gone on is there.
+    // Guesses insert or update by the status: a response past `queued` usually exists.
     const isKnown = record.background && record.status !== 'queued';
     if (
       !isKnown &&
@@ -92,7 +92,7 @@ export class ResponseWrites {
     await this.#write(UPDATE, this.#updated(written), indexed(record, ['output']), record.id);
   }
 
-  /** Within a transaction that has the response for itself. */
+  /** Within a transaction that has locked the response. */
   async end(within: Queryable, record: ResponseRecord): Promise<void> {
     const parts = indexed(record, ['output']);
     await within.query(UPDATE, [...partValues(parts, parts.images), ...this.#updated(writtenOf(record, this.now()))]);
@@ -116,7 +116,7 @@ export class ResponseWrites {
     ]);
   }
 
-  /** Resolves when what is being saved is. */
+  /** Resolves when all saves in progress have completed. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#saving.values());
   }

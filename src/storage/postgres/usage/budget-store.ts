@@ -1,4 +1,4 @@
-// BudgetStore over the settings of the shared database, by organization, and the audit log.
+// BudgetStore in the settings of the shared database, keyed by organization, and the audit log.
 
 import type { AuditNote } from '../../../accounts/audit.js';
 import { noteSetting } from '../accounts/audit-log.js';

@@ -1,5 +1,5 @@
-// RequestLog in the table `requests`, with how many and how large all of them are in `request_log_size`. Whoever changes
-// both takes the latter's row last, but for erasing, which takes it first and so is done by one process at a time.
+// RequestLog in the table `requests`, with the number and total size of entries in `request_log_size`. Transactions
+// lock the row of the latter last. Only erasing locks it first, so that one process erases at a time.
 
 import type { Database, Queryable } from '../database.js';
 import type { RequestEntry, RequestText } from '../../../shared/request-entry.js';
@@ -42,7 +42,7 @@ export class PostgresRequestLog implements RequestLog {
       return { entry, text, bytes: entryBytes(entry) + ofText, textBytes: ofText };
     });
     return this.database.transaction(async (sql) => {
-      // One that is there already was written when nobody heard of it.
+      // An existing row was written by an earlier attempt whose commit was not confirmed.
       const added = await sql.query<{ bytes: number }>(
         `INSERT INTO requests (ended_at, request_id, organization_id, key_id, model, outcome, entry, bytes, text, text_bytes)
          SELECT ended_at, request_id, organization_id, key_id, model, outcome, entry::json, bytes, text::json, text_bytes
@@ -76,7 +76,7 @@ export class PostgresRequestLog implements RequestLog {
     after: string | null,
   ): Promise<RequestPage> {
     const from = after === null ? NEVER : placeOf(after, 'after');
-    // Of a filter that few match only so many are looked at for one page.
+    // Limits the rows scanned per page, for selective filters.
     const scanned = `FROM requests WHERE ($1::text IS NULL OR organization_id = $1) AND (ended_at, request_id) < ($2, $3) ORDER BY ended_at DESC, request_id DESC`;
     const found = await this.database.query<Row>(
       `SELECT ended_at, request_id, entry, has_text FROM (SELECT ${COLUMNS}, key_id, model, outcome ${scanned} LIMIT ${MAX_SCANNED}) AS scanned
@@ -146,7 +146,8 @@ export class PostgresRequestLog implements RequestLog {
         }
         const last = oldest[gone - 1];
         if (last === undefined) return 0;
-        // One that came meanwhile and is older stays until the next time: these are counted.
+        // Erases as many of the oldest rows as were counted. If an older row was added meanwhile, one is left for the
+        // next time.
         const ids = oldest.slice(0, gone);
         await sql.execute(
           'DELETE FROM requests WHERE (ended_at, request_id) IN (SELECT * FROM unnest($1::bigint[], $2::text[]))',
@@ -182,7 +183,7 @@ export class PostgresRequestLog implements RequestLog {
     );
   }
 
-  /** Some at a time, as long as there are any; what goes of each is counted down. */
+  /** Erases in batches until nothing is left; subtracts each batch from the totals. */
   async #each(erase: (sql: Queryable) => Promise<{ rows: number; bytes: number }[]>): Promise<void> {
     for (let more = true; more; ) {
       more = await this.database.transaction(async (sql) => {
@@ -199,7 +200,7 @@ export class PostgresRequestLog implements RequestLog {
   }
 }
 
-/** Within a transaction: several processes add up. */
+/** Within a transaction, because several processes add to it. */
 async function resize(sql: Queryable, rows: number, bytes: number): Promise<void> {
   await sql.execute('UPDATE request_log_size SET rows = rows + $1, bytes = bytes + $2', [rows, bytes]);
 }

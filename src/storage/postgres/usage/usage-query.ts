@@ -1,12 +1,12 @@
-// UsageStore's reports over the table of hours, summed by the database: over a span, by hour or day, grouped or not, page
-// by page. Prices come as a table of their own; what has none counts for nothing.
+// UsageStore's reports on the hourly table, summed by the database: over a range, by hour or day, grouped or not,
+// paginated. Prices are passed as a table; usage without a price counts as free.
 
 import type { Queryable, Value } from '../database.js';
 import type { PriceTable, UsageRowObject } from '../../../shared/wire/dashboard.js';
 import { HOUR_MS } from '../../../usage/sums.js';
 import type { UsageCursor, UsageQuery, UsageRows, UsageSpan, UsageTotal } from '../../../usage/usage-store.js';
 
-/** Behind every hour there will be. */
+/** Later than every possible hour. */
 export const NEVER = 2 ** 31 - 1;
 
 type Counts = Omit<UsageRowObject, 'bucket_start' | 'model' | 'api_key_id' | 'endpoint'>;
@@ -34,7 +34,10 @@ export const SUMS = [
   'decode_ms',
 ] as const;
 
-/** Sums of rows of usage_hours beside `prices`. Of bigint they are numeric, which is no number; far below 2^53 they are bigint again. */
+/**
+ * Sums of usage_hours joined with `prices`. The sum of a bigint column is numeric, which `pg` does not return as a
+ * number; all sums are far below 2^53, so they are cast back to bigint.
+ */
 const COUNTS = [
   ...SUMS.map((name) => `sum(hours.${name})${name.endsWith('_ms') ? '' : '::bigint'} AS ${name}`),
   `sum((greatest(0, hours.input_tokens - hours.cached_tokens) * prices.input + hours.cached_tokens * prices.cached_input + hours.output_tokens * prices.output) / 1e6) AS cost`,
@@ -54,7 +57,7 @@ const valuesOf = (prices: PriceTable | null): Value[] => {
   ];
 };
 
-/** As UsageStore.rows(). */
+/** See UsageStore.rows(). */
 export async function usageRows(
   sql: Queryable,
   query: UsageQuery,
@@ -102,7 +105,7 @@ export async function usageRows(
   };
 }
 
-/** As UsageStore.totals(). */
+/** See UsageStore.totals(). */
 export async function usageTotals(
   sql: Queryable,
   { fromHour, toHour }: UsageSpan,

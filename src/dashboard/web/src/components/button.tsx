@@ -6,7 +6,7 @@ export type ButtonVariant = 'primary' | 'secondary' | 'ghost' | 'danger';
 export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   variant?: ButtonVariant;
   size?: 'normal' | 'small';
-  /** Under way: it stays focusable and says so, and does nothing more. */
+  /** Shows that the action is running. The button stays focusable and ignores clicks. */
   busy?: boolean;
   ref?: Ref<HTMLButtonElement>;
 }
@@ -39,7 +39,7 @@ export function Button({
   );
 }
 
-/** A link that looks like a button; `href` is below /dashboard. */
+/** A link styled as a button. `href` is relative to /dashboard. */
 export function LinkButton({
   href,
   variant = 'secondary',
@@ -58,7 +58,7 @@ export function LinkButton({
   );
 }
 
-/** A link out of the page's own routes: files to load, for one. */
+/** A button-styled link to an address outside the page's routes, such as a download. */
 export function PlainLinkButton({
   variant = 'secondary',
   size = 'normal',

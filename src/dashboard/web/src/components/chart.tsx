@@ -1,4 +1,4 @@
-// Charts over time: uPlot on a canvas, with a legend in text and the same numbers as a table.
+// Time-series charts: uPlot on a canvas, a text legend, and the same numbers as a table.
 import { useEffect, useId, useMemo, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import uPlot from 'uplot';
@@ -8,34 +8,34 @@ import { onThemeChange } from '../theme.js';
 export interface ChartSeries {
   label: string;
   values: readonly (number | null)[];
-  /** Number of the colour in the palette (0 … 7); by position where it is not given. */
+  /** Palette index (0 … 7); defaults to the series' position. */
   color?: number;
 }
 
 export interface ChartProps {
   title: string;
-  /** Seconds since 1970, ascending; one per value. */
+  /** Seconds since 1970, ascending. Each series has one value per time. */
   times: readonly number[];
   series: readonly ChartSeries[];
-  /** bars: one per time, stacked; area: stacked; line: each by itself. */
+  /** bars: stacked, one bar per time; area: stacked; line: not stacked. */
   kind?: 'line' | 'area' | 'bars';
   format?: (value: number) => string;
   height?: number;
-  /** Upper end of the axis, e.g. 1 for shares; fits the values where it is not given. */
+  /** Upper end of the axis, e.g. 1 for fractions. Defaults to the largest value. */
   max?: number;
-  /** How a time reads in the table and the legend. */
+  /** Formats a time for the table and the legend. */
   formatTime?: (seconds: number) => string;
-  /** Axis and times in UTC: for days, which the server counts so. */
+  /** Shows the axis and times in UTC. For data by day, because the server's days are UTC days. */
   utc?: boolean;
-  /** No table: for what changes every second and is said elsewhere in words. */
+  /** Omits the table. For data that changes every second and is also available as text. */
   noTable?: boolean;
-  /** Times on the axis without the day. */
+  /** Omits the date from times on the axis. */
   clockOnly?: boolean;
-  /** Moments at which something was changed: lines from top to bottom. */
+  /** Times of setting changes, drawn as vertical lines. */
   marks?: readonly number[];
-  /** A line across, named in the legend; drawn where the values come near it. */
+  /** A horizontal line, named in the legend. Drawn only if the values come near it. */
   limit?: { label: string; value: number };
-  /** A span of time was dragged over. */
+  /** Called after the user drags over a time range. */
   onZoom?: (from: number, to: number) => void;
 }
 
@@ -55,10 +55,10 @@ const CLOCK_FORMATS: uPlot.Axis.Values = [
   [1, '{HH}:{mm}:{ss}', null, null, null, null, null, null, 1],
 ];
 
-// Colours are custom properties that depend on the theme: the browser computes them on an element.
+// Colours are CSS custom properties that depend on the theme, so the browser resolves them on a probe element.
 function colorsOf(host: HTMLElement): { text: string; grid: string; series: string[] } {
   const probe = document.createElement('span');
-  probe.style.transitionProperty = 'none'; // else each colour would begin as the one before
+  probe.style.transitionProperty = 'none'; // without this, each colour would start a transition from the previous one
   host.append(probe);
   const read = (name: string): string => {
     probe.style.color = `var(${name})`;
@@ -76,11 +76,11 @@ function colorsOf(host: HTMLElement): { text: string; grid: string; series: stri
 const translucent = (color: string, alpha: number): string =>
   `color-mix(in srgb, ${color} ${alpha * 100}%, transparent)`;
 
-/** What is drawn: the values, or for stacks sums from the last series up, drawn from the largest to the smallest. */
+/** The values to draw. Stacked series become sums from the last series up, drawn from largest to smallest. */
 function drawn(times: readonly number[], series: readonly ChartSeries[], stacked: boolean): uPlot.AlignedData {
   if (!stacked) return [[...times], ...series.map(({ values }) => [...values])];
   const sums = new Array<number>(times.length).fill(0);
-  // Where no series has a value there is nothing, not nought.
+  // If no series has a value, the sum is empty, not zero.
   const rows = [...series].reverse().map(({ values }) =>
     sums.map((sum, i) => {
       sums[i] = sum + (values[i] ?? 0);
@@ -154,7 +154,7 @@ export function Chart({
           values: (_, ticks) => ticks.map((tick) => latest.current.format(tick)),
         },
       ],
-      // Of a stack each series fills down to the next one only: colours do not mix.
+      // Each stacked series fills only down to the next one, so that translucent colours do not mix.
       ...(kind === 'area' ? { bands: series.slice(1).map((_, i): uPlot.Band => ({ series: [i + 1, i + 2] })) } : {}),
       series: [
         {},
@@ -195,7 +195,7 @@ export function Chart({
       made.destroy();
       plot.current = null;
     };
-    // `series` only by its shape: new values do not make a new chart.
+    // Depends on `series` only through its shape: new values must not create a new chart.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [kind, height, max, shape, theme, utc]);
 
@@ -228,8 +228,8 @@ export function Chart({
       <div className="chart-canvas" ref={host} aria-hidden="true" style={{ height }} />
       {!noTable && (
         <details className="chart-table">
-          <summary>Show as a table</summary>
-          <div className="table-frame scroll" tabIndex={0} role="region" aria-label={`${title}, as a table`}>
+          <summary>Show as table</summary>
+          <div className="table-frame scroll" tabIndex={0} role="region" aria-label={`${title}, as table`}>
             <table className="table plain">
               <caption className="visually-hidden">{title}</caption>
               <thead>
@@ -262,7 +262,7 @@ export function Chart({
   );
 }
 
-/** The axis reaches up to a limit that the values come near. */
+/** Extends the axis up to the limit line if the values come near it. */
 const withLimit = (top: number, limit: number | undefined): number =>
   limit !== undefined && limit > top && top >= 0.3 * limit ? limit : top;
 
@@ -290,7 +290,7 @@ function drawLines(u: uPlot, marks: readonly number[], limit: number | undefined
   ctx.restore();
 }
 
-// A value with nothing on either side is no line: it is drawn as a point.
+// A value without neighbours cannot be drawn as a line, so it is drawn as a point.
 function lonely(u: uPlot, index: number): number[] {
   const values = u.data[index] ?? [];
   return Array.from(values, (_, i) => i).filter(
@@ -298,7 +298,7 @@ function lonely(u: uPlot, index: number): number[] {
   );
 }
 
-// Half a bar's room at both ends.
+// Adds half a bar's width at both ends.
 function barRange(u: uPlot, min: number, max: number): [number, number] {
   const times = u.data[0];
   const step = times.length > 1 ? (times[1] as number) - (times[0] as number) : 3600;

@@ -1,9 +1,9 @@
-// Copying to the clipboard, and blocks of code that can be copied.
+// Copy buttons, and code blocks with a copy button.
 import { useEffect, useId, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Icon } from './icon.js';
 
-// Without https or localhost there is no clipboard API: the old way through a selection.
+// The clipboard API needs https or localhost. Otherwise, copies through a selection.
 async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
@@ -12,7 +12,8 @@ async function copyText(text: string): Promise<boolean> {
     const area = document.createElement('textarea');
     area.value = text;
     area.className = 'visually-hidden';
-    const host = document.querySelector('dialog[open]') ?? document.body; // what is outside an open dialog is inert
+    // an open dialog makes everything outside it inert
+    const host = document.querySelector('dialog[open]') ?? document.body;
     const before = document.activeElement;
     host.append(area);
     area.select();
@@ -60,7 +61,7 @@ export function CopyButton({
   );
 }
 
-/** Code with a copy button; long lines scroll inside. */
+/** Code with a copy button. Long lines scroll inside the block. */
 export function CodeBlock({ code, label }: { code: string; label: string }): ReactNode {
   const id = useId();
   return (

@@ -1,4 +1,4 @@
-// Dialogs over the native <dialog>: the browser keeps the focus inside, gives it back, and closes on Escape.
+// Dialogs based on the native <dialog>: the browser traps the focus, restores it, and closes on Escape.
 import { useEffect, useId, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { messageOf } from '../api.js';
@@ -10,17 +10,17 @@ interface DialogProps {
   title: string;
   onClose: () => void;
   children: ReactNode;
-  /** Buttons at the end. */
+  /** Buttons at the bottom. */
   footer?: ReactNode;
   size?: 'normal' | 'wide';
-  /** Not closed by Escape, nor by a press beside it: what it shows is seen once. */
+  /** Escape and clicks outside do not close the dialog. For content that is shown only once. */
   sticky?: boolean;
-  /** The body is a form, sent by the footer's submit button. */
+  /** Makes the body a form that the footer's submit button sends. */
   onSubmit?: () => void;
   className?: string;
 }
 
-/** Open as long as it is rendered: `{open && <Dialog …>}`. */
+/** Open while it is rendered: `{open && <Dialog …>}`. */
 export function Dialog({
   title,
   onClose,
@@ -69,7 +69,7 @@ export function Dialog({
         event.preventDefault();
         if (!sticky) onClose();
       }}
-      // Browsers let a second Escape close it all the same.
+      // Browsers still close the dialog on a second Escape.
       onClose={() => {
         const dialog = ref.current;
         if (dialog === null || dialog.open) return;
@@ -103,13 +103,13 @@ interface ConfirmProps {
   children: ReactNode;
   confirm: string;
   danger?: boolean;
-  /** Has to be typed before it can be confirmed. */
+  /** Text that the user must type before confirming. */
   phrase?: string;
   onConfirm: () => Promise<unknown>;
   onClose: () => void;
 }
 
-/** Asks before something that cannot be taken back; stays open, with the reason, when it fails. */
+/** Asks for confirmation of an irreversible action. If the action fails, the dialog stays open and shows the reason. */
 export function ConfirmDialog({
   title,
   children,

@@ -1,4 +1,4 @@
-// What is shown in place of a page whose code failed.
+// Replaces a page whose code threw an error.
 import { Component } from 'react';
 import type { ReactNode } from 'react';
 import { Button } from './button.js';
@@ -17,10 +17,11 @@ export class ErrorBoundary extends Component<{ children: ReactNode }, { failed: 
       <div role="alert">
         <EmptyState
           icon="warning"
-          title="This page has failed"
-          action={<Button onClick={() => location.reload()}>Load it again</Button>}
+          title="Something went wrong on this page"
+          action={<Button onClick={() => location.reload()}>Reload page</Button>}
         >
-          The rest of the dashboard still works. If it happens again, tell whoever runs this server what you did.
+          The rest of the dashboard still works. If this happens again, report what you did to the operator of this
+          server.
         </EmptyState>
       </div>
     );

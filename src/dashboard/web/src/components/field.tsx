@@ -1,4 +1,4 @@
-// Form fields: a label, the control, a hint and the field's own error, tied together for screen readers.
+// Form fields: label, control, hint and error message, linked for screen readers.
 import { useId, useState } from 'react';
 import type { InputHTMLAttributes, ReactNode, Ref, SelectHTMLAttributes, TextareaHTMLAttributes } from 'react';
 
@@ -13,11 +13,11 @@ interface FieldFrame {
   hint?: ReactNode;
   error?: string | null | undefined;
   optional?: boolean;
-  /** The label is there for screen readers only. */
+  /** Shows the label to screen readers only. */
   hideLabel?: boolean;
 }
 
-/** Frame of any control: `children` gets the ids to put on it. */
+/** Frame for any control. `children` receives the ids to set on the control. */
 export function Field({
   label,
   hint,
@@ -154,7 +154,7 @@ export function Radio({
   );
 }
 
-/** Controls that belong together, with one legend. */
+/** A group of related controls with one legend. */
 export function FieldSet({
   legend,
   hint,
@@ -180,14 +180,14 @@ export function FieldSet({
   );
 }
 
-/** The error until the value it was about is changed. */
+/** The server's error for the field, until the user changes the value. */
 function useCurrentError(error: string | null | undefined, value: unknown): string | null {
   const [about, setAbout] = useState({ error: error ?? null, value });
   if (about.error !== (error ?? null)) setAbout({ error: error ?? null, value });
   return about.value === value ? (error ?? null) : null;
 }
 
-// Leaves undefined out, so that `hint={undefined}` is as if it were not given.
+// Drops undefined properties, so that `hint={undefined}` equals no hint.
 function frame(given: {
   label: string;
   hint: ReactNode;

@@ -1,4 +1,4 @@
-// Sending a form: one at a time, what the server said to the field it is about, and the focus there.
+// Form submission: one request at a time, the server's message at the invalid field, and focus on that field.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import type { FormEvent, ReactNode } from 'react';
 import { fieldError, messageOf } from '../api.js';
@@ -7,7 +7,7 @@ import { Notice } from './states.js';
 export interface Action {
   busy: boolean;
   failure: unknown;
-  /** Runs unless it runs already. Resolves to whether it went well; the failure is kept otherwise. */
+  /** Runs `what` unless a run is in progress. Resolves to whether it succeeded; a failure is kept for display. */
   run(what: () => Promise<unknown>): Promise<boolean>;
   /** The message of the last failure, if it is about this field. */
   errorOf(field: string): string | null;
@@ -34,7 +34,7 @@ export function useAction(): Action {
       setBusy(false);
     }
   }, []);
-  // To the field that is wrong, now that it is marked.
+  // Focuses the invalid field after it is marked.
   useEffect(() => {
     if (failure !== null)
       (document.querySelector('dialog[open]') ?? document).querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
@@ -44,7 +44,7 @@ export function useAction(): Action {
   return { busy, failure, run, errorOf, clear };
 }
 
-/** A failure that is about none of the fields shown. */
+/** Shows a failure that is not about one of the displayed fields. */
 export function FormError({ action, fields = [] }: { action: Action; fields?: readonly string[] }): ReactNode {
   if (action.failure === null || fields.some((field) => action.errorOf(field) !== null)) return null;
   return <Notice tone="danger">{messageOf(action.failure)}</Notice>;

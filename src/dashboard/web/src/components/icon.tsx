@@ -1,4 +1,4 @@
-// Line icons, drawn here: 24-unit grid, 1.75 strokes, the colour of the text around them.
+// Line icons: 24-unit grid, 1.75-unit strokes, in the colour of the surrounding text.
 import type { ReactNode } from 'react';
 
 const PATHS = {
@@ -50,7 +50,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS;
 
-/** Decoration: what it stands beside says it in words. */
+/** Decorative: hidden from screen readers, so the adjacent text must name it. */
 export function Icon({ name, size = 16 }: { name: IconName; size?: number }): ReactNode {
   return (
     <svg

@@ -1,4 +1,4 @@
-// Lists of the API page by page: all that was loaded, and a button for more.
+// Paginated API lists: all rows loaded so far, and a button to load more.
 import { useInfiniteQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { ListPage } from '../../../../shared/wire/dashboard.js';
@@ -18,13 +18,13 @@ export interface List<T> {
   retry(): void;
 }
 
-/** A list below /dashboard/api; `key` is what queryClient.invalidateQueries takes. */
+/** A list at a path relative to /dashboard/api. `key` is the key for queryClient.invalidateQueries. */
 export function useList<T>(key: readonly unknown[], path: string, query: Query = {}, pageSize = 50): List<T> {
   const result = useInfiniteQuery({
     queryKey: [...key, query],
     queryFn: ({ pageParam, signal }) =>
       api.get<ListPage<T>>(path, { ...query, limit: pageSize, after: pageParam }, signal),
-    // Who opens a list wants what is there now, a request of a second ago included.
+    // An opened list must be current and include changes made a second ago.
     refetchOnMount: 'always',
     initialPageParam: null as string | null,
     getNextPageParam: (page) => (page.has_more ? page.next : null),
@@ -44,7 +44,7 @@ export function useList<T>(key: readonly unknown[], path: string, query: Query =
   };
 }
 
-/** The list's states around its rows: loading, failed, empty, and the button for more. */
+/** Shows the list's states around its rows: loading, failed, empty, and the button to load more. */
 export function ListView<T>({
   list,
   empty,

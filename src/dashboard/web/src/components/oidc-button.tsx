@@ -1,4 +1,4 @@
-// The way in by the provider, above the form. A whole navigation: it leads away from the page.
+// The single sign-on button above the sign-in form. It navigates away from the page.
 import type { ReactNode } from 'react';
 
 export function OidcButton({ name, href }: { name: string; href: string }): ReactNode {

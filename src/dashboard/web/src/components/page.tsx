@@ -1,4 +1,4 @@
-// The head of a page and the boxes on it.
+// Page header and panels.
 import { useEffect, useRef } from 'react';
 import type { ReactNode } from 'react';
 import { dateTime, relative } from '../format.js';
@@ -6,8 +6,8 @@ import { dateTime, relative } from '../format.js';
 let firstPage = true;
 
 /**
- * Title, a line on what the page is for, its main actions. Sets the window's title, and on every page but the
- * first takes the focus, so that a screen reader reads where one is.
+ * Title, one line about the page's purpose, and its main actions. Sets the window title. On every page after the first
+ * it takes the focus, so that screen readers announce the new page.
  */
 export function PageHeader({
   title,
@@ -71,7 +71,7 @@ export function Panel({
   );
 }
 
-/** A figure with its name: `<Stats><Stat …/></Stats>`. */
+/** A labelled figure: `<Stats><Stat …/></Stats>`. */
 export function Stats({ children }: { children: ReactNode }): ReactNode {
   return <dl className="stats">{children}</dl>;
 }
@@ -87,7 +87,7 @@ export function Stat({ label, value, note }: { label: string; value: ReactNode; 
   );
 }
 
-/** A share of a limit, as a bar with words. `tone` follows the share where it is not given. */
+/** The used fraction of a limit, as a bar with text. `tone` defaults to a colour that depends on the fraction. */
 export function Meter({
   label,
   value,
@@ -116,7 +116,7 @@ export function Meter({
   );
 }
 
-/** When something happened, in words; the exact time on hover. */
+/** A relative time, with the exact time on hover. */
 export function Time({ at, never = 'never' }: { at: string | null; never?: string }): ReactNode {
   return at === null ? (
     <span className="muted">{never}</span>
@@ -127,7 +127,7 @@ export function Time({ at, never = 'never' }: { at: string | null; never?: strin
   );
 }
 
-/** Ids, numbers of versions, names of models: fixed pitch. */
+/** Monospace text for ids, version numbers and model names. */
 export function Code({ children }: { children: ReactNode }): ReactNode {
   return <code className="id">{children}</code>;
 }

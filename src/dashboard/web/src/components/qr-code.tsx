@@ -1,8 +1,8 @@
-// A QR code. What computes it is loaded when the first one is shown.
+// A QR code. The encoder is loaded when the first code is shown.
 import { useEffect, useState } from 'react';
 import type { ReactNode } from 'react';
 
-/** One path of unit squares, with the quiet zone of four that readers want. */
+/** One path of unit squares, including the quiet zone of four units that scanners require. */
 function pathOf(rows: readonly (readonly boolean[])[]): string {
   return rows.flatMap((row, y) => row.flatMap((dark, x) => (dark ? [`M${x} ${y}h1v1h-1z`] : []))).join('');
 }
@@ -17,7 +17,7 @@ export function QrCode({ text, label }: { text: string; label: string }): ReactN
         if (shown) setCode({ size, path: pathOf(data) });
       },
       () => undefined,
-    ); // the secret stands beside it as text
+    ); // without a QR code, the secret is still shown as text
     return () => {
       shown = false;
     };

@@ -5,7 +5,7 @@ import type { Snippet } from '../snippets.js';
 import { CodeBlock } from './copy.js';
 import { Tabs } from './tabs.js';
 
-/** A first request in three languages. */
+/** A sample request in three languages. */
 export function SnippetTabs({ apiKey, model }: { apiKey: string; model: string }): ReactNode {
   const [language, setLanguage] = useState<Snippet['value']>('curl');
   return (

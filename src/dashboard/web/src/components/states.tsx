@@ -1,4 +1,4 @@
-// What a page shows when there is nothing, not yet, or an error.
+// What a page shows while it is empty, loading or failed.
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ApiFailure, messageOf } from '../api.js';
@@ -47,11 +47,7 @@ export function ErrorState({
       </span>
       <h3>
         {title ??
-          (refused
-            ? 'You do not have access to this'
-            : failure?.status === 0
-              ? 'No connection'
-              : 'This could not be loaded')}
+          (refused ? 'You do not have access to this' : failure?.status === 0 ? 'No connection' : 'Failed to load')}
       </h3>
       <div className="state-text">
         <p>{messageOf(error)}</p>
@@ -70,7 +66,7 @@ export function ErrorState({
   );
 }
 
-/** Grey bars in place of what loads. */
+/** Grey placeholder bars while content loads. */
 export function Skeleton({ rows = 3, height = 16 }: { rows?: number; height?: number }): ReactNode {
   return (
     <div className="skeleton" role="status">
@@ -82,7 +78,7 @@ export function Skeleton({ rows = 3, height = 16 }: { rows?: number; height?: nu
   );
 }
 
-/** A remark within a page or dialog; danger is announced at once. */
+/** A message within a page or dialog. Screen readers announce the danger tone immediately. */
 export function Notice({
   tone = 'info',
   children,
@@ -98,7 +94,7 @@ export function Notice({
   );
 }
 
-/** A query's three states in one place. What was loaded stays visible when a later load fails. */
+/** Renders a query's loading, error and data states. Loaded data stays visible if a later load fails. */
 export function Loaded<T>({
   query,
   children,

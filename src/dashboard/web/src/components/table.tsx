@@ -1,4 +1,4 @@
-// Tables of rows. On a phone's width each row becomes a card, with the headings beside the values.
+// Tables. On phones, each row becomes a card with the column headings next to the values.
 import type { ReactNode } from 'react';
 
 export interface Column<T> {
@@ -6,11 +6,11 @@ export interface Column<T> {
   key: string;
   header: string;
   cell: (row: T) => ReactNode;
-  /** Numbers are right-aligned, with tabular figures. */
+  /** Right-aligned, with tabular figures. */
   numeric?: boolean;
-  /** What the row is about: first, a row heading. */
+  /** The cell that identifies the row: shown first, as a row heading. */
   heading?: boolean;
-  /** Buttons: no heading shown on phones. */
+  /** The cell contains buttons: its heading is hidden on phones. */
   actions?: boolean;
 }
 
@@ -21,7 +21,7 @@ export function Table<T>({
   rowKey,
   rowClass,
 }: {
-  /** Read by screen readers. */
+  /** Announced by screen readers. */
   caption: string;
   columns: readonly Column<T>[];
   rows: readonly T[];

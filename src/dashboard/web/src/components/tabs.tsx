@@ -1,4 +1,4 @@
-// Tabs by the ARIA pattern: arrow keys move, the panel follows.
+// Tabs that follow the ARIA tabs pattern: arrow keys move the selection, and the panel follows.
 import { useId, useRef } from 'react';
 import type { KeyboardEvent, ReactNode } from 'react';
 
@@ -66,7 +66,7 @@ export function Tabs<V extends string>({
   );
 }
 
-/** A few choices of which one holds, in one row: ranges, buckets, themes. */
+/** A single choice among a few options in one row, such as ranges, buckets or themes. */
 export function Segmented<V extends string>({
   label,
   options,

@@ -1,4 +1,4 @@
-// Short confirmations at the edge, read out politely. Errors stay where they happened and are no toasts.
+// Short confirmation messages, announced politely. Errors are shown where they occur, not as toasts.
 import { createContext, useCallback, useContext, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Icon } from './icon.js';

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 
-/** The mark: a slab and its edge. */
+/** The logo: a slab and its edge. */
 export function Mark({ size = 24 }: { size?: number }): ReactNode {
   return (
     <svg className="mark" width={size} height={size} viewBox="0 0 24 24" aria-hidden="true" focusable="false">

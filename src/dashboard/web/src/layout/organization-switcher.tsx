@@ -1,4 +1,4 @@
-// Which organization the page works for, and making another.
+// Selects the current organization, or creates one.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { OrganizationObject } from '../../../../shared/wire/dashboard.js';
@@ -92,7 +92,7 @@ export function NewOrganizationDialog({ onClose }: { onClose: () => void }): Rea
         error={nameError}
         autoFocus
         maxLength={100}
-        hint="It gets its own keys, members, limits and usage; you become its owner."
+        hint="It gets its own keys, members, limits and usage. You become its owner."
       />
       {failure !== null && nameError === null && <Notice tone="danger">{messageOf(failure)}</Notice>}
     </Dialog>

@@ -1,4 +1,4 @@
-// The frame around the pages behind the sign-in: navigation at the side, or in a drawer on narrow screens.
+// Page layout for signed-in users: navigation in a sidebar, or in a drawer on narrow screens.
 import { useEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
@@ -28,7 +28,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           document.getElementById('main')?.focus();
         }}
       >
-        Skip to the content
+        Skip to content
       </a>
       <div className="shell">
         <header className="top-bar">
@@ -64,7 +64,7 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
           <button
             type="button"
             className="icon-button large drawer-close"
-            aria-label="Close the menu"
+            aria-label="Close menu"
             onClick={() => drawer.current?.close()}
           >
             <Icon name="close" size={20} />
@@ -151,14 +151,14 @@ export function ThemeSwitch(): ReactNode {
   const [theme, setTheme] = useState<Theme>(readTheme);
   return (
     <Segmented<Theme>
-      label="Colours"
+      label="Theme"
       value={theme}
       onChange={(next) => {
         chooseTheme(next);
         setTheme(next);
       }}
       options={[
-        { value: 'system', label: <Icon name="system" />, name: 'As the system' },
+        { value: 'system', label: <Icon name="system" />, name: 'System' },
         { value: 'light', label: <Icon name="sun" />, name: 'Light' },
         { value: 'dark', label: <Icon name="moon" />, name: 'Dark' },
       ]}
@@ -166,7 +166,7 @@ export function ThemeSwitch(): ReactNode {
   );
 }
 
-/** The frame around sign-in and its kin. */
+/** Page layout for sign-in, sign-up and other pages without a session. */
 export function SignedOutFrame({
   title,
   lead,

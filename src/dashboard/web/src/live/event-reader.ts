@@ -1,19 +1,19 @@
-// Server-sent events read from a fetch body: what EventSource does, for requests that are POSTs or must be
-// able to see a status. Needs no DOM.
+// Reads server-sent events from a fetch body. Replaces EventSource for requests that are POSTs or need the response
+// status. Needs no DOM.
 
 export interface ServerEvent {
   event: string;
   data: string;
 }
 
-/** An event this long is none of ours. */
+/** The server never sends an event this long. */
 const MAX_EVENT_CHARACTERS = 16 * 1024 * 1024;
 
 export class StreamError extends Error {
   override readonly name = 'StreamError';
 }
 
-/** Takes text in any pieces and gives back the events that are complete. Comments are dropped. */
+/** Takes text in chunks of any size and returns the events that are complete. Drops comments. */
 export class EventParser {
   #rest = '';
   #event = '';
@@ -28,7 +28,8 @@ export class EventParser {
     }
     const events: ServerEvent[] = [];
     let from = 0;
-    let seen = this.#rest.endsWith('\r') ? this.#rest.length - 1 : this.#rest.length; // has no line end
+    // the last line has no line end yet
+    let seen = this.#rest.endsWith('\r') ? this.#rest.length - 1 : this.#rest.length;
     text = this.#rest + text;
     for (;;) {
       const end = lineEnd(text, Math.max(from, seen));
@@ -39,7 +40,7 @@ export class EventParser {
     }
     this.#rest = text.slice(from);
     if (this.#rest.length + this.#length > MAX_EVENT_CHARACTERS)
-      throw new StreamError('An event of the stream is too long.');
+      throw new StreamError('The server sent an event that is too long.');
     return events;
   }
 
@@ -64,7 +65,7 @@ export class EventParser {
   }
 }
 
-/** Where the line ends; -1: not yet. A CR that is the last character may be half of a CRLF. */
+/** Index of the line end, or -1 if it has not arrived. A CR as the last character may be the first half of a CRLF. */
 function lineEnd(text: string, from: number): number {
   for (let at = from; at < text.length; at++) {
     const code = text.charCodeAt(at);
@@ -74,11 +75,14 @@ function lineEnd(text: string, from: number): number {
 }
 
 export interface ReadOptions {
-  /** Silence, keep-alive comments included, after which the connection counts as lost; none if absent. */
+  /** The connection counts as lost after this long without data, keep-alive comments included. No limit if absent. */
   idleMs?: number;
 }
 
-/** The events of a body until it ends. Throws StreamError after too long a silence, else what fetch throws. */
+/**
+ * Yields the events of a body until it ends. Throws StreamError after too long a silence, or the error that fetch
+ * throws.
+ */
 export async function* readEvents(
   body: ReadableStream<Uint8Array>,
   { idleMs }: ReadOptions = {},
@@ -93,7 +97,7 @@ export async function* readEvents(
       yield* parser.push(decoder.decode(value, { stream: true }));
     }
   } finally {
-    // Also when the reader of the events stops early: the server then sees that nobody listens.
+    // Also runs when the consumer stops early, so that the server sees the disconnect.
     await reader.cancel().catch(() => undefined);
   }
 }
@@ -102,13 +106,13 @@ async function within<T>(promise: Promise<T>, ms: number): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const silence = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new StreamError(`The server has been silent for ${Math.round(ms / 1000)} seconds.`));
+      reject(new StreamError(`No data from the server for ${Math.round(ms / 1000)} seconds.`));
     }, ms);
   });
   try {
     return await Promise.race([promise, silence]);
   } finally {
     clearTimeout(timer);
-    promise.catch(() => undefined); // its rejection may come after the silence
+    promise.catch(() => undefined); // it may reject after the timeout
   }
 }

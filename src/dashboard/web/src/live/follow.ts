@@ -1,5 +1,5 @@
-// An event stream that is meant to last: opened again after every loss, with growing pauses, until it is closed
-// or refused. Needs no DOM; one call, one stream.
+// A long-lived event stream: reconnects with growing pauses until it is closed or refused. Needs no DOM. Each call
+// follows one stream.
 
 import { readEvents, StreamError } from './event-reader.js';
 import type { ServerEvent } from './event-reader.js';
@@ -7,22 +7,22 @@ import type { ServerEvent } from './event-reader.js';
 export type Connection =
   | { state: 'connecting' }
   | { state: 'open' }
-  /** Lost; the next attempt begins at `until` (Date.now()). */
+  /** The connection is lost. The next attempt starts at `until` (Date.now()). */
   | { state: 'waiting'; until: number; reason: string }
-  /** Will not get better by itself: signed out, no permission, no such thing. */
+  /** A permanent failure: signed out, no permission or not found. */
   | { state: 'refused'; status: number; reason: string };
 
 export interface FollowOptions {
   open(signal: AbortSignal): Promise<Response>;
   onEvent(event: ServerEvent): void;
   onConnection(connection: Connection): void;
-  /** Silence after which the stream counts as lost; 10 s if absent. */
+  /** The stream counts as lost after this long without data; 10 s if absent. */
   idleMs?: number;
   firstPauseMs?: number;
   longestPauseMs?: number;
 }
 
-/** Starts; the result ends it. Nothing is called any more afterwards. */
+/** Starts following; the returned function stops it. No callback runs after that. */
 export function follow(options: FollowOptions): () => void {
   const { idleMs = 10_000, firstPauseMs = 500, longestPauseMs = 15_000 } = options;
   const controller = new AbortController();
@@ -38,7 +38,7 @@ export function follow(options: FollowOptions): () => void {
     }
     if (!(response.headers.get('content-type') ?? '').includes('text/event-stream')) {
       await response.body.cancel().catch(() => undefined);
-      return waiting('The server did not answer with a stream.');
+      return waiting('The server did not respond with a stream.');
     }
     options.onConnection({ state: 'open' });
     for await (const event of readEvents(response.body, { idleMs })) {
@@ -50,7 +50,7 @@ export function follow(options: FollowOptions): () => void {
   };
 
   const waiting = (reason: string, atLeastMs = 0): Connection => {
-    // A little chance, so that many pages do not come back at the same moment after a restart.
+    // Random jitter, so that pages do not all reconnect at the same moment after a restart.
     const ms = Math.max(atLeastMs, pauseMs * (0.75 + Math.random() / 2));
     pauseMs = Math.min(pauseMs * 2, longestPauseMs);
     return { state: 'waiting', until: Date.now() + ms, reason };
@@ -60,7 +60,7 @@ export function follow(options: FollowOptions): () => void {
     while (!signal.aborted) {
       options.onConnection({ state: 'connecting' });
       const next = await attempt().catch((error: unknown) =>
-        waiting(error instanceof StreamError ? error.message : 'The server cannot be reached.'),
+        waiting(error instanceof StreamError ? error.message : 'Cannot reach the server.'),
       );
       if (signal.aborted) return;
       options.onConnection(next);
@@ -85,9 +85,9 @@ async function errorMessage(response: Response): Promise<string> {
     const { error } = (await response.json()) as { error?: { message?: unknown } };
     if (typeof error?.message === 'string') return error.message;
   } catch {
-    /* not ours: a proxy's page */
+    /* not a JSON error of this server, for example a proxy's page */
   }
-  return `The server answered ${response.status}.`;
+  return `The server responded with status ${response.status}.`;
 }
 
 function pause(ms: number, signal: AbortSignal): Promise<void> {

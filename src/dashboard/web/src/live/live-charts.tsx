@@ -1,4 +1,4 @@
-// The charts of the live view: a grid of them, on narrow screens one at a time. Dragging over a span zooms in.
+// The charts of the live view: a grid, or one at a time on narrow screens. Dragging over a range zooms in.
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Chart } from '../components/chart.js';
@@ -9,29 +9,29 @@ import type { ServerSeries, View } from './views.js';
 
 const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const dayAndClock = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
-/** With reduced motion charts move every so many samples; the figures still follow each. */
+/** With reduced motion, charts move only every few samples. The figures follow each sample. */
 const CALM_EVERY_S = 5;
-/** Longer spans name the day. */
+/** Times on the axis include the date if the range is longer. */
 const CLOCK_ONLY_S = 6 * 3_600;
 
 export interface Shown {
   samples: Samples;
   version: number;
-  /** The axis spans all of it; null: the newest five minutes, or a minute while there is less. */
+  /** The range of the axis. Null: the newest five minutes, or one minute while there is less data. */
   span: Span | null;
   words: string;
   marks: readonly number[];
   onZoom: (from: number, to: number) => void;
 }
 
-/** `now`: what the newest sample says, in words; null of the past. */
+/** `now`: the newest sample as text; null for past ranges. */
 export interface ChartOf {
   view: View<ServerSeries>;
   now: string | null;
   limit?: { label: string; value: number } | undefined;
 }
 
-/** `of` tells charts of the same view apart. */
+/** `of` distinguishes charts of the same view. */
 export function LiveCharts({
   of,
   shown,
@@ -78,7 +78,7 @@ function LiveChart({
   const key = view.series.map(({ label }) => label).join();
   const { times, series } = useMemo(() => {
     const [at, ...columns] = samples.columns(view.series.map(({ of: value }) => value));
-    // What is new comes in at the right end.
+    // New samples enter at the right end.
     const last = span?.to ?? at.at(-1) ?? 0;
     const first = span?.from ?? last - Math.min(300, Math.max(60, last - (at[0] ?? 0)));
     const head = at.length > 0 && at[0]! > first + 1 ? [first, at[0]! - 1] : [];
@@ -91,7 +91,7 @@ function LiveChart({
         ...(color === undefined ? {} : { color }),
       })),
     };
-    // The view's functions are new each time; what they read is not.
+    // The view's functions are recreated on each render, but the data they read is the same.
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [samples, moment, view.title, key, of, span]);
   const isShort = span === null || span.to - span.from <= CLOCK_ONLY_S;

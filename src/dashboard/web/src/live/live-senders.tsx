@@ -1,4 +1,4 @@
-// Who sends the load: organizations, or the keys of one.
+// Load by sender: by organization, or by API key of one organization.
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -42,7 +42,7 @@ export function LiveSenders({
     queryFn: ({ signal }) => api.get<ListPage<OperatorOrganization>>('/operator/organizations', { limit: 100 }, signal),
   });
   return (
-    <section className="live-part" aria-label="Who sends it">
+    <section className="live-part" aria-label="Load by sender">
       <div className="live-head">
         <h2>{organization === '' ? 'By organization' : 'By key'}</h2>
         <Select
@@ -92,7 +92,7 @@ function Senders({
       span: { from, to },
     } = data;
     const place = new Map(data.times.map((time, at) => [Date.parse(time) / 1000, at]));
-    // Nothing was sent in slots that are not there.
+    // A slot without an entry had no load.
     const line: number[] = [];
     for (let at = Math.floor(from / step) * step; at < to; at += step) line.push(at);
     const all = data.series.map((one) => ({
@@ -106,7 +106,7 @@ function Senders({
     };
   }, [data, measure]);
   if (data.series.length === 0)
-    return <p className="muted">Nothing was sent {words === '' ? 'then' : `in the ${words}`}.</p>;
+    return <p className="muted">No requests {words === '' ? 'then' : `in the ${words}`}.</p>;
   return (
     <div className="panel live-chart">
       <Chart
@@ -119,7 +119,7 @@ function Senders({
         onZoom={onZoom}
       />
       <p className="hint">
-        {short(total)} in all, counted when a request ends, in steps of{' '}
+        {short(total)} total, counted when a request ends, in steps of{' '}
         {data.step_s < 60 ? `${data.step_s} seconds` : `${data.step_s / 60} minutes`}.
       </p>
     </div>

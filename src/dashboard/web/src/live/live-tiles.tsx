@@ -1,4 +1,4 @@
-// Figures of the newest sample. What has not happened in the window has no tile.
+// Figures of the newest sample. Events that did not occur within the window have no tile.
 import type { ReactNode } from 'react';
 import type { EngineSample, LiveSample } from '../../../../shared/wire/dashboard.js';
 import type { Samples } from './samples.js';
@@ -29,7 +29,7 @@ function Tile({
   );
 }
 
-/** Whether it was anything but nought in the window. */
+/** Whether the value was anything but 0 within the window. */
 const happened = (samples: Samples, of: (sample: LiveSample) => number): boolean =>
   samples.columns([of])[1]?.some((value) => value !== null && value > 0) === true;
 
@@ -37,8 +37,8 @@ export function ServerTiles({ sample, samples }: { sample: LiveSample; samples: 
   const odd = [
     { label: 'Refused, 429', of: (one: LiveSample) => one.rejected_429, note: 'over a limit', tone: 'warn' },
     { label: 'Refused, 503', of: (one: LiveSample) => one.rejected_503, note: 'no capacity', tone: 'danger' },
-    { label: 'Errors', of: (one: LiveSample) => one.errors, note: 'failed or broken off', tone: 'danger' },
-    { label: 'Cancelled', of: (one: LiveSample) => one.cancelled, note: 'client left', tone: undefined },
+    { label: 'Errors', of: (one: LiveSample) => one.errors, note: 'failed or interrupted', tone: 'danger' },
+    { label: 'Cancelled', of: (one: LiveSample) => one.cancelled, note: 'client disconnected', tone: undefined },
   ] as const;
   return (
     <dl className="tiles">
@@ -84,7 +84,7 @@ export function EngineTiles({ engine }: { engine: EngineSample }): ReactNode {
           label="Step time"
           value={showMs(engine.step_ms)}
           note={`${showCount(engine.steps_per_s)} steps/s`}
-          more={`${showCount(engine.batch_rows)} rows each`}
+          more={`${showCount(engine.batch_rows)} tokens each`}
         />
       )}
       <Tile
@@ -113,7 +113,7 @@ export function EngineTiles({ engine }: { engine: EngineSample }): ReactNode {
         />
       )}
       {engine.preemptions > 0 && (
-        <Tile label="Preemptions" value={showCount(engine.preemptions)} note="gave pages up" tone="warn" />
+        <Tile label="Preemptions" value={showCount(engine.preemptions)} note="sequences lost their pages" tone="warn" />
       )}
     </dl>
   );

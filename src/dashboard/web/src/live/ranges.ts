@@ -1,4 +1,4 @@
-// The spans of time that the live view shows. Pure.
+// The time ranges of the live view. Pure.
 
 export type LiveRange = '5m' | '1h' | '6h' | '24h' | '7d' | '30d';
 export const LIVE_RANGES: readonly { value: LiveRange; label: string; seconds: number; words: string }[] = [
@@ -18,13 +18,13 @@ export interface Span {
 
 export const secondsOf = (range: LiveRange): number => LIVE_RANGES.find(({ value }) => value === range)?.seconds ?? 300;
 export const wordsOf = (range: LiveRange): string => LIVE_RANGES.find(({ value }) => value === range)?.words ?? '';
-/** What is kept has a new sum every ten seconds at most, and of long ranges seldom. */
+/** The server adds to the recorded history every ten seconds at most, and less often for long ranges. */
 export const refreshMs = (range: LiveRange): number => Math.min(60_000, Math.max(10_000, secondsOf(range) * 2));
 export const queryOf = ({ from, to }: Span): { from: string; to: string } => ({
   from: new Date(from * 1000).toISOString(),
   to: new Date(to * 1000).toISOString(),
 });
-/** Up to now. */
+/** The range that ends now. */
 export function spanOf(range: LiveRange, now = Date.now()): Span {
   const to = Math.ceil(now / 1000);
   return { from: to - secondsOf(range), to };

@@ -1,4 +1,5 @@
-// The newest so many values, oldest first; pushing is constant work and takes no memory once it is full.
+// Ring buffer of the newest N values, oldest first. Pushing takes constant time, and no new memory once the ring is
+// full.
 
 export class Ring<T> {
   readonly #items: (T | undefined)[];
@@ -6,7 +7,7 @@ export class Ring<T> {
   #length = 0;
 
   constructor(readonly capacity: number) {
-    if (!Number.isInteger(capacity) || capacity < 1) throw new RangeError('A ring holds at least one value.');
+    if (!Number.isInteger(capacity) || capacity < 1) throw new RangeError('The capacity of a ring must be at least 1.');
     this.#items = new Array<T | undefined>(capacity);
   }
 
@@ -23,7 +24,7 @@ export class Ring<T> {
     this.#start = (this.#start + 1) % this.capacity;
   }
 
-  /** `at` 0 is the oldest; negative from the end. */
+  /** `at` 0 is the oldest value; negative indexes count from the end. */
   at(at: number): T | undefined {
     const index = at < 0 ? this.#length + at : at;
     return index < 0 || index >= this.#length ? undefined : this.#items[(this.#start + index) % this.capacity];

@@ -1,13 +1,13 @@
-// The window of samples that the live view draws: the stream's `history` and `sample` events in, columns of
-// numbers out. Needs no DOM.
+// The window of samples that the live view draws. Takes the stream's `history` and `sample` events, and returns columns
+// of numbers. Needs no DOM.
 
 import type { EngineSample, LiveSample } from '../../../../shared/wire/dashboard.js';
 import type { ServerEvent } from './event-reader.js';
 import { Ring } from './ring.js';
 
-/** Seconds shown; one sample a second. */
+/** Seconds shown, with one sample per second. */
 export const WINDOW_S = 300;
-/** Samples further apart than this have a gap between them: nothing is drawn there. */
+/** If two samples are further apart than this, the chart shows a gap. */
 const GAP_S = 2.5;
 
 export class Samples {
@@ -21,7 +21,7 @@ export class Samples {
     this.#ring = new Ring(capacity);
   }
 
-  /** What was kept: each stands for `stepS` seconds. */
+  /** Recorded samples: each covers `stepS` seconds. */
   static of(samples: readonly LiveSample[], stepS: number): Samples {
     const all = new Samples(Math.max(1, samples.length), 1.5 * stepS);
     for (const sample of samples) all.#add(sample);
@@ -35,7 +35,10 @@ export class Samples {
     return this.#ring.length;
   }
 
-  /** False: nothing of it was new. A history sent again after a reconnection adds only what was missed. */
+  /**
+   * Returns false if the event contained nothing new. After a reconnect, the history is sent again and adds only the
+   * missed samples.
+   */
   receive({ event, data }: ServerEvent): boolean {
     if (event !== 'history' && event !== 'sample') return false;
     const parsed = JSON.parse(data) as LiveSample | LiveSample[];
@@ -52,7 +55,7 @@ export class Samples {
     return true;
   }
 
-  /** Engines by their first name, in the order of the latest sample that has any. */
+  /** Engines by first name, in the order of the latest sample that lists any. */
   engines(): EngineSample[] {
     for (let at = this.#ring.length - 1; at >= 0; at--) {
       const engines = this.#ring.at(at)?.engines ?? [];
@@ -62,8 +65,8 @@ export class Samples {
   }
 
   /**
-   * Columns as charts take them: seconds since 1970, then one column per series; null where there is no value.
-   * A gap in time becomes a row of nulls, so that no line is drawn across it.
+   * Columns for a chart: seconds since 1970, then one column per series, with null where there is no value. A time gap
+   * becomes a row of nulls, so that no line is drawn across it.
    */
   columns(series: readonly ((sample: LiveSample) => number | null)[]): [number[], ...(number | null)[][]] {
     const times: number[] = [];
@@ -84,7 +87,7 @@ export class Samples {
   }
 }
 
-/** A series of one engine: null in samples from before it was loaded. */
+/** A series of one engine: null in samples from before the engine was loaded. */
 export function ofEngine(
   model: string,
   of: (engine: EngineSample) => number | null,

@@ -1,4 +1,4 @@
-// The operator's live stream as a page uses it: samples, the state of the connection, pausing.
+// React hook for the operator's live stream: samples, connection state, pausing.
 import { useCallback, useEffect, useRef, useState } from 'react';
 import { API, ApiFailure, send } from '../api.js';
 import { follow } from './follow.js';
@@ -7,13 +7,13 @@ import { Samples } from './samples.js';
 
 export interface Live {
   samples: Samples;
-  /** Changes whenever there is something new to show. */
+  /** Changes whenever there is something new to render. */
   version: number;
   connection: Connection;
   paused: boolean;
-  /** What is shown stands still; samples are still collected. */
+  /** Freezes the display. Samples are still collected. */
   setPaused(paused: boolean): void;
-  /** Connects again at once instead of waiting. */
+  /** Reconnects immediately instead of waiting. */
   retry(): void;
 }
 
@@ -50,7 +50,7 @@ export function useLive(): Live {
   };
 }
 
-// `send` throws what the server says; whether to try again is follow()'s affair, by the status.
+// `send` throws the server's error. follow() decides by the status whether to retry.
 async function open(signal: AbortSignal): Promise<Response> {
   try {
     return await send('GET', `${API}/operator/live`, { signal, headers: { Accept: 'text/event-stream' } });

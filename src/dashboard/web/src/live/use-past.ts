@@ -1,4 +1,4 @@
-// What was kept of the live view over a span: samples that stand for a while each, and when something was changed.
+// Recorded history of the live view over a range: aggregated samples, and the times of setting changes.
 import { useQuery } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { LiveHistory, LiveKeys, LiveMark } from '../../../../shared/wire/dashboard.js';
@@ -15,7 +15,7 @@ export interface Past {
   version: number;
 }
 
-/** `zoom` stands still; without it the range ends now. Null: not wanted. */
+/** A `zoom` range is fixed; without it, the range ends now. Null: do not fetch. */
 export function usePast(range: LiveRange, zoom: Span | null, wanted: boolean): UseQueryResult<Past> {
   return useQuery({
     queryKey: ['operator', 'live', 'past', range, zoom],

@@ -1,8 +1,8 @@
-// What the live view shows: every figure and every chart, declared once. Pure.
+// Declares every figure and chart of the live view once. Pure.
 
 import type { EngineSample, LiveSample, Percentiles, TunableName } from '../../../../shared/wire/dashboard.js';
 
-/** Short, with a unit where it needs one; a dash where nothing happened. */
+/** Short number, with a unit if needed. A dash where nothing happened. */
 export const showCount = (value: number | null): string =>
   value === null
     ? '–'
@@ -59,7 +59,7 @@ export interface View<S> {
 export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
   {
     title: 'Sequences',
-    help: 'Running hold pages and are in every step; waiting are admitted and not yet begun.',
+    help: 'Running: being generated. Waiting: admitted, not started.',
     show: showCount,
     limit: 'max_sequences',
     series: [
@@ -69,7 +69,7 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
   },
   {
     title: 'Tokens per second',
-    help: 'Read from prompts and generated.',
+    help: 'Prefill (prompt tokens) and decode (generated tokens).',
     show: showCount,
     series: [
       { label: 'prefill', of: (engine) => engine.prefill_tokens_per_s, color: 2 },
@@ -78,7 +78,7 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
   },
   {
     title: 'KV pages',
-    help: 'Used by sequences, cached for prefixes to come, free.',
+    help: 'Used by sequences, cached for prefix reuse, or free.',
     show: showCount,
     kind: 'area',
     series: [
@@ -88,35 +88,35 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
     ],
   },
   {
-    title: 'Batch rows per step',
-    help: 'One row per sequence that decodes, and one per prompt token of a step.',
+    title: 'Batch tokens per step',
+    help: 'One token per decoding sequence, plus the prompt tokens of the step.',
     show: showCount,
     limit: 'max_batch_tokens',
     series: [{ label: 'rows', of: (engine) => engine.batch_rows }],
   },
   {
     title: 'Step time',
-    help: 'One forward pass with all that belongs to it.',
+    help: 'Duration of one engine step: the forward pass and all work around it.',
     show: showMs,
     limit: 'step_ms',
     series: [{ label: 'mean', of: (engine) => engine.step_ms, color: 2 }],
   },
   {
     title: 'Prefix-cache hit rate',
-    help: 'Share of prompt tokens that did not have to be computed.',
+    help: 'Fraction of prompt tokens that were reused instead of computed.',
     show: showShare,
     max: 1,
     series: [{ label: 'hits', of: (engine) => engine.prefix_hit_rate }],
   },
   {
     title: 'Time to first token',
-    help: 'Of requests that began within the last minute.',
+    help: 'For requests that started within the last minute.',
     show: showMs,
     series: percentiles((engine) => engine.ttft_ms),
   },
   {
     title: 'Inter-token latency',
-    help: 'Between two tokens of one answer, within the last minute.',
+    help: 'Time between two tokens of a response, within the last minute.',
     show: showMs,
     series: percentiles((engine) => engine.itl_ms),
   },
@@ -125,7 +125,7 @@ export const ENGINE_VIEWS: readonly View<EngineSeries>[] = [
 export const SERVER_VIEWS: readonly View<ServerSeries>[] = [
   {
     title: 'Requests per second',
-    help: 'By how they ended, within a stream too: 429 by a limit, 503 for want of capacity, errors: failed or broken off.',
+    help: 'By outcome, also for outcomes within a stream: 429 (over a limit), 503 (no capacity), errors (failed or interrupted).',
     show: showCount,
     series: [
       { label: 'requests', of: ({ requests }) => requests },
@@ -137,25 +137,25 @@ export const SERVER_VIEWS: readonly View<ServerSeries>[] = [
   },
   {
     title: 'Requests in flight',
-    help: 'Being answered right now.',
+    help: 'Requests that are being processed now.',
     show: showCount,
     series: [{ label: 'in flight', of: (sample) => sample.in_flight }],
   },
   {
     title: 'Memory',
-    help: 'Resident set of the process: weights, KV pages, everything.',
+    help: 'Resident set size of the process, including weights and KV pages.',
     show: (mib) => showBytes(mib === null ? null : mib * 2 ** 20),
     series: [{ label: 'resident', of: (sample) => sample.rss_bytes / 2 ** 20, color: 6 }],
   },
   {
     title: 'Event-loop lag',
-    help: 'How late the HTTP threads come to their next event.',
+    help: 'Delay before the HTTP threads handle their next event.',
     show: showMs,
     series: [{ label: 'lag', of: (sample) => sample.loop_lag_ms, color: 4 }],
   },
 ];
 
-/** "3 running, 1 waiting": what a chart shows, in words. */
+/** "3 running, 1 waiting": a chart's current values as text. */
 export function inWords<T>(view: View<{ label: string; of: (of: T) => number | null }>, of: T): string {
   return view.series
     .map((one) => (view.series.length === 1 ? view.show(one.of(of)) : `${view.show(one.of(of))} ${one.label}`))

@@ -1,4 +1,4 @@
-// Models on disk, what of them would fit into memory, and fetching another one from the hub.
+// Models on disk, whether each fits into memory, and downloads from the hub.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -28,7 +28,7 @@ export function DiskPanel(): ReactNode {
   return (
     <Panel
       title="On disk"
-      lead="Models fetched from the hub, by this server or by other programs. Each can be served at once, under a name of your choice."
+      lead="Models downloaded from the hub by this server or other programs. You can serve any of them under a name of your choice."
     >
       <Loaded query={query} loading={<div className="panel-pad" />}>
         {(disk) => (
@@ -46,7 +46,7 @@ export function DiskPanel(): ReactNode {
               Memory: {bytes(disk.available_memory_bytes)} of {bytes(disk.memory_bytes)} free.
             </p>
             {disk.models.length === 0 ? (
-              <EmptyState icon="models" title="Nothing was fetched yet" />
+              <EmptyState icon="models" title="No models on disk yet" />
             ) : (
               <Table
                 caption="Models on disk"
@@ -95,20 +95,20 @@ function PullForm({ endpoint }: { endpoint: string }): ReactNode {
       });
   };
   return (
-    <Form label="Fetch a model" onSubmit={start}>
+    <Form label="Download a model" onSubmit={start}>
       <FormError action={action} fields={['model']} />
       <TextField
-        label="Fetch a model"
+        label="Download a model"
         name="model"
         placeholder="OWNER/REPO:Q4_K_M"
         value={model}
         error={action.errorOf('model')}
         onChange={(event) => setModel(event.target.value)}
-        hint={`From ${endpoint}. Without a quantization, as memory allows.`}
+        hint={`From ${endpoint}. Without a quantization, the best one that fits into memory is chosen.`}
       />
       <div>
         <Button type="submit" variant="primary" busy={action.busy} disabled={model.trim() === ''}>
-          Fetch
+          Download
         </Button>
       </div>
     </Form>
@@ -116,7 +116,7 @@ function PullForm({ endpoint }: { endpoint: string }): ReactNode {
 }
 
 const PULL_TEXTS: Record<ModelPull['state'], { tone: Tone; label: string }> = {
-  running: { tone: 'warn', label: 'Fetching' },
+  running: { tone: 'warn', label: 'Downloading' },
   done: { tone: 'ok', label: 'Done' },
   failed: { tone: 'danger', label: 'Failed' },
   stopped: { tone: 'neutral', label: 'Stopped' },
@@ -126,7 +126,7 @@ function PullLine({ pull }: { pull: ModelPull }): ReactNode {
   const client = useQueryClient();
   const { tone, label } = PULL_TEXTS[pull.state];
   const total = pull.total_bytes ?? 0;
-  const text = total === 0 ? 'Looking at its files' : `${bytes(pull.bytes)} of ${bytes(total)}`;
+  const text = total === 0 ? 'Listing files' : `${bytes(pull.bytes)} of ${bytes(total)}`;
   const stop = (): void => {
     void api.delete(`/operator/pulls/${pull.id}`).then(() => client.invalidateQueries({ queryKey: KEY }));
   };
@@ -141,21 +141,21 @@ function PullLine({ pull }: { pull: ModelPull }): ReactNode {
         {pull.state === 'running' && (
           <>
             <span className="muted">{text}</span>
-            <Button size="small" aria-label={`Stop fetching ${pull.model}`} onClick={stop}>
+            <Button size="small" aria-label={`Stop downloading ${pull.model}`} onClick={stop}>
               Stop
             </Button>
           </>
         )}
       </div>
       {pull.state === 'running' && total > 0 && (
-        <Meter label={`${pull.model} fetched`} value={pull.bytes} max={total} text={text} />
+        <Meter label={`${pull.model} downloaded`} value={pull.bytes} max={total} text={text} />
       )}
       {pull.error !== null && <Notice tone="danger">{pull.error}</Notice>}
     </div>
   );
 }
 
-/** Of what can be loaded on this machine. */
+/** For models that this machine can load. */
 function ServeButton({ model }: { model: DiskModel }): ReactNode {
   const [asking, setAsking] = useState(false);
   if (model.memory_bytes === null || model.fits === 'no' || model.is_old) return null;
@@ -178,7 +178,7 @@ function DiskName({ model: { model, served_as: served, is_old: old } }: { model:
         <CopyButton text={flag} label={`Copy ${flag}`} iconOnly />
       </span>
       {served !== null && <span className="cell-sub">served as {served}</span>}
-      {old && <span className="cell-sub">of an older revision</span>}
+      {old && <span className="cell-sub">from an older revision</span>}
     </div>
   );
 }

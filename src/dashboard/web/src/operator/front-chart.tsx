@@ -1,5 +1,5 @@
-// Every measurement of one run or two as a point, goodput against the time to the first token, and the front of those
-// that no other beats. What it shows stands in the table of measurements, too.
+// Plots every measurement of one or two runs, goodput against time to first token, with the Pareto front. The table of
+// measurements lists the same data.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { TuneRun } from '../../../../shared/wire/tuning.js';
@@ -18,7 +18,7 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
   const [shown, setShown] = useState<{ run: TuneRun; spot: Spot } | null>(null);
   const all = runs.map(({ label, run }) => ({ label, run, spots: spotsOf(run.trials) }));
   const spots = all.flatMap((one) => one.spots);
-  if (spots.length === 0) return <p className="hint">No measurement has been made to its end yet.</p>;
+  if (spots.length === 0) return <p className="hint">No measurement is complete yet.</p>;
   const [xs, ys] = [logAxis(spots.map(({ x }) => x)), linearAxis(spots.map(({ y }) => y))];
   const across = (x: number): number =>
     LEFT + (Math.log(x / xs.min) / Math.log(xs.max / xs.min)) * (WIDTH - LEFT - RIGHT);
@@ -28,7 +28,7 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
       <svg
         viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
         role="img"
-        aria-label={`Goodput against the 99th percentile of the time to the first token: ${spots.length} measurements`}
+        aria-label={`Goodput against the 99th percentile of time to first token: ${spots.length} measurements`}
       >
         {ys.ticks.map((tick) => (
           <g key={`y${tick}`}>
@@ -76,8 +76,8 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
       <figcaption className="hint">
         {shown === null ? (
           <>
-            Goodput (requests a second that kept every objective) over latency. Filled: objectives met. Lines: what no
-            other measurement beats.
+            Goodput (requests per second that met every objective) against latency. Filled points met the objectives.
+            Lines connect the measurements that no other one beats in both.
             {all.length > 1 &&
               all.map(({ label, run }, at) => (
                 <span key={run.id} className={`front-key front-run-${at}`}>
@@ -94,5 +94,5 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
 }
 
 function pointText({ load_kind: kind }: TuneRun, { trial, x, y }: Spot): string {
-  return `${trial.number}: ${figure(y)} good requests/s, first token ${duration(x)}; ${settingsText(trial.settings)}, ${loadText(kind, trial.load)}${trial.met ? '' : '; objectives missed'}`;
+  return `${trial.number}: ${figure(y)} good requests/s, time to first token ${duration(x)}; ${settingsText(trial.settings)}, ${loadText(kind, trial.load)}${trial.met ? '' : '; objectives missed'}`;
 }

@@ -1,4 +1,4 @@
-// An organization's own limits as a form has them: per model and kind a text, or switched off. Pure.
+// Form state of an organization's limits: a text per model and kind, or no limit. Pure.
 
 import type { LimitOverrides, LimitValues } from '../../../../shared/wire/dashboard.js';
 
@@ -9,7 +9,7 @@ export const LIMIT_KINDS: readonly { kind: LimitKind; label: string }[] = [
   { kind: 'concurrency', label: 'Concurrent requests' },
 ];
 
-/** '' is as elsewhere; off is no limit at all. */
+/** '': inherits the more general limit; `off`: no limit. */
 export interface LimitDraft {
   text: string;
   off: boolean;
@@ -32,14 +32,14 @@ export function draftsOf(overrides: LimitOverrides, names: readonly string[]): L
   );
 }
 
-/** What is wrong with one; null if nothing is. */
+/** The error for a draft; null if it is valid. */
 export function limitProblem({ text, off }: LimitDraft): string | null {
   if (off || text.trim() === '') return null;
   const value = Number(text.replaceAll(/[,_\s]/g, ''));
-  return Number.isInteger(value) && value >= 1 && value <= MOST ? null : 'A whole number from 1 on.';
+  return Number.isInteger(value) && value >= 1 && value <= MOST ? null : 'Must be a whole number of at least 1.';
 }
 
-/** What PATCH takes; null if something is wrong. Models without anything of their own are left out. */
+/** The body for PATCH, or null if a draft is invalid. Models without limits of their own are omitted. */
 export function overridesOf(drafts: LimitDrafts): LimitOverrides | null {
   const overrides: LimitOverrides = {};
   for (const [name, draft] of Object.entries(drafts)) {

@@ -1,4 +1,4 @@
-// What one organization may use: its own limits per model, and its tokens per month.
+// An organization's limits: per model, and tokens per month.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { OperatorOrganization, OperatorOrganizationPatch } from '../../../../shared/wire/dashboard.js';
@@ -29,7 +29,8 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
 
   const next = overridesOf(drafts);
   const capValue = cap.trim() === '' ? null : Number(cap.replaceAll(/[,_\s]/g, ''));
-  const capProblem = capValue === null || (Number.isSafeInteger(capValue) && capValue >= 0) ? null : 'A whole number.';
+  const capProblem =
+    capValue === null || (Number.isSafeInteger(capValue) && capValue >= 0) ? null : 'Must be a whole number.';
   const changed =
     capValue !== organization.monthly_token_cap ||
     JSON.stringify(next) !== JSON.stringify(overridesOf(draftsOf(overrides, names)));
@@ -54,7 +55,7 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
   return (
     <Panel
       title="Limits"
-      lead="An empty field takes what is more general: the row for all models, then the server's settings. Changes act at once."
+      lead="An empty field inherits the row for all models, then the server's settings. Changes take effect immediately."
     >
       <form
         className="stack"
@@ -85,8 +86,8 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
                           ? 'no limit'
                           : inherited === undefined
                             ? name === '*'
-                              ? 'as configured'
-                              : 'as for all models'
+                              ? 'server default'
+                              : 'same as all models'
                             : inherited === null
                               ? 'no limit'
                               : count(inherited)
@@ -114,7 +115,7 @@ export function OrganizationLimits({ organization, onChange }: Props): ReactNode
             value={cap}
             placeholder="no cap"
             error={capProblem}
-            hint={`${count(organization.month_tokens)} used this month. Requests beyond the cap are refused with 429 insufficient_quota.`}
+            hint={`${count(organization.month_tokens)} used this month. Requests over the cap return 429 insufficient_quota.`}
             onChange={(event) => setCap(event.target.value)}
           />
         </div>

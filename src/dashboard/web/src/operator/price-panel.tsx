@@ -1,4 +1,4 @@
-// What tokens cost, per model and million tokens: costs of usage are counted by it.
+// Token prices per model and million tokens. Usage costs are computed from them.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import type { UseQueryResult } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -30,7 +30,7 @@ export function PricePanel({ prices }: { prices: UseQueryResult<PriceTable> }): 
     <Panel
       title="Prices"
       flush
-      lead="Per million tokens. Costs are shown by them, for the past too; nothing is charged."
+      lead="Per million tokens. Costs are computed from the current prices, for past usage too. Nothing is charged."
       actions={
         <Button size="small" disabled={prices.data === undefined} onClick={() => setEditing(true)}>
           Set prices
@@ -40,7 +40,7 @@ export function PricePanel({ prices }: { prices: UseQueryResult<PriceTable> }): 
       <Loaded query={prices}>
         {({ models, currency }) =>
           Object.keys(models).length === 0 ? (
-            <p className="panel-pad muted">No prices are set: usage is shown without cost.</p>
+            <p className="panel-pad muted">No prices are set. Usage is shown without costs.</p>
           ) : (
             <Table
               caption="Prices"
@@ -90,7 +90,7 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
   const save = (): void => {
     void action.run(async () => {
       const priced = Object.entries(drafts).filter(([, draft]) => FIELDS.some(({ name }) => draft[name].trim() !== ''));
-      // Without a price of their own cached tokens cost what others do.
+      // Cached tokens without a price of their own cost as much as other input tokens.
       const body: PriceTable = {
         currency,
         models: Object.fromEntries(
@@ -143,7 +143,7 @@ function PriceDialog({ table, onClose }: { table: PriceTable; onClose: () => voi
               label={label}
               inputMode="decimal"
               value={drafts[model]?.[name] ?? ''}
-              error={isNumber(drafts[model]?.[name] ?? '') ? null : 'A number from 0 on'}
+              error={isNumber(drafts[model]?.[name] ?? '') ? null : 'Must be a number of at least 0'}
               onChange={(event) =>
                 setDrafts({ ...drafts, [model]: { ...EMPTY, ...drafts[model], [name]: event.target.value } })
               }

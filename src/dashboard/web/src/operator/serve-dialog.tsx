@@ -1,4 +1,4 @@
-// Serving a model that has been fetched: a name for it, and whether it is loaded at once; and taking the name away again.
+// Dialogs that serve a downloaded model under a name, with the choice to load it immediately, and stop serving it.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -13,7 +13,7 @@ import { Notice } from '../components/states.js';
 import { useToast } from '../components/toasts.js';
 import { bytes } from '../format.js';
 
-/** What a repository's model may be called: its name without what says how it is packed. */
+/** Suggests a name for a repository's model: the repository name without packaging suffixes. */
 function nameFor(model: string): string {
   return model
     .replace(/^[^/]*\//, '')
@@ -39,7 +39,7 @@ export function ServeDialog({ model, onClose }: { model: DiskModel; onClose: () 
         });
         if (now) await api.post<OperatorModel>(`/operator/models/${encodeURIComponent(id)}/load`);
         await client.invalidateQueries({ queryKey: ['operator'] });
-        toast(now ? `${id} is loading` : `${id} is served, and loaded when it is asked for`);
+        toast(now ? `Loading ${id}` : `${id} is now served and loads on demand`);
       })
       .then((went) => {
         if (went) onClose();
@@ -64,29 +64,29 @@ export function ServeDialog({ model, onClose }: { model: DiskModel; onClose: () 
         name="name"
         value={name}
         error={action.errorOf('name')}
-        hint="What requests call it. It is served on after restarts."
+        hint="The model name in requests. It stays served after restarts."
         onChange={(event) => setName(event.target.value)}
       />
       <TextField
-        label="Give its memory back after"
+        label="Unload after"
         name="idle_minutes"
         optional
         inputMode="numeric"
         value={idle}
         error={action.errorOf('idle_minutes')}
-        hint="Minutes without requests. Without: when another model needs the memory."
+        hint="Minutes without requests. Leave empty to unload only when another model needs the memory."
         onChange={(event) => setIdle(event.target.value)}
       />
       <Checkbox
         label="Load it now"
-        hint="Otherwise with the first request for it, which waits."
+        hint="Otherwise, the first request triggers the load and waits for it."
         checked={now}
         onChange={(event) => setNow(event.target.checked)}
       />
       {model.fits === 'later' && (
         <Notice tone="warn">
-          It takes {bytes(model.memory_bytes ?? 0)} of memory, more than is free now: models that nobody uses give
-          theirs back for it.
+          It needs {bytes(model.memory_bytes ?? 0)} of memory, more than is free now. Idle models will be unloaded to
+          make room.
         </Notice>
       )}
       <FormError action={action} fields={['name', 'idle_minutes']} />
@@ -102,24 +102,24 @@ export function UnserveButton({ model: { id, source } }: { model: OperatorModel 
   const unserve = async (): Promise<void> => {
     await api.delete(`/operator/models/${encodeURIComponent(id)}`);
     await client.invalidateQueries({ queryKey: ['operator'] });
-    toast(`${id} is served no more`);
+    toast(`${id} is no longer served`);
   };
   return (
     <>
-      <Button size="small" aria-label={`Unserve ${id}`} onClick={() => setAsking(true)}>
-        Unserve
+      <Button size="small" aria-label={`Stop serving ${id}`} onClick={() => setAsking(true)}>
+        Stop serving
       </Button>
       {asking && (
         <ConfirmDialog
-          title={`Unserve ${id}?`}
-          confirm="Unserve"
+          title={`Stop serving ${id}?`}
+          confirm="Stop serving"
           danger
           onConfirm={unserve}
           onClose={() => setAsking(false)}
         >
           <p>
-            New requests for {id} are answered with 404. What runs goes on to its end. <Code>{source}</Code> stays on
-            the disk.
+            New requests for {id} will return 404. Running requests finish normally. <Code>{source}</Code> stays on
+            disk.
           </p>
         </ConfirmDialog>
       )}

@@ -1,4 +1,4 @@
-// Two tuning runs beside each other: what each was to reach, what it found, and both fronts in one picture.
+// Compares two tuning runs: objectives, results, and both Pareto fronts in one chart.
 import type { ReactNode } from 'react';
 import type { TuneRun } from '../../../../shared/wire/tuning.js';
 import { Panel } from '../components/page.js';
@@ -14,16 +14,19 @@ export function TuningCompare({ runs: [one, other] }: { runs: readonly [TuneRun,
   const rows: { name: string; of: (run: TuneRun) => ReactNode }[] = [
     { name: 'Objectives', of: ({ objectives }) => objectives.join(', ') },
     { name: 'Workload', of: ({ workload }) => workload },
-    { name: 'Measurements', of: ({ trials, trial_s: seconds }) => `${trials.length} of ${seconds} s` },
+    { name: 'Measurements', of: ({ trials, trial_s: seconds }) => `${trials.length}, ${seconds} s each` },
     { name: 'Outcome', of: ({ result, state }) => (result === null ? state : OUTCOMES[result.outcome]) },
     { name: 'Settings before', of: ({ before }) => settingsText(before) },
     { name: 'Goodput before', of: ({ result }) => (result?.current == null ? '–' : goodputText(result.current)) },
-    { name: 'Settings found', of: ({ result }) => (result?.best == null ? '–' : settingsText(result.best.settings)) },
     {
-      name: 'Load they bear',
+      name: 'Recommended settings',
+      of: ({ result }) => (result?.best == null ? '–' : settingsText(result.best.settings)),
+    },
+    {
+      name: 'Maximum load',
       of: ({ result, load_kind: kind }) => (result?.best == null ? '–' : loadText(kind, result.best.load)),
     },
-    { name: 'Goodput found', of: ({ result }) => (result?.best == null ? '–' : goodputText(result.best)) },
+    { name: 'Goodput with them', of: ({ result }) => (result?.best == null ? '–' : goodputText(result.best)) },
     { name: 'Gain', of: ({ result }) => gainText(result?.gain ?? null) ?? '–' },
   ];
   const alike =
@@ -36,7 +39,7 @@ export function TuningCompare({ runs: [one, other] }: { runs: readonly [TuneRun,
       <div className="tuning-run">
         {!alike && (
           <Notice tone="warn">
-            They differ in model, objectives, workload or load: figures of the one do not follow from the other's
+            The runs differ in model, objectives, workload or load, so a difference in the figures is not due to the
             settings alone.
           </Notice>
         )}

@@ -1,4 +1,4 @@
-// What a tuning run is to reach, with which load, and how much it may measure.
+// Form that starts a tuning run: objectives, load, and the number and duration of measurements.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -48,7 +48,7 @@ export function TuningForm({
   return (
     <Panel
       title="Start a run"
-      lead="The server is put under load while it serves: people who use it now feel it, and so do the figures. The old settings come back when a run ends, however it ends."
+      lead="The run puts load on the live server: current users will notice it, and it shows in the figures. The previous settings are restored when the run ends for any reason."
     >
       <Form label="Start a run" onSubmit={start}>
         <FormError action={action} fields={FIELDS} />
@@ -73,27 +73,27 @@ export function TuningForm({
             error={action.errorOf('workload')}
             onChange={(event) => set({ workload: event.target.value as StartDraft['workload'] })}
             options={[
-              { value: 'recent', label: 'Lengths of the last requests' },
-              { value: 'fixed', label: 'Always so many tokens' },
+              { value: 'recent', label: 'Lengths of recent requests' },
+              { value: 'fixed', label: 'Fixed lengths' },
             ]}
           />
           {draft.workload === 'fixed' && (
             <TextField label="Prompt tokens" inputMode="numeric" {...text('promptTokens')} />
           )}
           {draft.workload === 'fixed' && (
-            <TextField label="Answer tokens" inputMode="numeric" {...text('outputTokens')} />
+            <TextField label="Output tokens" inputMode="numeric" {...text('outputTokens')} />
           )}
           <Select
             label="Load"
             value={draft.load}
             onChange={(event) => set({ load: event.target.value as StartDraft['load'] })}
             options={[
-              { value: 'concurrency', label: 'Requests at once' },
-              { value: 'rate', label: 'Requests a second' },
+              { value: 'concurrency', label: 'Concurrent requests' },
+              { value: 'rate', label: 'Requests per second' },
             ]}
           />
           <TextField
-            label="Most load"
+            label="Maximum load"
             inputMode="decimal"
             optional={draft.load === 'concurrency'}
             error={action.errorOf('max_load')}
@@ -101,25 +101,25 @@ export function TuningForm({
           />
           <TextField label="Measurements" inputMode="numeric" error={action.errorOf('trials')} {...text('trials')} />
           <TextField
-            label="Seconds of each"
+            label="Seconds per measurement"
             inputMode="decimal"
             error={action.errorOf('trial_s')}
             {...text('trialS')}
           />
         </div>
         <Checkbox
-          label="Set what is found"
-          hint="If it is surely better, after it was measured once more under the new settings; else the old ones stay."
+          label="Apply the result"
+          hint="Only if a confirmation run shows that it is better. Otherwise the previous settings are kept."
           checked={draft.apply}
           onChange={(event) => set({ apply: event.target.checked })}
         />
-        {isRunning && <Notice>A run is under way: one at a time.</Notice>}
+        {isRunning && <Notice>A tuning run is in progress. Only one can run at a time.</Notice>}
         <div className="row">
           <Button type="submit" variant="primary" busy={action.busy} disabled={isRunning || model === ''}>
             Start
           </Button>
           <span className="hint">
-            {Number.isFinite(minutes) && minutes > 0 ? `At most ${duration(minutes)} or so.` : ''}
+            {Number.isFinite(minutes) && minutes > 0 ? `At most about ${duration(minutes)}.` : ''}
           </span>
         </div>
       </Form>

@@ -1,4 +1,4 @@
-// One tuning run, live while it is under way: what it has come to, the picture, every measurement.
+// One tuning run, updated live while it runs: result, chart, and every measurement.
 import { useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { TuneOutcome, TunePick, TuneRun, TuneTrial } from '../../../../shared/wire/tuning.js';
@@ -31,10 +31,10 @@ const STATES: Record<TuneRun['state'], { tone: Tone; label: string }> = {
 };
 export const OUTCOMES: Record<TuneOutcome, string> = {
   advised: 'Better settings found',
-  kept: 'Nothing surely better',
-  applied: 'Set',
+  kept: 'No better settings found',
+  applied: 'Applied',
   rolled_back: 'Rolled back',
-  nothing_meets: 'Objectives out of reach',
+  nothing_meets: 'Objectives not reachable',
 };
 
 export function StateBadge({ state }: { state: TuneRun['state'] }): ReactNode {
@@ -83,7 +83,7 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
           {run.state === 'running' && <span>{PHASE_LABELS[run.phase]}</span>}
           <span className="muted">{text}</span>
         </div>
-        {run.state === 'running' && <Meter label="Measurements made" value={done} max={1} text={text} />}
+        {run.state === 'running' && <Meter label="Completed measurements" value={done} max={1} text={text} />}
         {run.error !== null && <Notice tone={run.state === 'failed' ? 'danger' : 'info'}>{run.error}</Notice>}
         {result !== null && (
           <Notice tone={result.outcome === 'advised' || result.outcome === 'applied' ? 'ok' : 'info'}>
@@ -94,7 +94,7 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
         {result?.outcome === 'advised' && result.best !== null && (
           <div>
             <Button variant="primary" busy={action.busy} onClick={() => apply(result.best as TunePick)}>
-              Set these now
+              Apply these now
             </Button>
           </div>
         )}
@@ -108,13 +108,13 @@ export function TuningRun({ run }: { run: TuneRun }): ReactNode {
 function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): ReactNode {
   if (result === null) return null;
   const rows = [
-    { name: 'As it was', settings: before, pick: result.current },
-    ...(result.best === null ? [] : [{ name: 'Found', settings: result.best.settings, pick: result.best }]),
+    { name: 'Before', settings: before, pick: result.current },
+    ...(result.best === null ? [] : [{ name: 'Recommended', settings: result.best.settings, pick: result.best }]),
   ];
   const gain = gainText(result.gain);
   return (
     <Table
-      caption="Before and found"
+      caption="Settings before and recommended"
       rows={rows}
       rowKey={({ name }) => name}
       columns={[
@@ -131,8 +131,8 @@ function Picks({ run: { result, before, load_kind: kind } }: { run: TuneRun }): 
         },
         {
           key: 'load',
-          header: 'Bears',
-          cell: ({ pick }) => (pick === null ? 'no load that was tried' : loadText(kind, pick.load)),
+          header: 'Sustains',
+          cell: ({ pick }) => (pick === null ? 'none of the loads tried' : loadText(kind, pick.load)),
         },
         {
           key: 'goodput',

@@ -1,4 +1,4 @@
-// What the page of tuning runs shows of them: figures, words, and points of the picture. No DOM.
+// Data for the tuning page: figures, texts and chart points. No DOM.
 import type {
   TuneLoadKind,
   TunePhase,
@@ -11,18 +11,18 @@ import type {
 } from '../../../../shared/wire/tuning.js';
 
 export const LOAD_UNITS: Record<TuneLoadKind, string> = {
-  concurrency: 'at once',
+  concurrency: 'concurrent',
   rate: 'requests/s',
   speed: 'times as fast',
 };
 export const PHASE_LABELS: Record<TunePhase, string> = {
-  current: 'As it is',
+  current: 'Baseline',
   search: 'Search',
   confirm: 'Confirm',
   verify: 'Verify',
 };
 
-/** "12 at once" */
+/** "12 concurrent" */
 export const loadText = (kind: TuneLoadKind, load: number): string =>
   `${load.toLocaleString('en-US')} ${LOAD_UNITS[kind]}`;
 /** "256 tokens, 32 sequences, 250 ms" */
@@ -30,8 +30,8 @@ export const settingsText = ({
   max_batch_tokens: tokens,
   max_sequences: sequences,
   step_ms: ms,
-}: TuneSettings): string => `${tokens} tokens, ${sequences} sequences, ${ms === 0 ? 'no bound' : `${ms} ms`}`;
-/** Three digits that mean something. */
+}: TuneSettings): string => `${tokens} tokens, ${sequences} sequences, ${ms === 0 ? 'no step limit' : `${ms} ms`}`;
+/** Three significant digits. */
 export const figure = (value: number): string =>
   value >= 100 ? Math.round(value).toLocaleString('en-US') : String(Number(value.toPrecision(3)));
 
@@ -40,7 +40,7 @@ export function goodputText({ goodput: { mean, low, high } }: TunePick): string 
   return `${figure(mean)} /s${low === null || high === null ? '' : ` (${figure(Math.max(0, low))} to ${figure(high)})`}`;
 }
 
-/** "1.4 times"; null where there is nothing to compare. */
+/** "1.4 times"; null if there is nothing to compare with. */
 export const gainText = (gain: number | null): string | null => (gain === null ? null : `${gain.toFixed(2)} times`);
 
 /** 0 to 1. */
@@ -51,7 +51,7 @@ export const progressOf = ({
 }: Pick<TuneRunSummary, 'trials_planned' | 'trials_done' | 'state'>): number =>
   state === 'done' ? 1 : Math.min(1, done / Math.max(1, planned));
 
-/** Seconds left, about: a measurement takes its warm-up and its end as well. Null once it has ended. */
+/** Estimated seconds left, including warm-up and drain of each measurement. Null once the run has ended. */
 export function secondsLeft({
   state,
   trials,
@@ -75,7 +75,7 @@ export interface Axis {
   readonly ticks: readonly number[];
 }
 
-/** Whole measurements: the 99th percentile of the time to the first token, and goodput. */
+/** Complete measurements as points: the 99th percentile of time to first token, and goodput. */
 export const spotsOf = (trials: readonly TuneTrial[]): Spot[] =>
   trials.flatMap((trial) =>
     trial.stopped || trial.ttft_ms === null || trial.ttft_ms[1] <= 0
@@ -83,11 +83,11 @@ export const spotsOf = (trials: readonly TuneTrial[]): Spot[] =>
       : [{ trial, x: trial.ttft_ms[1], y: trial.goodput }],
   );
 
-/** Those that no other beats, from left to right. */
+/** The Pareto-optimal points, from left to right. */
 export const frontOf = (spots: readonly Spot[]): Spot[] =>
   spots.filter(({ trial }) => trial.front).sort((a, b) => a.x - b.x);
 
-/** On a logarithmic scale, with ones, twos and fives marked. */
+/** A logarithmic axis with ticks at 1, 2 and 5 times powers of ten. */
 export function logAxis(values: readonly number[]): Axis {
   const least = Math.min(...values, Infinity);
   const most = Math.max(...values, 0);
@@ -99,7 +99,7 @@ export function logAxis(values: readonly number[]): Axis {
   return { min, max, ticks: within.length > 7 ? within.filter((one) => /^[^1-9]*1/.test(String(one))) : within };
 }
 
-/** From nothing, in four or five round steps. */
+/** A linear axis from 0 in four or five round steps. */
 export function linearAxis(values: readonly number[]): Axis {
   const most = Math.max(...values, 0);
   if (!(most > 0)) return { min: 0, max: 1, ticks: [0, 0.5, 1] };
@@ -114,7 +114,7 @@ export function linearAxis(values: readonly number[]): Axis {
   };
 }
 
-/** As its fields have it. */
+/** Field values as typed. */
 export interface StartDraft {
   model: string;
   slo: string;
@@ -141,7 +141,7 @@ export const FIRST_DRAFT: StartDraft = {
   apply: false,
 };
 
-/** What is sent; the server says what is wrong with it. */
+/** The request body. The server validates it. */
 export function startOf({
   model,
   slo,

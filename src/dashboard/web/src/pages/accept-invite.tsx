@@ -1,4 +1,4 @@
-// The invitation's link, opened by somebody who is signed in already.
+// Opens an invitation link for a user who is already signed in.
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import type { OrganizationObject } from '../../../../shared/wire/dashboard.js';
@@ -26,7 +26,7 @@ export function AcceptInvite({ invite }: { invite: string }): ReactNode {
       );
       await reload();
       selectOrganization(organization.id);
-      toast(`You are a member of ${organization.name}`);
+      toast(`You are now a member of ${organization.name}`);
       navigate('/');
     });
   };
@@ -46,7 +46,9 @@ export function AcceptInvite({ invite }: { invite: string }): ReactNode {
               {organization.name} invites {email} to join as {roleLabel(role).toLowerCase()}.
             </p>
             {email !== user.email && (
-              <Notice tone="warn">The invitation is for another address than the one you are signed in with.</Notice>
+              <Notice tone="warn">
+                This invitation is for a different e-mail address than the one you are signed in with.
+              </Notice>
             )}
             <FormError action={action} />
             <div className="form-end">

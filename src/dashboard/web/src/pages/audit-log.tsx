@@ -12,9 +12,9 @@ export function AuditLog(): ReactNode {
   const list = useList<AuditEntry>(['organization', id, 'audit-log'], `${path}/audit-log`);
   return (
     <>
-      <PageHeader title="Audit log">Who changed what in this organization, newest first.</PageHeader>
+      <PageHeader title="Audit log">All changes in this organization, newest first.</PageHeader>
       <Panel flush>
-        <ListView list={list} empty={<EmptyState icon="audit" title="Nothing has been changed yet" />}>
+        <ListView list={list} empty={<EmptyState icon="audit" title="No changes yet" />}>
           {(rows) => (
             <Table
               caption="Audit log"

@@ -1,4 +1,4 @@
-// What an organization wants to spend in a month, how far it is, and whom to tell.
+// The organization's monthly budget: how much is spent, and which notifications are sent.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -22,14 +22,14 @@ export function BudgetPanel(): ReactNode {
     queryFn: ({ signal }) => api.get<BudgetObject>(`${path}/budget`, {}, signal),
     refetchInterval: 60_000,
   });
-  // Without prices there is nothing to hold against a budget.
+  // Without prices, spending is unknown and a budget makes no sense.
   if (data === undefined || (data.spent === null && data.amount === null)) return null;
   const { amount, spent, currency, month } = data;
   const text = `${money(spent ?? 0, currency)}${amount === null ? '' : ` of ${money(amount, currency)}`}`;
   return (
     <Panel
       title="Budget"
-      lead={`Of the month ${month} (UTC). It stops nothing: owners and admins are told at 80 and at 100 percent.`}
+      lead={`For ${month} (UTC). Doesn't block requests: owners and admins are notified at 80% and 100%.`}
       actions={
         may('admin') && (
           <Button size="small" disabled={status === 'suspended'} onClick={() => setEditing(true)}>
@@ -80,7 +80,7 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
   };
   return (
     <Dialog
-      title="Budget of a month"
+      title="Monthly budget"
       onClose={onClose}
       onSubmit={save}
       footer={
@@ -96,15 +96,15 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
         label={budget.currency === '' ? 'Amount' : `Amount in ${budget.currency}`}
         inputMode="decimal"
         value={amount}
-        hint="Empty: no budget."
-        error={isWrong ? 'A number above 0' : action.errorOf('amount')}
+        hint="Leave empty for no budget."
+        error={isWrong ? 'Must be a number above 0' : action.errorOf('amount')}
         onChange={(event) => setAmount(event.target.value)}
       />
       <Checkbox
-        label="Mail to owners and admins"
+        label="E-mail owners and admins"
         checked={mail}
         disabled={!canMail}
-        hint={canMail ? undefined : 'This server sends no mail.'}
+        hint={canMail ? undefined : 'This server is not configured to send mail.'}
         onChange={(event) => setMail(event.target.checked)}
       />
       <TextField
@@ -113,14 +113,14 @@ function BudgetDialog({ budget, onClose }: { budget: BudgetObject; onClose: () =
         type="url"
         placeholder="https://"
         value={webhook}
-        hint="Gets a signed POST; see the documentation."
+        hint="Receives a signed POST request; see the documentation."
         error={action.errorOf('webhook_url')}
         onChange={(event) => setWebhook(event.target.value)}
       />
       {budget.webhook_secret !== null && (
         <div className="secret">
           <code>{budget.webhook_secret}</code>
-          <CopyButton text={budget.webhook_secret} label="Copy the secret that signs it" iconOnly />
+          <CopyButton text={budget.webhook_secret} label="Copy the signing secret" iconOnly />
         </div>
       )}
       <FormError action={action} fields={['amount', 'webhook_url']} />

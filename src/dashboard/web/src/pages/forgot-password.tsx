@@ -17,17 +17,17 @@ export function ForgotPassword(): ReactNode {
   if (!status.mail) {
     return (
       <SignedOutFrame title="Forgot your password?">
-        <Notice>This server sends no mail. Ask its operator for a link to set a new password.</Notice>
+        <Notice>This server cannot send mail. Ask its operator for a link to set a new password.</Notice>
         <LinkButton href="/signin">Back to sign in</LinkButton>
       </SignedOutFrame>
     );
   }
   if (sent) {
     return (
-      <SignedOutFrame title="Look into your mail">
+      <SignedOutFrame title="Check your mail">
         <Notice tone="ok">
-          If <strong>{email}</strong> has an account here, a link to set a new password is on its way. It works once,
-          within an hour.
+          If <strong>{email}</strong> has an account here, we have sent it a link to set a new password. The link works
+          once and expires after one hour.
         </Notice>
         <LinkButton href="/signin">Back to sign in</LinkButton>
       </SignedOutFrame>
@@ -42,7 +42,7 @@ export function ForgotPassword(): ReactNode {
   return (
     <SignedOutFrame
       title="Forgot your password?"
-      lead="We send you a link to set a new one."
+      lead="We will send you a link to set a new one."
       foot={<Link href="/signin">Back to sign in</Link>}
     >
       <Form onSubmit={send}>
@@ -59,7 +59,7 @@ export function ForgotPassword(): ReactNode {
         />
         <FormError action={action} fields={['email']} />
         <Button type="submit" variant="primary" className="wide" busy={action.busy}>
-          Send the link
+          Send link
         </Button>
       </Form>
     </SignedOutFrame>

@@ -1,4 +1,4 @@
-// Creating a key, and changing what one may do.
+// Dialog that creates an API key or edits the permissions and limits of one.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type {
@@ -30,20 +30,20 @@ const EXPIRIES = [
   { value: '7', label: 'In 7 days' },
   { value: '30', label: 'In 30 days' },
   { value: '90', label: 'In 90 days' },
-  { value: '365', label: 'In a year' },
-  { value: 'date', label: 'At a date …' },
+  { value: '365', label: 'In 1 year' },
+  { value: 'date', label: 'On a date …' },
 ] as const;
 
 const LIMITS: readonly { name: keyof LimitValues; label: string }[] = [
   { name: 'rpm', label: 'Requests per minute' },
   { name: 'tpm', label: 'Tokens per minute' },
-  { name: 'concurrency', label: 'At the same time' },
+  { name: 'concurrency', label: 'Concurrent requests' },
 ];
 const FIELDS = ['name', 'models', 'scopes', 'expires_at', 'limits'];
 
 type Draft = Record<string, Partial<Record<keyof LimitValues, string>>>;
 
-/** `apiKey` null: a new one. */
+/** `apiKey`: the key to edit; null creates a new one. */
 export function KeyDialog({
   apiKey,
   onClose,
@@ -65,7 +65,7 @@ export function KeyDialog({
   const [expiry, setExpiry] = useState<string>(apiKey === null || apiKey.expires_at === null ? 'never' : 'keep');
   const [day, setDay] = useState('');
   const [limits, setLimits] = useState<Draft>(() => draftOf(apiKey?.limits ?? null));
-  // What the key names stays choosable, though it may be served no more.
+  // Models that the key already lists stay selectable, even if they are no longer served.
   const names = [
     ...new Set([
       ...(models.data?.filter(({ lifecycle }) => lifecycle !== 'retired').map(({ id }) => id) ?? []),
@@ -126,7 +126,7 @@ export function KeyDialog({
           maxLength={128}
           onChange={(event) => setName(event.target.value)}
           error={action.errorOf('name')}
-          hint="What it is for, e.g. the program or machine."
+          hint="What the key is for, for example a program or machine."
         />
         <Select
           label="Expires"
@@ -134,7 +134,7 @@ export function KeyDialog({
           onChange={(event) => setExpiry(event.target.value)}
           error={expiry === 'date' ? null : action.errorOf('expires_at')}
         >
-          {apiKey?.expires_at != null && <option value="keep">As it is: {dateTime(apiKey.expires_at)}</option>}
+          {apiKey?.expires_at != null && <option value="keep">Current: {dateTime(apiKey.expires_at)}</option>}
           {EXPIRIES.map(({ value, label }) => (
             <option key={value} value={value}>
               {label}
@@ -149,14 +149,19 @@ export function KeyDialog({
             min={new Date().toISOString().slice(0, 10)}
             onChange={(event) => setDay(event.target.value)}
             error={action.errorOf('expires_at')}
-            hint="Until the end of that day."
+            hint="Valid until the end of that day."
           />
         )}
       </div>
       <div className="form-row">
         <FieldSet legend="Models" error={action.errorOf('models')}>
-          <Radio label="All, those to come too" name="models" checked={allModels} onChange={() => setAllModels(true)} />
-          <Radio label="Only these" name="models" checked={!allModels} onChange={() => setAllModels(false)} />
+          <Radio
+            label="All models, including future ones"
+            name="models"
+            checked={allModels}
+            onChange={() => setAllModels(true)}
+          />
+          <Radio label="Only these models" name="models" checked={!allModels} onChange={() => setAllModels(false)} />
           {!allModels && (
             <div className="indent">
               {names.map((model) => (
@@ -183,7 +188,7 @@ export function KeyDialog({
       </div>
       <details className="disclosure" open={apiKey?.limits != null || undefined}>
         <summary>Limits of this key</summary>
-        <p className="hint">Besides the organization's, which always hold. Empty: none of its own.</p>
+        <p className="hint">In addition to the organization's limits. Leave empty for no extra limit.</p>
         {action.errorOf('limits') !== null && (
           <p className="field-error" role="alert">
             {action.errorOf('limits')}
@@ -192,7 +197,7 @@ export function KeyDialog({
         <div className="key-limits">
           {['*', ...names].map((model) => (
             <fieldset key={model} className="key-limit">
-              <legend>{model === '*' ? 'Every model' : <code>{model}</code>}</legend>
+              <legend>{model === '*' ? 'All models' : <code>{model}</code>}</legend>
               {LIMITS.map((limit) => (
                 <TextField
                   key={limit.name}
@@ -230,7 +235,7 @@ function draftOf(limits: LimitOverrides | null): Draft {
   );
 }
 
-/** Null: none at all. */
+/** Null: the key has no limits of its own. */
 function limitsOf(draft: Draft): LimitOverrides | null {
   const limits: LimitOverrides = {};
   for (const [model, values] of Object.entries(draft)) {
@@ -240,7 +245,7 @@ function limitsOf(draft: Draft): LimitOverrides | null {
   return Object.keys(limits).length === 0 ? null : limits;
 }
 
-/** The end of that day where the person is; what is no date the server refuses. */
+/** The end of that day in the browser's time zone. An invalid date is passed on, and the server refuses it. */
 function expiryOf(expiry: string, day: string): string | null {
   if (expiry === 'never') return null;
   if (expiry !== 'date') return new Date(Date.now() + Number(expiry) * 86_400_000).toISOString();

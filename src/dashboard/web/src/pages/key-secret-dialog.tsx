@@ -1,4 +1,4 @@
-// The one time a key's secret is shown.
+// Shows a key's secret, once, after the key is created or rotated.
 import type { ReactNode } from 'react';
 import type { CreatedApiKey } from '../../../../shared/wire/dashboard.js';
 import { Button } from '../components/button.js';
@@ -22,7 +22,7 @@ export function KeySecretDialog({
   const model = created.models.includes('*') ? firstModel(models.data) : (created.models[0] ?? firstModel(models.data));
   return (
     <Dialog
-      title={rotated ? `New secret of ${created.name}` : `${created.name} created`}
+      title={rotated ? `New secret for ${created.name}` : `${created.name} created`}
       sticky
       size="wide"
       onClose={onClose}
@@ -32,10 +32,10 @@ export function KeySecretDialog({
         </Button>
       }
     >
-      <Notice tone="warn">Copy the key now: it is shown this once and cannot be shown again.</Notice>
+      <Notice tone="warn">Copy the key now. It will not be shown again.</Notice>
       <div className="secret">
         <code data-secret>{created.secret}</code>
-        <CopyButton text={created.secret} label="Copy the key" />
+        <CopyButton text={created.secret} label="Copy key" />
       </div>
       <SnippetTabs apiKey={created.secret} model={model} />
     </Dialog>

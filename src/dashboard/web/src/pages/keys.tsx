@@ -57,17 +57,17 @@ export function Keys(): ReactNode {
   return (
     <>
       <PageHeader title="API keys" actions={create}>
-        Programs authenticate with a key. Each acts for the organization, within the models and permissions it was
-        given.
+        Programs authenticate with an API key. A key acts for the organization, limited to the models and permissions
+        you choose.
       </PageHeader>
       <Panel flush>
         <ListView
           list={list}
           empty={
-            <EmptyState icon="keys" title="No API key yet" action={create}>
+            <EmptyState icon="keys" title="No API keys yet" action={create}>
               {mayCreate
-                ? 'Create one to send the first request. Its secret is shown once.'
-                : 'A developer of the organization can create one.'}
+                ? 'Create one to send your first request. Its secret is shown only once.'
+                : 'Ask a developer of the organization to create one.'}
             </EmptyState>
           }
         >
@@ -90,7 +90,7 @@ export function Keys(): ReactNode {
                   </div>
                 )}
                 {rows.length === 0 ? (
-                  <EmptyState icon="keys" title="No active key" action={create}>
+                  <EmptyState icon="keys" title="No active keys" action={create}>
                     {plural(hidden, 'key')} expired or revoked.
                   </EmptyState>
                 ) : (
@@ -206,7 +206,7 @@ export function Keys(): ReactNode {
           onClose={close}
         >
           <p>
-            Requests with <Code>{keyHint(open.key)}</Code> answer 401 within seconds. This cannot be undone.
+            Requests with <Code>{keyHint(open.key)}</Code> will fail with 401 within seconds. This cannot be undone.
           </p>
           <p className="muted">
             Last used: <Time at={open.key.last_used_at} />
@@ -220,7 +220,7 @@ export function Keys(): ReactNode {
 function KeyStatus({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
   if (apiKey.status === 'revoked') return <Badge tone="danger">Revoked</Badge>;
   if (apiKey.status === 'expired') return <Badge tone="warn">Expired</Badge>;
-  // Rotated: it goes on until the time it was given then.
+  // A rotated key: it works until the end of its grace period.
   if (apiKey.revoked_at !== null)
     return (
       <span title={dateTime(apiKey.revoked_at)}>
@@ -241,12 +241,12 @@ function Allowed({ apiKey }: { apiKey: ApiKeyObject }): ReactNode {
   const everything = apiKey.scopes.length === SCOPES.length;
   return (
     <div>
-      <span>{all ? 'All' : apiKey.models.join(', ')}</span>
+      <span>{all ? 'All models' : apiKey.models.join(', ')}</span>
       {(!everything || apiKey.limits !== null) && (
         <span className="cell-sub">
           {[
             everything ? null : plural(apiKey.scopes.length, 'permission'),
-            apiKey.limits === null ? null : 'own limits',
+            apiKey.limits === null ? null : 'key limits',
           ]
             .filter((part) => part !== null)
             .join(' · ')}

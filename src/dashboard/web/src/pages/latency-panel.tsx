@@ -1,4 +1,4 @@
-// How long answers took, as percentiles: half, nine in ten and ninety-nine in a hundred were no slower than that.
+// Latency percentiles (p50, p90, p99) of responses.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { UsageLatency } from '../../../../shared/wire/dashboard.js';
@@ -52,7 +52,7 @@ export function LatencyPanel({ ask, nameOf }: { ask: UsageAsk; nameOf: (name: st
         data.length === 0 ? null : (
           <Panel
             title="Latency"
-            lead={`From a request's arrival, of answers that said anything. Each figure is within ${percent(error)} of the time that stands there.`}
+            lead={`Measured from the arrival of the request, for responses with at least one token. Each figure is accurate to within ${percent(error)}.`}
             flush
           >
             <Table
@@ -68,7 +68,7 @@ export function LatencyPanel({ ask, nameOf }: { ask: UsageAsk; nameOf: (name: st
                     <span className="cell-main">{group === 'model' ? model : nameOf(key ?? '')}</span>
                   ),
                 },
-                { key: 'answered', header: 'Answers', numeric: true, cell: ({ answered }) => count(answered) },
+                { key: 'answered', header: 'Responses', numeric: true, cell: ({ answered }) => count(answered) },
                 column('first50', 'First token p50', (row) => row.first_token_ms?.p50),
                 column('first90', 'p90', (row) => row.first_token_ms?.p90),
                 column('first99', 'p99', (row) => row.first_token_ms?.p99),

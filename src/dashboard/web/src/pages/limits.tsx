@@ -1,4 +1,4 @@
-// What holds for the organization, and how much of it is in use at this moment.
+// The organization's limits and how much of each is in use now.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { BucketUse, LimitsObject } from '../../../../shared/wire/dashboard.js';
@@ -20,13 +20,13 @@ export function Limits(): ReactNode {
   return (
     <>
       <PageHeader title="Limits">
-        Per model, for all keys of the organization together. Beyond a limit requests answer 429 and say when to retry.
-        The operator of this server sets them.
+        Limits apply per model, to all API keys of the organization combined. Requests over a limit return 429 with the
+        time to wait before retrying. The server's operator sets the limits.
       </PageHeader>
       <Loaded query={limits} loading={<Skeleton rows={8} height={24} />}>
         {({ models, month }) => (
           <>
-            <Panel title="This month" lead={`Starts again on ${date(month.resets_at)}.`}>
+            <Panel title="This month" lead={`Resets on ${date(month.resets_at)}.`}>
               <Use
                 label="Tokens this month"
                 used={month.tokens}
@@ -38,7 +38,7 @@ export function Limits(): ReactNode {
                 }
               />
             </Panel>
-            {models.length === 0 && <EmptyState icon="models" title="No model is served" />}
+            {models.length === 0 && <EmptyState icon="models" title="No models are served" />}
             <div className="cards">
               {models.map(({ model, requests, tokens, concurrency }) => (
                 <section key={model} className="panel" aria-labelledby={`limit-${model}`}>
@@ -51,7 +51,7 @@ export function Limits(): ReactNode {
                     <Bucket label="Requests per minute" of={model} use={requests} />
                     <Bucket label="Tokens per minute" of={model} use={tokens} />
                     <Use
-                      label="At the same time"
+                      label="Concurrent requests"
                       of={model}
                       used={concurrency.in_use}
                       limit={concurrency.limit}
@@ -91,7 +91,7 @@ function Bucket({
       used={used}
       limit={limit}
       text={text}
-      note={used > 0 && reset !== null && reset > 0 ? `free again in ${duration(reset)}` : 'all free'}
+      note={used > 0 && reset !== null && reset > 0 ? `fully available in ${duration(reset)}` : 'unused'}
     />
   );
 }

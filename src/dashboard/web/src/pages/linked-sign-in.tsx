@@ -1,4 +1,4 @@
-// On the profile: signing in by the provider instead of the password.
+// Profile section that links the account to a single sign-on provider, or unlinks it.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { useSearch } from 'wouter';
@@ -27,11 +27,7 @@ export function LinkedSignIn(): ReactNode {
   return (
     <Panel
       title={`Sign-in with ${name}`}
-      lead={
-        isLinked
-          ? 'You can sign in with it instead of the password.'
-          : 'Linked to it, you can sign in with it instead of the password.'
-      }
+      lead={isLinked ? 'You can use it instead of your password.' : 'Link it to sign in without your password.'}
     >
       {failure !== null && <Notice tone="danger">{failure}</Notice>}
       <div className="row">
@@ -60,7 +56,7 @@ export function LinkedSignIn(): ReactNode {
           }}
           onClose={() => setAsking(false)}
         >
-          <p>From then on you sign in with your password.</p>
+          <p>From then on, sign in with your password.</p>
         </ConfirmDialog>
       )}
     </Panel>

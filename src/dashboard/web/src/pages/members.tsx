@@ -1,4 +1,4 @@
-// Who belongs to the organization, and who is invited.
+// The organization's members and invitations.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -49,14 +49,14 @@ export function Members(): ReactNode {
   const refresh = (what: 'members' | 'invites'): void => {
     void client.invalidateQueries({ queryKey: ['organization', id, what] });
   };
-  // Only owners make or unmake owners.
+  // Only owners can grant or remove the owner role.
   const mayTouch = (member: MemberObject): boolean => may('admin') && (member.role !== 'owner' || role === 'owner');
 
   const changeRole = async (member: MemberObject, next: Role): Promise<void> => {
     setFailure(null);
     try {
       await api.patch(`${path}/members/${member.user_id}`, { role: next });
-      toast(`${member.email} is ${roleLabel(next).toLowerCase()} now`);
+      toast(`${member.email} is now ${roleLabel(next).toLowerCase()}`);
       if (member.user_id === user.id) await reload();
     } catch (error) {
       setFailure(error);
@@ -86,11 +86,11 @@ export function Members(): ReactNode {
           )
         }
       >
-        People who see this organization, and what each may do.
+        People with access to this organization, and their roles.
       </PageHeader>
       {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
       <Panel flush>
-        <ListView list={members} empty={<EmptyState icon="members" title="Nobody" />}>
+        <ListView list={members} empty={<EmptyState icon="members" title="No members" />}>
           {(rows) => (
             <Table
               caption="Members"
@@ -180,7 +180,7 @@ export function Members(): ReactNode {
       {open?.kind === 'link' && <InviteLinkDialog invite={open.invite} onClose={close} />}
       {open?.kind === 'revoke' && (
         <ConfirmDialog
-          title="Take the invitation back?"
+          title="Revoke this invitation?"
           confirm="Revoke invitation"
           danger
           onClose={close}
@@ -191,7 +191,7 @@ export function Members(): ReactNode {
           }}
         >
           <p>
-            The link sent to <strong>{open.invite.email}</strong> stops working.
+            The invitation link for <strong>{open.invite.email}</strong> will stop working.
           </p>
         </ConfirmDialog>
       )}
@@ -207,13 +207,13 @@ export function Members(): ReactNode {
         >
           <p>
             {open.member.user_id === user.id ? (
-              'You lose access to its keys, usage and settings.'
+              'You will lose access to its keys, usage and settings.'
             ) : (
               <>
-                <strong>{open.member.email}</strong> loses access and is signed out.
+                <strong>{open.member.email}</strong> will lose access and be signed out.
               </>
             )}{' '}
-            API keys they created go on working.
+            Their API keys keep working.
           </p>
         </ConfirmDialog>
       )}
@@ -235,8 +235,8 @@ function Invites({
       <ListView
         list={invites}
         empty={
-          <EmptyState icon="members" title="No invitation">
-            Invite people by e-mail address; each gets a link that works for a week.
+          <EmptyState icon="members" title="No invitations">
+            Invite people by e-mail address. Each gets a link that is valid for one week.
           </EmptyState>
         }
       >
@@ -279,7 +279,7 @@ function Invites({
                       <Button
                         size="small"
                         variant="ghost"
-                        aria-label={`Revoke the invitation of ${invite.email}`}
+                        aria-label={`Revoke the invitation for ${invite.email}`}
                         onClick={() => onRevoke(invite)}
                       >
                         Revoke
@@ -364,15 +364,15 @@ function InviteLinkDialog({ invite, onClose }: { invite: InviteObject; onClose: 
     >
       <p>
         {status.mail
-          ? 'The link is on its way by mail. You can also pass it on yourself:'
-          : 'This server sends no mail: pass this link on yourself.'}
+          ? 'The link was sent by mail. You can also share it yourself:'
+          : 'This server cannot send mail. Share this link yourself:'}
       </p>
       <div className="secret">
         <code>{invite.url ?? ''}</code>
-        <CopyButton text={invite.url ?? ''} label="Copy the link" iconOnly />
+        <CopyButton text={invite.url ?? ''} label="Copy link" iconOnly />
       </div>
       <p className="hint">
-        For this address only. The link expires <Time at={invite.expires_at} />.
+        Only for this e-mail address. The link expires <Time at={invite.expires_at} />.
       </p>
     </Dialog>
   );

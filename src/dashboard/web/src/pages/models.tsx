@@ -13,7 +13,7 @@ const STATES: Record<DashboardModel['state'], { tone: Tone; label: string }> = {
   ready: { tone: 'ok', label: 'Ready' },
   loading: { tone: 'warn', label: 'Loading' },
   failed: { tone: 'danger', label: 'Failed' },
-  idle: { tone: 'neutral', label: 'Loads when asked' },
+  idle: { tone: 'neutral', label: 'Loads on demand' },
   unloaded: { tone: 'neutral', label: 'Not loaded' },
 };
 
@@ -30,12 +30,12 @@ export function Models(): ReactNode {
   const models = useModels();
   return (
     <>
-      <PageHeader title="Models">Highest tier first. Limits and usage count per model.</PageHeader>
+      <PageHeader title="Models">Highest tier first. Limits and usage are counted per model.</PageHeader>
       <Loaded query={models} loading={<Skeleton rows={8} height={24} />}>
         {(all) =>
           all.length === 0 ? (
-            <EmptyState icon="models" title="No model is served">
-              The operator of this server decides which there are.
+            <EmptyState icon="models" title="No models are served">
+              The operator of this server chooses which models are served.
             </EmptyState>
           ) : (
             <div className="cards wide">
@@ -53,7 +53,7 @@ export function Models(): ReactNode {
 function ModelCard({ model }: { model: DashboardModel }): ReactNode {
   const build =
     model.upstream !== null
-      ? [`elsewhere, on ${model.upstream === 1 ? 'one server' : `${model.upstream} servers`}`]
+      ? [`upstream, ${model.upstream === 1 ? 'one server' : `${model.upstream} servers`}`]
       : [
           model.architecture,
           model.parameters === null ? null : `${short(model.parameters)} parameters`,
@@ -83,7 +83,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
       <div className="panel-body">
         {model.lifecycle !== 'active' && (
           <Notice tone="warn">
-            {model.lifecycle === 'retired' ? 'No longer served' : 'Will be retired'}
+            {model.lifecycle === 'retired' ? 'Retired' : 'Will be retired'}
             {model.retires_at !== null && <> on {date(model.retires_at)}</>}.
             {model.successor !== null && (
               <>
@@ -107,7 +107,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
             <dd>{images ? 'Text and images' : 'Text'}</dd>
           </div>
           <div>
-            <dt>Also</dt>
+            <dt>Supports</dt>
             <dd>Tools, structured output</dd>
           </div>
           <div>
@@ -137,7 +137,7 @@ function ModelCard({ model }: { model: DashboardModel }): ReactNode {
           </div>
           {build.length > 0 && (
             <div>
-              <dt>{model.upstream === null ? 'Weights' : 'Runs'}</dt>
+              <dt>{model.upstream === null ? 'Weights' : 'Runs on'}</dt>
               <dd>{build.join(' · ')}</dd>
             </div>
           )}

@@ -13,7 +13,7 @@ export function NoOrganization(): ReactNode {
       <Panel flush>
         <EmptyState
           icon="organizations"
-          title="You are in no organization"
+          title="You do not belong to an organization"
           action={
             <Button variant="primary" onClick={() => setCreating(true)}>
               New organization

@@ -1,5 +1,5 @@
-// What the engines and the server do, now and in the last 30 days: figures of this second, charts over a range, when
-// something was changed, and who sends the load.
+// Live state of the engines and the server: current figures, charts over a time range, recent setting changes, and
+// which organizations send the load.
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -27,7 +27,7 @@ import { ENGINE_VIEWS, inWords, SERVER_VIEWS } from '../live/views.js';
 import '../styles/operator.css';
 
 const NONE: readonly never[] = [];
-/** A shorter span has nothing to show. */
+/** Minimum zoom range: a shorter one has too few samples to draw. */
 const LEAST_ZOOM_S = 20;
 
 export function OperatorLive(): ReactNode {
@@ -38,13 +38,13 @@ export function OperatorLive(): ReactNode {
   const [chosen, setChosen] = useState<string | null>(null);
   const isPast = range !== '5m' || zoom !== null;
   const past = usePast(range, zoom, isPast);
-  const marks = usePast('5m', null, !isPast); // of the last minutes, for their marks alone
+  const marks = usePast('5m', null, !isPast); // Fetches the last 5 minutes only for their change marks.
   const tunables = useQuery({
     queryKey: ['operator', 'tunables'],
     queryFn: ({ signal }) => api.get<ListPage<EngineTunables>>('/operator/tunables', {}, signal),
     refetchInterval: 30_000,
   });
-  // Those of the moment that is shown: paused means all of it.
+  // The newest sample shown. While paused, this is the last sample before the pause.
   const latest = useMemo(() => samples.latest, [samples, version]);
   const words = zoom === null ? wordsOf(range) : `${dateTime(zoom.from * 1000)} to ${dateTime(zoom.to * 1000)}`;
   const changes = (isPast ? past.data?.marks : marks.data?.marks) ?? NONE;
@@ -77,8 +77,8 @@ export function OperatorLive(): ReactNode {
   return (
     <>
       <PageHeader title="Live engine" actions={<Controls live={live} at={latest?.at} />}>
-        {zoom === null ? `The ${wordsOf(range)}${isPast ? '' : ', one sample a second'}.` : `${words}.`} Drag over a
-        chart to look closer.
+        {zoom === null ? `The ${wordsOf(range)}${isPast ? '' : ', one sample per second'}.` : `${words}.`} Drag over a
+        chart to zoom in.
       </PageHeader>
       <div className="toolbar">
         <Segmented
@@ -129,14 +129,14 @@ export function OperatorLive(): ReactNode {
                 <Skeleton rows={6} height={48} />
               )
             ) : engine === undefined ? (
-              <p className="muted">{isPast ? 'Nothing was kept of this time.' : 'No model is loaded.'}</p>
+              <p className="muted">{isPast ? 'No data was recorded for this time.' : 'No model is loaded.'}</p>
             ) : (
               <>
                 {!isPast && <EngineTiles engine={engine} />}
                 <LiveCharts
                   of={engine.model}
                   shown={shown}
-                  label="Chart of the engine"
+                  label="Engine to show in the charts"
                   charts={ENGINE_VIEWS.map((view) => ({
                     now: isPast ? null : inWords(view, engine),
                     limit: limitOf(view.limit),
@@ -158,12 +158,12 @@ export function OperatorLive(): ReactNode {
             }}
           />
           {shown !== null && (
-            <section className="live-part" aria-label="Server, charts">
+            <section className="live-part" aria-label="Server charts">
               <h2>Requests and process</h2>
               <LiveCharts
                 of="server"
                 shown={shown}
-                label="Chart of the server"
+                label="Server to show in the charts"
                 charts={SERVER_VIEWS.map((view) => ({
                   view,
                   now: isPast ? null : inWords(view, latest as LiveSample),
@@ -178,12 +178,12 @@ export function OperatorLive(): ReactNode {
   );
 }
 
-/** What the dashed lines in the charts stand for. */
+/** Explains the dashed lines in the charts. */
 function Changes({ marks }: { marks: readonly LiveMark[] }): ReactNode {
   if (marks.length === 0) return null;
   return (
     <section className="live-part" aria-label="Changes">
-      <h2>Changes in this time</h2>
+      <h2>Setting changes in this range</h2>
       <ul className="live-changes">
         {marks
           .slice(-20)
@@ -244,7 +244,7 @@ function ConnectionBadge({ connection }: { connection: Connection }): ReactNode 
     const seconds = Math.max(0, Math.ceil((connection.until - Date.now()) / 1000));
     return (
       <Badge tone="danger" dot>
-        <span title={connection.reason}>Not connected, again in {plural(seconds, 'second')}</span>
+        <span title={connection.reason}>Disconnected, retrying in {plural(seconds, 'second')}</span>
       </Badge>
     );
   }

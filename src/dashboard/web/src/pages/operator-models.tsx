@@ -1,5 +1,4 @@
-// Models as operators have them: loaded or not, and how their names end: deprecated with dates and a successor,
-// then retired.
+// Model lifecycle for operators: loaded or unloaded, and active, deprecated (with dates and a successor) or retired.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -31,14 +30,14 @@ export function OperatorModels(): ReactNode {
   return (
     <>
       <PageHeader title="Model lifecycle">
-        Unloaded models give their memory back. Deprecated models are served with their dates in every answer; retired
-        names answer 404 and name the successor.
+        Unloading a model frees its memory. Deprecated models stay available, and their responses carry the deprecation
+        dates. Retired names return 404 and name the successor.
       </PageHeader>
       <Panel flush>
         <Loaded query={query} loading={<div className="panel-pad" />}>
           {({ data }) =>
             data.length === 0 ? (
-              <EmptyState icon="models" title="No model is configured" />
+              <EmptyState icon="models" title="No models are configured" />
             ) : (
               <Table
                 caption="Models"
@@ -112,7 +111,7 @@ const STATES: Record<OperatorModel['state'], { tone: 'ok' | 'warn' | 'danger' | 
   ready: { tone: 'ok', label: 'Ready' },
   loading: { tone: 'warn', label: 'Loading' },
   failed: { tone: 'danger', label: 'Failed' },
-  idle: { tone: 'neutral', label: 'Loads when asked' },
+  idle: { tone: 'neutral', label: 'Loads on demand' },
   unloaded: { tone: 'neutral', label: 'Not loaded' },
 };
 function StateBadge({ state, load_progress: progress }: OperatorModel): ReactNode {
@@ -168,7 +167,7 @@ function Dates({ model }: { model: OperatorModel }): ReactNode {
   );
 }
 
-/** Gives a model's memory back, or loads it again. */
+/** Unloads a model to free its memory, or loads it. */
 function LoadButton({ model: { id, state } }: { model: OperatorModel }): ReactNode {
   const client = useQueryClient();
   const toast = useToast();
@@ -184,7 +183,7 @@ function LoadButton({ model: { id, state } }: { model: OperatorModel }): ReactNo
       .then(
         async () => {
           await client.invalidateQueries({ queryKey: KEY });
-          toast(action === 'drain' ? `${id} is being unloaded` : `${id} is loading`);
+          toast(action === 'drain' ? `Unloading ${id}` : `Loading ${id}`);
           setAsking(false);
         },
         (error: unknown) => {
@@ -220,8 +219,8 @@ function LoadButton({ model: { id, state } }: { model: OperatorModel }): ReactNo
           }
         >
           <p>
-            New requests for {id} are refused with 503 until it is loaded again. What runs may end first. Its memory is
-            given back unless another served name uses the same file.
+            New requests for {id} return 503 until it is loaded again. Running requests may finish first. The memory is
+            freed unless another served name uses the same file.
           </p>
           {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
         </Dialog>
@@ -339,20 +338,20 @@ function LifecycleDialog({
           optional
           value={successor}
           error={fieldError(failure, 'successor')}
-          hint="Named to whoever asks for a retired model."
+          hint="Named in the error for requests to the retired model."
           onChange={(event) => setSuccessor(event.target.value)}
           options={[{ value: '', label: 'none' }, ...others.map(({ id }) => ({ value: id, label: id }))]}
         />
       )}
       {lifecycle === 'retired' && model.lifecycle !== 'retired' && (
-        <Notice tone="warn">Requests for {model.id} are answered with 404 from now on.</Notice>
+        <Notice tone="warn">Requests for {model.id} return 404 from now on.</Notice>
       )}
       {failure !== null && !ofField && <Notice tone="danger">{messageOf(failure)}</Notice>}
     </Dialog>
   );
 }
 
-/** A date that was not touched keeps its hour. */
+/** Keeps the time of day if the date did not change. */
 function sameDay(day: string, before: string | null): string | null {
   return before !== null && dayOf(before) === day ? before : timeOf(day);
 }

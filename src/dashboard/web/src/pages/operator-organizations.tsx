@@ -1,4 +1,4 @@
-// All organizations: who they are, what they use, what they may. One of them in detail with ?org=….
+// All organizations with their usage, status and limits. `?org=` selects one to show in detail.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -42,15 +42,15 @@ function Organizations(): ReactNode {
   return (
     <>
       <PageHeader title="Organizations">
-        Everybody who uses this server. Limits and caps act at once; suspending one refuses its requests and ends what
-        runs.
+        Every organization on this server. New limits and caps take effect immediately. Suspending an organization
+        refuses its requests and ends the running ones.
       </PageHeader>
       <Panel flush>
         <ListView
           list={list}
           empty={
-            <EmptyState icon="organizations" title="No organization yet">
-              Organizations come with sign-ups.
+            <EmptyState icon="organizations" title="No organizations yet">
+              An organization is created when a user signs up.
             </EmptyState>
           }
         >
@@ -94,7 +94,7 @@ function Organizations(): ReactNode {
                 },
                 {
                   key: 'limits',
-                  header: 'Own limits',
+                  header: 'Custom limits',
                   cell: ({ overrides }) =>
                     Object.keys(overrides).length > 0 ? (
                       <Badge tone="accent">yes</Badge>
@@ -155,7 +155,7 @@ function OneOrganization({ id }: { id: string }): ReactNode {
             </PageHeader>
             {!active && (
               <Notice tone="danger">
-                Suspended: every request of its keys is refused with 403, and its members can see but not use anything.
+                Suspended: every request with its keys returns 403. Its members can view it but not use it.
               </Notice>
             )}
             <Panel>
@@ -190,8 +190,8 @@ function OneOrganization({ id }: { id: string }): ReactNode {
               >
                 <p>
                   {active
-                    ? 'Its requests are refused from now on, and answers that are running end with an error within seconds. Keys, members and stored responses stay as they are.'
-                    : 'Its keys work again at once, with the limits set below.'}
+                    ? 'New requests are refused immediately, and running responses end with an error within seconds. Keys, members and stored responses are kept.'
+                    : 'Its keys work again immediately, with the limits set below.'}
                 </p>
               </ConfirmDialog>
             )}

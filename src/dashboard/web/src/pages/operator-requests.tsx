@@ -1,4 +1,4 @@
-// Every request of the last days, of all organizations or one; never what was said.
+// Requests of the last days, for one or all organizations. Contains no prompts or responses.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -34,7 +34,7 @@ export function OperatorRequests(): ReactNode {
   return (
     <>
       <PageHeader title="All requests" actions={<RefreshButton list={list} />}>
-        Every request of the last days, newest first, without what was said.
+        Every request of the last days, newest first. Prompts and responses are not shown.
       </PageHeader>
       <RequestFilters
         filter={filter}
@@ -59,7 +59,7 @@ export function OperatorRequests(): ReactNode {
           onOpen={setOpened}
           empty={
             <EmptyState icon="requests" title="No requests">
-              None of the last days is like that.
+              No requests match these filters.
             </EmptyState>
           }
           who={{

@@ -1,4 +1,4 @@
-// What of an engine can be changed while it runs. A change holds from the engine's next step on.
+// Engine settings that can change at run time. A change takes effect with the engine's next step.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useId, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -31,14 +31,14 @@ export function OperatorTunables(): ReactNode {
   return (
     <>
       <PageHeader title="Tunables">
-        How each engine shares its steps. Changes hold from the next step on, nothing restarts, and nothing that runs is
-        lost. They are kept for later starts, except of a setting that the start gives itself.
+        Run-time settings of each engine. Changes take effect with the next step, without a restart and without losing
+        running requests. They are kept across restarts, unless the setting is given at startup.
       </PageHeader>
       <Loaded query={query}>
         {({ data }) =>
           data.length === 0 ? (
-            <EmptyState icon="tunables" title="No engine runs">
-              There is nothing to tune until a model is loaded.
+            <EmptyState icon="tunables" title="No engine is running">
+              Load a model to see its settings.
             </EmptyState>
           ) : (
             data.map((engine) => (
@@ -84,7 +84,7 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
         setDraft(null);
         setOutcome({ state: 'idle' });
         toast(
-          `${LABELS[name] ?? name} of ${engine.names.join(', ')} is now ${count(engine.tunables.find((one) => one.name === name)?.value ?? 0)}`,
+          `${LABELS[name] ?? name} of ${engine.names.join(', ')} set to ${count(engine.tunables.find((one) => one.name === name)?.value ?? 0)}`,
         );
       },
       (error: unknown) => setOutcome({ state: 'failed', message: messageOf(error) }),
@@ -138,7 +138,7 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
             <span className="field-error">{outcome.message}</span>
           ) : draft !== null && invalid ? (
             <span className="field-error">
-              A number from {count(min)} to {count(max)}.
+              Must be a number from {count(min)} to {count(max)}.
             </span>
           ) : (
             <>
@@ -147,7 +147,8 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
               {tunable.given !== null && (
                 <>
                   {' '}
-                  (<span className="mono">{tunable.given}</span>: a change lasts until the next start with it)
+                  (<span className="mono">{tunable.given}</span>: a change lasts only until the next start with this
+                  setting)
                 </>
               )}
               {value !== tunable.default && (
@@ -192,7 +193,7 @@ function Setting({ model, tunable }: { model: string; tunable: Tunable }): React
   );
 }
 
-// Ranges go over several powers of ten: the slider's way is logarithmic, so that small values can be hit too.
+// Ranges span several powers of ten, so the slider is logarithmic: small values stay reachable.
 const STEPS = 200;
 const shift = (min: number): number => 1 - min;
 function toSlider(value: number, min: number, max: number): number {
@@ -200,7 +201,7 @@ function toSlider(value: number, min: number, max: number): number {
 }
 function fromSlider(at: number, min: number, max: number): number {
   const exact = Math.exp((at / STEPS) * Math.log(max + shift(min))) - shift(min);
-  // Two digits that mean something are enough for a drag; the field takes any value.
+  // Dragging rounds to two significant digits. The text field takes any value.
   const size = 10 ** Math.max(0, Math.floor(Math.log10(Math.max(exact, 1))) - 1);
   return Math.min(max, Math.max(min, Math.round(exact / size) * size));
 }

@@ -1,5 +1,4 @@
-// Tuning runs: one is started, watched and stopped here; those that were, and two of them compared. Which are shown
-// stands in the address.
+// Tuning runs: start, watch, stop and compare them. The address holds which runs are shown.
 import { useQueries, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
@@ -39,7 +38,7 @@ export function OperatorTuning(): ReactNode {
   return (
     <>
       <PageHeader title="Tuning">
-        What settings and load the engine bears under your objectives, found by measuring it while it runs.{' '}
+        Finds the settings and the maximum load that meet your objectives, by measuring the running engine.{' '}
         <code>monolith bench tune</code> does the same from another machine.
       </PageHeader>
       <Chosen ids={chosen} />
@@ -47,7 +46,7 @@ export function OperatorTuning(): ReactNode {
         {({ data }) => (
           <>
             <TuningForm isRunning={data.some(({ state }) => state === 'running')} onStarted={({ id }) => show([id])} />
-            <Panel flush title="Runs" lead="The last fifty. Two that are ticked are compared.">
+            <Panel flush title="Runs" lead="The last 50 runs. Tick two to compare them.">
               {data.length === 0 ? (
                 <EmptyState icon="tuning" title="No runs yet">
                   Start one above, or with <code>monolith bench tune</code>.
@@ -109,7 +108,7 @@ export function OperatorTuning(): ReactNode {
                     },
                     {
                       key: 'found',
-                      header: 'Found',
+                      header: 'Result',
                       cell: ({ result }) =>
                         result?.best == null ? (
                           '–'

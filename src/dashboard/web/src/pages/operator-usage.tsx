@@ -1,4 +1,4 @@
-// What every organization has used of every model, over a span of days.
+// Usage of all organizations by model, over a number of days.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -23,7 +23,7 @@ type Days = '1' | '7' | '30' | '365';
 const PAGES = 20;
 const PAGE_SIZE = 100;
 
-// Both lists go over the same organizations, in the same order: names come with the sums.
+// Fetches usage and names together: both lists page through the same organizations in the same order.
 async function loadTotals(days: number, signal: AbortSignal): Promise<Totals> {
   const from = new Date(Date.now() - days * 86_400_000).toISOString();
   const rows: Totals['rows'] = [];
@@ -72,15 +72,15 @@ export function OperatorUsage(): ReactNode {
           />
         }
       >
-        What all organizations have used, by model; the most first.
+        Usage of all organizations by model, highest first.
       </PageHeader>
       <Loaded query={query}>
         {({ rows, complete }) => {
           const input = sum(rows, (row) => row.input_tokens);
           return rows.length === 0 ? (
             <Panel>
-              <EmptyState icon="usage" title="Nothing was used in this time">
-                Sums appear here once requests have been answered.
+              <EmptyState icon="usage" title="No usage in this period">
+                Totals appear here once requests complete.
               </EmptyState>
             </Panel>
           ) : (
@@ -90,7 +90,7 @@ export function OperatorUsage(): ReactNode {
                   <Stat
                     label="Requests"
                     value={short(sum(rows, ({ requests }) => requests))}
-                    note={`${count(sum(rows, (row) => row.rate_limited))} refused by limits`}
+                    note={`${count(sum(rows, (row) => row.rate_limited))} rate-limited`}
                   />
                   <Stat
                     label="Input tokens"
@@ -123,7 +123,7 @@ export function OperatorUsage(): ReactNode {
                     },
                     { key: 'model', header: 'Model', cell: ({ model }) => <Code>{model ?? '–'}</Code> },
                     { key: 'requests', header: 'Requests', numeric: true, cell: ({ requests }) => count(requests) },
-                    { key: 'limited', header: 'Refused', numeric: true, cell: (row) => count(row.rate_limited) },
+                    { key: 'limited', header: 'Rate-limited', numeric: true, cell: (row) => count(row.rate_limited) },
                     { key: 'errors', header: 'Errors', numeric: true, cell: ({ errors }) => count(errors) },
                     { key: 'input', header: 'Input', numeric: true, cell: (row) => short(row.input_tokens) },
                     {
@@ -147,8 +147,8 @@ export function OperatorUsage(): ReactNode {
                 />
                 {!complete && (
                   <p className="hint panel-pad">
-                    Only the first {count(PAGES * PAGE_SIZE)} organizations are summed here; the operator API has all of
-                    them.
+                    Only the first {count(PAGES * PAGE_SIZE)} organizations are included here. The operator API returns
+                    all of them.
                   </p>
                 )}
               </Panel>

@@ -1,4 +1,4 @@
-// All users: locking, links to set a new password, and who else is an operator.
+// All users: lock accounts, create password reset links, and grant or revoke operator rights.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -43,11 +43,11 @@ export function OperatorUsers(): ReactNode {
   return (
     <>
       <PageHeader title="Users">
-        Everybody with an account. Locking signs a person out everywhere and keeps them out; their organizations' keys
-        go on working.
+        Everyone with an account. Locking a user signs them out everywhere and blocks new sign-ins. API keys of their
+        organizations keep working.
       </PageHeader>
       <Panel flush>
-        <ListView list={list} empty={<EmptyState icon="users" title="No user yet" />}>
+        <ListView list={list} empty={<EmptyState icon="users" title="No users yet" />}>
           {(rows) => (
             <Table
               caption="Users"
@@ -134,7 +134,7 @@ export function OperatorUsers(): ReactNode {
   );
 }
 
-/** The link is made only when asked for: it is as good as the password. */
+/** The link is created only on request, because it is as powerful as the password. */
 function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => void }): ReactNode {
   const [link, setLink] = useState<{ url: string; expires_at: string } | null>(null);
   const [busy, setBusy] = useState(false);
@@ -158,7 +158,7 @@ function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => voi
           <>
             <Button onClick={onClose}>Cancel</Button>
             <Button variant="primary" busy={busy} onClick={make}>
-              Make a link
+              Create link
             </Button>
           </>
         ) : (
@@ -170,16 +170,16 @@ function ResetDialog({ user, onClose }: { user: OperatorUser; onClose: () => voi
     >
       {link === null ? (
         <p>
-          For somebody who cannot get in and gets no mail: a link with which {user.email} can set a new password, once,
-          within an hour. Hand it over on a way that only they can read.
+          For a user who cannot sign in and receives no mail: with this link, {user.email} can set a new password once,
+          within one hour. Send it over a channel that only they can read.
         </p>
       ) : (
         <>
           <div className="secret">
             <code>{link.url}</code>
-            <CopyButton text={link.url} label="Copy the link" iconOnly />
+            <CopyButton text={link.url} label="Copy link" iconOnly />
           </div>
-          <p className="hint">Works once, until {dateTime(link.expires_at)}. It is not shown again.</p>
+          <p className="hint">Works once, until {dateTime(link.expires_at)}. It will not be shown again.</p>
         </>
       )}
       {failure !== null && <Notice tone="danger">{messageOf(failure)}</Notice>}
@@ -201,33 +201,33 @@ function Actions({
     api.patch<OperatorUser>(`/operator/users/${user.id}`, patch);
   const factor: Question = {
     title: `Reset the second factor of ${name}?`,
-    text: 'For somebody who has lost the device and the recovery codes: make sure that it is really they. They are signed out everywhere, and the password alone signs them in until they turn it on anew.',
+    text: 'Use this if the user has lost both the device and the recovery codes. Verify their identity first. They are signed out everywhere and can sign in with only their password until they turn on a second factor again.',
     confirm: 'Reset',
     danger: true,
     run: () => api.delete(`/operator/users/${user.id}/second-factor`),
-    done: `${name} has no second factor any more`,
+    done: `${name} no longer has a second factor`,
   };
   const operator: Question = user.operator
     ? {
-        title: `Withdraw operator rights of ${name}?`,
-        text: 'The operator pages are closed to this person from now on.',
-        confirm: 'Withdraw',
+        title: `Revoke operator rights of ${name}?`,
+        text: 'They lose access to the operator pages immediately.',
+        confirm: 'Revoke',
         danger: true,
         run: change({ operator: false }),
-        done: `${name} is no operator any more`,
+        done: `${name} is no longer an operator`,
       }
     : {
         title: `Make ${name} an operator?`,
-        text: 'Operators see every organization and user, change limits and engines, and can make others operators.',
+        text: 'Operators see every organization and user, change limits and engine settings, and can make other users operators.',
         confirm: 'Make operator',
         danger: false,
         run: change({ operator: true }),
-        done: `${name} is an operator now`,
+        done: `${name} is now an operator`,
       };
   const lock: Question = user.locked
     ? {
         title: `Unlock ${name}?`,
-        text: 'This person can sign in again.',
+        text: 'They can sign in again.',
         confirm: 'Unlock',
         danger: false,
         run: change({ locked: false }),
@@ -235,7 +235,7 @@ function Actions({
       }
     : {
         title: `Lock ${name}?`,
-        text: 'All sessions of this person end at once and signing in is refused until somebody unlocks them.',
+        text: 'All their sessions end immediately, and they cannot sign in until they are unlocked.',
         confirm: 'Lock',
         danger: true,
         run: change({ locked: true }),
@@ -259,10 +259,10 @@ function Actions({
       <Button
         size="small"
         variant="ghost"
-        aria-label={`${user.operator ? 'Withdraw operator rights of' : 'Make an operator of'} ${name}`}
+        aria-label={`${user.operator ? 'Revoke operator rights of' : 'Make an operator of'} ${name}`}
         onClick={() => onAsk(operator)}
       >
-        {user.operator ? 'Withdraw operator' : 'Make operator'}
+        {user.operator ? 'Revoke operator' : 'Make operator'}
       </Button>
       <Button size="small" aria-label={`${lock.confirm} ${name}`} onClick={() => onAsk(lock)}>
         {lock.confirm}

@@ -1,4 +1,4 @@
-// Where one lands: what to do first, and the last day at a glance.
+// Landing page: first steps, and a summary of the last 24 hours.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
@@ -48,17 +48,17 @@ export function Overview(): ReactNode {
       </PageHeader>
       {status === 'suspended' && (
         <Notice tone="warn">
-          This organization is suspended: its keys answer 403. Ask the operator of this server.
+          This organization is suspended: requests with its keys return 403. Contact the operator of this server.
         </Notice>
       )}
       {keys.data !== undefined && active.length === 0 && (
         <Notice>
           {may('developer') ? (
             <>
-              No API key yet. <Link href="/keys?create">Create the first one</Link>, then send the request below.
+              No API keys yet. <Link href="/keys?create">Create the first one</Link>, then send the request below.
             </>
           ) : (
-            'No API key yet. A developer of the organization can create one.'
+            'No API keys yet. Ask a developer of the organization to create one.'
           )}
         </Notice>
       )}
@@ -99,11 +99,11 @@ export function Overview(): ReactNode {
       </Panel>
       <Panel
         title="First request"
-        lead="Clients of the chat completions, messages and responses formats work with this address."
+        lead="Use this address as the base URL in clients of the Chat Completions, Messages and Responses APIs."
       >
         <div className="secret">
           <code>{base}</code>
-          <CopyButton text={base} label="Copy the address" iconOnly />
+          <CopyButton text={base} label="Copy address" iconOnly />
         </div>
         <SnippetTabs apiKey="$MONOLITH_API_KEY" model={firstModel(models.data)} />
       </Panel>
@@ -146,6 +146,6 @@ export function Overview(): ReactNode {
   );
 }
 
-/** The lightest that is served: it answers first. */
+/** The smallest served model: it responds fastest. */
 export const firstModel = (models: readonly DashboardModel[] | undefined): string =>
   models?.filter(({ lifecycle }) => lifecycle === 'active').at(-1)?.id ?? 'tycho-1.0';

@@ -1,4 +1,4 @@
-// On the profile: another e-mail address, and the end of the account.
+// Profile sections that change the user's e-mail address and delete the account.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { EmailChange } from '../../../../shared/wire/dashboard.js';
@@ -25,7 +25,7 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
         password,
       });
       await reload();
-      toast(sent ? `Mail sent to ${next}: open its link to finish` : 'E-mail address changed');
+      toast(sent ? `Mail sent to ${next}. Open the link in it to finish.` : 'E-mail address changed');
       onClose();
     });
   };
@@ -50,9 +50,9 @@ export function EmailDialog({ onClose }: { onClose: () => void }): ReactNode {
     >
       <p>
         {status.mail
-          ? 'A link goes to the new address; until it is opened, you sign in with the old one.'
-          : 'You sign in with the new address from then on.'}{' '}
-        Now it is {user.email}.
+          ? 'We will send a link to the new address. Until you open it, sign in with the old address.'
+          : 'From now on you sign in with the new address.'}{' '}
+        Current address: {user.email}.
       </p>
       <TextField
         label="New e-mail"
@@ -84,7 +84,7 @@ export function DeleteAccount(): ReactNode {
   return (
     <Panel
       title="Delete your account"
-      lead="You leave every organization. What you made there stays theirs: keys, stored responses and usage."
+      lead="You will leave every organization. API keys, stored responses and usage that you created stay with the organization."
     >
       <div>
         <Button variant="danger" onClick={() => setAsking(true)}>
@@ -118,14 +118,14 @@ function DeleteDialog({ onClose }: { onClose: () => void }): ReactNode {
         <>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" variant="danger" busy={action.busy} disabled={!isReady}>
-            Delete for good
+            Delete permanently
           </Button>
         </>
       }
     >
       <p>
-        {user.email} cannot sign in any more, at once and for good. An organization that you are the last owner of needs
-        another owner first, or has to be deleted.
+        {user.email} will no longer be able to sign in. This takes effect immediately and cannot be undone. If you are
+        the last owner of an organization, first make another member an owner or delete the organization.
       </p>
       <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
       {user.has_password && (
@@ -148,7 +148,7 @@ function DeleteDialog({ onClose }: { onClose: () => void }): ReactNode {
           value={code}
           onChange={(event) => setCode(event.target.value)}
           error={action.errorOf('code')}
-          hint="Of the app, or one of the recovery codes."
+          hint="From your authenticator app, or a recovery code."
         />
       )}
       <FormError action={action} fields={['password', 'code']} />

@@ -1,4 +1,5 @@
-// A conversation with a model as the API has it: streaming, thinking, tools, pictures, and the code for the same.
+// Playground: chat with a model over the public API, with streaming, thinking, tools and images, and show the
+// equivalent code.
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
 import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
@@ -33,9 +34,9 @@ export function Playground(): ReactNode {
     return (
       <>
         <PageHeader title="Playground" />
-        <EmptyState icon="playground" title="Not for your role">
-          Requests count towards the organization's limits and usage: developers and above can make them here. Ask an
-          admin to change your role.
+        <EmptyState icon="playground" title="Not available for your role">
+          Playground requests count towards the organization's limits and usage, so you need the developer role or
+          higher. Ask an admin to change your role.
         </EmptyState>
       </>
     );
@@ -55,8 +56,8 @@ export function Playground(): ReactNode {
         return served.length === 0 ? (
           <>
             <PageHeader title="Playground" />
-            <EmptyState icon="models" title="No model is served">
-              The operator has not given this server a model yet.
+            <EmptyState icon="models" title="No models are served">
+              The operator has not added a model to this server yet.
             </EmptyState>
           </>
         ) : (
@@ -122,7 +123,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     dialogueOf(organizationId, columns.length).open([]);
     compare([...names.slice(1), next.id]);
   };
-  // Those behind it move up, with what was said to them.
+  // Removes a column. Later columns move up together with their conversations.
   const remove = (at: number): void => {
     const left = columns.filter((_, column) => column !== at);
     const said = left.map((column) => column.dialogue.state().turns);
@@ -152,7 +153,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
     window.addEventListener('keydown', escape);
     return () => window.removeEventListener('keydown', escape);
   });
-  useEffect(() => () => dialogue.stop(), [dialogue]); // nobody reads it any more
+  useEffect(() => () => dialogue.stop(), [dialogue]); // Stops the stream when the page is closed.
 
   const again = ask === null || running || turns.length === 0 ? undefined : () => start(dialogue.regenerate(ask));
   return (
@@ -221,9 +222,9 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
             modelName={compares ? `${columns.length} models` : settings.model}
             blocked={
               all.waits
-                ? 'Give the result of the tool above, then go on.'
+                ? 'Enter the result of the tool call above, then continue.'
                 : ask === null
-                  ? 'Something in the settings is not right yet.'
+                  ? 'One of the settings is invalid.'
                   : null
             }
             onSay={(text, pictures) => {
@@ -276,7 +277,7 @@ function Room({ models, organizationId }: { models: readonly DashboardModel[]; o
   );
 }
 
-/** At the side on wide screens; folded away on narrow ones, and where columns want the width. */
+/** A sidebar on wide screens. Folded on narrow screens, and when columns need the width. */
 function SettingsFrame({ folded, children }: { folded: boolean; children: ReactNode }): ReactNode {
   const [wide, setWide] = useState(() => matchMedia(WIDE).matches);
   const [open, setOpen] = useState(false);
@@ -304,14 +305,14 @@ function SettingsFrame({ folded, children }: { folded: boolean; children: ReactN
 const WIDE = '(min-width: 1100px)';
 
 const STATE_TEXTS: Record<DashboardModel['state'], string> = {
-  loading: 'This model is still loading: requests are refused until it is ready.',
-  failed: 'This model could not be loaded. Choose another one.',
-  idle: 'Nobody has asked for this model lately: the first answer waits until it is loaded.',
+  loading: 'This model is still loading. Requests are refused until it is ready.',
+  failed: 'This model failed to load. Choose another one.',
+  idle: 'This model is not loaded. The first response waits until it is.',
   unloaded: 'This model is not loaded. Choose another one.',
   ready: '',
 };
 
-/** What a model can do with: any that was trained for more than to show the service, and one that was not. */
+/** Sample prompts: one set for models in general, one for the small demonstration model. */
 const IDEAS = ['What is a prefix cache?', 'Write a haiku about a lighthouse.', 'What is 17 times 23?'];
 const SMALL_IDEAS = [
   'Hello!',
@@ -339,8 +340,8 @@ function Welcome({
       <h2>Say something to {model?.display_name ?? 'a model'}</h2>
       {small && (
         <div className="state-text">
-          A small demonstration model, trained here: it holds a short conversation and does small tasks. For a real one,
-          the operator runs <Code>monolith pull OWNER/REPO</Code>.
+          A small demonstration model, trained for this project. It can hold a short conversation and do small tasks.
+          For a full-size model, the operator runs <Code>monolith pull OWNER/REPO</Code>.
         </div>
       )}
       <div className="state-text">Requests here count towards the organization's limits and usage like any other.</div>
@@ -371,24 +372,24 @@ function firstModel(models: readonly DashboardModel[]): string {
   );
 }
 
-/** What was sent for the last answer. */
+/** The turns that were sent for the latest response. */
 function requestTurns(turns: readonly Turn[]): readonly Turn[] {
   return turns.at(-1)?.kind === 'answer' ? beforeLastAnswer(turns) : turns;
 }
 
-// An effort chosen for one model means nothing to another that does not have it.
+// Drops the chosen reasoning effort if the new model does not support it.
 function withoutForeignEffort(settings: Settings, model: DashboardModel | undefined): Settings {
   return model === undefined || model.reasoning_efforts.includes(settings.effort)
     ? settings
     : { ...settings, effort: '' };
 }
 
-/** For screen readers: a stream is not read out as it comes. */
+/** Status for screen readers. They announce the result only, not the stream as it arrives. */
 function outcome(dialogue: Dialogue): string {
   const last = dialogue.state().turns.at(-1);
   if (last?.kind !== 'answer') return '';
   const { state, calls } = last.answer;
-  if (state === 'failed') return 'The answer failed.';
+  if (state === 'failed') return 'The request failed.';
   if (state === 'stopped') return 'Stopped.';
-  return calls.length > 0 ? 'The model calls a tool and waits for its result.' : 'The answer is complete.';
+  return calls.length > 0 ? 'The model called a tool and is waiting for its result.' : 'The response is complete.';
 }

@@ -1,4 +1,4 @@
-// The person: name, address, password, second factor, where they are signed in.
+// The user's profile: name, e-mail address, password, second factor, sessions.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -127,7 +127,7 @@ function Person(): ReactNode {
             {user.email_verified ? <Badge tone="ok">Confirmed</Badge> : <Badge tone="warn">Not confirmed</Badge>}
             {!user.email_verified && status.mail && (
               <Button size="small" busy={verification.busy} onClick={sendVerification}>
-                Send the link again
+                Send link again
               </Button>
             )}
             <Button size="small" onClick={() => setChangesEmail(true)}>
@@ -138,7 +138,7 @@ function Person(): ReactNode {
         {user.operator && (
           <div>
             <dt>Operator</dt>
-            <dd>You run this server.</dd>
+            <dd>You operate this server.</dd>
           </div>
         )}
       </dl>
@@ -169,8 +169,8 @@ function Password(): ReactNode {
       title="Password"
       lead={
         user.has_password
-          ? 'Changing it ends your sessions on other devices.'
-          : 'Your account has none. "Forgot your password?" at the sign-in sets one, by mail or by a link of the operator.'
+          ? 'Changing it signs you out on your other devices.'
+          : 'Your account has no password. Use "Forgot your password?" on the sign-in page to set one. You need mail or a link from the operator.'
       }
     >
       {user.has_password && (
@@ -228,7 +228,7 @@ function Sessions(): ReactNode {
         list={list}
         empty={
           <div className="panel-pad">
-            <Notice>No session.</Notice>
+            <Notice>No sessions.</Notice>
           </div>
         }
       >
@@ -245,7 +245,7 @@ function Sessions(): ReactNode {
                 cell: (session) => (
                   <>
                     <span className="cell-main">
-                      {deviceOf(session.user_agent)} {session.current && <Badge tone="accent">This one</Badge>}
+                      {deviceOf(session.user_agent)} {session.current && <Badge tone="accent">This device</Badge>}
                     </span>
                     <span className="cell-sub">{session.ip}</span>
                   </>
@@ -281,7 +281,7 @@ function Sessions(): ReactNode {
           onClose={() => setRevoking(null)}
         >
           <p>
-            {deviceOf(revoking.user_agent)} at {revoking.ip} has to sign in again.
+            {deviceOf(revoking.user_agent)} at {revoking.ip} will have to sign in again.
           </p>
         </ConfirmDialog>
       )}
@@ -289,7 +289,7 @@ function Sessions(): ReactNode {
   );
 }
 
-/** "Firefox on Linux"; what is not recognised is shown by its first word. */
+/** For example "Firefox on Linux". An unrecognized browser is shown by the first word of its User-Agent. */
 export function deviceOf(userAgent: string): string {
   const browsers: [RegExp, string][] = [
     [/Edg\//, 'Edge'],

@@ -1,4 +1,4 @@
-// Whether prompts and answers are kept in the request log: an organization's admins decide.
+// Setting for admins: whether the request log stores prompts and responses.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -24,37 +24,39 @@ export function RequestTextSetting(): ReactNode {
     const changed = await api.patch<OrganizationObject>(path, { request_text });
     client.setQueryData(['organization', id, 'settings'], changed);
     await client.invalidateQueries({ queryKey: ['request'] });
-    toast(request_text ? 'Prompts and answers are kept from now on' : 'Prompts and answers are no longer kept');
+    toast(request_text ? 'Prompts and responses are now stored' : 'Prompts and responses are no longer stored');
   };
   return (
     <Panel
       title="Request log"
-      lead="It has every request of the last days. Prompts and answers are in it only if you want them to be."
+      lead="Lists every request of the last days. It includes prompts and responses only if you turn that on."
     >
       <Loaded query={query}>
         {({ request_text: isKept }) => (
           <div className="row">
             <span>
-              {isKept ? 'Prompts and answers are kept, for admins to read.' : 'Prompts and answers are not kept.'}
+              {isKept
+                ? 'Prompts and responses are stored. Admins can read them.'
+                : 'Prompts and responses are not stored.'}
             </span>
             <Button size="small" disabled={status === 'suspended'} onClick={() => setAsking(true)}>
-              {isKept ? 'Stop keeping them' : 'Keep prompts and answers'}
+              {isKept ? 'Stop storing them' : 'Store prompts and responses'}
             </Button>
           </div>
         )}
       </Loaded>
       {asking && query.data !== undefined && (
         <ConfirmDialog
-          title={query.data.request_text ? 'Stop keeping prompts and answers?' : 'Keep prompts and answers?'}
-          confirm={query.data.request_text ? 'Stop and erase' : 'Keep them'}
+          title={query.data.request_text ? 'Stop storing prompts and responses?' : 'Store prompts and responses?'}
+          confirm={query.data.request_text ? 'Stop and erase' : 'Store them'}
           danger={query.data.request_text}
           onConfirm={() => set(query.data.request_text === false)}
           onClose={() => setAsking(false)}
         >
           <p>
             {query.data.request_text
-              ? 'What was kept so far is erased.'
-              : 'From now on what this organization sends and gets, up to a bound, is stored on this server for some days. Owners and admins can read it; operators of the server do not see it here.'}
+              ? 'Everything stored so far will be erased.'
+              : 'From now on, this server stores what this organization sends and receives for some days, up to a size limit. Owners and admins can read it. Operators do not see it here.'}
           </p>
         </ConfirmDialog>
       )}

@@ -1,4 +1,4 @@
-// Every request of the last days that the organization's keys have sent.
+// Every request that the organization's keys sent in the last days.
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -41,17 +41,17 @@ export function Requests(): ReactNode {
   const isFiltered = Object.values(filter).some((value) => value !== '');
   const why =
     organization.data?.request_text !== true
-      ? 'Prompts and answers are not kept. An admin can turn that on under Settings.'
+      ? 'Prompts and responses are not stored. An admin can turn this on under Settings.'
       : may('admin')
-        ? 'Of this request no text was kept.'
-        : 'Prompt and answer are shown to admins.';
+        ? 'No text was stored for this request.'
+        : 'Only admins can see prompts and responses.';
   return (
     <>
       <PageHeader title="Requests" actions={<RefreshButton list={list} />}>
         Every request of the last days, newest first.{' '}
         {organization.data?.request_text === true
-          ? 'Prompts and answers are kept for admins.'
-          : 'Prompts and answers are not kept.'}
+          ? 'Prompts and responses are stored. Admins can read them.'
+          : 'Prompts and responses are not stored.'}
       </PageHeader>
       <RequestFilters
         filter={filter}
@@ -74,16 +74,16 @@ export function Requests(): ReactNode {
           }}
           empty={
             isFiltered ? (
-              <EmptyState icon="requests" title="Nothing matches">
-                No request of the last days is like that.
+              <EmptyState icon="requests" title="No matching requests">
+                No requests match these filters.
               </EmptyState>
             ) : (
               <EmptyState
                 icon="requests"
                 title="No requests yet"
-                action={<LinkButton href="/playground">To the playground</LinkButton>}
+                action={<LinkButton href="/playground">Open the playground</LinkButton>}
               >
-                They show here a moment after they have ended.
+                Requests appear here shortly after they end.
               </EmptyState>
             )
           }

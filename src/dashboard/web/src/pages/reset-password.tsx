@@ -18,7 +18,7 @@ export function ResetPassword(): ReactNode {
   if (done) {
     return (
       <SignedOutFrame title="Password changed">
-        <Notice tone="ok">Sign in with the new password. Sessions on other devices have ended.</Notice>
+        <Notice tone="ok">Sign in with your new password. You have been signed out on all other devices.</Notice>
         <LinkButton href="/signin" variant="primary">
           Sign in
         </LinkButton>
@@ -33,7 +33,7 @@ export function ResetPassword(): ReactNode {
     });
   };
   return (
-    <SignedOutFrame title="Set a new password" foot={<Link href="/forgot">Ask for another link</Link>}>
+    <SignedOutFrame title="Set a new password" foot={<Link href="/forgot">Request a new link</Link>}>
       <Form onSubmit={reset}>
         <TextField
           label="New password"
@@ -48,7 +48,7 @@ export function ResetPassword(): ReactNode {
         />
         <FormError action={action} fields={['password']} />
         <Button type="submit" variant="primary" className="wide" busy={action.busy}>
-          Set the password
+          Set password
         </Button>
       </Form>
     </SignedOutFrame>

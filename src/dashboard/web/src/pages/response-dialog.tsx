@@ -1,4 +1,4 @@
-// One stored response with all that it continues, as a conversation.
+// Shows a stored response together with the responses it continues, as a conversation.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { ConversationItem, ConversationTurn, StoredConversation } from '../../../../shared/wire/dashboard.js';
@@ -23,14 +23,14 @@ export function ResponseDialog({ id, onClose }: { id: string; onClose: () => voi
     <Dialog title="Stored response" size="wide" onClose={onClose} footer={<Button onClick={onClose}>Close</Button>}>
       <div className="row tight">
         <code className="id">{id}</code>
-        <CopyButton text={id} label="Copy the id" iconOnly />
+        <CopyButton text={id} label="Copy ID" iconOnly />
       </div>
       <Loaded query={query}>
         {({ turns, earlier }) => (
           <div className="stored-turns">
             {earlier > 0 && (
               <Notice>
-                {earlier} earlier {earlier === 1 ? 'response is' : 'responses are'} not shown: the conversation is very
+                {earlier} earlier {earlier === 1 ? 'response is' : 'responses are'} not shown: the conversation is too
                 long.
               </Notice>
             )}
@@ -85,7 +85,7 @@ function Item({ item }: { item: ConversationItem }): ReactNode {
       {(text !== '' || cut) && (
         <div className="stored-text">
           {text}
-          {cut && <span className="muted"> … (goes on)</span>}
+          {cut && <span className="muted"> … (truncated)</span>}
         </div>
       )}
       {images > 0 && (

@@ -1,4 +1,4 @@
-// Responses that are stored: what there is, the content of one, and erasing it.
+// Stored responses: list, view and delete.
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -41,15 +41,16 @@ export function Responses(): ReactNode {
   return (
     <>
       <PageHeader title="Stored responses">
-        The responses format stores each response by default, so that a later one can continue it:{' '}
-        <Code>store: true</Code>. With <Code>store: false</Code> nothing is kept. Opening one is noted in the audit log.
+        The Responses API stores each response by default, so that a later request can continue it:{' '}
+        <Code>store: true</Code>. With <Code>store: false</Code> nothing is stored. The audit log records when a stored
+        response is opened.
       </PageHeader>
       <Panel flush>
         <ListView
           list={list}
           empty={
-            <EmptyState icon="responses" title="Nothing is stored">
-              Responses of the responses format show here while they are kept.
+            <EmptyState icon="responses" title="No stored responses">
+              Responses created with the Responses API appear here while they are stored.
             </EmptyState>
           }
         >
@@ -116,7 +117,7 @@ export function Responses(): ReactNode {
           onClose={() => setDeleting(null)}
         >
           <p>
-            <Code>{deleting.id}</Code> is erased. Requests that continue from it answer 404. This cannot be undone.
+            <Code>{deleting.id}</Code> will be erased. Requests that continue it will return 404. This cannot be undone.
           </p>
         </ConfirmDialog>
       )}

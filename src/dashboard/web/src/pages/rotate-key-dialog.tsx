@@ -11,7 +11,7 @@ import { keyHint } from '../format.js';
 import { useOrganization } from '../session.js';
 
 const OVERLAPS = [
-  { value: '0', label: 'Not at all: revoke it at once' },
+  { value: '0', label: 'Revoke it immediately' },
   { value: '3600', label: '1 hour' },
   { value: '86400', label: '24 hours' },
   { value: '604800', label: '7 days' },
@@ -46,21 +46,21 @@ export function RotateKeyDialog({
         <>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" variant="primary" busy={action.busy}>
-            Create the new secret
+            Create new secret
           </Button>
         </>
       }
     >
       <p>
-        A new key with the same name and permissions takes the place of <Code>{keyHint(apiKey)}</Code>.
+        A new key with the same name and permissions replaces <Code>{keyHint(apiKey)}</Code>.
       </p>
       <Select
-        label="The old one goes on working for"
+        label="Old key stays valid for"
         value={overlap}
         onChange={(event) => setOverlap(event.target.value)}
         options={OVERLAPS}
         error={action.errorOf('overlap_seconds')}
-        hint="Time to put the new one in place everywhere."
+        hint="Time to deploy the new key everywhere."
       />
       <FormError action={action} fields={['overlap_seconds']} />
     </Dialog>

@@ -1,4 +1,4 @@
-// The second factor, on the profile: turned on with an authenticator app, recovery codes, turned off.
+// Profile section: turn the second factor on (authenticator app and recovery codes) or off.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -33,10 +33,10 @@ export function SecondFactor(): ReactNode {
     void reload();
   };
   return (
-    <Panel title="Second factor" lead="With it, signing in takes a code of an authenticator app besides the password.">
+    <Panel title="Second factor" lead="Sign-in asks for a code from an authenticator app in addition to your password.">
       {isMissing && (
         <Notice tone="warn">
-          Operators of this server need a second factor. The operator pages open when you have turned it on.
+          Operators of this server need a second factor. The operator pages become available when you turn it on.
         </Notice>
       )}
       <Loaded query={query}>
@@ -79,7 +79,7 @@ function Enabled({ state, onTask }: { state: SecondFactorState; onTask: (task: T
         <div>
           <dt>Recovery codes</dt>
           <dd className="row">
-            {left} left {left < 3 && <Badge tone="warn">Make new ones</Badge>}
+            {left} left {left < 3 && <Badge tone="warn">Create new ones</Badge>}
           </dd>
         </div>
       </dl>
@@ -88,13 +88,15 @@ function Enabled({ state, onTask }: { state: SecondFactorState; onTask: (task: T
         {!state.required && <Button onClick={() => onTask('disable')}>Turn off</Button>}
       </div>
       {state.required && (
-        <p className="hint">Operators of this server need it. Another operator can reset it, for another device.</p>
+        <p className="hint">
+          Operators of this server need a second factor. To change devices, ask another operator to reset it.
+        </p>
       )}
     </>
   );
 }
 
-/** Password; then the secret and a code of it; then the recovery codes, this once. */
+/** Steps: password; then the secret and a code generated from it; then the recovery codes, shown once. */
 function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
   const action = useAction();
   const { user } = useMe();
@@ -131,7 +133,7 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
       {proposal === null ? (
         <>
           <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
-          <p>You need an app for one-time codes, such as Aegis, 2FAS, Google Authenticator or a password manager.</p>
+          <p>You need an authenticator app such as Aegis, 2FAS, Google Authenticator, or a password manager.</p>
           {user.has_password && (
             <TextField
               label="Password"
@@ -146,7 +148,7 @@ function EnableDialog({ onClose }: { onClose: () => void }): ReactNode {
         </>
       ) : (
         <>
-          <p>Scan this with the app, or type the secret into it. Then enter the code that it shows.</p>
+          <p>Scan this with the app, or type in the secret. Then enter the code that the app shows.</p>
           <QrCode text={proposal.uri} label="QR code of the secret" />
           <div className="secret">
             <code data-totp-secret>{proposal.secret.match(/.{1,4}/g)?.join(' ')}</code>
@@ -182,8 +184,8 @@ function RecoveryDialog({ title, codes, onClose }: { title: string; codes: strin
       }
     >
       <p>
-        Keep these recovery codes where the device is not: each signs you in once when you cannot get a code. They are
-        not shown again.
+        Store these recovery codes separately from the device. Each one signs you in once if you cannot get a code. They
+        will not be shown again.
       </p>
       <ol className="recovery-codes">
         {codes.map((code) => (
@@ -218,12 +220,12 @@ function CodesDialog({ onClose }: { onClose: () => void }): ReactNode {
         <>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" variant="primary" busy={action.busy} disabled={code.trim() === ''}>
-            Make new ones
+            Create new codes
           </Button>
         </>
       }
     >
-      <p>Those you have now will not work any more.</p>
+      <p>Your current recovery codes will stop working.</p>
       <TextField
         label="Code"
         inputMode="numeric"
@@ -233,7 +235,7 @@ function CodesDialog({ onClose }: { onClose: () => void }): ReactNode {
         autoFocus
         onChange={(event) => setCode(event.target.value)}
         error={action.errorOf('code')}
-        hint="Of the app, or one of the recovery codes."
+        hint="From your authenticator app, or a recovery code."
       />
       <FormError action={action} fields={['code']} />
     </Dialog>
@@ -272,7 +274,7 @@ function DisableDialog({ onClose }: { onClose: () => void }): ReactNode {
         </>
       }
     >
-      <p>Signing in takes the password alone from then on.</p>
+      <p>From then on, sign-in takes only your password.</p>
       <input type="text" name="username" autoComplete="username" value={user.email} readOnly hidden />
       {user.has_password && (
         <TextField
@@ -293,7 +295,7 @@ function DisableDialog({ onClose }: { onClose: () => void }): ReactNode {
         value={code}
         onChange={(event) => setCode(event.target.value)}
         error={action.errorOf('code')}
-        hint="Of the app, or one of the recovery codes."
+        hint="From your authenticator app, or a recovery code."
       />
       <FormError action={action} fields={['password', 'code']} />
     </Dialog>

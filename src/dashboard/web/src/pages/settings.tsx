@@ -1,4 +1,4 @@
-// The organization's name, and its end.
+// Organization settings: rename and delete.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
@@ -68,10 +68,10 @@ export function Settings(): ReactNode {
         )}
         <dl className="fact-list">
           <div>
-            <dt>Id</dt>
+            <dt>ID</dt>
             <dd className="row tight">
               <Code>{id}</Code>
-              <CopyButton text={id} label="Copy the id" iconOnly />
+              <CopyButton text={id} label="Copy ID" iconOnly />
             </dd>
           </div>
           <div>
@@ -103,7 +103,7 @@ export function Settings(): ReactNode {
       {may('owner') && (
         <Panel
           title="Delete the organization"
-          lead="All its API keys are revoked at once, its stored responses are erased, and its members lose access. This cannot be undone."
+          lead="All its API keys are revoked immediately, its stored responses are erased, and its members lose access. This cannot be undone."
         >
           <div>
             <Button variant="danger" disabled={status === 'suspended'} onClick={() => setDeleting(true)}>

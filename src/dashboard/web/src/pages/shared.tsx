@@ -1,4 +1,4 @@
-// What a link leads to that a member has shared: a preset or a conversation, to be read and to go on with.
+// Shows a preset or conversation that a member shared by link, and opens it in the playground.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { useLocation } from 'wouter';
@@ -36,10 +36,10 @@ export function Shared({ organizationId, id }: { organizationId: string; id: str
         <PageHeader title="Shared" />
         <EmptyState
           icon="playground"
-          title="This link leads to nothing you may see"
-          action={<LinkButton href="/">To the overview</LinkButton>}
+          title="This link is not available"
+          action={<LinkButton href="/">Open the overview</LinkButton>}
         >
-          It opens for members of the organization it was shared in, as long as it is shared there.
+          Only members of the organization can open it, and only while it is shared.
         </EmptyState>
       </>
     );
@@ -90,13 +90,13 @@ function Item({
         actions={
           canGoOn ? (
             <Button variant="primary" onClick={goOn}>
-              {kind === 'preset' ? 'Use it in the playground' : 'Go on in the playground'}
+              {kind === 'preset' ? 'Use it in the playground' : 'Continue in the playground'}
             </Button>
           ) : undefined
         }
       >
-        {kind === 'preset' ? 'A preset' : 'A conversation'} of {own ? 'yours' : by}, {date(created)}
-        {expires !== null && `, kept until ${date(expires)}`}. Only members of the organization can open this link.
+        {kind === 'preset' ? 'A preset' : 'A conversation'} by {own ? 'yours' : by}, {date(created)}
+        {expires !== null && `, stored until ${date(expires)}`}. Only members of the organization can open this link.
       </PageHeader>
       <Panel title="Settings">
         <SettingsList settings={settings} models={content.columns.map(({ model }) => model)} />
@@ -104,7 +104,7 @@ function Item({
       {kind === 'conversation' && (
         <div className="compared shared" data-columns={content.columns.length}>
           {content.columns.map(({ model, turns }, at) => (
-            <section key={at} className="compared-column" aria-label={`Column of ${model}`}>
+            <section key={at} className="compared-column" aria-label={`Column for ${model}`}>
               <Transcript
                 turns={turnsOf(turns)}
                 running={false}

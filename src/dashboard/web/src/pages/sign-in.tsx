@@ -1,4 +1,4 @@
-// Signing in: e-mail and password; then, where a second factor is on, its code.
+// Sign-in with e-mail and password, followed by a code if the account has a second factor.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link, useSearch } from 'wouter';
@@ -89,14 +89,17 @@ export function SignIn(): ReactNode {
   );
 }
 
-/** What the provider's return leaves behind the #: taken away from the address, where it would stay in the history. */
+/**
+ * The ticket that the provider's redirect puts into the URL fragment. It is removed from the address so that it does
+ * not stay in the browser history.
+ */
 function ticketOfAddress(): string | null {
   const ticket = /^#ticket=([\w.-]+)$/.exec(location.hash)?.[1] ?? null;
   if (ticket !== null) history.replaceState(history.state, '', location.pathname + location.search);
   return ticket;
 }
 
-/** `onAgain`: back to the password, with the reason where it is not the person's wish. */
+/** `onAgain`: returns to the password form, with the reason if the user did not choose to. */
 export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: string | null) => void }): ReactNode {
   const { reload } = useSession();
   const action = useAction();
@@ -118,7 +121,7 @@ export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: s
   return (
     <SignedOutFrame
       title="Enter the code"
-      lead="Open your authenticator app and enter the code it shows for this server, or one of your recovery codes."
+      lead="Open your authenticator app and enter the code for this server, or enter one of your recovery codes."
       foot={
         <button type="button" className="link-button" onClick={() => onAgain(null)}>
           Back to the password
@@ -142,7 +145,8 @@ export function CodeStep({ ticket, onAgain }: { ticket: string; onAgain: (why: s
           Sign in
         </Button>
         <p className="hint">
-          Without the device and the recovery codes, the operator of this server can reset the second factor.
+          If you have lost both the device and the recovery codes, the operator of this server can reset the second
+          factor.
         </p>
       </Form>
     </SignedOutFrame>

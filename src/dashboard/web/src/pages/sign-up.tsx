@@ -15,7 +15,9 @@ import { useSession } from '../session.js';
 
 const FIELDS = ['name', 'email', 'password', 'organization_name', 'code'];
 
-/** With an invitation, with the first user's setup code, or open to anybody, as the server has it. */
+/**
+ * Sign-up by invitation, with the setup code for the first user, or open to anyone, depending on the server's settings.
+ */
 export function SignUp({ invite }: { invite: string | null }): ReactNode {
   const { status, reload } = useSession();
   const search = new URLSearchParams(useSearch());
@@ -38,8 +40,8 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
   if (status.signup === 'invited' && invite === null && !status.first_user) {
     return (
       <SignedOutFrame title="Create an account">
-        <EmptyState icon="members" title="By invitation" action={<LinkButton href="/signin">Sign in</LinkButton>}>
-          This server takes new people by invitation. Ask an admin of your organization to invite you.
+        <EmptyState icon="members" title="Invitation required" action={<LinkButton href="/signin">Sign in</LinkButton>}>
+          Sign-up on this server is by invitation only. Ask an admin of your organization to invite you.
         </EmptyState>
       </SignedOutFrame>
     );
@@ -75,7 +77,7 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
       title={status.first_user ? 'Set up Monolith' : invite === null ? 'Create an account' : 'Accept the invitation'}
       lead={
         status.first_user ? (
-          'The first account runs this server: it sees the engine, all organizations and all users.'
+          'The first account operates this server: it sees the engine, all organizations and all users.'
         ) : preview.data === undefined ? undefined : (
           <>
             Join <strong>{preview.data.organization.name}</strong> as {roleLabel(preview.data.role).toLowerCase()}.
@@ -85,7 +87,7 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
       foot={
         status.first_user ? undefined : (
           <>
-            Have an account already? <Link href={signInPath}>Sign in</Link>
+            Already have an account? <Link href={signInPath}>Sign in</Link>
           </>
         )
       }
@@ -104,7 +106,7 @@ export function SignUp({ invite }: { invite: string | null }): ReactNode {
             value={code}
             onChange={(event) => setCode(event.target.value)}
             error={action.errorOf('code')}
-            hint="The server showed it where it was started."
+            hint="Shown in the terminal or log when the server started."
           />
         )}
         <TextField

@@ -1,4 +1,4 @@
-// Usage over time: requests and tokens, per model, key or endpoint.
+// Usage over time: requests and tokens by model, API key or endpoint.
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import type { ReactNode } from 'react';
@@ -47,7 +47,7 @@ const GROUPS: readonly { value: UsageGroup; label: string; heading: string }[] =
   { value: 'api_key', label: 'By key', heading: 'API key' },
   { value: 'endpoint', label: 'By endpoint', heading: 'Endpoint' },
 ];
-/** Groups that get a colour; the others are added up. */
+/** Number of groups with their own colour. The rest are added up. */
 const COLOURED = 7;
 
 export function Usage(): ReactNode {
@@ -109,7 +109,7 @@ export function Usage(): ReactNode {
           </PlainLinkButton>
         }
       >
-        Requests that were answered, and their tokens. No prompt or answer is kept for it.
+        Completed requests and their tokens. Prompts and responses are not stored for this page.
       </PageHeader>
       <div className="toolbar">
         <Segmented
@@ -145,7 +145,7 @@ export function Usage(): ReactNode {
               label="First day"
               value={span.first}
               onChange={(event) => setSpan({ ...span, first: event.target.value })}
-              error={isWrong ? 'Not after the last day' : null}
+              error={isWrong ? 'Must not be after the last day' : null}
             />
             <TextField
               type="date"
@@ -188,10 +188,10 @@ export function Usage(): ReactNode {
             <Panel flush>
               <EmptyState
                 icon="usage"
-                title="Nothing in this range"
+                title="No usage in this range"
                 action={<LinkButton href="/keys">API keys</LinkButton>}
               >
-                Once requests come in with one of your keys, they show here within a minute.
+                Requests with your keys appear here within a minute.
               </EmptyState>
             </Panel>
           ) : (
@@ -252,18 +252,18 @@ function UsageView({
           <Stat
             label="Output tokens"
             value={short(total.output_tokens)}
-            note={total.reasoning_tokens > 0 ? `${short(total.reasoning_tokens)} thinking` : undefined}
+            note={total.reasoning_tokens > 0 ? `${short(total.reasoning_tokens)} reasoning` : undefined}
           />
           {total.cost !== null && <Stat label="Cost" value={money(total.cost, currency)} note="at today's prices" />}
           {total.answered > 0 && (
             <Stat
               label="First token"
               value={duration(firstTokenMs(total) ?? 0)}
-              note={`mean; ${duration(durationMs(total) ?? 0)} in all`}
+              note={`mean; ${duration(durationMs(total) ?? 0)} total duration`}
             />
           )}
           {tokensPerSecond(total) !== null && (
-            <Stat label="Speed" value={short(Math.round(tokensPerSecond(total) ?? 0))} note="tokens/s of an answer" />
+            <Stat label="Speed" value={short(Math.round(tokensPerSecond(total) ?? 0))} note="tokens/s per response" />
           )}
           <Stat
             label="Errors"
@@ -274,7 +274,7 @@ function UsageView({
       </Panel>
       <Panel
         title="Over time"
-        lead={ask.bucket === 'day' ? 'Days are UTC days.' : undefined}
+        lead={ask.bucket === 'day' ? 'Days are in UTC.' : undefined}
         actions={
           <Select
             label="Measure"
@@ -296,9 +296,9 @@ function UsageView({
           format={measure === 'cost' ? (value) => money(value, currency) : short}
         />
       </Panel>
-      <Panel title={`Per ${heading === 'API key' ? heading : heading.toLowerCase()}`} flush>
+      <Panel title={`By ${heading === 'API key' ? heading : heading.toLowerCase()}`} flush>
         <Table
-          caption={`Usage per ${heading}`}
+          caption={`Usage by ${heading}`}
           rows={groups}
           rowKey={({ name }) => name}
           columns={[

@@ -1,4 +1,4 @@
-// Where the links lead that show an address to be one's own: the one there is, or a new one.
+// Opens the links that verify an e-mail address: the current one, or a new one.
 import { useEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { useSearch } from 'wouter';
@@ -17,7 +17,7 @@ export function VerifyEmail(): ReactNode {
   const [state, setState] = useState<{ done: boolean; failure: unknown }>({ done: false, failure: null });
   useEffect(() => {
     if (asked.current) return;
-    asked.current = true; // the link works once
+    asked.current = true; // Each link works only once.
     api.post(path, { token }).then(
       async () => {
         await reload();
@@ -28,7 +28,7 @@ export function VerifyEmail(): ReactNode {
   }, [token, path, reload]);
   const onwards = (
     <LinkButton href={me === null ? '/signin' : '/'} variant="primary">
-      {me === null ? 'Sign in' : 'To the dashboard'}
+      {me === null ? 'Sign in' : 'Open the dashboard'}
     </LinkButton>
   );
   if (state.failure !== null)
@@ -41,7 +41,7 @@ export function VerifyEmail(): ReactNode {
   if (state.done)
     return (
       <SignedOutFrame title="E-mail address confirmed">
-        <Notice tone="ok">Thank you. Nothing more to do here.</Notice>
+        <Notice tone="ok">Thank you. You can close this page.</Notice>
         {onwards}
       </SignedOutFrame>
     );

@@ -1,5 +1,5 @@
-// An answer's text: code blocks apart, everything else as it came. Only text nodes are made of what a model says.
-// While it grows, only what changes is made anew: paragraphs that are whole stay.
+// A response's text: code blocks are separated, the rest is shown as received. Model output only ever becomes text
+// nodes. While the text grows, complete paragraphs are not rendered again.
 import { memo } from 'react';
 import type { ReactNode } from 'react';
 import { CopyButton } from '../components/copy.js';

@@ -1,4 +1,4 @@
-// One answer: the thinking, the text, the tool calls with a place for their results, how it ended and what it cost.
+// One response: thinking, text, tool calls with fields for their results, finish reason and usage.
 import { useId, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Badge } from '../components/badge.js';
@@ -19,16 +19,16 @@ export function AnswerView({
   actions,
 }: {
   answer: Answer;
-  /** Buttons at its end. */
+  /** Buttons at the bottom. */
   actions?: ReactNode;
-  /** Of its calls, once they were sent. */
+  /** Results of its tool calls, once they were sent. */
   results: Readonly<Record<string, string>>;
-  /** Absent: nothing can be given now. */
+  /** Absent: results cannot be entered now. */
   onResults?: (results: Record<string, string>) => void;
 }): ReactNode {
   const live = answer.endedAt === null;
   return (
-    <article className="turn answer" aria-label={`Answer of ${answer.model}`} aria-busy={live}>
+    <article className="turn answer" aria-label={`Response of ${answer.model}`} aria-busy={live}>
       <header className="turn-head">
         <span className="turn-who">{answer.model}</span>
       </header>
@@ -45,7 +45,7 @@ export function AnswerView({
       )}
       {answer.calls.length > 0 && <Calls calls={answer.calls} live={live} results={results} onResults={onResults} />}
       {answer.state === 'done' && answer.text === '' && answer.calls.length === 0 && (
-        <p className="muted">The model said nothing.</p>
+        <p className="muted">The model returned no text.</p>
       )}
       {answer.problem !== null && <ProblemNotice problem={answer.problem} />}
       {!live && <Footer answer={answer} actions={actions} />}
@@ -53,7 +53,7 @@ export function AnswerView({
   );
 }
 
-/** Open while it goes on, closed once the answer begins, and after that as the reader likes. */
+/** Open while the model thinks, closed when the response text starts. After that, the user's choice is kept. */
 function Thinking({ answer }: { answer: Answer }): ReactNode {
   const [chosen, setChosen] = useState<boolean | null>(null);
   const id = useId();
@@ -137,7 +137,7 @@ function Calls({
               rows={2}
               autoFocus={index === 0}
               className="mono"
-              placeholder="What the tool gives back, e.g. 14 °C, light rain"
+              placeholder="What the tool returns, e.g. 14 °C, light rain"
               value={drafts[call.id] ?? ''}
               onChange={(event) => setDrafts({ ...drafts, [call.id]: event.target.value })}
               onKeyDown={(event) => {
@@ -154,7 +154,7 @@ function Calls({
           <Button type="submit" variant="primary" size="small">
             <Icon name="play" /> Continue with {calls.length === 1 ? 'this result' : 'these results'}
           </Button>
-          <span className="hint">The service runs no tools: you say what they give.</span>
+          <span className="hint">Tools don't run here; enter the result yourself.</span>
         </div>
       )}
     </form>
@@ -188,7 +188,7 @@ function ProblemNotice({ problem }: { problem: Problem }): ReactNode {
   );
 }
 
-const ENDS: Record<string, string> = { stop: 'End of turn', tool_calls: 'Calls tools', length: 'Cut at the limit' };
+const ENDS: Record<string, string> = { stop: 'End of turn', tool_calls: 'Tool calls', length: 'Stopped at max tokens' };
 
 function Footer({ answer, actions }: { answer: Answer; actions: ReactNode }): ReactNode {
   const { usage, finishReason, state } = answer;

@@ -1,5 +1,5 @@
-// What an answer is while it streams: chunks go in, the state a page shows comes out. Pure: the clock is an
-// argument, and every step gives a new state.
+// State of a streaming response: takes chunks and returns the state to show. Pure: the clock is an argument, and every
+// step returns a new state.
 
 import type { ChatChunk, TokenLogprob } from './chat-wire.js';
 
@@ -9,7 +9,7 @@ export interface Call {
   arguments: string;
 }
 
-/** An error as the page shows it. */
+/** An error in the form that the page shows. */
 export interface Problem {
   message: string;
   code: string | null;
@@ -27,26 +27,26 @@ export interface Usage {
 }
 
 export interface Answer {
-  /** `sent`: nothing has come back yet. */
+  /** `sent`: no data has arrived yet. */
   state: 'sent' | 'streaming' | 'done' | 'stopped' | 'failed';
   model: string;
   text: string;
   reasoning: string;
   calls: readonly Call[];
-  /** The text's tokens, where they were asked for. */
+  /** Tokens of the text, if log probabilities were requested. */
   tokens: readonly TokenLogprob[];
   finishReason: string | null;
   usage: Usage | null;
   problem: Problem | null;
-  /** Milliseconds of one clock; null: has not happened. */
+  /** Milliseconds of one clock; null: has not happened yet. */
   sentAt: number;
   firstAt: number | null;
-  /** The first piece of what comes after the reasoning. */
+  /** Arrival of the first delta after the reasoning. */
   answeredAt: number | null;
   endedAt: number | null;
 }
 
-/** More are not shown: each is an element of the page. */
+/** Maximum number of tokens shown: each is an element of the page. */
 const MAX_TOKENS = 4_000;
 
 export function sent(model: string, now: number): Answer {
@@ -67,13 +67,13 @@ export function sent(model: string, now: number): Answer {
   };
 }
 
-/** The data of one event. Throws SyntaxError on what is not JSON. */
+/** Applies the data of one event. Throws SyntaxError if it is not JSON. */
 export function received(answer: Answer, data: string, now: number): Answer {
   if (answer.endedAt !== null) return answer;
   if (data === '[DONE]') return ended(answer, now);
   const chunk = JSON.parse(data) as ChatChunk;
   if (chunk.error) {
-    const { message = 'The answer ended with an error.', code = null, param = null } = chunk.error;
+    const { message = 'The request failed.', code = null, param = null } = chunk.error;
     return failed(answer, { message, code, param, status: null, requestId: null }, now);
   }
   let next = answer;
@@ -82,7 +82,7 @@ export function received(answer: Answer, data: string, now: number): Answer {
   if (choice === undefined) return next;
   const { content, reasoning_content: reasoning, tool_calls: calls } = choice.delta ?? {};
   const speaks = Boolean(content) || (calls?.length ?? 0) > 0;
-  // The first chunk has the role and nothing else: it says nothing about when tokens come.
+  // The first chunk contains only the role, so its arrival is not the time to first token.
   if (speaks || reasoning) next = { ...next, state: 'streaming', firstAt: next.firstAt ?? now };
   if (reasoning) next = { ...next, reasoning: next.reasoning + reasoning };
   if (speaks)
@@ -98,14 +98,14 @@ export function received(answer: Answer, data: string, now: number): Answer {
   return next;
 }
 
-/** The stream is over. Without a finish reason it was cut. */
+/** The stream ended. Without a finish reason it was interrupted. */
 export function ended(answer: Answer, now: number): Answer {
   if (answer.endedAt !== null) return answer;
   if (answer.finishReason !== null) return { ...answer, state: 'done', endedAt: now };
   return failed(
     answer,
     {
-      message: 'The connection was lost before the answer was complete.',
+      message: 'The connection was lost before the response was complete.',
       code: null,
       param: null,
       status: null,
@@ -115,7 +115,7 @@ export function ended(answer: Answer, now: number): Answer {
   );
 }
 
-/** By the person at the page. */
+/** The user stopped it. */
 export function stopped(answer: Answer, now: number): Answer {
   return answer.endedAt !== null ? answer : { ...answer, state: 'stopped', endedAt: now, calls: [] };
 }
@@ -152,16 +152,19 @@ function usageOf(usage: NonNullable<ChatChunk['usage']>): Usage {
 }
 
 export interface Timing {
-  /** From sending to the first piece. */
+  /** From sending to the first delta. */
   ttftMs: number | null;
-  /** From the first piece to the first of the answer proper. */
+  /** From the first delta to the first delta of the response text. */
   thinkingMs: number | null;
-  /** Tokens after the first over the time they took; null until the usage is known, or where that time is too short to tell. */
+  /**
+   * Tokens after the first, divided by the time they took. Null until the usage is known, or if that time is too short
+   * to measure.
+   */
   tokensPerS: number | null;
   totalMs: number;
 }
 
-/** Pieces that arrive together say nothing about how fast they were made. */
+/** The speed of deltas that arrive together cannot be measured. */
 const SHORTEST_S = 0.05;
 
 export function timing(answer: Answer, now: number): Timing {

@@ -1,5 +1,4 @@
-// The part of POST /v1/chat/completions that the playground speaks: what it sends and what it reads of the
-// chunks. Types only.
+// The part of POST /v1/chat/completions that the playground uses: request fields and chunk fields. Types only.
 
 export type ContentPart = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
 export interface ToolCall {

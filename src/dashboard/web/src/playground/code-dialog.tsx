@@ -1,4 +1,4 @@
-// The request as code, in each language.
+// The playground's request as code in several languages.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
@@ -12,12 +12,12 @@ import type { Language } from './code.js';
 export function CodeDialog({ body, onClose }: { body: ChatBody; onClose: () => void }): ReactNode {
   const [language, setLanguage] = useState<Language>('curl');
   return (
-    <Dialog title="The same in code" onClose={onClose} size="wide">
+    <Dialog title="View code" onClose={onClose} size="wide">
       <p className="hint">
         {body.messages.some(({ role }) => role === 'user')
-          ? 'The request of the last answer'
-          : 'The settings, with no message yet'}
-        , sent with an API key that is read from <code>{KEY_VARIABLE}</code>. Keys are made on the page{' '}
+          ? 'The request of the latest response'
+          : 'The settings, without a message'}
+        , sent with an API key from the environment variable <code>{KEY_VARIABLE}</code>. Create a key under{' '}
         <Link href="/keys">API keys</Link>.
       </p>
       <Tabs<Language>

@@ -1,5 +1,5 @@
-// The playground's request as code that does the same with an API key: curl, the OpenAI clients and the
-// Anthropic client. The key itself is never in it. Pure.
+// Code that sends the playground's request with an API key, for curl, the OpenAI clients and the Anthropic client.
+// Never contains the key itself. Pure.
 
 import type { ChatBody, ChatMessage, ContentPart } from './chat-wire.js';
 
@@ -13,12 +13,12 @@ export const LANGUAGES: readonly { id: Language; label: string }[] = [
 
 export const KEY_VARIABLE = 'MONOLITH_API_KEY';
 
-/** `origin`: of the service, without /v1. */
+/** `origin`: address of this server, without /v1. */
 export function codeFor(language: Language, body: ChatBody, origin: string): string {
   const short = withShortImages(body);
   const code = generators[language](short.body, origin);
   return short.cut
-    ? `${language === 'curl' || language === 'python' ? '#' : '//'} Image data is left out: put the base64 text in its place.\n${code}`
+    ? `${language === 'curl' || language === 'python' ? '#' : '//'} Image data is left out: insert the base64 text.\n${code}`
     : code;
 }
 
@@ -81,7 +81,7 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
       `const client = new Anthropic({ baseURL: '${origin}', apiKey: process.env.${KEY_VARIABLE} });`,
       '',
       ...(body.response_format?.type === 'json_object'
-        ? ['// This client has no "any JSON" output: give a JSON Schema instead.']
+        ? ['// This client has no "any JSON" output: use a JSON Schema instead.']
         : []),
       `const stream = client.messages.stream(${scriptOf(messagesBody(body), 0)});`,
       "stream.on('text', (text) => process.stdout.write(text));",
@@ -91,14 +91,14 @@ const generators: Record<Language, (body: ChatBody, origin: string) => string> =
     ].join('\n'),
 };
 
-/** The Python client takes what its vendor does not have under another name. */
+/** The Python client takes parameters that OpenAI's API lacks in `extra_body`. */
 function withExtras({ top_k: topK, ...body }: ChatBody): Record<string, unknown> {
   return topK === undefined ? body : { ...body, extra_body: { top_k: topK } };
 }
 
-// ---- to the messages format ----
+// ---- to the Messages API ----
 
-/** Must be given there; the chat format takes the model's own maximum instead. */
+/** `max_tokens` is required by the Messages API. Chat Completions defaults to the model's maximum. */
 const MAX_TOKENS = 4096;
 
 function messagesBody(body: ChatBody): Record<string, unknown> {
@@ -106,7 +106,7 @@ function messagesBody(body: ChatBody): Record<string, unknown> {
   const { reasoning_effort: effort, response_format: format } = body;
   const thinks = effort !== undefined && effort !== 'none';
   const output = {
-    // The messages format has no `minimal`.
+    // The Messages API has no `minimal` effort.
     ...(thinks ? { effort: effort === 'minimal' ? 'low' : effort } : {}),
     ...(format?.type === 'json_schema' ? { format: { type: 'json_schema', schema: format.json_schema.schema } } : {}),
   };
@@ -141,7 +141,7 @@ interface Turn {
 
 function blocksOf(messages: readonly ChatMessage[]): Turn[] {
   const turns: Turn[] = [];
-  let results: object[] | null = null; // of one assistant turn: they go into one message
+  let results: object[] | null = null; // results of one assistant turn go into one message
   for (const message of messages) {
     if (message.role === 'tool') {
       const result = { type: 'tool_result', tool_use_id: message.tool_call_id, content: message.content };
@@ -197,7 +197,7 @@ function objectOf(text: string): unknown {
 
 // ---- literals ----
 
-/** Data URLs are megabytes: nobody wants to copy them. */
+/** Data URLs are megabytes long, so the code omits their content. */
 function withShortImages(body: ChatBody): { body: ChatBody; cut: boolean } {
   let cut = false;
   const messages = body.messages.map((message): ChatMessage => {
@@ -215,7 +215,7 @@ function withShortImages(body: ChatBody): { body: ChatBody; cut: boolean } {
   return { body: { ...body, messages }, cut };
 }
 
-/** JSON, with what is short on one line. */
+/** JSON with short values on one line. */
 export function jsonOf(value: unknown): string {
   return literal(value, 0, {
     name: (name) => JSON.stringify(name),
@@ -227,7 +227,7 @@ export function jsonOf(value: unknown): string {
   });
 }
 
-/** A literal of JavaScript: as JSON, but names without quotes where they need none. */
+/** A JavaScript literal: like JSON, but without quotes around names that do not need them. */
 export function scriptOf(value: unknown, indent: number): string {
   return literal(value, indent, {
     name: (name) => (/^[A-Za-z_$][\w$]*$/.test(name) ? name : quoted(name)),
@@ -239,9 +239,10 @@ export function scriptOf(value: unknown, indent: number): string {
   });
 }
 
-/** A literal of Python. */
+/** A Python literal. */
 export function pythonOf(value: unknown, indent: number): string {
-  // JSON's escapes are Python's too, but for surrogates, which JSON.stringify leaves as characters when paired.
+  // JSON escapes are valid in Python, except that JSON.stringify leaves paired surrogates as characters, so they are
+  // escaped here.
   return literal(
     value,
     indent,
@@ -261,7 +262,7 @@ interface Dialect {
   name(name: string): string;
   text(text: string): string;
   word(word: boolean | null): string;
-  /** Around a whole object on one line. */
+  /** Delimiters around an object on one line. */
   open: string;
   close: string;
   lastComma: ',' | '';

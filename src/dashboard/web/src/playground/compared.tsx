@@ -1,4 +1,4 @@
-// Models side by side: each a column with its own stream, and under each answer what it took.
+// Compares models: one column per model, each with its own stream, and usage below each response.
 import { useEffect, useSyncExternalStore } from 'react';
 import type { ReactNode } from 'react';
 import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
@@ -15,7 +15,7 @@ export interface ComparedColumn {
   ask: Ask | null;
 }
 
-/** Of several conversations at once: whether any runs, waits for a tool's result, has been begun. */
+/** State across several conversations: whether any is running, waits for a tool result, or has messages. */
 export function useAll(dialogues: readonly Dialogue[]): { running: boolean; waits: boolean; begun: boolean } {
   const subscribe = (listener: () => void): (() => void) => {
     const ends = dialogues.map((dialogue) => dialogue.subscribe(listener));
@@ -83,7 +83,7 @@ function ColumnView({
   const { turns, running } = useSyncExternalStore(dialogue.subscribe, dialogue.state);
   useEffect(() => () => dialogue.stop(), [dialogue]);
   return (
-    <section className="compared-column" aria-label={`Column of ${model}`}>
+    <section className="compared-column" aria-label={`Column for ${model}`}>
       <header className="compared-head">
         <select
           className="input select"

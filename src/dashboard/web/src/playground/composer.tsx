@@ -1,4 +1,5 @@
-// Where one writes: Enter sends, Shift+Enter makes a line, Escape stops what runs. Pictures come by drop, paste or file dialog.
+// Message input: Enter sends, Shift+Enter inserts a line break, Escape stops the response. Images can be dropped,
+// pasted or chosen.
 import { useId, useRef, useState } from 'react';
 import type { DragEvent, ReactNode, Ref } from 'react';
 import { messageOf } from '../api.js';
@@ -9,12 +10,12 @@ import { imageFiles, PICTURE_TYPES, readPictures } from './pictures.js';
 
 interface Props {
   running: boolean;
-  /** The model takes pictures; `model`: its name. */
+  /** The model accepts images. `model` is its name. */
   sees: boolean;
   model: string;
-  /** Whom the message is for. */
+  /** Name of the model or models that receive the message. */
   modelName: string;
-  /** Why nothing can be said now. */
+  /** Why no message can be sent now. */
   blocked: string | null;
   onSay: (text: string, pictures: readonly Picture[]) => void;
   onStop: () => void;
@@ -33,7 +34,7 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
   const add = (list: readonly File[]): void => {
     if (list.length === 0) return;
     if (!sees) {
-      setProblem(`${model} reads text only: it cannot be given pictures.`);
+      setProblem(`${model} accepts text only. Remove the images or choose another model.`);
       return;
     }
     readPictures(list, pictures).then(
@@ -70,7 +71,7 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
       onDrop={drag}
     >
       {pictures.length > 0 && (
-        <ul className="pictures" aria-label="Pictures of this message">
+        <ul className="pictures" aria-label="Images of this message">
           {pictures.map((picture, index) => (
             <li key={index}>
               <img src={picture.dataUrl} alt={picture.name} />
@@ -93,7 +94,7 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
         aria-label="Message"
         aria-describedby={hint}
         value={text}
-        placeholder={over ? 'Drop the pictures here' : `Message ${modelName}`}
+        placeholder={over ? 'Drop images here' : `Message ${modelName}`}
         onChange={(event) => setText(event.target.value)}
         onPaste={(event) => {
           const images = imageFiles(event.clipboardData);
@@ -119,7 +120,7 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
           hidden
           multiple
           accept={PICTURE_TYPES}
-          aria-label="Choose pictures"
+          aria-label="Choose images"
           onChange={(event) => {
             add([...(event.target.files ?? [])]);
             event.target.value = '';
@@ -128,9 +129,9 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
         <button
           type="button"
           className="icon-button"
-          aria-label={sees ? 'Add pictures' : `Add pictures: ${model} reads text only`}
+          aria-label={sees ? 'Add images' : `Add images: ${model} accepts text only`}
           disabled={!sees}
-          title={sees ? 'Add pictures: choose, drop or paste them' : `${model} reads text only`}
+          title={sees ? 'Add images: choose, drop or paste' : `${model} accepts text only`}
           onClick={() => files.current?.click()}
         >
           <Icon name="image" />
@@ -138,8 +139,8 @@ export function Composer({ running, sees, model, modelName, blocked, onSay, onSt
         <p className="hint" id={hint}>
           {blocked ??
             (running
-              ? 'Esc stops the answer'
-              : `Enter sends, Shift+Enter makes a new line.${sees ? ' Pictures can be dropped or pasted.' : ''}`)}
+              ? 'Esc stops the response'
+              : `Enter sends, Shift+Enter inserts a line break.${sees ? ' Images can be dropped or pasted.' : ''}`)}
         </p>
         {running ? (
           <Button variant="secondary" onClick={onStop}>

@@ -1,4 +1,4 @@
-// A playground conversation: its turns and how they become the messages of a request. Pure.
+// A playground conversation: its turns, and their conversion to request messages. Pure.
 
 import type { Answer } from './chat-stream.js';
 import type { ChatMessage, ContentPart } from './chat-wire.js';
@@ -14,7 +14,7 @@ export interface UserTurn {
   text: string;
   pictures: readonly Picture[];
 }
-/** `results`: by call id, what the person says each tool gave. */
+/** `results`: tool results entered by the user, by call id. */
 export interface AnswerTurn {
   kind: 'answer';
   id: number;
@@ -23,14 +23,14 @@ export interface AnswerTurn {
 }
 export type Turn = UserTurn | AnswerTurn;
 
-/** The ids of calls that have no result yet: nothing but their results may follow. */
+/** Ids of tool calls without a result. The next message must contain their results. */
 export function openCalls(turns: readonly Turn[]): string[] {
   const last = turns.at(-1);
   if (last?.kind !== 'answer' || last.answer.state !== 'done') return [];
   return last.answer.calls.map(({ id }) => id).filter((id) => last.results[id] === undefined);
 }
 
-/** Answers that have nothing to send back (failed, stopped at once) are left out. */
+/** Responses without content to send back (failed, or stopped before any output) are omitted. */
 export function messagesOf(system: string, turns: readonly Turn[]): ChatMessage[] {
   const messages: ChatMessage[] = system.trim() === '' ? [] : [{ role: 'system', content: system }];
   for (const turn of turns) {
@@ -53,7 +53,7 @@ function answerMessages({ answer, results }: AnswerTurn): ChatMessage[] {
     {
       role: 'assistant',
       content: text === '' ? null : text,
-      // Only a running tool loop needs it; the service drops older reasoning anyway.
+      // Only an unfinished tool loop needs it. The server drops older reasoning anyway.
       ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
       tool_calls: calls.map(({ id, name, arguments: text }) => ({
         id,
@@ -65,7 +65,7 @@ function answerMessages({ answer, results }: AnswerTurn): ChatMessage[] {
   ];
 }
 
-/** The turns without the last answer and what follows it: what is sent to generate it anew. */
+/** The turns before the last response, which are sent to regenerate it. */
 export function beforeLastAnswer(turns: readonly Turn[]): Turn[] {
   const at = turns.findLastIndex(({ kind }) => kind === 'answer');
   return at === -1 ? [...turns] : turns.slice(0, at);

@@ -1,5 +1,5 @@
-// One playground conversation as it runs: what was said, the answer that streams in, stopping it. Lives outside
-// React, so that leaving the page and coming back finds it again. Needs no DOM: the request is an argument.
+// A playground conversation and its current request: turns, the streaming response, stopping it. Lives outside React,
+// so it survives page changes. Needs no DOM: the request function is an argument.
 
 import { readEvents, StreamError } from '../live/event-reader.js';
 import { ended, failed, received, sent, stopped } from './chat-stream.js';
@@ -17,23 +17,26 @@ export interface DialogueState {
   running: boolean;
 }
 
-/** What is sent with the messages. */
+/** Settings that are sent with the messages. */
 export interface Ask {
   system: string;
   fields: RequestFields;
 }
 
 export interface DialogueOptions {
-  /** Throws for an answer that is no stream. */
+  /** Throws if the response is not a stream. */
   open(body: ChatBody, signal: AbortSignal): Promise<Response>;
-  /** Of what `open` throws. */
+  /** Converts an error thrown by `open`. */
   problemOf(error: unknown): Problem;
   now?: () => number;
-  /** When those who look are told of a piece of an answer; at once if absent. Hundreds come in a second. */
+  /**
+   * Schedules the notification of subscribers after a delta; immediate if absent. Hundreds of deltas can arrive per
+   * second.
+   */
   schedule?: (tell: () => void) => void;
 }
 
-/** The request that `turns` make. */
+/** The request body for `turns`. */
 export function bodyOf({ system, fields }: Ask, turns: readonly Turn[]): ChatBody {
   const { model, ...rest } = fields;
   return { model, messages: messagesOf(system, turns), ...rest, stream: true, stream_options: { include_usage: true } };
@@ -57,15 +60,15 @@ export class Dialogue {
     };
   };
 
-  /** The same object until something changes. */
+  /** Returns the same object until something changes. */
   readonly state = (): DialogueState => this.#state;
 
-  /** Resolves when the answer has ended, however it did. */
+  /** Resolves when the response has ended, for any reason. */
   say(text: string, pictures: readonly Picture[], ask: Ask): Promise<void> {
     return this.#generate([...this.#state.turns, { kind: 'user', id: this.#nextId++, text, pictures }], ask);
   }
 
-  /** Says something else in place of a turn; all that came after it is forgotten. */
+  /** Replaces a turn's text and drops all turns after it. */
   sayInstead(id: number, text: string, ask: Ask): Promise<void> {
     const at = this.#state.turns.findIndex((turn) => turn.id === id);
     const turn = this.#state.turns[at];
@@ -73,24 +76,24 @@ export class Dialogue {
     return this.#generate([...this.#state.turns.slice(0, at), { ...turn, text }], ask);
   }
 
-  /** Once more, from where the last answer began. */
+  /** Generates the last response again. */
   regenerate(ask: Ask): Promise<void> {
     return this.#generate(beforeLastAnswer(this.#state.turns), ask);
   }
 
-  /** What the last answer's tools gave, by call id; the model goes on from there. */
+  /** Sends the results of the last response's tool calls, by call id. The model continues from there. */
   giveResults(results: Readonly<Record<string, string>>, ask: Ask): Promise<void> {
     const last = this.#state.turns.at(-1);
     if (last?.kind !== 'answer') return Promise.resolve();
     return this.#generate([...this.#state.turns.slice(0, -1), { ...last, results }], ask);
   }
 
-  /** Closes the connection: the service then cancels the generation. */
+  /** Closes the connection, which makes the server cancel the generation. */
   stop(): void {
     this.#running?.abort();
   }
 
-  /** Another conversation in place of this one. */
+  /** Replaces this conversation with another. */
   open(turns: readonly Turn[]): void {
     this.clear();
     this.#nextId = 1 + Math.max(0, ...turns.map(({ id }) => id));
@@ -115,7 +118,7 @@ export class Dialogue {
     };
     const show = (answer: Answer, running: boolean): void => {
       turn.answer = answer;
-      // A cleared dialogue is not filled again by an answer that was on its way.
+      // A response that was still in flight must not fill a cleared conversation.
       if (this.#running === controller) this.#change({ turns: [...turns, { ...turn }], running });
     };
     const schedule = this.options.schedule ?? ((tell: () => void): void => tell());
@@ -134,7 +137,7 @@ export class Dialogue {
     try {
       const response = await this.options.open(body, controller.signal);
       requestId = response.headers.get('x-request-id');
-      if (response.body === null) throw new StreamError('The server sent an empty answer.');
+      if (response.body === null) throw new StreamError('The server sent an empty response.');
       for await (const { data } of readEvents(response.body, { idleMs: IDLE_MS })) {
         if (controller.signal.aborted) break;
         answer = received(answer, data, this.#now());
@@ -159,7 +162,7 @@ export class Dialogue {
       return { message: error.message, code: null, param: null, status: null, requestId: null };
     if (error instanceof SyntaxError)
       return {
-        message: 'The server sent something that is no answer.',
+        message: 'The server sent an invalid response.',
         code: null,
         param: null,
         status: null,

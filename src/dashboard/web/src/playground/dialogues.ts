@@ -1,16 +1,16 @@
-// The conversations of this visit: of each organization one for each column of the playground. Going to another page and back
-// finds them again. And the settings, which the browser keeps.
+// The conversations of this page visit, one per organization and playground column. They survive navigation within the
+// dashboard. The settings are kept in browser storage.
 import { API, ApiFailure, messageOf, send } from '../api.js';
 import { Dialogue } from './dialogue.js';
 import { NO_SETTINGS } from './settings.js';
 import type { Settings } from './settings.js';
 
-/** Models side by side. */
+/** Maximum number of models to compare. */
 export const MAX_COLUMNS = 4;
 
 const dialogues = new Map<string, Dialogue>();
 
-/** `column`: 0 is the only one unless models are compared. */
+/** `column`: 0 unless models are compared. */
 export function dialogueOf(organizationId: string, column: number): Dialogue {
   const key = `${organizationId} ${column}`;
   let dialogue = dialogues.get(key);
@@ -38,7 +38,7 @@ export function dialogueOf(organizationId: string, column: number): Dialogue {
           : {
               message:
                 error instanceof TypeError
-                  ? 'The connection was lost before the answer was complete.'
+                  ? 'The connection was lost before the response was complete.'
                   : messageOf(error),
               code: null,
               param: null,
@@ -65,7 +65,7 @@ export function storeSettings(settings: Settings): void {
   write(SETTINGS, settings);
 }
 
-/** Models beside the first. */
+/** The models compared with the first one. */
 export function storedCompared(): string[] {
   const stored = read(COMPARED);
   return Array.isArray(stored)
@@ -89,6 +89,6 @@ function write(key: string, value: unknown): void {
   try {
     localStorage.setItem(key, JSON.stringify(value));
   } catch {
-    // for this visit, then
+    // storage is unavailable: kept for this visit only
   }
 }

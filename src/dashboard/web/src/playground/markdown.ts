@@ -1,10 +1,10 @@
-// The little of Markdown that answers are shown with: fenced code, inline code, the rest as it came. Gives
-// data, never markup, so nothing a model says can become part of the page. Works on unfinished text.
+// Parses the Markdown subset that responses are shown with: fenced code and inline code. All other text is unchanged.
+// Returns data, never markup, so model output cannot become part of the page. Works on incomplete text.
 
 export type Inline = { code: boolean; text: string };
 export type Block = { kind: 'text'; text: string } | { kind: 'code'; language: string; text: string; closed: boolean };
 
-/** The beginning of an object, or of an array of such: hardly any prose begins so. */
+/** The start of a JSON object, or of an array of objects. Prose rarely starts like this. */
 const JSON_START = /^\s*(?:\[\s*)*\{\s*(?:"|$)/;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
@@ -43,17 +43,20 @@ export function blocksOf(markdown: string): Block[] {
   return blocks;
 }
 
-/** Code is between two runs of equally many backticks on one line. One pass: a model may say nothing but backticks. */
+/**
+ * Inline code is enclosed by two runs of equally many backticks on one line. Runs in one pass, because a model may
+ * output nothing but backticks.
+ */
 export function inlinesOf(text: string): Inline[] {
   const inlines: Inline[] = [];
-  let plain = 0; // where the text that is not code yet begins
+  let plain = 0; // start of the text that is not yet known to be code
   for (let start = 0; start <= text.length; ) {
     const end = text.indexOf('\n', start) === -1 ? text.length : text.indexOf('\n', start);
     const runs = [...text.slice(start, end).matchAll(/`+/g)].map((match) => ({
       at: start + match.index,
       length: match[0].length,
     }));
-    const nextOf = new Map<number, number>(); // by length, the next run to the right
+    const nextOf = new Map<number, number>(); // for each run length, the next run to the right
     const closing = runs.map(() => -1);
     for (let run = runs.length - 1; run >= 0; run--) {
       closing[run] = nextOf.get(runs[run]!.length) ?? -1;
@@ -74,7 +77,10 @@ export function inlinesOf(text: string): Inline[] {
   return inlines;
 }
 
-/** An answer that is a JSON object or array, or the beginning of one with objects: laid out once it is whole. Null if it is neither. */
+/**
+ * A response that is a JSON object or array of objects, or the start of one, is shown as code and formatted once
+ * complete. Null if it is neither.
+ */
 function jsonBlock(text: string): Block | null {
   if (!/^\s*[[{]/.test(text)) return null;
   try {

@@ -1,4 +1,4 @@
-// Puts what was kept into the playground: a preset changes the settings alone, a conversation brings what was said.
+// Loads a saved item into the playground: a preset replaces only the settings, a conversation also replaces the turns.
 import type { SavedContent, SavedItem } from '../../../../shared/wire/dashboard.js';
 import { dialogueOf, MAX_COLUMNS, storeCompared, storeSettings } from './dialogues.js';
 import { settingsOf, turnsOf } from './saved.js';

@@ -1,4 +1,4 @@
-// What one has kept of the playground, and what others of the organization share: keeping, opening, sharing, renaming, deleting.
+// The user's saved presets and conversations, and those shared by the organization: save, open, share, rename, delete.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -18,8 +18,8 @@ const DAY_MS = 86_400_000;
 const LASTS = [
   { value: '7', label: '7 days' },
   { value: '30', label: '30 days' },
-  { value: '365', label: 'a year' },
-  { value: '', label: 'until it is deleted' },
+  { value: '365', label: '1 year' },
+  { value: '', label: 'until deleted' },
 ];
 
 export const savedLink = (organizationId: string, id: string): string =>
@@ -32,7 +32,7 @@ export function SavedDialog({
   onClose,
 }: {
   preset: SavedContent;
-  /** Null: nothing has been said. */
+  /** Null: the conversation is empty. */
   conversation: SavedContent | null;
   onOpen: (item: SavedItem & { content: SavedContent }) => void;
   onClose: () => void;
@@ -72,12 +72,12 @@ export function SavedDialog({
     <Dialog title="Presets and conversations" size="wide" onClose={onClose} onSubmit={save}>
       <div className="form-row">
         <Select
-          label="Keep"
+          label="What to save"
           value={kind}
           onChange={(event) => setKind(event.target.value as SavedItem['kind'])}
           options={[
-            { value: 'preset', label: 'The settings, as a preset' },
-            ...(conversation === null ? [] : [{ value: 'conversation', label: 'The conversation' }]),
+            { value: 'preset', label: 'Settings, as a preset' },
+            ...(conversation === null ? [] : [{ value: 'conversation', label: 'Conversation' }]),
           ]}
         />
         <TextField
@@ -91,25 +91,25 @@ export function SavedDialog({
       </div>
       <Checkbox
         label={`Share it with ${organizationName}`}
-        hint="Members can open it by its link and find it here. Nobody else can."
+        hint="Only members of the organization can find it here or open its link."
         checked={shared}
         onChange={(event) => setShared(event.target.checked)}
       />
       {shared && (
-        <Select label="Kept for" value={days} options={LASTS} onChange={(event) => setDays(event.target.value)} />
+        <Select label="Keep for" value={days} options={LASTS} onChange={(event) => setDays(event.target.value)} />
       )}
       <FormError action={action} fields={['name']} />
       <div>
         <Button type="submit" variant="primary" busy={action.busy} disabled={name.trim() === ''}>
-          Keep it
+          Save
         </Button>
       </div>
       <Loaded query={query}>
         {(items) =>
           items.length === 0 ? (
-            <EmptyState icon="playground" title="Nothing is kept yet" />
+            <EmptyState icon="playground" title="Nothing saved yet" />
           ) : (
-            <ul className="saved-list" aria-label="Kept">
+            <ul className="saved-list" aria-label="Saved items">
               {items.map((item) => (
                 <Line key={item.id} item={item} onOpen={onOpen} onChanged={changed} />
               ))}
@@ -161,7 +161,7 @@ function Line({
           <strong>{item.name}</strong>
         ) : (
           <TextField
-            label={`New name of ${item.name}`}
+            label={`New name for ${item.name}`}
             hideLabel
             value={draft}
             autoFocus
@@ -202,7 +202,7 @@ function Line({
         {asking && (
           <>
             <Button size="small" variant="danger" busy={busy} onClick={() => run(() => api.delete(at))}>
-              Delete for good
+              Delete permanently
             </Button>
             <Button size="small" onClick={() => setAsking(false)}>
               Cancel
@@ -215,7 +215,7 @@ function Line({
               {item.kind === 'preset' ? 'Use' : 'Open'}
             </Button>
             {item.shared && (
-              <CopyButton text={savedLink(organizationId, item.id)} label={`Copy the link of ${item.name}`} iconOnly />
+              <CopyButton text={savedLink(organizationId, item.id)} label={`Copy the link to ${item.name}`} iconOnly />
             )}
             {item.own && (
               <Button

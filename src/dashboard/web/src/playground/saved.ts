@@ -1,4 +1,4 @@
-// What is kept of the playground, to and from the form it is kept in. Pictures are left out, and what failed. Pure.
+// Converts the playground's state to and from its saved form. Images and failed responses are left out. Pure.
 
 import type { SavedContent, SavedTurn } from '../../../../shared/wire/dashboard.js';
 import { sent, timing } from './chat-stream.js';
@@ -12,7 +12,7 @@ export interface Column {
   turns: readonly Turn[];
 }
 
-/** The settings' texts as they are; of a preset there are no turns. */
+/** Stores the settings' texts unchanged. A preset has no turns. */
 export function contentOf(settings: Settings, columns: readonly Column[]): SavedContent {
   return {
     settings: { ...settings },
@@ -27,7 +27,7 @@ function savedTurn(turn: Turn): SavedTurn {
       text:
         turn.pictures.length === 0
           ? turn.text
-          : `${turn.text}\n[${turn.pictures.length} picture${turn.pictures.length === 1 ? '' : 's'} not kept]`.trim(),
+          : `${turn.text}\n[${turn.pictures.length} image${turn.pictures.length === 1 ? '' : 's'} not saved]`.trim(),
     };
   const { answer, results } = turn;
   const { ttftMs, totalMs } = timing(answer, answer.endedAt ?? answer.sentAt);
@@ -45,7 +45,7 @@ function savedTurn(turn: Turn): SavedTurn {
   };
 }
 
-/** Settings of a version that knew others are these as far as they are known. */
+/** Settings saved by another version: unknown ones are ignored. */
 export function settingsOf({ settings, columns }: SavedContent): Settings {
   const known = Object.entries(settings).filter(([name, value]) => name in NO_SETTINGS && typeof value === 'string');
   return { ...NO_SETTINGS, ...Object.fromEntries(known), model: columns[0]?.model ?? '' };

@@ -1,4 +1,4 @@
-// Pictures of a message, each with what the model sees of it: its size, the pieces in which it is looked at, its tokens.
+// Images of a message, each with how the model processes it: size, tiles, tokens.
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { ReactNode } from 'react';
@@ -13,7 +13,7 @@ interface Size {
   height: number;
 }
 
-/** `model` that was or will be asked; null: nobody sees them. */
+/** `model`: the model that receives the images; null if none does. */
 export function SeenPictures({ pictures, model }: { pictures: readonly Picture[]; model: string | null }): ReactNode {
   return (
     <div className="pictures">
@@ -44,7 +44,7 @@ function SeenPicture({ picture, model }: { picture: Picture; model: string | nul
       <img
         src={picture.dataUrl}
         alt={picture.name}
-        // As it is looked at: browsers turn it as its camera says, and so does the service.
+        // The displayed size: browsers apply the EXIF orientation, and so does the server.
         onLoad={({ currentTarget: { naturalWidth: width, naturalHeight: height } }) => setSize({ width, height })}
       />
       {plan.data !== undefined && <figcaption className="hint">{seenText(plan.data)}</figcaption>}

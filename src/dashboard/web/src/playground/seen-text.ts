@@ -1,4 +1,4 @@
-// What a model sees of a picture, in words. Pure.
+// Describes how a model processes an image. Pure.
 import type { DashboardImagePlan } from '../../../../shared/wire/dashboard.js';
 
 /** "1600 × 1200, seen in 4 × 3 tiles of 364 × 364 and as a whole, 1,088 tokens" */

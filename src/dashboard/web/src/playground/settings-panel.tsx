@@ -1,4 +1,4 @@
-// What is sent beside the messages: model, system prompt, sampling, reasoning, output form, tools.
+// Request settings besides the messages: model, system prompt, sampling, reasoning, response format, tools.
 import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { DashboardModel } from '../../../../shared/wire/dashboard.js';
@@ -100,7 +100,7 @@ export function SettingsPanel({ models, settings, problems, onChange, onReset }:
         spellCheck={false}
         placeholder="None"
         value={settings.stop}
-        hint="One a line; \n is a line break."
+        hint="One per line; \n is a line break."
         onChange={(event) => onChange({ stop: event.target.value })}
         error={problems.stop}
       />
@@ -117,10 +117,10 @@ export function SettingsPanel({ models, settings, problems, onChange, onReset }:
       />
       <div className="field">
         <span className="field-name" id="format-label">
-          Answer format
+          Response format
         </span>
         <Segmented
-          label="Answer format"
+          label="Response format"
           value={settings.format}
           onChange={(format) =>
             onChange({
@@ -150,7 +150,7 @@ export function SettingsPanel({ models, settings, problems, onChange, onReset }:
         example={EXAMPLE_TOOLS}
         error={problems.tools}
         onChange={(tools) => onChange({ tools })}
-        hint="A JSON list of functions. The model calls them, you give the result."
+        hint="A JSON list of functions. The model calls them; you enter the results."
         placeholder="No tools"
       />
       <Button variant="ghost" size="small" onClick={onReset}>
@@ -164,7 +164,7 @@ function ModelFacts({ model }: { model: DashboardModel }): ReactNode {
   const facts = [
     model.context_window > 0 ? `${count(model.context_window)} tokens of context` : null,
     model.input_modalities.includes('image') ? 'text and images' : 'text only',
-    model.reasoning_efforts.some((effort) => effort !== 'none') ? 'can think' : null,
+    model.reasoning_efforts.some((effort) => effort !== 'none') ? 'supports thinking' : null,
   ];
   return <>{facts.filter((fact) => fact !== null).join(' · ')}</>;
 }
@@ -186,7 +186,7 @@ function Reasoning({
       value={thinks ? value : ''}
       disabled={!thinks}
       onChange={(event) => onChange(event.target.value)}
-      {...(thinks || model === undefined ? {} : { hint: 'This model answers without thinking first.' })}
+      {...(thinks || model === undefined ? {} : { hint: 'This model does not think before responding.' })}
       options={[
         { value: '', label: `Default${model === undefined ? '' : ` (${model.default_reasoning_effort})`}` },
         ...efforts.map((effort) => ({ value: effort, label: effort })),
@@ -211,7 +211,7 @@ function NumberField({
   error?: string | undefined;
   onChange: (value: string) => void;
 }): ReactNode {
-  // Text, not type="number": that gives '' for what it cannot read, and nothing could be said about it.
+  // type="text", because type="number" yields '' for invalid input, and no error could be shown.
   const { step, min, max, error } = rest;
   const nudge = (direction: 1 | -1): void => {
     const from = value.trim() === '' ? Number(fallback) : Number(value);
@@ -263,7 +263,7 @@ function JsonArea({
         spellCheck={false}
         value={value}
         placeholder={placeholder}
-        error={touched || value === example ? error : error && 'Not complete yet.'}
+        error={touched || value === example ? error : error && 'Incomplete JSON.'}
         {...(hint === undefined ? {} : { hint })}
         onBlur={() => setTouched(true)}
         onFocus={() => setTouched(false)}
@@ -271,12 +271,12 @@ function JsonArea({
       />
       {value === '' ? (
         <Button variant="ghost" size="small" onClick={() => onChange(example)}>
-          Insert an example
+          Insert example
         </Button>
       ) : (
         label === 'Tools' && (
           <Button variant="ghost" size="small" onClick={() => onChange('')}>
-            Remove the tools
+            Remove tools
           </Button>
         )
       )}

@@ -1,5 +1,5 @@
-// What can be set beside the messages, as typed: texts, empty where the model's default holds. Reading them
-// gives the fields of the request, or for each wrong field what is wrong with it. Pure.
+// Request settings as typed: texts, empty for the model's default. Parsing them returns the request fields, or an error
+// for each invalid field. Pure.
 
 import type { ChatBody, FunctionTool, ResponseFormat } from './chat-wire.js';
 
@@ -9,13 +9,16 @@ export interface Settings {
   temperature: string;
   topP: string;
   topK: string;
-  /** One a line; \n and \t in it are what they are in code. */
+  /**
+   * One per line;
+   * and \t are escapes.
+   */
   stop: string;
-  /** How many alternatives of each token are wanted; '' is none, and no probabilities. */
+  /** Number of alternatives per token; '' requests no log probabilities. */
   logprobs: string;
   maxTokens: string;
   seed: string;
-  /** '' is the model's default. */
+  /** '': the model's default. */
   effort: string;
   tools: string;
   format: 'text' | 'json_object' | 'json_schema';
@@ -44,7 +47,7 @@ export const EXAMPLE_TOOLS = JSON.stringify(
       type: 'function',
       function: {
         name: 'get_weather',
-        description: 'The weather at a place right now.',
+        description: 'The current weather at a location.',
         parameters: {
           type: 'object',
           properties: {
@@ -117,15 +120,15 @@ function numberOf(
 ): number | undefined {
   if (text.trim() === '') return undefined;
   const value = Number(text);
-  if (!Number.isFinite(value)) throw new Error('Not a number.');
-  if (integer && !Number.isInteger(value)) throw new Error('A whole number.');
+  if (!Number.isFinite(value)) throw new Error('Must be a number.');
+  if (integer && !Number.isInteger(value)) throw new Error('Must be a whole number.');
   if (value < least || value > most) {
     throw new Error(
       Number.isSafeInteger(most) && most === Number.MAX_SAFE_INTEGER
-        ? 'Too large.'
+        ? 'Must be smaller.'
         : most === Infinity
-          ? `At least ${least}.`
-          : `Between ${least} and ${most}.`,
+          ? `Must be at least ${least}.`
+          : `Must be between ${least} and ${most}.`,
     );
   }
   return value;
@@ -133,7 +136,7 @@ function numberOf(
 
 const MAX_STOPS = 16;
 
-/** A line each; empty lines are none. */
+/** One sequence per line; empty lines are ignored. */
 export function stopsOf(text: string): string[] | undefined {
   const stops = text
     .split('\n')
@@ -141,7 +144,7 @@ export function stopsOf(text: string): string[] | undefined {
     .map((line) =>
       line.replace(/\\([nt\\])/g, (_, letter: string) => ({ n: '\n', t: '\t', '\\': '\\' })[letter] ?? letter),
     );
-  if (stops.length > MAX_STOPS) throw new Error(`At most ${MAX_STOPS} stop sequences.`);
+  if (stops.length > MAX_STOPS) throw new Error(`At most ${MAX_STOPS} stop sequences are allowed.`);
   return stops.length === 0 ? undefined : stops;
 }
 
@@ -149,7 +152,7 @@ function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new Error(`Not valid JSON: ${(error as Error).message}`, { cause: error });
+    throw new Error(`Invalid JSON: ${(error as Error).message}`, { cause: error });
   }
 }
 
@@ -157,24 +160,24 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 const NAME = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** What the service checks too, said before anything is sent and next to the field. */
+/** Repeats the server's checks, so that errors appear next to the field before anything is sent. */
 export function toolsOf(text: string): FunctionTool[] | undefined {
   if (text.trim() === '') return undefined;
   const value = jsonOf(text);
   const list = Array.isArray(value) ? value : [value];
   if (list.length === 0) return undefined;
-  if (list.length > 128) throw new Error('At most 128 tools.');
+  if (list.length > 128) throw new Error('At most 128 tools are allowed.');
   const names = new Set<string>();
   return list.map((tool: unknown, at) => {
     const where = list.length === 1 ? 'The tool' : `Tool ${at + 1}`;
-    if (!isObject(tool)) throw new Error(`${where} is not an object.`);
-    // The inner object alone is understood too: it is what one has at hand.
+    if (!isObject(tool)) throw new Error(`${where} must be an object.`);
+    // Also accepts the bare function object, because that is what users often have.
     const named = isObject(tool['function']) ? tool['function'] : tool;
     if (tool['type'] !== undefined && tool['type'] !== 'function')
       throw new Error(`${where}: type must be "function".`);
     const { name, parameters } = named;
     if (typeof name !== 'string' || !NAME.test(name))
-      throw new Error(`${where} needs a name of letters, digits, _ and -.`);
+      throw new Error(`${where} needs a name made of letters, digits, _ and -.`);
     if (names.has(name)) throw new Error(`Two tools are named ${name}.`);
     if (parameters !== undefined && !isObject(parameters))
       throw new Error(`${name}: parameters must be a JSON Schema object.`);
@@ -186,13 +189,13 @@ export function toolsOf(text: string): FunctionTool[] | undefined {
 function formatOf({ format, schema }: Settings): ResponseFormat | undefined {
   if (format === 'text') return undefined;
   if (format === 'json_object') return { type: 'json_object' };
-  if (schema.trim() === '') throw new Error('The schema is missing.');
+  if (schema.trim() === '') throw new Error('Enter a schema.');
   const value = jsonOf(schema);
-  if (!isObject(value)) throw new Error('A JSON Schema is an object.');
+  if (!isObject(value)) throw new Error('A JSON Schema must be an object.');
   return { type: 'json_schema', json_schema: { name: 'answer', schema: value, strict: true } };
 }
 
-/** Pretty where it is JSON, as it came where not (cut by the output cap). */
+/** Formats JSON. Text that is not JSON (cut off by the output limit) is returned unchanged. */
 export function prettyJson(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2);

@@ -1,6 +1,6 @@
-// How probable a token was, as a class of the page and in words. Pure.
+// Maps a token's probability to a CSS class and a description. Pure.
 
-/** Likely ones have no ground: the eye is to find the others. */
+/** Likely tokens get no background, so that unlikely ones stand out. */
 const LEVELS: readonly (readonly [least: number, level: string])[] = [
   [0.9, 'sure'],
   [0.6, 'likely'],

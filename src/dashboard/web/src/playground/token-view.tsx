@@ -1,18 +1,17 @@
-// An answer's tokens, each on a ground that tells how probable it was; what else might have stood there on hover, on focus
-// and by touch.
+// A response's tokens, with backgrounds by probability. Alternatives appear on hover, focus or touch.
 import { memo, useId, useState } from 'react';
 import type { KeyboardEvent, ReactNode } from 'react';
 import type { TokenLogprob } from './chat-wire.js';
 import { levelOf, percent } from './token-levels.js';
 
-/** White space as it can be seen. */
+/** Makes white space visible. */
 const visible = (token: string): string => token.replaceAll('\n', '⏎').replaceAll('\t', '⇥').replaceAll(' ', '␣');
 
 export const TokenView = memo(function TokenView({ tokens }: { tokens: readonly TokenLogprob[] }): ReactNode {
   const [at, setAt] = useState<number | null>(null);
   const id = useId();
   const shown = at === null ? undefined : tokens[at];
-  // One stop of the tab key for all of them; arrows go from one to the next.
+  // All tokens share one tab stop; arrow keys move between them.
   const move = (event: KeyboardEvent): void => {
     const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
     if (step === 0) return;
@@ -42,7 +41,9 @@ export const TokenView = memo(function TokenView({ tokens }: { tokens: readonly 
       </div>
       <div id={id} className="token-facts" aria-live="polite">
         {shown === undefined ? (
-          <span className="muted">Point at a token to see how probable it was. The darker its ground, the less.</span>
+          <span className="muted">
+            Point at a token to see its probability. A darker background means less probable.
+          </span>
         ) : (
           <Facts token={shown} />
         )}

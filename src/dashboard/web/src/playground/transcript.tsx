@@ -1,4 +1,4 @@
-// What was said so far. Keeps to the end while an answer grows, unless the reader has scrolled up.
+// The conversation so far. Scrolls along while a response grows, unless the user has scrolled up.
 import { useEffect, useLayoutEffect, useRef, useState } from 'react';
 import type { ReactNode } from 'react';
 import { Button } from '../components/button.js';
@@ -14,7 +14,7 @@ interface Props {
   turns: readonly Turn[];
   running: boolean;
   empty: ReactNode;
-  /** Absent: cannot be done now. */
+  /** Absent: not possible now. */
   onRegenerate: (() => void) | undefined;
   onEdit: ((id: number, text: string) => void) | undefined;
   onResults: ((results: Record<string, string>) => void) | undefined;
@@ -28,14 +28,14 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
   const seen = useRef(last?.id);
   useLayoutEffect(() => {
     const element = box.current;
-    if (last?.id !== seen.current) follows.current = true; // what one has just said is shown
+    if (last?.id !== seen.current) follows.current = true; // a message that was just sent is always scrolled into view
     seen.current = last?.id;
     if (element !== null && follows.current) element.scrollTop = element.scrollHeight;
   }, [turns, last?.id]);
   useEffect(() => {
     const element = box.current;
     if (element === null) return undefined;
-    // A keyboard that comes up on a phone must not hide the end.
+    // Keeps the end visible when a phone's keyboard opens.
     const observer = new ResizeObserver(() => {
       if (follows.current) element.scrollTop = element.scrollHeight;
     });
@@ -77,7 +77,7 @@ export function Transcript({ turns, running, empty, onRegenerate, onEdit, onResu
   );
 }
 
-/** The model that answered what was said there. */
+/** The model that answered the user message at `index`. */
 function askedAfter(turns: readonly Turn[], index: number): string | null {
   const next = turns[index + 1];
   return next?.kind === 'answer' ? next.answer.model : null;
@@ -86,15 +86,9 @@ function askedAfter(turns: readonly Turn[], index: number): string | null {
 function AnswerActions({ text, onRegenerate }: { text: string; onRegenerate: (() => void) | undefined }): ReactNode {
   return (
     <>
-      {text !== '' && <CopyButton text={text} label="Copy the answer" iconOnly />}
+      {text !== '' && <CopyButton text={text} label="Copy response" iconOnly />}
       {onRegenerate !== undefined && (
-        <button
-          type="button"
-          className="icon-button"
-          aria-label="Generate again"
-          title="Generate again"
-          onClick={onRegenerate}
-        >
+        <button type="button" className="icon-button" aria-label="Regenerate" title="Regenerate" onClick={onRegenerate}>
           <Icon name="refresh" />
         </button>
       )}
@@ -102,7 +96,7 @@ function AnswerActions({ text, onRegenerate }: { text: string; onRegenerate: (()
   );
 }
 
-/** `model`: the one that was asked. */
+/** `model`: the model that received the message. */
 function UserView({
   turn,
   model,
@@ -133,7 +127,7 @@ function UserView({
             }}
           >
             <TextArea
-              label="Edit the message"
+              label="Edit message"
               hideLabel
               rows={3}
               value={draft}
@@ -149,12 +143,12 @@ function UserView({
             />
             <div className="row">
               <Button type="submit" size="small" variant="primary" disabled={draft.trim() === ''}>
-                Send instead
+                Send edited message
               </Button>
               <Button size="small" onClick={() => setDraft(null)}>
                 Cancel
               </Button>
-              <span className="hint">What came after it is dropped.</span>
+              <span className="hint">Later messages will be removed.</span>
             </div>
           </form>
         )}

@@ -1,4 +1,4 @@
-// One request: what became of it, where its time went, what was asked for and, where it is kept, what was said.
+// Details of a request: outcome, phases, parameters and, if stored, prompt and response.
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import type { RequestDetail, RequestObject } from '../../../../shared/wire/dashboard.js';
@@ -11,14 +11,14 @@ import { count, dateTime } from '../format.js';
 import { OutcomeBadge, time } from './request-table.js';
 
 const PHASES = [
-  { key: 'prepare_ms', label: 'Read and checked', color: 7 },
+  { key: 'prepare_ms', label: 'Parse and validate', color: 7 },
   { key: 'queue_ms', label: 'Queue', color: 1 },
   { key: 'tower_ms', label: 'Images', color: 3 },
-  { key: 'prefill_ms', label: 'Prompt', color: 2 },
-  { key: 'decode_ms', label: 'Answer', color: 0 },
+  { key: 'prefill_ms', label: 'Prefill', color: 2 },
+  { key: 'decode_ms', label: 'Decode', color: 0 },
 ] as const;
 
-/** `path` of the list it is in, below the API. `keyName`: of its key. */
+/** `path`: the list it belongs to, relative to the API. `keyName`: name of its API key. */
 export function RequestDialog({
   request,
   path,
@@ -41,10 +41,10 @@ export function RequestDialog({
     <Dialog title="Request" size="wide" onClose={onClose}>
       <dl className="fact-list">
         <div>
-          <dt>Request id</dt>
+          <dt>Request ID</dt>
           <dd className="row tight">
             <Code>{request.request_id}</Code>
-            <CopyButton text={request.request_id} label="Copy the request id" iconOnly />
+            <CopyButton text={request.request_id} label="Copy request ID" iconOnly />
           </dd>
         </div>
         <div>
@@ -98,7 +98,7 @@ function tokens({
 }: RequestObject): string {
   const parts = [
     `${count(input)} in${cached > 0 ? ` (${count(cached)} cached)` : ''}`,
-    `${count(output)} out${reasoning > 0 ? ` (${count(reasoning)} thinking)` : ''}`,
+    `${count(output)} out${reasoning > 0 ? ` (${count(reasoning)} reasoning)` : ''}`,
   ];
   return [...parts, ...(images > 0 ? [`${count(images)} images`] : [])].join(', ');
 }
@@ -112,7 +112,7 @@ function Phases({ detail: { phases, duration_ms: whole } }: { detail: RequestDet
     <section className="request-part" aria-label="Timings">
       <h3>Where {time(whole)} went</h3>
       {parts.length === 0 ? (
-        <p className="muted">It was refused before it began.</p>
+        <p className="muted">Refused before it started.</p>
       ) : (
         <>
           <div className="phase-bar" aria-hidden="true">
@@ -153,21 +153,23 @@ function Parameters({ detail: { parameters } }: { detail: RequestDetail }): Reac
   );
 }
 
-/** Prompt and answer, or why there are none. */
+/** The prompt and response, or why they are not available. */
 export function RequestText({ detail, why }: { detail: RequestDetail; why: ReactNode }): ReactNode {
   const { text } = detail;
   if (text === null) return <Notice>{why}</Notice>;
   return (
-    <section className="request-part" aria-label="Prompt and answer">
-      <h3>Prompt and answer</h3>
-      {text.cut && <p className="hint">Only a part is kept: the end of the prompt and the beginning of the answer.</p>}
+    <section className="request-part" aria-label="Prompt and response">
+      <h3>Prompt and response</h3>
+      {text.cut && (
+        <p className="hint">Only part of the text is stored: the end of the prompt and the start of the response.</p>
+      )}
       {text.prompt.map((message, at) => (
         <Said key={`p${at}`} who={message.role} text={message.text} />
       ))}
       {text.answer.map((piece, at) => (
         <Said
           key={`a${at}`}
-          who={`answer${piece.choice > 0 ? ` ${piece.choice + 1}` : ''}${piece.section === 'content' ? '' : `, ${piece.section}`}`}
+          who={`response${piece.choice > 0 ? ` ${piece.choice + 1}` : ''}${piece.section === 'content' ? '' : `, ${piece.section}`}`}
           text={piece.text}
         />
       ))}

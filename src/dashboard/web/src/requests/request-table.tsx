@@ -1,4 +1,4 @@
-// Requests as a table, with what they are filtered by above it.
+// A table of requests, with filters above it.
 import type { ReactNode } from 'react';
 import { REQUEST_OUTCOMES } from '../../../../shared/wire/dashboard.js';
 import type { RequestObject, RequestOutcome } from '../../../../shared/wire/dashboard.js';
@@ -45,7 +45,7 @@ export interface Choice {
   label: string;
 }
 
-/** `extra`: what one page alone filters by. */
+/** `extra`: filters that only one page has. */
 export function RequestFilters({
   filter,
   onChange,
@@ -89,7 +89,7 @@ export function RequestFilters({
   );
 }
 
-/** The list's states around its rows: a page of few matches may be empty, and there be more behind it. */
+/** Shows the list's states around its rows. With a filter, a page may be empty although later pages have matches. */
 export function RequestList({
   list,
   empty,
@@ -163,9 +163,9 @@ export function RequestList({
       )}
       {list.hasMore && (
         <div className="load-more">
-          {list.rows.length === 0 && <span className="muted">None among the newest ones.</span>}
+          {list.rows.length === 0 && <span className="muted">No matches among the newest requests.</span>}
           <Button busy={list.loadingMore} onClick={list.more}>
-            {list.rows.length === 0 ? 'Look further back' : 'Load more'}
+            {list.rows.length === 0 ? 'Search older requests' : 'Load more'}
           </Button>
         </div>
       )}
