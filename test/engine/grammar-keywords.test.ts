@@ -1,4 +1,4 @@
-// The tables in docs/reference/structured-output.md say what the compiler does, and what is declared.
+// The tables in docs/reference/structured-output.md match the compiler's behavior and the declared keywords.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -146,7 +146,7 @@ const PROBES: Record<string, Probe[]> = {
   unevaluatedItems: [{ refused: { type: 'array', unevaluatedItems: false } }],
 };
 
-t.test('every row of the table', async (t) => {
+t.test('the compiler behaves as every row of the keyword table says', async (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- keywords -->\n([^]*?)<!-- \/keywords -->/.exec(text)?.[1] ?? '';
   const rows = new Map(
@@ -196,7 +196,7 @@ t.test('every row of the table', async (t) => {
   }
 });
 
-t.test('every row of the limits', (t) => {
+t.test('the compiler enforces every row of the limits table', (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- limits -->\n([^]*?)<!-- \/limits -->/.exec(text)?.[1] ?? '';
   const rows = [...table.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)].map(
