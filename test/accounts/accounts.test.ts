@@ -28,7 +28,7 @@ async function open(path: string): Promise<{ accounts: Accounts; close(): Promis
   };
 }
 
-t.test('the first start creates a key and shows it once; it is stored hashed', async (t) => {
+t.test('the first start creates a key, prints it once and stores only its hash', async (t) => {
   const path = folder(t);
   const first = await open(path);
   const { created, organization } = await first.accounts.bootstrap(null);
@@ -52,12 +52,12 @@ t.test('the first start creates a key and shows it once; it is stored hashed', a
   for (const file of readdirSync(join(path, 'db'))) {
     t.notOk(
       readFileSync(join(path, 'db', file)).includes((created as string).slice(12)),
-      `${file} does not hold the secret`,
+      `${file} does not contain the secret`,
     );
   }
 });
 
-t.test('a chosen key is accepted, also when the choice changes; nothing else is created', async (t) => {
+t.test('accepts a configured key, also after the setting changes, and creates no other', async (t) => {
   const path = folder(t);
   for (const chosen of ['my-own-key-1', 'my-own-key-2', 'my-own-key-2']) {
     const { accounts, close } = await open(path);
@@ -71,13 +71,13 @@ t.test('a chosen key is accepted, also when the choice changes; nothing else is 
   await close();
 });
 
-t.test('what another process writes is seen within 5 s', async (t) => {
+t.test('sees changes by another process within 5 s', async (t) => {
   const path = folder(t);
   const server = await open(path);
   const { created } = await server.accounts.bootstrap(null);
   await server.accounts.authenticate(created as string);
 
-  // A second environment on the same folder, as `monolith keys` opens one.
+  // A second environment on the same folder, like the one that `monolith keys` opens.
   const { execFileSync } = await import('node:child_process');
   const script = (call: string): string => `
     import { openStore } from ${JSON.stringify(new URL('../../src/storage/lmdb/lmdb-store.js', import.meta.url).href)};
@@ -90,7 +90,7 @@ t.test('what another process writes is seen within 5 s', async (t) => {
     execFileSync(process.execPath, ['--input-type=module', '-e', script(call)], { encoding: 'utf8' }).trim();
 
   const made = run('process.stdout.write((await accounts.createKey({ name: "other" })).secret);');
-  // Reads see what is committed from the next turn of the event loop on.
+  // Reads see committed data from the next event loop turn on.
   t.ok(
     await eventually(async () => {
       try {
@@ -112,12 +112,12 @@ t.test('what another process writes is seen within 5 s', async (t) => {
   };
   t.ok(
     await eventually(async () => (await refusal()) === 'api_key_revoked'),
-    'and a revoked one not any more, within a second or so',
+    'a revoked key stops working within about a second',
   );
   await server.close();
 });
 
-t.test('times of last use are written together, and at the end', async (t) => {
+t.test('writes last-use times in batches, and at shutdown', async (t) => {
   const path = folder(t);
   const first = await open(path);
   const { created } = await first.accounts.bootstrap(null);
@@ -129,7 +129,7 @@ t.test('times of last use are written together, and at the end', async (t) => {
   await second.close();
 });
 
-t.test('finding and revoking', async (t) => {
+t.test('finds and revokes keys', async (t) => {
   const { accounts, close } = await open(folder(t));
   await accounts.bootstrap(null);
   const { key, secret } = await accounts.createKey({ name: 'a', models: ['tycho-1.0'], scopes: ['inference'] });

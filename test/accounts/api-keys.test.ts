@@ -1,4 +1,4 @@
-// API keys at rest: rotation, change, bounds, lists, what a key's identity carries, and databases of before.
+// Stored API keys: rotation, changes, limits, lists, the identity of a key, and databases of earlier releases.
 
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -45,7 +45,7 @@ async function open(t: Test): Promise<{
   return { path, store, accounts, directory, changes, organizationId, put };
 }
 
-t.test('rotation: the old key goes on for the overlap, the new one may do the same', async (t) => {
+t.test('rotation keeps the old key for the overlap, with the same permissions for the new key', async (t) => {
   const {
     accounts,
     directory: { audit },
@@ -76,7 +76,7 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   });
   const old = await keys.get(organizationId, first.key.id);
   const left = Date.parse(old?.revokedAt ?? '') - Date.now();
-  t.ok(left > 3590_000 && left <= 3600_000, 'an hour is left');
+  t.ok(left > 3590_000 && left <= 3600_000, 'one hour is left');
   t.match(keyObject(old as never, new Date()), { status: 'active' });
 
   const third = await keys.rotate(organizationId, second.key.id, 0, ACTOR, null);
@@ -86,14 +86,14 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   await t.rejects(
     async () => accounts.authenticate(first.secret),
     { code: 'api_key_revoked' },
-    'a key in its overlap can be revoked at once',
+    'a key in its overlap can be revoked immediately',
   );
   await t.rejects(keys.rotate(organizationId, first.key.id, 0, ACTOR, null), { status: 422, code: 'invalid_value' });
   t.equal(await keys.rotate(organizationId, 'key_unknown', 0, ACTOR, null), null);
   t.equal(
     await keys.rotate('org_other', third?.key.id as string, 0, ACTOR, null),
     null,
-    'of another organization there is no such key',
+    'another organization has no such key',
   );
   t.same((await audit.list(organizationId, 10, null)).data.map(({ action }) => action).sort(), [
     'api_key.created',
@@ -103,7 +103,7 @@ t.test('rotation: the old key goes on for the overlap, the new one may do the sa
   ]);
 });
 
-t.test('rotating again never prolongs a key that is being phased out', async (t) => {
+t.test('a second rotation never extends the overlap', async (t) => {
   const { accounts, organizationId, put } = await open(t);
   const { keys } = accounts;
   await put('user_1', 'developer');
@@ -114,11 +114,11 @@ t.test('rotating again never prolongs a key that is being phased out', async (t)
   await keys.rotate(organizationId, key.id, 86_400, ACTOR, 'user_1');
   t.equal(await end(), first);
   const last = await keys.rotate(organizationId, key.id, 60, ACTOR, null);
-  t.ok((await end()) < first, 'sooner it may');
-  t.equal(last?.key.createdBy, 'user_1', "one that nobody made in person stays its maker's");
+  t.ok((await end()) < first, 'it may end it sooner');
+  t.equal(last?.key.createdBy, 'user_1', 'a key rotated without a user keeps its creator');
 });
 
-t.test('a change acts at once; expiry is a date', async (t) => {
+t.test('a change applies immediately; expiry is a date', async (t) => {
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
   const { key, secret } = await keys.create(organizationId, { name: 'a' }, ACTOR);
@@ -139,36 +139,39 @@ t.test('a change acts at once; expiry is a date', async (t) => {
   await t.rejects(keys.change(organizationId, key.id, { name: 'c' }, ACTOR), { status: 422, code: 'invalid_value' });
 });
 
-t.test('what an operator sets for the organization is in the identity; suspension is 403, deletion 401', async (t) => {
-  const { accounts, changes, directory, organizationId, store } = await open(t);
-  const { secret } = await accounts.createKey({ name: 'a' });
-  t.match(await accounts.authenticate(secret), { limits: {}, monthlyTokenCap: null });
-  const heard: (string | null)[] = [];
-  accounts.onChanged((id) => heard.push(id));
-  await accounts.organizations.change(organizationId, { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 }, ACTOR);
-  t.same(heard, [organizationId]);
-  t.match(await accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 });
-  await accounts.organizations.change(organizationId, { monthlyTokenCap: null }, ACTOR);
-  t.match(await accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: null });
-  await accounts.organizations.change(organizationId, { status: 'suspended' }, ACTOR);
-  await t.rejects(async () => accounts.authenticate(secret), { status: 403, code: 'organization_suspended' });
-  await accounts.organizations.change(organizationId, { status: 'active' }, ACTOR);
-  t.ok(await accounts.authenticate(secret));
-  await directory.apiKeys.revokeAll(organizationId);
-  await t.rejects(async () => accounts.authenticate(secret), { code: 'api_key_revoked' });
-  const other = await accounts.createKey({ name: 'b' });
-  const table = store.table<object>('organizations');
-  await table.put(organizationId, { ...table.get(organizationId), deletedAt: new Date().toISOString() });
-  changes.tell(organizationId);
-  await t.rejects(
-    async () => accounts.authenticate(other.secret),
-    { code: 'api_key_revoked' },
-    'no key of an organization that is gone works',
-  );
-  t.equal(await accounts.organizations.get(organizationId), null);
-});
+t.test(
+  "the identity carries the operator's settings; a suspended organization gets 403, a deleted one 401",
+  async (t) => {
+    const { accounts, changes, directory, organizationId, store } = await open(t);
+    const { secret } = await accounts.createKey({ name: 'a' });
+    t.match(await accounts.authenticate(secret), { limits: {}, monthlyTokenCap: null });
+    const heard: (string | null)[] = [];
+    accounts.onChanged((id) => heard.push(id));
+    await accounts.organizations.change(organizationId, { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 }, ACTOR);
+    t.same(heard, [organizationId]);
+    t.match(await accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: 1000 });
+    await accounts.organizations.change(organizationId, { monthlyTokenCap: null }, ACTOR);
+    t.match(await accounts.authenticate(secret), { limits: { '*': { rpm: 7 } }, monthlyTokenCap: null });
+    await accounts.organizations.change(organizationId, { status: 'suspended' }, ACTOR);
+    await t.rejects(async () => accounts.authenticate(secret), { status: 403, code: 'organization_suspended' });
+    await accounts.organizations.change(organizationId, { status: 'active' }, ACTOR);
+    t.ok(await accounts.authenticate(secret));
+    await directory.apiKeys.revokeAll(organizationId);
+    await t.rejects(async () => accounts.authenticate(secret), { code: 'api_key_revoked' });
+    const other = await accounts.createKey({ name: 'b' });
+    const table = store.table<object>('organizations');
+    await table.put(organizationId, { ...table.get(organizationId), deletedAt: new Date().toISOString() });
+    changes.tell(organizationId);
+    await t.rejects(
+      async () => accounts.authenticate(other.secret),
+      { code: 'api_key_revoked' },
+      'no key of a deleted organization works',
+    );
+    t.equal(await accounts.organizations.get(organizationId), null);
+  },
+);
 
-t.test('lists go youngest first, page by page, and know nothing of others', async (t) => {
+t.test('lists keys newest first, in pages, for one organization only', async (t) => {
   const { accounts, organizationId } = await open(t);
   const made: string[] = [];
   for (let i = 0; i < 5; i++)
@@ -187,7 +190,7 @@ t.test('lists go youngest first, page by page, and know nothing of others', asyn
   t.match(await accounts.organizations.overview(organizationId), { activeKeys: 5, members: 0 });
 });
 
-t.test('the number of keys is bounded, and so is what is remembered of wrong ones', async (t) => {
+t.test('limits the number of keys and the memory for unknown ones', async (t) => {
   const { accounts, organizationId } = await open(t);
   const { keys } = accounts;
   const expired = await keys.create(organizationId, { name: 'expired', expiresAt: new Date(Date.now() - 1) }, null);
@@ -201,7 +204,7 @@ t.test('the number of keys is bounded, and so is what is remembered of wrong one
   await t.rejects(
     keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR),
     { status: 422, code: 'too_many_entries' },
-    'an expired one is not revived past the bound',
+    'an expired key is not renewed beyond the limit',
   );
   t.match(await keys.change(organizationId, expired.key.id, { name: 'renamed' }, ACTOR), { name: 'renamed' });
   await keys.revoke(
@@ -212,7 +215,7 @@ t.test('the number of keys is bounded, and so is what is remembered of wrong one
   t.match(
     await keys.change(organizationId, expired.key.id, { expiresAt: null }, ACTOR),
     { expiresAt: null },
-    'in the place of another it is',
+    'it is renewed after another one is removed',
   );
 
   const remembered = accounts as unknown as { cache: Map<string, unknown>; lastUsed: Map<string, unknown> };
@@ -223,14 +226,14 @@ t.test('the number of keys is bounded, and so is what is remembered of wrong one
   async function tryKey(key: string): Promise<void> {
     try {
       await accounts.authenticate(key);
-      t.fail('a made-up key is valid');
+      t.fail('a generated key is valid');
     } catch {
-      // As it should.
+      // A refusal is expected here.
     }
   }
 });
 
-t.test('a database of before: plain hashes become keyed ones, and the keys go on working', async (t) => {
+t.test('migrates an earlier database: plain hashes become keyed hashes, and the keys keep working', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const secret = 'sk-abcdefgh-0123456789012345678901234567890123456789';
@@ -264,7 +267,7 @@ t.test('a database of before: plain hashes become keyed ones, and the keys go on
   const store = await openStore(path);
   const accounts = openAccounts(store);
   t.match(await accounts.authenticate(secret), { keyId: 'key_1', keyLimits: null });
-  t.equal(store.table('keys-by-hash').get(hash.toString('hex')), undefined, 'the plain hash is gone');
+  t.equal(store.table('keys-by-hash').get(hash.toString('hex')), undefined, 'the plain hash is removed');
   t.not(
     Buffer.from(store.table<{ hash: Uint8Array }>('keys').get('key_1')?.hash ?? []).toString('hex'),
     hash.toString('hex'),
@@ -275,7 +278,7 @@ t.test('a database of before: plain hashes become keyed ones, and the keys go on
   await store.close();
 });
 
-t.test('a database of before: keys that are revoked get the flag, an overlap keeps its end', async (t) => {
+t.test('migrates an earlier database: revoked keys get the flag, and an overlap keeps its end', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const before = await openStore(path);

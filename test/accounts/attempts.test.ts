@@ -1,4 +1,4 @@
-// Attempts over LMDB, with a clock that was wrong.
+// Attempts in LMDB, after a wrong clock.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,13 +21,13 @@ async function opened(t: { teardown(done: () => Promise<void>): void }): Promise
 
 attemptsClockTests(async (t, now) => new LmdbAttempts(await opened(t), now));
 
-t.test('settings held on an engine by a clock that was ahead do not block later changes', async (t) => {
+t.test('an engine settings lease taken while the clock was ahead does not block later changes', async (t) => {
   const holds = new LmdbEngineHolds(await opened(t));
   const now = Date.parse('2026-01-01T00:00:00Z');
   const hold = (id: string, until: number) => ({ engine: 'e', id, values: {}, until });
   t.ok(await holds.take(hold('ahead', now + 86_400_000 + 60_000), true, now + 86_400_000));
   t.ok(await holds.take(hold('other', now + 60_000), true, now));
-  t.notOk(await holds.take(hold('third', now + 60_000), true, now), 'one that lasts does');
+  t.notOk(await holds.take(hold('third', now + 60_000), true, now), 'a valid lease does');
   t.same(await holds.endPast(now), []);
   t.ok(await holds.take(hold('other', now + 86_400_000), false, now + 86_390_000));
   t.match(await holds.endPast(now), [{ id: 'other' }]);

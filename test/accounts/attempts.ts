@@ -1,4 +1,4 @@
-// What every Attempts promises of its clock, wherever attempts are kept.
+// Clock requirements for every implementation of Attempts.
 import t, { type Test } from 'tap';
 import { ATTEMPTS_MS, MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Attempts } from '../../src/accounts/attempts.js';
@@ -8,28 +8,25 @@ export function attemptsClockTests(open: (t: Test, now: () => number) => Promise
     ['login', 'count()'],
     ['operator', 'counted()'],
   ] as const) {
-    t.test(
-      `a lockout that starts with the clock a day ahead lasts no longer than the rule says (${how})`,
-      async (t) => {
-        let now = Date.parse('2026-01-02T00:00:00Z');
-        const attempts = await open(t, () => now);
-        for (let n = 0; n < MAX_ATTEMPTS[kind]; n++) await attempts.count(kind, ['somebody']);
-        now -= 86_400_000;
-        if (how === 'count()')
-          await t.rejects(attempts.count(kind, ['somebody']), {
-            code: 'too_many_attempts',
-            message: 'Too many attempts. Try again in 15 minutes.',
-          });
-        else t.match(await attempts.counted(kind, 'somebody'), { count: MAX_ATTEMPTS[kind], until: now + ATTEMPTS_MS });
-        now += ATTEMPTS_MS - 60_000;
+    t.test(`a lockout that starts while the clock is a day ahead lasts no longer than the rule (${how})`, async (t) => {
+      let now = Date.parse('2026-01-02T00:00:00Z');
+      const attempts = await open(t, () => now);
+      for (let n = 0; n < MAX_ATTEMPTS[kind]; n++) await attempts.count(kind, ['somebody']);
+      now -= 86_400_000;
+      if (how === 'count()')
         await t.rejects(attempts.count(kind, ['somebody']), {
           code: 'too_many_attempts',
-          message: 'Too many attempts. Try again in 1 minute.',
+          message: 'Too many attempts. Try again in 15 minutes.',
         });
-        now += 60_000;
-        await attempts.count(kind, ['somebody']);
-        t.match(await attempts.counted(kind, 'somebody'), { count: 1, until: now + ATTEMPTS_MS });
-      },
-    );
+      else t.match(await attempts.counted(kind, 'somebody'), { count: MAX_ATTEMPTS[kind], until: now + ATTEMPTS_MS });
+      now += ATTEMPTS_MS - 60_000;
+      await t.rejects(attempts.count(kind, ['somebody']), {
+        code: 'too_many_attempts',
+        message: 'Too many attempts. Try again in 1 minute.',
+      });
+      now += 60_000;
+      await attempts.count(kind, ['somebody']);
+      t.match(await attempts.counted(kind, 'somebody'), { count: 1, until: now + ATTEMPTS_MS });
+    });
   }
 }

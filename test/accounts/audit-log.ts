@@ -1,16 +1,16 @@
-// What every AuditLog promises, whatever it is kept in.
+// Requirements for every implementation of AuditLog.
 import t, { type Test } from 'tap';
 import type { Actor, AuditLog } from '../../src/accounts/audit.js';
 
 const ACTOR: Actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: '192.0.2.1' };
 
-/** `open`: a new one, empty, that goes with the test. */
+/** `open` returns a new, empty log that is removed with the test. */
 export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
-  t.test('what is noted is there, of its organization alone, youngest first and page by page', async (t) => {
+  t.test("lists an organization's own entries, newest first, in pages", async (t) => {
     const audit = await open(t);
     for (let i = 0; i < 7; i++) {
       await audit.note('org_a', ACTOR, `entry ${i}`, 'target', { i });
-      await new Promise((resolve) => setTimeout(resolve, 2)); // those of one millisecond have no order
+      await new Promise((resolve) => setTimeout(resolve, 2)); // entries of the same millisecond have no defined order
     }
     await audit.note('org_aa', ACTOR, 'another', null);
     await audit.note(null, ACTOR, 'of the server', null);
@@ -33,7 +33,7 @@ export function auditLogTests(open: (t: Test) => Promise<AuditLog>): void {
       ['entry 3', 'entry 2', 'entry 1', 'entry 0'],
     );
     t.equal(third.next, null);
-    t.same((await audit.list('org_a', 7, null)).next, null, 'a full page is not one before another');
+    t.same((await audit.list('org_a', 7, null)).next, null, 'a full last page has no next page');
     t.same(
       (await audit.list(null, 10, null)).data.map(({ action }) => action),
       ['of the server'],

@@ -1,4 +1,4 @@
-// The ports of accounts on a real database.
+// The account ports on a real database.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

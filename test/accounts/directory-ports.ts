@@ -1,4 +1,4 @@
-// What every Directory promises, whatever it is kept in: each port's units of work, asked through the ports alone.
+// Requirements for every implementation of Directory: the transactions of each port, tested only through the ports.
 import t, { type Test } from 'tap';
 import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Actor } from '../../src/accounts/audit.js';
@@ -32,19 +32,19 @@ function signUp(
   );
 }
 
-/** What the audit log says, oldest first. */
+/** Returns the actions in the audit log, oldest first. */
 async function actions({ audit }: Directory, organizationId: string | null): Promise<string[]> {
   return (await audit.list(organizationId, 100, null)).data.map(({ action }) => action).sort();
 }
 
-/** `open`: a new one, empty, that goes with the test. */
+/** `open` returns a new, empty directory that is removed with the test. */
 export function directoryTests(open: (t: Test) => Promise<Directory>): void {
-  t.test('SignUps: of many at once one is the first, an address is taken once', async (t) => {
+  t.test('SignUps: of concurrent sign-ups one is the first user, and an address is used once', async (t) => {
     const directory = await open(t);
     const { signUps, signIns } = directory;
     t.equal(await signUps.awaitsFirst(), true);
     const [code, again] = await Promise.all([signUps.firstCode(), signUps.firstCode()]);
-    t.equal(code, again, 'one code, whoever asks first');
+    t.equal(code, again, 'all callers get the same code');
     const remote = { open: false, local: false };
     await t.rejects(signUp(directory, 'a', { policy: remote, code: 'wrong' }), { code: 'signup_closed' });
     await signUps.check(remote, { email: 'a@example.com', name: 'a', organizationName: null, invite: null, code });
@@ -63,10 +63,10 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     const first = made.find(({ user }) => user.operator)!;
     t.match(await signIns.find(first.cookie), { user: { id: first.user.id }, session: { userId: first.user.id } });
     t.same(await actions(directory, first.organization.id), ['member.joined', 'organization.created']);
-    t.same(await actions(directory, null), ['operator.first_user'], 'of those that were refused nothing is noted');
+    t.same(await actions(directory, null), ['operator.first_user'], 'refused sign-ups are not logged');
   });
 
-  t.test("SignUps: what was made before anybody signed up becomes the first one's", async (t) => {
+  t.test('SignUps: resources created before the first sign-up belong to the first user', async (t) => {
     const directory = await open(t);
     const { id } = await directory.organizations.ensureFirst();
     const first = await signUp(directory, 'a');
@@ -75,7 +75,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.same(await actions(directory, id), ['member.joined']);
   });
 
-  t.test('SignIns: sessions begin, end and go with the password', async (t) => {
+  t.test('SignIns: sessions start, end, and end when the password changes', async (t) => {
     const directory = await open(t);
     const { signIns, attempts } = directory;
     const { user, cookie } = await signUp(directory, 'a');
@@ -85,11 +85,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(
       await attempts.counted('login', counted.email),
       { count: MAX_ATTEMPTS.login },
-      'who did not get in is forgiven nothing',
+      'a failed sign-in resets no attempts',
     );
     const begun = await signIns.begin(user, null, CLIENT, cookie, counted);
     if (typeof begun === 'string') throw new Error(begun);
-    t.equal(await signIns.find(cookie), null, 'the session before is over');
+    t.equal(await signIns.find(cookie), null, 'the previous session has ended');
     t.match(await attempts.counted('login', counted.email), { count: 0 });
     const second = await signIns.begin(user, null, CLIENT, null, counted);
     if (typeof second === 'string') throw new Error(second);
@@ -101,7 +101,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       (await signIns.sessions(user.id)).map(({ id }) => id),
       [kept],
     );
-    t.equal(await signIns.end('user_other', kept, actorOf(user)), false, "another's session is unknown");
+    t.equal(await signIns.end('user_other', kept, actorOf(user)), false, "another user's session is unknown");
     const token = await signIns.mailedToken(user.id, 'password');
     await signIns.resetPassword(token, user.id, 'newest', CLIENT.ip);
     await t.rejects(signIns.resetPassword(token, user.id, 'again', CLIENT.ip), { code: 'invalid_token' });
@@ -113,11 +113,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(
       await signIns.withEmail('b@example.com'),
       { passwordHash: 'given', emailVerified: false },
-      'a link that came by no mail says nothing of the address',
+      'a link that was not sent by mail does not verify the address',
     );
   });
 
-  t.test('Members and Invites: who may, as they are then; one owner stays', async (t) => {
+  t.test('Members and Invites: check the current role; the last owner stays', async (t) => {
     const directory = await open(t);
     const { members, invites, signIns } = directory;
     const {
@@ -131,13 +131,13 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await t.rejects(
       invites.accept(invite.token!, other.user, actorOf(other.user)),
       { code: 'invalid_value', param: 'invite' },
-      'it is for one address',
+      'an invitation is for one address',
     );
     const closed = { open: false, local: true };
     const joined = await Promise.allSettled(
       [1, 2].map(() => signUp(directory, 'guest', { invite: invite.token!, policy: closed })),
     );
-    t.same(joined.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'it is taken once');
+    t.same(joined.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'it is accepted once');
     const guest = (await signIns.withEmail('guest@example.com'))!;
     t.match(await members.of(org, guest.id), {
       role: 'admin',
@@ -164,7 +164,11 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       members.remove(org, owner.id, owner.id, actorOf(owner)),
       members.remove(org, guest.id, guest.id, actorOf(guest)),
     ]);
-    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two that leave at once one stays');
+    t.same(
+      both.map(({ status }) => status).sort(),
+      ['fulfilled', 'rejected'],
+      'of two owners that leave concurrently, one stays',
+    );
     t.equal((await members.page(org, 10, null))?.data.length, 1);
     t.equal(await members.page(org, 10, 'user_none'), null);
     t.same(await actions(directory, org), [
@@ -177,176 +181,182 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     ]);
   });
 
-  t.test('Invites: taken back, made anew, used up; none into what is suspended or gone', async (t) => {
-    const directory = await open(t);
-    const { members, invites, organizations, signIns } = directory;
-    const {
-      user: owner,
-      organization: { id: org },
-    } = await signUp(directory, 'owner');
-    const guest = await signUp(directory, 'guest');
-    const invite = (role: 'viewer' | 'admin' = 'viewer') =>
-      invites.create(org, 'guest@example.com', role, owner.id, actorOf(owner));
-    const accept = (token: string | null) => invites.accept(token!, guest.user, actorOf(guest.user));
-    const first = await invite();
-    const second = await invite('admin');
-    t.same(
-      (await invites.page(org, 10, null))?.data.map(({ state }) => state).sort(),
-      ['pending', 'revoked'],
-      'of one address the last one counts',
-    );
-    t.equal(await invites.page(org, 10, 'inv_none'), null);
-    for (const token of [
-      first.token!,
-      second.token!.replace(/.$/, '!'),
-      `${'a'.repeat(24)}.${'a'.repeat(43)}`,
-      'nonsense',
-    ])
-      await t.rejects(invites.ofLink(token), { code: 'invalid_token' });
-    await t.rejects(invites.revoke(org, 'inv_none', owner.id, actorOf(owner)), { code: 'resource_not_found' });
-    for (let n = 0; n < 2; n++) await invites.revoke(org, second.id, owner.id, actorOf(owner));
-    await t.rejects(accept(second.token), { code: 'invalid_token' });
-    const third = await invite();
-    await organizations.change(org, { status: 'suspended' }, null);
-    await t.rejects(accept(third.token), { code: 'organization_suspended' });
-    await t.rejects(
-      organizations
-        .create('more', owner, 5, actorOf(owner))
-        .then(() => organizations.create('more', { ...owner, operator: false }, 5, actorOf(owner))),
-      { code: 'organization_suspended' },
-      'nor is one made beside it, but by an operator',
-    );
-    const stranger = await invites.create(org, 'new@example.com', 'viewer', owner.id, actorOf(owner));
-    await t.rejects(signUp(directory, 'new', { invite: stranger.token! }), { code: 'organization_suspended' });
-    t.equal(await signIns.withEmail('new@example.com'), null);
-    await organizations.change(org, { status: 'active' }, null);
-    t.match(await accept(third.token), { id: org });
-    await t.rejects(accept(third.token), { code: 'invalid_token' });
-    await t.rejects(invite(), { code: 'invalid_value', param: 'email' });
-    await t.rejects(
-      members.remove(org, owner.id, guest.user.id, actorOf(guest.user)),
-      { code: 'role_not_allowed' },
-      'a viewer removes nobody',
-    );
-    t.match(await members.changeRole(org, guest.user.id, 'viewer', owner.id, actorOf(owner)), {
-      role: 'viewer',
-      email: 'guest@example.com',
-    });
-    await members.remove(org, guest.user.id, owner.id, actorOf(owner));
-    t.equal(await signIns.find(guest.cookie), null, 'the sessions of who is removed are over');
-    t.same(
-      await actions(directory, org),
-      [
-        ...Array<string>(4).fill('invite.created'),
-        'invite.revoked',
-        'member.joined',
-        'member.joined',
-        'member.removed',
-        'organization.created',
-      ],
-      'what changed nothing is not noted',
-    );
-    await organizations.change(org, { keepsText: true }, OPERATOR);
-    await organizations.change(org, { keepsText: true }, OPERATOR);
-    await organizations.change(org, { keepsText: false, status: 'suspended' }, OPERATOR);
-    t.match(await organizations.overview(org), { status: 'suspended', settings: { keepsText: false } });
-    t.equal(await organizations.overview('org_none'), null);
-    t.same(
-      (await actions(directory, org)).filter((action) => /^organization\.(?!created)/.test(action)),
-      ['organization.request_text_kept', 'organization.request_text_not_kept', 'organization.suspended'],
-    );
-  });
-
-  t.test('Invites: who loses the right to make one loses those that are pending, in the same step', async (t) => {
-    const directory = await open(t);
-    const { members, invites, ownAccount, audit } = directory;
-    const owner = await signUp(directory, 'owner');
-    const {
-      organization: { id: org },
-    } = owner;
-    const make = (by: User, email: string, role: 'viewer' | 'admin' | 'owner') =>
-      invites.create(org, `${email}@example.com`, role, by.id, actorOf(by));
-    const join = async (name: string, role: 'admin' | 'owner'): Promise<User> =>
-      (await signUp(directory, name, { invite: (await make(owner.user, name, role)).token! })).user;
-    const states = async (): Promise<Record<string, string>> =>
-      Object.fromEntries(
-        (await invites.page(org, 100, null))!.data
-          .filter(({ state }) => state !== 'accepted')
-          .map(({ email, state }) => [email.split('@')[0], state]),
+  t.test(
+    'Invites: revoked, replaced and used invitations stop working; suspended or deleted organizations have none',
+    async (t) => {
+      const directory = await open(t);
+      const { members, invites, organizations, signIns } = directory;
+      const {
+        user: owner,
+        organization: { id: org },
+      } = await signUp(directory, 'owner');
+      const guest = await signUp(directory, 'guest');
+      const invite = (role: 'viewer' | 'admin' = 'viewer') =>
+        invites.create(org, 'guest@example.com', role, owner.id, actorOf(owner));
+      const accept = (token: string | null) => invites.accept(token!, guest.user, actorOf(guest.user));
+      const first = await invite();
+      const second = await invite('admin');
+      t.same(
+        (await invites.page(org, 10, null))?.data.map(({ state }) => state).sort(),
+        ['pending', 'revoked'],
+        'only the latest invitation of an address is valid',
       );
-    await make(owner.user, 'stays', 'admin');
-    const names = ['removed', 'left', 'demoted', 'gone', 'former'] as const;
-    const [removed, left, demoted, gone, former] = (await Promise.all(
-      names.map((name) => join(name, name === 'former' ? 'owner' : 'admin')),
-    )) as [User, User, User, User, User];
-    const second = await make(removed, 'of-removed', 'admin');
-    t.equal(second.createdBy, removed.id);
-    for (const [by, name] of [
-      [left, 'left'],
-      [demoted, 'demoted'],
-      [gone, 'gone'],
-    ] as const)
-      await make(by, `of-${name}`, 'viewer');
-    await make(former, 'owner-of-former', 'owner');
-    await make(former, 'of-former', 'admin');
-    await signUp(directory, 'came', { invite: (await make(removed, 'came', 'viewer')).token! });
-    const elsewhere = await signUp(directory, 'elsewhere');
-    const there = await invites.create(
-      elsewhere.organization.id,
-      removed.email,
-      'admin',
-      elsewhere.user.id,
-      actorOf(elsewhere.user),
-    );
-    await invites.accept(there.token!, removed, actorOf(removed));
-    const other = await invites.create(
-      elsewhere.organization.id,
-      'third@example.com',
-      'viewer',
-      removed.id,
-      actorOf(removed),
-    );
-
-    await members.remove(org, removed.id, owner.user.id, actorOf(owner.user));
-    t.match(
-      (await audit.list(org, 100, null)).data.filter(({ action }) => action === 'invite.revoked'),
-      [{ target: second.id, actor: { id: owner.user.id }, detail: { email: 'of-removed@example.com' } }],
-    );
-    await t.rejects(signUp(directory, 'of-removed', { invite: second.token! }), { code: 'invalid_token' });
-    await members.remove(org, left.id, left.id, actorOf(left));
-    await members.changeRole(org, demoted.id, 'developer', owner.user.id, actorOf(owner.user));
-    await ownAccount.delete(gone, actorOf(gone));
-    await members.changeRole(org, former.id, 'admin', owner.user.id, actorOf(owner.user));
-    t.same(await states(), {
-      stays: 'pending',
-      'of-removed': 'revoked',
-      'of-left': 'revoked',
-      'of-demoted': 'revoked',
-      'of-gone': 'revoked',
-      'owner-of-former': 'revoked',
-      'of-former': 'pending',
-    });
-    t.equal(
-      (await actions(directory, org)).filter((action) => action === 'invite.revoked').length,
-      5,
-      'what was used up is not noted',
-    );
-    t.match(
-      await invites.ofLink(other.token!),
-      { invite: { id: other.id, createdBy: removed.id } },
-      'of another organization they stay',
-    );
-    for (const by of [removed, demoted])
+      t.equal(await invites.page(org, 10, 'inv_none'), null);
+      for (const token of [
+        first.token!,
+        second.token!.replace(/.$/, '!'),
+        `${'a'.repeat(24)}.${'a'.repeat(43)}`,
+        'nonsense',
+      ])
+        await t.rejects(invites.ofLink(token), { code: 'invalid_token' });
+      await t.rejects(invites.revoke(org, 'inv_none', owner.id, actorOf(owner)), { code: 'resource_not_found' });
+      for (let n = 0; n < 2; n++) await invites.revoke(org, second.id, owner.id, actorOf(owner));
+      await t.rejects(accept(second.token), { code: 'invalid_token' });
+      const third = await invite();
+      await organizations.change(org, { status: 'suspended' }, null);
+      await t.rejects(accept(third.token), { code: 'organization_suspended' });
       await t.rejects(
-        make(by, 'late', 'viewer'),
-        { code: 'role_not_allowed' },
-        'nor is one made by a request that was under way',
+        organizations
+          .create('more', owner, 5, actorOf(owner))
+          .then(() => organizations.create('more', { ...owner, operator: false }, 5, actorOf(owner))),
+        { code: 'organization_suspended' },
+        'a second organization can be created only by an operator',
       );
-    for (const by of [removed, demoted])
-      await t.rejects(members.changeRole(org, former.id, 'viewer', by.id, actorOf(by)), { code: 'role_not_allowed' });
-  });
+      const stranger = await invites.create(org, 'new@example.com', 'viewer', owner.id, actorOf(owner));
+      await t.rejects(signUp(directory, 'new', { invite: stranger.token! }), { code: 'organization_suspended' });
+      t.equal(await signIns.withEmail('new@example.com'), null);
+      await organizations.change(org, { status: 'active' }, null);
+      t.match(await accept(third.token), { id: org });
+      await t.rejects(accept(third.token), { code: 'invalid_token' });
+      await t.rejects(invite(), { code: 'invalid_value', param: 'email' });
+      await t.rejects(
+        members.remove(org, owner.id, guest.user.id, actorOf(guest.user)),
+        { code: 'role_not_allowed' },
+        'a viewer cannot remove members',
+      );
+      t.match(await members.changeRole(org, guest.user.id, 'viewer', owner.id, actorOf(owner)), {
+        role: 'viewer',
+        email: 'guest@example.com',
+      });
+      await members.remove(org, guest.user.id, owner.id, actorOf(owner));
+      t.equal(await signIns.find(guest.cookie), null, 'the sessions of a removed member end');
+      t.same(
+        await actions(directory, org),
+        [
+          ...Array<string>(4).fill('invite.created'),
+          'invite.revoked',
+          'member.joined',
+          'member.joined',
+          'member.removed',
+          'organization.created',
+        ],
+        'actions without effect are not logged',
+      );
+      await organizations.change(org, { keepsText: true }, OPERATOR);
+      await organizations.change(org, { keepsText: true }, OPERATOR);
+      await organizations.change(org, { keepsText: false, status: 'suspended' }, OPERATOR);
+      t.match(await organizations.overview(org), { status: 'suspended', settings: { keepsText: false } });
+      t.equal(await organizations.overview('org_none'), null);
+      t.same(
+        (await actions(directory, org)).filter((action) => /^organization\.(?!created)/.test(action)),
+        ['organization.request_text_kept', 'organization.request_text_not_kept', 'organization.suspended'],
+      );
+    },
+  );
 
-  t.test('Organizations: settings come with them, and who deletes one deletes all of it', async (t) => {
+  t.test(
+    'Invites: a user who loses the right to invite loses all pending invitations in the same transaction',
+    async (t) => {
+      const directory = await open(t);
+      const { members, invites, ownAccount, audit } = directory;
+      const owner = await signUp(directory, 'owner');
+      const {
+        organization: { id: org },
+      } = owner;
+      const make = (by: User, email: string, role: 'viewer' | 'admin' | 'owner') =>
+        invites.create(org, `${email}@example.com`, role, by.id, actorOf(by));
+      const join = async (name: string, role: 'admin' | 'owner'): Promise<User> =>
+        (await signUp(directory, name, { invite: (await make(owner.user, name, role)).token! })).user;
+      const states = async (): Promise<Record<string, string>> =>
+        Object.fromEntries(
+          (await invites.page(org, 100, null))!.data
+            .filter(({ state }) => state !== 'accepted')
+            .map(({ email, state }) => [email.split('@')[0], state]),
+        );
+      await make(owner.user, 'stays', 'admin');
+      const names = ['removed', 'left', 'demoted', 'gone', 'former'] as const;
+      const [removed, left, demoted, gone, former] = (await Promise.all(
+        names.map((name) => join(name, name === 'former' ? 'owner' : 'admin')),
+      )) as [User, User, User, User, User];
+      const second = await make(removed, 'of-removed', 'admin');
+      t.equal(second.createdBy, removed.id);
+      for (const [by, name] of [
+        [left, 'left'],
+        [demoted, 'demoted'],
+        [gone, 'gone'],
+      ] as const)
+        await make(by, `of-${name}`, 'viewer');
+      await make(former, 'owner-of-former', 'owner');
+      await make(former, 'of-former', 'admin');
+      await signUp(directory, 'came', { invite: (await make(removed, 'came', 'viewer')).token! });
+      const elsewhere = await signUp(directory, 'elsewhere');
+      const there = await invites.create(
+        elsewhere.organization.id,
+        removed.email,
+        'admin',
+        elsewhere.user.id,
+        actorOf(elsewhere.user),
+      );
+      await invites.accept(there.token!, removed, actorOf(removed));
+      const other = await invites.create(
+        elsewhere.organization.id,
+        'third@example.com',
+        'viewer',
+        removed.id,
+        actorOf(removed),
+      );
+
+      await members.remove(org, removed.id, owner.user.id, actorOf(owner.user));
+      t.match(
+        (await audit.list(org, 100, null)).data.filter(({ action }) => action === 'invite.revoked'),
+        [{ target: second.id, actor: { id: owner.user.id }, detail: { email: 'of-removed@example.com' } }],
+      );
+      await t.rejects(signUp(directory, 'of-removed', { invite: second.token! }), { code: 'invalid_token' });
+      await members.remove(org, left.id, left.id, actorOf(left));
+      await members.changeRole(org, demoted.id, 'developer', owner.user.id, actorOf(owner.user));
+      await ownAccount.delete(gone, actorOf(gone));
+      await members.changeRole(org, former.id, 'admin', owner.user.id, actorOf(owner.user));
+      t.same(await states(), {
+        stays: 'pending',
+        'of-removed': 'revoked',
+        'of-left': 'revoked',
+        'of-demoted': 'revoked',
+        'of-gone': 'revoked',
+        'owner-of-former': 'revoked',
+        'of-former': 'pending',
+      });
+      t.equal(
+        (await actions(directory, org)).filter((action) => action === 'invite.revoked').length,
+        5,
+        'used invitations are not logged as revoked',
+      );
+      t.match(
+        await invites.ofLink(other.token!),
+        { invite: { id: other.id, createdBy: removed.id } },
+        'invitations to other organizations stay',
+      );
+      for (const by of [removed, demoted])
+        await t.rejects(
+          make(by, 'late', 'viewer'),
+          { code: 'role_not_allowed' },
+          'a request in progress cannot create one either',
+        );
+      for (const by of [removed, demoted])
+        await t.rejects(members.changeRole(org, former.id, 'viewer', by.id, actorOf(by)), { code: 'role_not_allowed' });
+    },
+  );
+
+  t.test('Organizations: creates defaults, and deletion removes all data', async (t) => {
     const directory = await open(t);
     const { organizations, members, invites, apiKeys, keyStore } = directory;
     const { user, organization } = await signUp(directory, 'a');
@@ -389,15 +399,15 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await organizations.markErased(id);
     t.same(await organizations.resumeDeletions(), []);
     await organizations.eraseKeys(Date.now() - 60_000);
-    t.ok(await keyStore.find(keyDigest(secret)), 'not before their time');
+    t.ok(await keyStore.find(keyDigest(secret)), 'not before the retention ends');
     await organizations.eraseKeys(Date.now() + 60_000);
     t.equal(await keyStore.find(keyDigest(secret)), undefined);
     const again = await signUp(directory, 'c');
-    t.ok(again.organization.tenant > 3, 'its number is not given again');
+    t.ok(again.organization.tenant > 3, 'its number is not reused');
   });
 
   t.test(
-    'ApiKeys: who makes or rotates one may do so then, whatever they were when the request was let in',
+    "ApiKeys: creation and rotation check the user's current role, not the role at the start of the request",
     async (t) => {
       const directory = await open(t);
       const { apiKeys, members, invites } = directory;
@@ -417,19 +427,19 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       const another = (await make(owner)).key;
       await members.changeRole(org, user.id, 'developer', owner.id, actorOf(owner));
       const own = (await make(user)).key;
-      await t.rejects(rotate(another.id), refused, 'a developer, of their own alone');
+      await t.rejects(rotate(another.id), refused, 'a developer may rotate only their own keys');
       const next = (await rotate(own.id))!.key;
       await members.changeRole(org, user.id, 'viewer', owner.id, actorOf(owner));
       for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
       await members.remove(org, user.id, owner.id, actorOf(owner));
       for (const late of [() => make(user), () => rotate(next.id)]) await t.rejects(late(), refused);
       t.equal(keyStatus((await apiKeys.get(org, next.id))!, new Date()), 'active');
-      t.equal((await apiKeys.page(org, 10, null))?.data.length, 5, 'nothing is left of what was refused');
+      t.equal((await apiKeys.page(org, 10, null))?.data.length, 5, 'refused requests leave nothing');
       t.ok(await apiKeys.rotate(org, next.id, 0, OPERATOR, null), 'the command line needs no role');
     },
   );
 
-  t.test('a revoked key is refused by a process whose clock is far behind, an overlap ends at its time', async (t) => {
+  t.test('a revoked key is refused even by a process with a slow clock; an overlap ends at its time', async (t) => {
     const { apiKeys, keyStore, organizations, now } = await open(t);
     const { id } = await organizations.ensureFirst();
     const behind = (ms: number): KeyCache => new KeyCache(keyStore, { now: () => now() - ms });
@@ -450,19 +460,19 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       'also during an overlap',
     );
     const row = (await apiKeys.get(id, overlapping.key.id))!;
-    t.ok(Date.parse(row.revokedAt!) <= now(), 'and is shown as revoked now');
+    t.ok(Date.parse(row.revokedAt!) <= now(), 'it is shown as revoked immediately');
     await apiKeys.revoke(id, overlapping.key.id, null);
-    t.same(await apiKeys.get(id, overlapping.key.id), row, 'once');
+    t.same(await apiKeys.get(id, overlapping.key.id), row, 'only once');
     t.equal((await organizations.overviews(10, null)).data[0]?.activeKeys, 2, 'the two successors');
   });
 
-  t.test('ApiKeys and KeyStore: a key is found as it is now, and only in its organization', async (t) => {
+  t.test('ApiKeys and KeyStore: find a key in its current state and only in its organization', async (t) => {
     const { apiKeys, keyStore, organizations } = await open(t);
     const [one, two] = [(await organizations.ensureFirst()).id, 'org_other'];
     t.equal((await organizations.ensureFirst()).id, one);
     t.equal(await keyStore.find(keyDigest('sk-nobody')), undefined);
     const firsts = await Promise.all([1, 2].map(() => apiKeys.first(one, { name: 'a' })));
-    t.equal(firsts.filter((made) => made !== null).length, 1, 'of two at once one gets the first key of all');
+    t.equal(firsts.filter((made) => made !== null).length, 1, 'of two concurrent calls, one creates the first key');
     const { key, secret } = firsts.find((made) => made !== null)!;
     t.equal(await apiKeys.get(two, key.id), null);
     t.equal(await apiKeys.revoke(two, key.id, null), null);
@@ -478,18 +488,22 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       [key.id, 4_000],
       ['key_none', 1],
     ]);
-    t.equal((await apiKeys.get(one, key.id))?.lastUsedAt, new Date(5_000).toISOString(), 'the later time stays');
+    t.equal((await apiKeys.get(one, key.id))?.lastUsedAt, new Date(5_000).toISOString(), 'the later time is kept');
     const rotated = await apiKeys.rotate(one, key.id, 0, OPERATOR, null);
     t.equal(
       keyStatus((await apiKeys.get(one, key.id))!, new Date(0)),
       'revoked',
-      'without an overlap immediately, whatever the clock shows',
+      'without an overlap the key ends immediately, whatever the clock',
     );
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { keyId: rotated!.key.id });
     await t.rejects(apiKeys.change(one, key.id, { name: 'b' }, OPERATOR), { code: 'invalid_value' });
     await Promise.all([1, 2].map(() => apiKeys.accept(one, 'chosen', 'a key of my own')));
     t.match(await keyStore.find(keyDigest('a key of my own')), { revoked: false });
-    t.equal((await apiKeys.all()).filter(({ name }) => name === 'chosen').length, 1, 'of two at once one makes it');
+    t.equal(
+      (await apiKeys.all()).filter(({ name }) => name === 'chosen').length,
+      1,
+      'of two concurrent calls, one creates it',
+    );
     await organizations.change(one, { status: 'suspended' }, null);
     t.match(await keyStore.find(keyDigest(rotated!.secret)), { suspended: true });
     const first = (await apiKeys.page(one, 2, null))!;
@@ -498,7 +512,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(await apiKeys.page(two, 10, key.id), null);
   });
 
-  t.test('what is unknown or over changes nothing and says so', async (t) => {
+  t.test('unknown or ended objects: calls change nothing and report it', async (t) => {
     const directory = await open(t);
     const { apiKeys, users, signIns, secondFactors, ownAccount, organizations } = directory;
     const {
@@ -520,7 +534,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(await apiKeys.change(org, key.id, { name: 'renamed' }, OPERATOR), { name: 'renamed' });
     const revoked = await apiKeys.revoke(org, key.id, OPERATOR);
     t.same(await apiKeys.revoke(org, key.id, OPERATOR), revoked);
-    t.equal(await apiKeys.first(org, { name: 'again' }), null, 'there has been one');
+    t.equal(await apiKeys.first(org, { name: 'again' }), null, 'a first key exists already');
     t.match(await rights(user.id, {}), { user: { id: user.id, operator: true } });
     await rights(b.user.id, { operator: true });
     await rights(b.user.id, { operator: false });
@@ -587,7 +601,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       ],
       [null, null, null, null, null, false],
     );
-    // Who comes from a provider, into an organization of others, and leaves.
+    // A user from an identity provider joins another organization and leaves.
     const { token } = await directory.invites.create(org, 'c@example.com', 'viewer', user.id, actorOf(user));
     const identity = { issuer: 'https://id.example.com', subject: 'c' };
     const wish = { email: 'c@example.com', name: 'c', organizationName: null, invite: token, code: null, identity };
@@ -602,7 +616,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.match(await organizations.overview(org), { members: 1 });
   });
 
-  t.test('Users: one operator who can sign in stays', async (t) => {
+  t.test('Users: the last operator who can sign in stays', async (t) => {
     const directory = await open(t);
     const { users, signIns } = directory;
     const first = await signUp(directory, 'a');
@@ -619,11 +633,15 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
       change(first.user.id, { locked: true }),
       change(second.user.id, { locked: true }),
     ]);
-    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'of two at once one stays');
+    t.same(
+      both.map(({ status }) => status).sort(),
+      ['fulfilled', 'rejected'],
+      'of two concurrent removals, one succeeds',
+    );
     const locked = (await users.get(first.user.id))!.locked ? first : second;
     t.equal(await signIns.find(locked.cookie), null);
     await change(locked.user.id, { locked: false });
-    t.equal(await signIns.find(locked.cookie), null, 'nor is it there again');
+    t.equal(await signIns.find(locked.cookie), null, 'the session does not reappear');
     await t.rejects(change('user_none', { locked: true }), { code: 'resource_not_found' });
     const page = await users.page(1, null);
     t.same(
@@ -638,20 +656,20 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     ]);
   });
 
-  t.test('SecondFactors: what is proved counts, steps and recovery codes once', async (t) => {
+  t.test('SecondFactors: only proven secrets count; each step and recovery code works once', async (t) => {
     const directory = await open(t);
     const { secondFactors, signIns, users } = directory;
     const { user, cookie } = await signUp(directory, 'a');
     const kept = (await signIns.find(cookie))!.session.id;
     await signIns.begin(user, null, CLIENT, null, null);
     const proved = { sealed: 'second', step: 10, recovery: ['r1', 'r2'] };
-    t.equal(await secondFactors.enable(user, proved, kept, actorOf(user)), false, 'nothing was proposed');
+    t.equal(await secondFactors.enable(user, proved, kept, actorOf(user)), false, 'no secret was proposed');
     await secondFactors.propose(user.id, 'first');
     await secondFactors.propose(user.id, 'second');
     t.equal(
       await secondFactors.enable(user, { ...proved, sealed: 'first' }, kept, actorOf(user)),
       false,
-      'the last one counts',
+      'the latest secret counts',
     );
     const both = await Promise.all([
       secondFactors.enable(user, proved, kept, actorOf(user)),
@@ -666,14 +684,14 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     t.equal(
       await signIns.begin(user, null, CLIENT, null, null),
       'changed',
-      'the password alone was looked at before it was turned on',
+      'the password was checked before the second factor was enabled',
     );
     t.type(await signIns.begin({ ...user, secondFactor: true }, null, CLIENT, cookie, null), 'object');
     t.equal(await secondFactors.proposed(user.id), null);
     t.same(
       (await Promise.all([11, 11, 11].map((step) => secondFactors.useStep(user.id, step)))).sort(),
       [false, false, true],
-      'of many at once one uses it',
+      'of concurrent uses, one succeeds',
     );
     t.same(
       [
@@ -691,7 +709,7 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
         await secondFactors.useStep(user.id, 13),
       ],
       [false, true, false],
-      'once it is right again it does not lock the account, and a code still counts once',
+      'after the clock is corrected, the account is not locked and a code still works once',
     );
     t.same(
       (await Promise.all(['r1', 'r1', 'r3'].map((hash) => secondFactors.useRecovery(user, hash, CLIENT.ip)))).filter(
@@ -715,47 +733,41 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     ]);
   });
 
-  t.test(
-    'OwnAccount: of an account that is gone nothing begins, as by a request that was let in just before',
-    async (t) => {
-      const directory = await open(t);
-      const { ownAccount, organizations, invites, members } = directory;
-      const a = await signUp(directory, 'a'),
-        b = await signUp(directory, 'b');
-      const { token } = await invites.create(a.organization.id, b.user.email, 'owner', a.user.id, actorOf(a.user));
-      await organizations.delete(b.organization.id, actorOf(b.user));
-      await ownAccount.delete(b.user, actorOf(b.user));
-      await t.rejects(organizations.create('of nobody', b.user, 5, actorOf(b.user)), { code: 'not_signed_in' });
-      await t.rejects(invites.accept(token!, b.user, actorOf(b.user)), { code: 'not_signed_in' });
-      t.same(await members.organizationsOf(b.user.id), []);
-      t.equal((await organizations.page(10, null)).data.filter(({ name }) => name === 'of nobody').length, 0);
-      t.match(
-        await invites.ofLink(token!),
-        { invite: { email: b.user.email } },
-        'the invitation is good for whoever has the address next',
-      );
-    },
-  );
+  t.test('OwnAccount: a deleted account starts nothing, even for a request already in progress', async (t) => {
+    const directory = await open(t);
+    const { ownAccount, organizations, invites, members } = directory;
+    const a = await signUp(directory, 'a'),
+      b = await signUp(directory, 'b');
+    const { token } = await invites.create(a.organization.id, b.user.email, 'owner', a.user.id, actorOf(a.user));
+    await organizations.delete(b.organization.id, actorOf(b.user));
+    await ownAccount.delete(b.user, actorOf(b.user));
+    await t.rejects(organizations.create('of nobody', b.user, 5, actorOf(b.user)), { code: 'not_signed_in' });
+    await t.rejects(invites.accept(token!, b.user, actorOf(b.user)), { code: 'not_signed_in' });
+    t.same(await members.organizationsOf(b.user.id), []);
+    t.equal((await organizations.page(10, null)).data.filter(({ name }) => name === 'of nobody').length, 0);
+    t.match(
+      await invites.ofLink(token!),
+      { invite: { email: b.user.email } },
+      "the invitation is valid for the address's next owner",
+    );
+  });
 
-  t.test(
-    'OwnAccount: who asked for another address with a password that was changed since does not get it',
-    async (t) => {
-      const directory = await open(t);
-      const { ownAccount, signIns } = directory;
-      const { user, cookie } = await signUp(directory, 'a');
-      const ask = (): Promise<string> => ownAccount.emailToken(user, 'thief@example.com', actorOf(user));
-      const first = await ask();
-      const kept = (await signIns.find(cookie))!.session.id;
-      t.equal(await signIns.changePassword(user, 'new', kept, actorOf(user)), true);
-      await t.rejects(ownAccount.confirmEmail(first, CLIENT.ip), { code: 'invalid_token' });
-      const second = await ask();
-      await signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), user.id, 'newest', CLIENT.ip);
-      await t.rejects(ownAccount.confirmEmail(second, CLIENT.ip), { code: 'invalid_token' });
-      t.match(await signIns.withEmail('a@example.com'), { id: user.id });
-    },
-  );
+  t.test('OwnAccount: an address change requested with a password that has since changed is refused', async (t) => {
+    const directory = await open(t);
+    const { ownAccount, signIns } = directory;
+    const { user, cookie } = await signUp(directory, 'a');
+    const ask = (): Promise<string> => ownAccount.emailToken(user, 'thief@example.com', actorOf(user));
+    const first = await ask();
+    const kept = (await signIns.find(cookie))!.session.id;
+    t.equal(await signIns.changePassword(user, 'new', kept, actorOf(user)), true);
+    await t.rejects(ownAccount.confirmEmail(first, CLIENT.ip), { code: 'invalid_token' });
+    const second = await ask();
+    await signIns.resetPassword(await signIns.mailedToken(user.id, 'password'), user.id, 'newest', CLIENT.ip);
+    await t.rejects(ownAccount.confirmEmail(second, CLIENT.ip), { code: 'invalid_token' });
+    t.match(await signIns.withEmail('a@example.com'), { id: user.id });
+  });
 
-  t.test('OwnAccount: an address is taken once, an account goes whole', async (t) => {
+  t.test('OwnAccount: an address is used once, and an account is deleted completely', async (t) => {
     const directory = await open(t);
     const { ownAccount, signIns, members, users } = directory;
     const a = await signUp(directory, 'a'),
@@ -791,15 +803,18 @@ export function directoryTests(open: (t: Test) => Promise<Directory>): void {
     await t.rejects(ownAccount.delete(a.user, actorOf(a.user)), { code: 'invalid_value', param: 'operator' });
   });
 
-  t.test('Attempts: of many at once no more than of many in a row, all shares or none', async (t) => {
-    const { attempts } = await open(t);
-    const tries = await Promise.allSettled(
-      Array.from({ length: MAX_ATTEMPTS.login + 5 }, () => attempts.count('login', ['address a', 'email e'])),
-    );
-    t.equal(tries.filter(({ status }) => status === 'fulfilled').length, MAX_ATTEMPTS.login);
-    await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
-    t.match(await attempts.counted('login', 'email other'), { count: 0 });
-    t.match(await attempts.counted('login', 'address a'), { count: MAX_ATTEMPTS.login });
-    t.match(await attempts.counted('operator', 'address a'), { count: 0 }, 'of another kind');
-  });
+  t.test(
+    'Attempts: concurrent attempts are limited like sequential ones, and a claim takes all its limits or none',
+    async (t) => {
+      const { attempts } = await open(t);
+      const tries = await Promise.allSettled(
+        Array.from({ length: MAX_ATTEMPTS.login + 5 }, () => attempts.count('login', ['address a', 'email e'])),
+      );
+      t.equal(tries.filter(({ status }) => status === 'fulfilled').length, MAX_ATTEMPTS.login);
+      await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
+      t.match(await attempts.counted('login', 'email other'), { count: 0 });
+      t.match(await attempts.counted('login', 'address a'), { count: MAX_ATTEMPTS.login });
+      t.match(await attempts.counted('operator', 'address a'), { count: 0 }, 'of another kind');
+    },
+  );
 }

@@ -1,4 +1,4 @@
-// Tables about people: what is bounded, what is swept, what survives a process that is killed.
+// Account tables: limits, cleanup, and durability after a killed process.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,14 +25,14 @@ import { embeddedModel } from '../e2e/monolith.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { ownStore } from '../support/own-store.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 const store = await ownStore(t, 'directory');
 let now = Date.parse('2026-01-01T00:00:00Z');
 const clock = (): number => now;
 const rows = (table: Parameters<typeof store.table>[0]): number => [...store.table(table).keys()].length;
 
-t.test('how many members an organization has, and how many organizations a user is in', (t) => {
+t.test('limits the members of an organization and the organizations of a user', (t) => {
   for (const [check, most] of [
     [checkMembers, MAX_MEMBERS],
     [checkBelonging, MAX_ORGANIZATIONS_OF_USER],
@@ -43,7 +43,7 @@ t.test('how many members an organization has, and how many organizations a user 
   t.end();
 });
 
-t.test('attempts', async (t) => {
+t.test('limits attempts', async (t) => {
   const attempts = new LmdbAttempts(store, clock);
   const tries = await Promise.allSettled(
     Array.from({ length: 15 }, () => attempts.count('login', ['address a', 'email e'])),
@@ -59,13 +59,13 @@ t.test('attempts', async (t) => {
   now += ATTEMPTS_MS;
   await attempts.count('login', ['address a', 'email e']);
   await attempts.sweep();
-  t.equal(rows('attempts'), 2, 'what is over is swept');
+  t.equal(rows('attempts'), 2, 'expired rows are removed');
 });
 
-t.test('addresses', async (t) => {
+t.test('groups addresses', async (t) => {
   t.equal(addressGroup('192.0.2.7'), '192.0.2.7');
   t.equal(addressGroup('::ffff:192.0.2.7'), '192.0.2.7');
-  t.equal(addressGroup('0000:0000:0000:0000:0000:ffff:c000:0207'), '192.0.2.7', 'as a socket for both kinds names it');
+  t.equal(addressGroup('0000:0000:0000:0000:0000:ffff:c000:0207'), '192.0.2.7', 'as a dual-stack socket reports it');
   t.equal(addressGroup('::ffff:c000:207'), '192.0.2.7');
   t.equal(addressGroup('2001:db8:0:1:aaaa:bbbb:cccc:dddd'), '2001:db8:0:1::/64');
   t.equal(addressGroup('2001:db8::1'), '2001:db8:0:0::/64');
@@ -75,20 +75,20 @@ t.test('addresses', async (t) => {
   t.equal(normalEmail(' ADA@Example.com '), 'ada@example.com');
 });
 
-t.test('asking whether anybody has signed up leaves no reader behind', async (t) => {
+t.test('checking for the first user leaks no database reader', async (t) => {
   const users = new UserTable(store);
   await store.transaction(() =>
     users.create({ email: 'reader@example.com', name: 'R', passwordHash: '', operator: false }),
   );
   for (let i = 0; i < 140; i++) {
-    // more than the readers a database has; each write makes the next look a new one
+    // more than the database's maximum number of readers; each write makes the next check open a new one
     t.notOk(users.none);
     await store.transaction(() => users.change(users.withEmail('reader@example.com')?.id ?? '', { name: `R${i}` }));
     await new Promise((done) => setTimeout(done, 1));
   }
 });
 
-t.test('the audit log is bounded', async (t) => {
+t.test('limits the audit log', async (t) => {
   const audit = new LmdbAuditLog(store, clock);
   const actor = { type: 'user', id: 'user_a', email: 'a@example.com', ip: null } as const;
   await store.transaction(() => {
@@ -109,7 +109,7 @@ t.test('the audit log is bounded', async (t) => {
   });
 });
 
-t.test('tokens and invitations are swept', async (t) => {
+t.test('removes expired tokens and invitations', async (t) => {
   const tokens = new TokenTable(store, clock);
   const invites = new InviteTable(store, clock);
   const [one, two] = await store.transaction(
@@ -123,7 +123,7 @@ t.test('tokens and invitations are swept', async (t) => {
   const { createdBy, ...earlier } = kept.get(['org_a', invite!.id])!;
   t.equal(createdBy, 'user_a');
   await kept.put(['org_a', invite!.id], earlier);
-  t.equal(invites.ofToken(token).createdBy, null, 'rows of before do not say who made them');
+  t.equal(invites.ofToken(token).createdBy, null, 'rows of earlier releases have no creator');
   t.equal(invites.ofToken(token).id, invite!.id);
   now += 3_600_000;
   t.throws(() => tokens.find(two, 'email'), { code: 'invalid_token' });
@@ -132,13 +132,13 @@ t.test('tokens and invitations are swept', async (t) => {
   now += 7 * 24 * 3_600_000;
   t.throws(() => invites.ofToken(token), { code: 'invalid_token' });
   await invites.sweep();
-  t.equal(rows('invites'), 2, 'seen for a while');
+  t.equal(rows('invites'), 2, 'kept for a while');
   now += 31 * 24 * 3_600_000;
   await invites.sweep();
   t.equal(rows('invites'), 0);
 });
 
-t.test('numbers of organizations are never given twice', async (t) => {
+t.test('organization numbers are never reused', async (t) => {
   const organizations = new OrganizationTable(store);
   const made = await Promise.all(
     Array.from({ length: 5 }, (_, i) => store.transaction(() => organizations.create(`o${i}`))),
@@ -151,7 +151,7 @@ t.test('numbers of organizations are never given twice', async (t) => {
   t.notOk(hasRole('viewer', 'developer'));
 });
 
-t.test('what was answered is there after kill -9', async (t) => {
+t.test('acknowledged changes survive kill -9', async (t) => {
   const data = mkdtempSync(join(tmpdir(), 'monolith-killed-'));
   t.teardown(() => rmSync(data, { recursive: true, force: true }));
   const start = async (): Promise<{ url: string; kill(): Promise<void> }> => {

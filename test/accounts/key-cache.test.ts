@@ -1,4 +1,4 @@
-// What is remembered of keys, in front of a store that takes its time: the real one, with a gate before it.
+// The key cache in front of a slow store: the real store behind a delay that the test controls.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,143 +14,145 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
 type Looked = Pick<KeyStore, 'find' | 'noteLastUsed'>;
 
-t.test('known keys at once, unknown ones when they are found, and nothing from before a change', async (t) => {
-  const path = mkdtempSync(join(tmpdir(), 'monolith-key-cache-'));
-  const store = await openStore(path);
-  const changes = new AccountChanges();
-  const directory = new LmdbDirectory(store, changes);
-  const accounts = new Accounts(directory, changes);
-  t.teardown(async () => {
-    await accounts.close();
-    await store.close();
-    rmSync(path, { recursive: true, force: true });
-  });
-  await accounts.organizations.ensureFirst();
-  const { key, secret } = await accounts.createKey({ name: 'a' });
-  const tables = directory.keyStore;
-  let looked = 0;
-  let gate: Promise<void> = Promise.resolve();
-  const slow: Looked = {
-    async find(digest) {
-      looked++;
-      const found = await tables.find(digest);
-      await gate;
-      return found;
-    },
-    noteLastUsed: (times) => tables.noteLastUsed(times),
-  };
-  let now = Date.now();
-  const cache = new KeyCache(slow, { elapsed: () => now });
+t.test(
+  'returns cached keys synchronously, looks others up, and never returns a state from before a change',
+  async (t) => {
+    const path = mkdtempSync(join(tmpdir(), 'monolith-key-cache-'));
+    const store = await openStore(path);
+    const changes = new AccountChanges();
+    const directory = new LmdbDirectory(store, changes);
+    const accounts = new Accounts(directory, changes);
+    t.teardown(async () => {
+      await accounts.close();
+      await store.close();
+      rmSync(path, { recursive: true, force: true });
+    });
+    await accounts.organizations.ensureFirst();
+    const { key, secret } = await accounts.createKey({ name: 'a' });
+    const tables = directory.keyStore;
+    let looked = 0;
+    let gate: Promise<void> = Promise.resolve();
+    const slow: Looked = {
+      async find(digest) {
+        looked++;
+        const found = await tables.find(digest);
+        await gate;
+        return found;
+      },
+      noteLastUsed: (times) => tables.noteLastUsed(times),
+    };
+    let now = Date.now();
+    const cache = new KeyCache(slow, { elapsed: () => now });
 
-  t.match(await cache.authenticate(secret), { keyId: key.id });
-  const known = cache.authenticate(secret);
-  t.notOk(known instanceof Promise, 'a known key costs no promise');
-  t.equal(looked, 1);
-  now += 1_001;
-  t.ok(cache.authenticate(secret) instanceof Promise, 'after a second it is looked up again');
+    t.match(await cache.authenticate(secret), { keyId: key.id });
+    const known = cache.authenticate(secret);
+    t.notOk(known instanceof Promise, 'a cached key needs no promise');
+    t.equal(looked, 1);
+    now += 1_001;
+    t.ok(cache.authenticate(secret) instanceof Promise, 'it is looked up again after a second');
 
-  cache.forget();
-  let open: () => void = () => undefined;
-  gate = new Promise((resolve) => {
-    open = resolve;
-  });
-  const begun = cache.authenticate(secret);
-  await accounts.revokeKey(key.id);
-  cache.forget();
-  open();
-  t.match(await begun, { keyId: key.id }, 'it was found before the change');
-  await t.rejects(
-    async () => cache.authenticate(secret),
-    { code: 'api_key_revoked' },
-    'and is not remembered after it',
-  );
+    cache.forget();
+    let open: () => void = () => undefined;
+    gate = new Promise((resolve) => {
+      open = resolve;
+    });
+    const begun = cache.authenticate(secret);
+    await accounts.revokeKey(key.id);
+    cache.forget();
+    open();
+    t.match(await begun, { keyId: key.id }, 'it was found before the change');
+    await t.rejects(
+      async () => cache.authenticate(secret),
+      { code: 'api_key_revoked' },
+      'it is not cached after the change',
+    );
 
-  const other = await accounts.createKey({ name: 'b' });
-  await cache.authenticate(other.secret);
-  await cache.flushLastUsed();
-  t.match((await accounts.keys.get(other.key.organizationId, other.key.id))?.lastUsedAt, /^\d{4}-/);
-});
-
-t.test('where changes are told a key is remembered as long as they are, and while the store is away', async (t) => {
-  const path = mkdtempSync(join(tmpdir(), 'monolith-key-trust-'));
-  const database = await openStore(path);
-  const directory = new LmdbDirectory(database);
-  t.teardown(async () => {
-    await database.close();
-    rmSync(path, { recursive: true, force: true });
-  });
-  const { id } = await directory.organizations.ensureFirst();
-  const { key, secret } = await directory.apiKeys.create(id, { name: 'a' }, null);
-  const { secret: unseen } = await directory.apiKeys.create(id, { name: 'b' }, null);
-  const { secret: unheard } = await directory.apiKeys.create(id, { name: 'c' }, null);
-  let now = Date.now();
-  let gate: Promise<unknown> = Promise.resolve();
-  const store: Looked = {
-    find: async (digest) => {
-      await gate;
-      return directory.keyStore.find(digest);
-    },
-    noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
-  };
-  const trust = { confirmedAt: now - 60_000, away: false, gone: false, awayMs: 10_000 };
-  const cache = new KeyCache(store, { elapsed: () => now, trust });
-  const isKnown = (): boolean => {
-    try {
-      const found = cache.authenticate(secret);
-      if (!(found instanceof Promise)) return true;
-      found.catch(() => undefined);
-      return false;
-    } catch {
-      return false;
-    }
-  };
-  t.match(await cache.authenticate(secret), { keyId: key.id });
-  t.equal(cache.size, 2, 'a key, and that it was used');
-  now += 900;
-  t.ok(isKnown(), 'since it was read');
-  now += 1;
-  t.notOk(isKnown());
-  trust.confirmedAt = now;
-  await cache.authenticate(secret);
-  trust.confirmedAt = now + 5_000;
-  now += 5_900;
-  t.ok(isKnown(), 'since everything was told that had changed');
-  now += 1;
-  t.notOk(isKnown());
-  await cache.authenticate(secret);
-
-  trust.confirmedAt = now;
-  trust.away = true;
-  now += 10_000;
-  t.ok(isKnown(), 'away: so long it goes on');
-  t.match(await cache.authenticate(unseen), { organizationId: id }, 'one that is not remembered is looked up');
-  trust.gone = true;
-  await t.rejects(async () => cache.authenticate(unheard), { code: 'maintenance' }, 'where it can be');
-  now += 1;
-  await t.rejects(async () => cache.authenticate(secret), { code: 'maintenance' });
-  trust.away = trust.gone = false;
-  trust.confirmedAt = now;
-  now += 901;
-  await cache.authenticate(secret);
-  now += 901;
-  const late = new AbortController();
-  gate = sleep(60_000, undefined, { signal: late.signal }).catch(() => undefined);
-  const began = performance.now();
-  t.match(
-    await cache.authenticate(secret),
-    { keyId: key.id },
-    'a store that does not answer is not waited for where the key is remembered',
-  );
-  t.ok(performance.now() - began > 900);
-  late.abort();
-  cache.forget('org_other');
-  t.equal(cache.size, 4);
-  cache.forget(id);
-  t.equal(cache.size, 2, 'of its organization nothing is left but the uses');
-});
+    const other = await accounts.createKey({ name: 'b' });
+    await cache.authenticate(other.secret);
+    await cache.flushLastUsed();
+    t.match((await accounts.keys.get(other.key.organizationId, other.key.id))?.lastUsedAt, /^\d{4}-/);
+  },
+);
 
 t.test(
-  'keys too long to be any are not looked up, what is remembered is bounded, and at the moment of its end a key is over',
+  'with change notifications, a key stays cached while they are reliable and while the store is unavailable',
+  async (t) => {
+    const path = mkdtempSync(join(tmpdir(), 'monolith-key-trust-'));
+    const database = await openStore(path);
+    const directory = new LmdbDirectory(database);
+    t.teardown(async () => {
+      await database.close();
+      rmSync(path, { recursive: true, force: true });
+    });
+    const { id } = await directory.organizations.ensureFirst();
+    const { key, secret } = await directory.apiKeys.create(id, { name: 'a' }, null);
+    const { secret: unseen } = await directory.apiKeys.create(id, { name: 'b' }, null);
+    const { secret: unheard } = await directory.apiKeys.create(id, { name: 'c' }, null);
+    let now = Date.now();
+    let gate: Promise<unknown> = Promise.resolve();
+    const store: Looked = {
+      find: async (digest) => {
+        await gate;
+        return directory.keyStore.find(digest);
+      },
+      noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
+    };
+    const trust = { confirmedAt: now - 60_000, away: false, gone: false, awayMs: 10_000 };
+    const cache = new KeyCache(store, { elapsed: () => now, trust });
+    const isKnown = (): boolean => {
+      try {
+        const found = cache.authenticate(secret);
+        if (!(found instanceof Promise)) return true;
+        found.catch(() => undefined);
+        return false;
+      } catch {
+        return false;
+      }
+    };
+    t.match(await cache.authenticate(secret), { keyId: key.id });
+    t.equal(cache.size, 2, 'the key and its last use');
+    now += 900;
+    t.ok(isKnown(), 'valid since it was read');
+    now += 1;
+    t.notOk(isKnown());
+    trust.confirmedAt = now;
+    await cache.authenticate(secret);
+    trust.confirmedAt = now + 5_000;
+    now += 5_900;
+    t.ok(isKnown(), 'valid since the last complete notification');
+    now += 1;
+    t.notOk(isKnown());
+    await cache.authenticate(secret);
+
+    trust.confirmedAt = now;
+    trust.away = true;
+    now += 10_000;
+    t.ok(isKnown(), 'unavailable: it stays valid for this long');
+    t.match(await cache.authenticate(unseen), { organizationId: id }, 'an uncached key is looked up');
+    trust.gone = true;
+    await t.rejects(async () => cache.authenticate(unheard), { code: 'maintenance' }, 'if the store is reachable');
+    now += 1;
+    await t.rejects(async () => cache.authenticate(secret), { code: 'maintenance' });
+    trust.away = trust.gone = false;
+    trust.confirmedAt = now;
+    now += 901;
+    await cache.authenticate(secret);
+    now += 901;
+    const late = new AbortController();
+    gate = sleep(60_000, undefined, { signal: late.signal }).catch(() => undefined);
+    const began = performance.now();
+    t.match(await cache.authenticate(secret), { keyId: key.id }, 'a cached key does not wait for a store that hangs');
+    t.ok(performance.now() - began > 900);
+    late.abort();
+    cache.forget('org_other');
+    t.equal(cache.size, 4);
+    cache.forget(id);
+    t.equal(cache.size, 2, 'only the last uses of its organization remain');
+  },
+);
+
+t.test(
+  'keys that are too long are not looked up, the cache is limited, and a key ends exactly at its expiry',
   async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-key-bounds-'));
     const database = await openStore(path);
@@ -162,7 +164,7 @@ t.test(
     const { id } = await organizations.ensureFirst();
     const { key, secret } = await apiKeys.create(id, { name: 'a', expiresAt: new Date('2100-01-01T00:00:00Z') }, null);
     let looked = 0;
-    // As if all keys were this one: ten thousand of them take long to make.
+    // Pretends that every key is this one, because creating ten thousand keys takes long.
     const store: Looked = {
       find: (_digest) => {
         looked++;
@@ -180,7 +182,7 @@ t.test(
     for (let at = 0; at < 9_999; at++) await cache.authenticate(String(at));
     t.equal(cache.size, 10_001);
     await cache.authenticate('one more');
-    t.equal(cache.size, 2, 'all are forgotten at once');
+    t.equal(cache.size, 2, 'the cache is emptied in one step');
     await cache.flushLastUsed();
     t.equal(cache.size, 1);
 
@@ -189,7 +191,7 @@ t.test(
     now += 1;
     t.throws(() => cache.authenticate(secret), { code: 'api_key_expired' });
     await cache.flushLastUsed();
-    t.equal((await apiKeys.get(id, key.id))?.lastUsedAt, '2099-12-31T23:59:59.999Z', 'what is refused is no use');
+    t.equal((await apiKeys.get(id, key.id))?.lastUsedAt, '2099-12-31T23:59:59.999Z', 'a refused request is not a use');
     now = Date.now();
     elapsed += 2_000;
     await apiKeys.rotate(id, key.id, 3_600, { type: 'operator_api', id: null, email: null, ip: null }, null);

@@ -1,4 +1,5 @@
-// Accounts over a real PostgreSQL: what every Directory and AuditLog promises, by processes that share one database.
+// Accounts in a real PostgreSQL: the requirements for every Directory and AuditLog, with processes that share one
+// database.
 import t, { type Test } from 'tap';
 import { PostgresAttempts } from '../../src/storage/postgres/accounts/attempts.js';
 import { PostgresDirectory } from '../../src/storage/postgres/accounts/directory.js';
@@ -11,7 +12,7 @@ import { attemptsClockTests } from './attempts.js';
 import { auditLogTests } from './audit-log.js';
 import { directoryTests } from './directory-ports.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
@@ -25,7 +26,7 @@ clockGuardTests(
 );
 auditLogTests(async (t) => (await open(t)).audit);
 
-t.test('the code of the first sign-up is gone with it', async (t) => {
+t.test('the first sign-up deletes its code', async (t) => {
   const database = await databaseFor(t, postgres);
   const { signUps } = new PostgresDirectory(database, { tell: () => undefined });
   const kept = () => database.query(`SELECT 1 FROM secrets WHERE name = 'setup-code'`);

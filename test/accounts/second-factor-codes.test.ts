@@ -1,4 +1,5 @@
-// Codes of second factors and the tickets between the steps of a sign-in, over real tables and by a clock that the test turns.
+// Second-factor codes, and the tickets between the steps of a sign-in, with real tables and a clock that the test
+// controls.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -75,7 +76,7 @@ function fromBase32(text: string): Buffer {
 
 const other = (code: string): string => String((Number(code) + 1) % 1_000_000).padStart(6, '0');
 
-t.test('a factor is on once a code of the last secret is shown; then each code counts once', async (t) => {
+t.test('a code of the latest secret enables the factor; then each code works once', async (t) => {
   const { directory, user, session, actor, codes, pass, code, read } = await bench(t);
   const first = await codes.propose(user, 'Monolith');
   const last = await codes.propose(user, 'Monolith');
@@ -111,17 +112,21 @@ t.test('a factor is on once a code of the last secret is shown; then each code c
   await t.rejects(
     codes.use(user, '1234567', CLIENT.ip),
     { code: 'invalid_code', message: /recovery/ },
-    'what is longer than a code is a recovery code',
+    'longer input is treated as a recovery code',
   );
   const again = await codes.replaceRecovery(user, actor);
   t.equal(again.length, RECOVERY_CODES);
-  await t.rejects(codes.use(user, recovery[1]!, CLIENT.ip), { code: 'invalid_code' }, 'those before are void');
+  await t.rejects(
+    codes.use(user, recovery[1]!, CLIENT.ip),
+    { code: 'invalid_code' },
+    'earlier recovery codes are void',
+  );
   t.equal(await codes.use(user, again[9]!, CLIENT.ip), RECOVERY_CODES - 1);
   await directory.secondFactors.disable(user, actor);
   await t.rejects(codes.replaceRecovery(user, actor), { code: 'invalid_value' });
 });
 
-t.test('a secret that was shown too long ago has to be shown again', async (t) => {
+t.test('a secret that was shown too long ago must be shown again', async (t) => {
   const { user, session, actor, codes, code, read, directory } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await directory.secondFactors.propose(user.id, 'of another key');
@@ -132,7 +137,7 @@ t.test('a secret that was shown too long ago has to be shown again', async (t) =
   );
 });
 
-t.test('guesses are counted, of each user, right ones begin anew', async (t) => {
+t.test('counts wrong codes per user; a correct code resets the count', async (t) => {
   const { user, session, actor, codes, code, read, pass } = await bench(t);
   read((await codes.propose(user, 'Monolith')).secret);
   await codes.enable(user, code(), session, actor);
@@ -143,7 +148,11 @@ t.test('guesses are counted, of each user, right ones begin anew', async (t) => 
   for (let i = 0; i < MAX_ATTEMPTS.code; i++)
     await t.rejects(codes.use(user, other(code()), CLIENT.ip), { code: 'invalid_code' });
   pass(30_000);
-  await t.rejects(codes.use(user, code(), CLIENT.ip), { code: 'too_many_attempts', status: 429 }, 'also the right one');
+  await t.rejects(
+    codes.use(user, code(), CLIENT.ip),
+    { code: 'too_many_attempts', status: 429 },
+    'even the correct code',
+  );
 });
 
 t.test('keys change: factors are sealed anew while the old key is there, and named when it is not', async (t) => {
@@ -171,7 +180,7 @@ t.test('keys change: factors are sealed anew while the old key is there, and nam
   t.equal(await of(NEW).use(user, code(), CLIENT.ip), RECOVERY_CODES);
 });
 
-t.test('a ticket is of one user and password, for ten minutes', async (t) => {
+t.test('a ticket is valid for one user and password, for ten minutes', async (t) => {
   const { directory, user, box, pass, clock, actor } = await bench(t);
   const tickets = new SignInTickets(box, directory.users, clock);
   const { ticket, expiresAt } = tickets.issue(user);

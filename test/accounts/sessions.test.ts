@@ -1,5 +1,5 @@
-// Sessions by a clock that the test turns: when they end, what is noted of their use, who makes room; and the other things
-// of accounts that last for a while.
+// Sessions with a clock that the test controls: expiry, last use and eviction; also links and attempts, which expire
+// too.
 import t from 'tap';
 import { ATTEMPTS_MS, MAX_ATTEMPTS, tooMany } from '../../src/accounts/attempts.js';
 import { LmdbAttempts } from '../../src/storage/lmdb/accounts/attempts.js';
@@ -25,7 +25,7 @@ const sessions = new SessionTable(store, clock);
 const begin = (user: string, agent = 'a test') => store.transaction(() => sessions.begin(user, '192.0.2.1', agent));
 const rows = (): number => [...store.table('sessions').keys()].length;
 
-t.test('a session ends twelve hours after its last use, and thirty days after its beginning', async (t) => {
+t.test('a session ends twelve hours after its last use and thirty days after its start', async (t) => {
   const { secret, session } = await begin('user_a');
   t.match(session, {
     id: /^sess_/,
@@ -40,14 +40,14 @@ t.test('a session ends twelve hours after its last use, and thirty days after it
   now += 12 * HOUR - 1;
   t.same(sessions.find(secret), session);
   now += 1;
-  t.equal(sessions.find(secret), undefined, 'at that very moment it is over');
+  t.equal(sessions.find(secret), undefined, 'it has ended at exactly that time');
   t.same(sessions.list('user_a'), []);
   t.equal(rows(), 2);
   await sessions.sweep();
   t.equal(rows(), 0);
 });
 
-t.test('its use is noted once a minute, and it goes on from there', async (t) => {
+t.test('records the last use once a minute and extends the session from there', async (t) => {
   const { secret, session } = await begin('user_b');
   const began = now;
   now += 59_999;
@@ -61,16 +61,16 @@ t.test('its use is noted once a minute, and it goes on from there', async (t) =>
   now -= 30_000;
   sessions.seen(secret, { ...session, lastSeenAt: now - 60_000 });
   await store.transaction(() => undefined);
-  t.equal(sessions.find(secret)?.lastSeenAt, noted, 'a later use that was noted stays');
+  t.equal(sessions.find(secret)?.lastSeenAt, noted, 'a later recorded use is kept');
   now = noted + 12 * HOUR - 1;
   t.ok(sessions.find(secret));
   await store.transaction(() => sessions.endAll('user_b'));
   sessions.seen(secret, session);
   await store.transaction(() => undefined);
-  t.equal(sessions.find(secret), undefined, 'what has ended does not come back by being used');
+  t.equal(sessions.find(secret), undefined, 'using an ended session does not revive it');
 });
 
-t.test('the one unused for longest makes room for the fifty-first', async (t) => {
+t.test('the fifty-first session replaces the least recently used one', async (t) => {
   const all: Awaited<ReturnType<typeof begin>>[] = [];
   for (let at = 0; at < MAX_SESSIONS; at++) {
     now += 1_000;
@@ -85,21 +85,21 @@ t.test('the one unused for longest makes room for the fifty-first', async (t) =>
   const last = await begin('user_c');
   t.equal(sessions.list('user_c').length, MAX_SESSIONS);
   t.equal(sessions.find(all[1]!.secret), undefined);
-  t.ok(sessions.find(all[0]!.secret), 'which was used again since');
-  t.ok(sessions.find(other.secret), "another's stays");
+  t.ok(sessions.find(all[0]!.secret), 'it was used again since');
+  t.ok(sessions.find(other.secret), "other users' sessions stay");
   t.same(
     sessions
       .list('user_c')
       .slice(0, 3)
       .map(({ id }) => id),
     [last.session.id, all[0]!.session.id, all.at(-1)!.session.id],
-    'last used first',
+    'most recently used first',
   );
 
   t.equal(
     await store.transaction(() => sessions.end('user_d', last.session.id)),
     false,
-    "another's session is not ended",
+    "another user's session does not end",
   );
   t.equal(await store.transaction(() => sessions.end('user_c', last.session.id)), true);
   t.equal(await store.transaction(() => sessions.end('user_c', last.session.id)), false);
@@ -110,10 +110,10 @@ t.test('the one unused for longest makes room for the fifty-first', async (t) =>
     [all[5]!.session.id],
   );
   await sessions.sweep();
-  t.ok(sessions.find(all[5]!.secret), 'what lasts is not swept');
+  t.ok(sessions.find(all[5]!.secret), 'valid sessions are not removed');
 });
 
-t.test('cookies and what is shown of browsers', (t) => {
+t.test('formats cookies and browser names', (t) => {
   const cookie = newCookie();
   t.ok(isCookie(cookie));
   for (const other of ['', cookie.slice(1), `${cookie}A`, `${cookie.slice(1)}=`, `${cookie}\n`]) {
@@ -127,14 +127,14 @@ t.test('cookies and what is shown of browsers', (t) => {
   t.end();
 });
 
-t.test('a link works once, until an hour is over; of two that were asked for the last one', async (t) => {
+t.test("a link works once, for one hour; only the latest request's link works", async (t) => {
   const tokens = new TokenTable(store, clock);
   const create = (user: string) => store.transaction(() => tokens.create(user, 'new-email', false, 'new@example.com'));
   const first = await create('user_a');
   const token = await create('user_a');
   const other = await create('user_b');
   t.throws(() => tokens.find(first, 'new-email'), { code: 'invalid_token' });
-  t.throws(() => tokens.find(token, 'password'), { code: 'invalid_token' }, 'for its purpose alone');
+  t.throws(() => tokens.find(token, 'password'), { code: 'invalid_token' }, 'only for its purpose');
   t.match(tokens.find(token, 'new-email'), {
     userId: 'user_a',
     email: 'new@example.com',
@@ -154,46 +154,49 @@ t.test('a link works once, until an hour is over; of two that were asked for the
   t.equal([...store.table('tokens').keys()].length, 0);
 });
 
-t.test('attempts: a share of fifteen minutes from the first one; what is forgiven may be tried again', async (t) => {
-  const attempts = new LmdbAttempts(store, clock);
-  const began = now;
-  for (let i = 0; i < MAX_ATTEMPTS.code; i++) {
+t.test(
+  'attempts are limited per fifteen minutes from the first one; refunded attempts are available again',
+  async (t) => {
+    const attempts = new LmdbAttempts(store, clock);
+    const began = now;
+    for (let i = 0; i < MAX_ATTEMPTS.code; i++) {
+      await attempts.count('code', ['x']);
+      now += 60_000;
+    }
+    t.same(await attempts.counted('code', 'x'), { count: MAX_ATTEMPTS.code, until: began + ATTEMPTS_MS });
+    await t.rejects(attempts.count('code', ['x', 'y']), {
+      code: 'too_many_attempts',
+      retryAfterMs: began + ATTEMPTS_MS - now,
+      message: /in 10 minutes/,
+    });
+    t.match(await attempts.counted('code', 'y'), { count: 0, until: now + ATTEMPTS_MS });
+    now = began + ATTEMPTS_MS - 1;
+    await t.rejects(attempts.count('code', ['x']), {
+      code: 'too_many_attempts',
+      retryAfterMs: 1,
+      message: /in 1 minute\./,
+    });
+    await store.transaction(() => attempts.forgive('code', 'x'));
+    t.match(await attempts.counted('code', 'x'), { count: MAX_ATTEMPTS.code - 1 });
     await attempts.count('code', ['x']);
-    now += 60_000;
-  }
-  t.same(await attempts.counted('code', 'x'), { count: MAX_ATTEMPTS.code, until: began + ATTEMPTS_MS });
-  await t.rejects(attempts.count('code', ['x', 'y']), {
-    code: 'too_many_attempts',
-    retryAfterMs: began + ATTEMPTS_MS - now,
-    message: /in 10 minutes/,
-  });
-  t.match(await attempts.counted('code', 'y'), { count: 0, until: now + ATTEMPTS_MS });
-  now = began + ATTEMPTS_MS - 1;
-  await t.rejects(attempts.count('code', ['x']), {
-    code: 'too_many_attempts',
-    retryAfterMs: 1,
-    message: /in 1 minute\./,
-  });
-  await store.transaction(() => attempts.forgive('code', 'x'));
-  t.match(await attempts.counted('code', 'x'), { count: MAX_ATTEMPTS.code - 1 });
-  await attempts.count('code', ['x']);
-  await store.transaction(() => attempts.forget('code', 'x'));
-  t.match(await attempts.counted('code', 'x'), { count: 0 });
-  await store.transaction(() => attempts.forgive('code', 'x'));
-  t.match(await attempts.counted('code', 'x'), { count: 0 }, 'below none there is nothing');
-  await attempts.count('code', ['z']);
-  now += ATTEMPTS_MS - 1;
-  await attempts.sweep();
-  t.match(await attempts.counted('code', 'z'), { count: 1 });
-  now += 1;
-  t.match(await attempts.counted('code', 'z'), { count: 0 });
-  await attempts.sweep();
-  t.equal([...store.table('attempts').keys()].length, 0);
-  t.match(tooMany(60_001), { message: /in 2 minutes\./, retryAfterMs: 60_001 });
-  t.match(tooMany(60_000), { message: /in 1 minute\./ });
-});
+    await store.transaction(() => attempts.forget('code', 'x'));
+    t.match(await attempts.counted('code', 'x'), { count: 0 });
+    await store.transaction(() => attempts.forgive('code', 'x'));
+    t.match(await attempts.counted('code', 'x'), { count: 0 }, 'the count is never negative');
+    await attempts.count('code', ['z']);
+    now += ATTEMPTS_MS - 1;
+    await attempts.sweep();
+    t.match(await attempts.counted('code', 'z'), { count: 1 });
+    now += 1;
+    t.match(await attempts.counted('code', 'z'), { count: 0 });
+    await attempts.sweep();
+    t.equal([...store.table('attempts').keys()].length, 0);
+    t.match(tooMany(60_001), { message: /in 2 minutes\./, retryAfterMs: 60_001 });
+    t.match(tooMany(60_000), { message: /in 1 minute\./ });
+  },
+);
 
-t.test('parts of a list', (t) => {
+t.test('splits a list into pages', (t) => {
   const list = ['a', 'b', 'c'];
   const part = (limit: number, after: string | null) => sliceOf(list, limit, after, (one) => one);
   t.same(part(2, null), { data: ['a', 'b'], next: 'b' });

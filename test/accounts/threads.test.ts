@@ -1,4 +1,5 @@
-// What one thread has acknowledged another one knows at once, also within an event-loop turn in which it has read before.
+// A write acknowledged in one thread is visible in another immediately, even within an event loop turn in which it has
+// read before.
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,18 +14,18 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Elsewhere } from './written-elsewhere.js';
 
 for (const what of ['session', 'key', 'way in of the operator token'] as const) {
-  t.test(`${what}: what another thread has written`, async (t) => {
+  t.test(`${what}: sees another thread's write`, async (t) => {
     const path = mkdtempSync(join(tmpdir(), 'monolith-threads-'));
     t.teardown(() => rmSync(path, { recursive: true, force: true }));
     const store = await openStore(path);
     const keys = new LmdbDirectory(store).apiKeys;
-    await keys.create('org_a', { name: 'here' }, null); // the secret that hashes are made with is known
+    await keys.create('org_a', { name: 'here' }, null); // creates the hash secret first
     const elsewhere: Elsewhere = { path, go: new SharedArrayBuffer(4), said: new SharedArrayBuffer(1_024) };
     const worker = new Worker(new URL('./written-elsewhere.js', import.meta.url), { workerData: elsewhere });
     const exited = once(worker, 'exit');
     await once(worker, 'message');
     const state = new Int32Array(elsewhere.go);
-    store.table('sessions').get('nothing'); // from here on this turn reads what is there now
+    store.table('sessions').get('nothing'); // pins this turn's reads to the current state
     Atomics.store(state, 0, 1);
     Atomics.notify(state, 0);
     t.equal(Atomics.wait(state, 0, 1, 30_000), 'ok');
@@ -34,7 +35,7 @@ for (const what of ['session', 'key', 'way in of the operator token'] as const) 
     if (what === 'session') t.equal(new SessionTable(store).find(cookie)?.userId, 'user_a');
     else if (what === 'way in of the operator token') await new LmdbAttempts(store).counted('operator', '::1');
     else t.equal(keys.findByDigest(keyDigest(secret))?.id, id);
-    t.equal((await keys.get('org_a', id))?.id, id, 'and with it all that the request reads');
+    t.equal((await keys.get('org_a', id))?.id, id, 'and so is all data that the request reads');
     await exited;
     await store.close();
   });

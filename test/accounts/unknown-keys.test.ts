@@ -1,4 +1,4 @@
-// Unknown API keys: 30 a minute from one address, two lookups at a time on each thread, and known keys never wait for them.
+// Unknown API keys: 30 per minute and address, two concurrent lookups per thread. Known keys never wait for them.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,31 +12,32 @@ import { clockStart } from '../support/clock-start.js';
 import { startDashboard } from '../support/dashboard-server.js';
 import { handshakeStatus } from '../support/web-socket.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 const MAX = MAX_UNKNOWN_KEYS;
 const at = (remoteAddress: string): { remoteAddress: string } => ({ remoteAddress });
 
-t.test('counts per address over all threads, and begins again after a minute', (t) => {
+t.test('counts per address over all threads, and resets after a minute', (t) => {
   const buffer = new SharedArrayBuffer(UNKNOWN_KEY_BYTES);
-  let now = Number(clockStart(0n) / 1_000_000_000n) + (1 << 24) - 30; // seconds are kept in 24 bits: they wrap within the minute
+  // the time is stored in 24 bits of seconds, which wrap during this minute
+  let now = Number(clockStart(0n) / 1_000_000_000n) + (1 << 24) - 30;
   const [one, two] = [0, 1].map(() => new UnknownKeys(buffer, 'seed', () => now)) as [UnknownKeys, UnknownKeys];
   for (let n = 0; n < MAX; n++) t.equal((n % 2 === 0 ? one : two).take('192.0.2.1'), 0);
   now += 40;
   t.same([one.take('192.0.2.1'), two.wait('192.0.2.1'), two.take('192.0.2.2')], [20_000, 20_000, 0]);
   one.giveBack('192.0.2.1');
-  t.same([two.take('192.0.2.1'), two.take('192.0.2.1')], [0, 20_000], 'what was given back is free again');
+  t.same([two.take('192.0.2.1'), two.take('192.0.2.1')], [0, 20_000], 'refunded attempts are available again');
   now += 20;
   t.same([one.wait('192.0.2.1'), one.take('192.0.2.1')], [0, 0]);
   for (let n = 0; n < MAX; n++) one.take(`2001:db8::${n}`);
-  t.ok(two.take('2001:db8::ffff') > 0, 'an IPv6 subscriber is one address');
+  t.ok(two.take('2001:db8::ffff') > 0, 'an IPv6 subscriber counts as one address');
   t.equal(two.take('2001:db8:0:1::1'), 0);
   for (let n = 0; n < 200_000; n++) one.take(`10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`);
-  t.ok(one.take('2001:db8::1') > 0, 'many addresses with a key each do not push it out');
+  t.ok(one.take('2001:db8::1') > 0, 'many addresses with one key each do not evict it');
   t.end();
 });
 
-t.test('of unknown keys two are looked up at a time, addresses in turns; known keys do not wait', async (t) => {
+t.test('looks up two unknown keys at a time, addresses in turns; known keys do not wait', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-unknown-keys-'));
   const store = await openStore(path);
   const { apiKeys, keyStore, organizations } = new LmdbDirectory(store);
@@ -80,11 +81,11 @@ t.test('of unknown keys two are looked up at a time, addresses in turns; known k
   asked.push(ask('b', '192.0.2.2'));
   await turn();
   t.equal(looked, 2);
-  t.notOk(cache.authenticate(secret, at('192.0.2.1')) instanceof Promise, 'a cached key is answered at once');
+  t.notOk(cache.authenticate(secret, at('192.0.2.1')) instanceof Promise, 'a cached key is accepted immediately');
   cache.forget();
   const known = cache.authenticate(secret, at('192.0.2.1'));
   await turn();
-  t.equal(looked, 3, 'one that was dropped from the cache is looked up at once');
+  t.equal(looked, 3, 'a key evicted from the cache is looked up immediately');
   gates.pop()?.();
   t.match(await known, { keyId: key.id });
   gates.shift()?.();
@@ -96,22 +97,26 @@ t.test('of unknown keys two are looked up at a time, addresses in turns; known k
     for (const open of gates.splice(0)) open();
     await turn();
   }
-  t.ok(codes.indexOf('192.0.2.2 invalid_api_key') < 6, 'the other address has its turn among the first');
+  t.ok(codes.indexOf('192.0.2.2 invalid_api_key') < 6, 'the other address is among the first');
   t.equal(codes.filter((code) => code === '192.0.2.1 invalid_api_key').length, MAX);
   t.equal(codes.filter((code) => code === '192.0.2.1 too_many_attempts').length, MAX);
-  t.equal(looked, 1 + MAX + 1, 'the others cost no lookup');
+  t.equal(looked, 1 + MAX + 1, 'the others need no lookup');
   gated = false;
-  t.match(await cache.authenticate(secret, at('192.0.2.1')), { keyId: key.id }, 'the address itself is not refused');
+  t.match(
+    await cache.authenticate(secret, at('192.0.2.1')),
+    { keyId: key.id },
+    'known keys from this address still work',
+  );
   const { secret: unseen } = await apiKeys.create(id, { name: 'b' }, null);
   await t.rejects(
     async () => cache.authenticate(unseen, at('192.0.2.1')),
     { code: 'too_many_attempts' },
-    'a key that this thread never saw waits for the minute to pass',
+    'a key unknown to this thread waits until the minute has passed',
   );
   t.match(await cache.authenticate(unseen, at('192.0.2.3')), { organizationId: id });
 });
 
-t.test('requests that come together with the same new key share one lookup', async (t) => {
+t.test('concurrent requests with the same new key share one lookup', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-unknown-keys-'));
   const store = await openStore(path);
   const { apiKeys, keyStore, organizations } = new LmdbDirectory(store);
@@ -135,7 +140,7 @@ t.test('requests that come together with the same new key share one lookup', asy
   t.equal(looked, 1);
 });
 
-t.test("over HTTP: 401, then 429 with the time to wait, by the client's address behind a trusted proxy", async (t) => {
+t.test('over HTTP: 401, then 429 with Retry-After, by client address with a trusted proxy', async (t) => {
   const dashboard = await startDashboard({ http: { trust_proxy: true } });
   t.teardown(() => dashboard.close());
   const key = dashboard.server.createdKey as string;
@@ -158,7 +163,11 @@ t.test("over HTTP: 401, then 429 with the time to wait, by the client's address 
   t.equal((await ask('sk-0', '198.51.100.1')).status, 429, 'unknown keys are not cached');
   t.equal((await ask(key, '198.51.100.1')).status, 200, 'a known key');
   t.equal((await ask('sk-another', '198.51.100.2')).status, 401, 'another client of the same proxy');
-  t.equal(await handshakeStatus(dashboard.server.port, 'sk-another'), 401, 'a WebSocket counts as its own address');
+  t.equal(
+    await handshakeStatus(dashboard.server.port, 'sk-another'),
+    401,
+    'a WebSocket handshake counts for its own address',
+  );
   t.equal(
     (
       await fetch(`${dashboard.url}/readyz`, {
@@ -166,6 +175,6 @@ t.test("over HTTP: 401, then 429 with the time to wait, by the client's address 
       })
     ).status,
     200,
-    'probes are answered',
+    'health checks are answered',
   );
 });

@@ -21,7 +21,7 @@ const identity = (more: Partial<Limited> = {}): Limited => ({
 });
 const ORG = identity();
 
-/** An admission whose clock the test turns. */
+/** Creates an admission whose clock the test controls. */
 function gate(limits: object): { admission: LocalAdmission; pass(ms: number): void } {
   let now = clockStart(5_000_000_000_000n);
   const admission = new LocalAdmission(configWith({ limits }).limits, { now: () => now });
@@ -54,7 +54,7 @@ const ask = ({
 const values = (admission: LocalAdmission): Record<string, string> =>
   Object.fromEntries(admission.headers(ORG, 'm', 'chat'));
 
-t.test("the contract's example: reserve 620, use 207, 413 come back", (t) => {
+t.test('settling a reservation returns the unused tokens: reserve 620, use 207, 413 come back', (t) => {
   const { admission } = gate({});
   const reservation = reserve(admission, ask({ promptTokens: 120 }));
   t.same(Object.fromEntries(reservation.headers('chat')), {
@@ -73,12 +73,12 @@ t.test("the contract's example: reserve 620, use 207, 413 come back", (t) => {
   t.equal(values(admission)['x-ratelimit-remaining-requests'], '9998', 'the request stays counted');
   reservation.settle(207);
   reservation.refund();
-  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '999792', 'settling again does nothing');
+  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '999792', 'a second settle does nothing');
   t.equal(values(admission)['x-ratelimit-remaining-concurrency'], '99');
   t.end();
 });
 
-t.test('what is reserved for an unstated cap', (t) => {
+t.test('reserves the default number of output tokens if the request states no cap', (t) => {
   const reserved = (more: object): number =>
     999_999 -
     Number(
@@ -116,7 +116,7 @@ t.test('1,000 refused requests leave every counter unchanged', (t) => {
   t.end();
 });
 
-t.test('waits: exactly until the bucket holds the request', (t) => {
+t.test('Retry-After is exactly the time until the bucket holds the request', (t) => {
   const { admission, pass } = gate({ rpm: 60, tpm: 6000, concurrency: null });
   for (let i = 0; i < 6; i++) reserve(admission, ask({ promptTokens: 500 })).settle(1000);
   const error = refusal(() => reserve(admission, ask({ promptTokens: 500 })));
@@ -134,7 +134,7 @@ t.test('waits: exactly until the bucket holds the request', (t) => {
   t.end();
 });
 
-t.test('what comes back comes back to the bucket as it is by then', (t) => {
+t.test("a settlement returns tokens to the bucket's current level", (t) => {
   const { admission, pass } = gate({ tpm: 6_000 });
   const long = reserve(admission, ask({ promptTokens: 50, statedCap: 50 }));
   pass(60_000);
@@ -142,7 +142,7 @@ t.test('what comes back comes back to the bucket as it is by then', (t) => {
   t.equal(
     values(admission)['x-ratelimit-remaining-tokens'],
     '5000',
-    'what was used beyond the reservation is not paid by a minute in which the bucket was full',
+    'a minute with a full bucket does not pay for use beyond the reservation',
   );
   const short = reserve(admission, ask({ promptTokens: 1_000, statedCap: 1_000 }));
   t.equal(values(admission)['x-ratelimit-remaining-tokens'], '3000');
@@ -152,8 +152,8 @@ t.test('what comes back comes back to the bucket as it is by then', (t) => {
   t.end();
 });
 
-t.test('unfinished requests of an organization on a model', (t) => {
-  // One record: it is the first of the table, and one that nobody made is told from it.
+t.test('counts unfinished requests per organization and model', (t) => {
+  // A table with one record: the record at index 0 must be distinguishable from a missing record.
   const admission = new LocalAdmission(configWith({}).limits, { buffer: new SharedArrayBuffer(tableBytes(1)) });
   t.equal(admission.standing(ORG, 'hal-1.0').unfinished, 0);
   const reservation = reserve(admission, ask({ n: 3 }));
@@ -161,7 +161,7 @@ t.test('unfinished requests of an organization on a model', (t) => {
   t.equal(
     admission.standing(identity({ organizationId: 'org_b' }), ask().model).unfinished,
     0,
-    'of another organization',
+    'other organizations have none',
   );
   t.equal(admission.standing(ORG, ask().model).state.concurrency?.remaining, configWith({}).limits.concurrency! - 3);
   reservation.settle(1);
@@ -169,7 +169,7 @@ t.test('unfinished requests of an organization on a model', (t) => {
   t.end();
 });
 
-t.test('rpm refills at limit / 60 per second', (t) => {
+t.test('the request bucket refills at limit / 60 per second', (t) => {
   const { admission, pass } = gate({ rpm: 60, tpm: null });
   for (let i = 0; i < 60; i++) reserve(admission, ask()).settle(1);
   t.equal(refusal(() => reserve(admission, ask())).retryAfterMs, 1000);
@@ -179,18 +179,21 @@ t.test('rpm refills at limit / 60 per second', (t) => {
   t.end();
 });
 
-t.test('a request larger than the bucket takes all of it; a larger prompt is refused for good', (t) => {
-  const { admission } = gate({ tpm: 1000 });
-  t.equal(refusal(() => reserve(admission, ask({ promptTokens: 1001 }))).shouldRetry, false);
-  const large = reserve(admission, ask({ promptTokens: 900, statedCap: 5000 }));
-  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
-  large.settle(3000);
-  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0', 'below zero: shown as none');
-  t.equal(values(admission)['x-ratelimit-reset-tokens'], '3m0s', 'and later requests wait for it');
-  t.end();
-});
+t.test(
+  'a request larger than the token bucket takes all of it; a prompt larger than the limit is refused permanently',
+  (t) => {
+    const { admission } = gate({ tpm: 1000 });
+    t.equal(refusal(() => reserve(admission, ask({ promptTokens: 1001 }))).shouldRetry, false);
+    const large = reserve(admission, ask({ promptTokens: 900, statedCap: 5000 }));
+    t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
+    large.settle(3000);
+    t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0', 'a level below zero is shown as 0');
+    t.equal(values(admission)['x-ratelimit-reset-tokens'], '3m0s', 'later requests wait for the overdraft');
+    t.end();
+  },
+);
 
-t.test('an estimate of the prompt is reserved, what it was is settled, in both directions', (t) => {
+t.test('reserves the estimated prompt size and settles with the actual size, in both directions', (t) => {
   const { admission } = gate({ tpm: 1000 });
   const remaining = (): string | undefined => values(admission)['x-ratelimit-remaining-tokens'];
   const over = reserve(admission, ask({ promptTokens: 300, exact: false, statedCap: 100 }));
@@ -204,21 +207,24 @@ t.test('an estimate of the prompt is reserved, what it was is settled, in both d
   t.end();
 });
 
-t.test('an estimate above the limit takes the whole bucket: it may be wrong, so it is not refused for good', (t) => {
-  const { admission } = gate({ tpm: 1000 });
-  const guessed = reserve(admission, ask({ promptTokens: 5000, exact: false }));
-  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
-  guessed.settle(400);
-  t.match(
-    refusal(() => reserve(admission, ask({ promptTokens: 5000, exact: false }))),
-    { code: 'tpm_limit_exceeded' },
-    'but waits until it holds that much',
-  );
-  t.equal(values(admission)['x-ratelimit-remaining-tokens'], '600');
-  t.end();
-});
+t.test(
+  'an estimate above the limit takes the whole bucket and is not refused permanently, because it may be wrong',
+  (t) => {
+    const { admission } = gate({ tpm: 1000 });
+    const guessed = reserve(admission, ask({ promptTokens: 5000, exact: false }));
+    t.equal(values(admission)['x-ratelimit-remaining-tokens'], '0');
+    guessed.settle(400);
+    t.match(
+      refusal(() => reserve(admission, ask({ promptTokens: 5000, exact: false }))),
+      { code: 'tpm_limit_exceeded' },
+      'it waits until the bucket holds that much',
+    );
+    t.equal(values(admission)['x-ratelimit-remaining-tokens'], '600');
+    t.end();
+  },
+);
 
-t.test('n counts as n in concurrency and as one request', (t) => {
+t.test('`n` counts as n for concurrency and as one request', (t) => {
   const { admission } = gate({ concurrency: 4 });
   const three = reserve(admission, ask({ n: 3 }));
   t.equal(values(admission)['x-ratelimit-remaining-concurrency'], '1');
@@ -232,7 +238,7 @@ t.test('n counts as n in concurrency and as one request', (t) => {
   t.end();
 });
 
-t.test('limits that are off send no headers; overrides go from special to general', (t) => {
+t.test('disabled limits send no headers; specific overrides take precedence over general ones', (t) => {
   const { admission } = gate({
     rpm: null,
     tpm: null,
@@ -250,7 +256,7 @@ t.test('limits that are off send no headers; overrides go from special to genera
   t.end();
 });
 
-t.test('organizations and models are counted apart; refusals carry the headers of both formats', (t) => {
+t.test('counts organizations and models separately; refusals carry the headers of both formats', (t) => {
   const { admission } = gate({ rpm: 1 });
   reserve(admission, ask());
   reserve(admission, ask({ model: 'other' }));
@@ -263,7 +269,7 @@ t.test('organizations and models are counted apart; refusals carry the headers o
   t.end();
 });
 
-t.test("an operator's limits of an organization go before those of the settings", (t) => {
+t.test("an operator's limits for an organization take precedence over the settings", (t) => {
   const { admission } = gate({ rpm: 100, tpm: 1000, overrides: { org_a: { m: { rpm: 50, tpm: 500 } } } });
   t.same(admission.limitsOf(identity({ limits: { m: { rpm: 7 }, '*': { tpm: null, rpm: 8 } } }), 'm'), {
     rpm: 7,
@@ -278,24 +284,24 @@ t.test("an operator's limits of an organization go before those of the settings"
   t.end();
 });
 
-t.test('a limit that changes acts at once; the bucket keeps its share', (t) => {
+t.test('a changed limit applies immediately, and the bucket keeps its fill ratio', (t) => {
   const { admission } = gate({ tpm: null, concurrency: null });
   const at = (rpm: number | null): Limited => identity({ limits: { m: { rpm } } });
   for (let i = 0; i < 50; i++) reserve(admission, ask({ identity: at(100) })).settle(1);
   const remaining = (rpm: number): string | undefined =>
     Object.fromEntries(admission.headers(at(rpm), 'm', 'chat'))['x-ratelimit-remaining-requests'];
   t.equal(remaining(100), '50');
-  t.equal(remaining(10), '5', 'half is left of less too');
+  t.equal(remaining(10), '5', 'a smaller bucket keeps half as well');
   for (let i = 0; i < 5; i++) reserve(admission, ask({ identity: at(10) })).settle(1);
   t.equal(refusal(() => reserve(admission, ask({ identity: at(10) }))).code, 'rpm_limit_exceeded');
   reserve(admission, ask({ identity: at(null) }));
   const running = reserve(admission, ask({ identity: at(null) }));
   running.refund();
-  t.equal(remaining(10), '0', 'what was not taken does not come back');
+  t.equal(remaining(10), '0', 'unused quota does not reappear');
   t.end();
 });
 
-t.test('a key with limits has a second gate: both must admit, a refusal takes nothing from either', (t) => {
+t.test('a key with limits has a second scope: both must admit, and a refusal takes nothing from either', (t) => {
   const { admission, pass } = gate({ rpm: 10, tpm: 10_000, concurrency: 10 });
   const bound = identity({ keyId: 'key_b', keyLimits: { m: { rpm: 2, concurrency: 1 }, '*': { tpm: 2_000 } } });
   const other = identity({ keyId: 'key_c' });
@@ -310,22 +316,22 @@ t.test('a key with limits has a second gate: both must admit, a refusal takes no
       'x-ratelimit-limit-concurrency': '1',
       'x-ratelimit-remaining-concurrency': '0',
     },
-    'headers show the tighter',
+    'headers show the tighter limit',
   );
   const before = values(admission);
   const full = refusal(() => reserve(admission, ask({ identity: bound })));
   t.match(full, { code: 'concurrency_limit_exceeded', message: /This API key/ });
   t.equal(Object.fromEntries(full.headers?.('chat') ?? [])['x-ratelimit-remaining-concurrency'], '0');
-  t.same(values(admission), before, 'nothing was taken of the organization');
+  t.same(values(admission), before, 'nothing was taken from the organization');
   first.settle(500);
   t.equal(refusal(() => reserve(admission, ask({ identity: bound, promptTokens: 1_900 }))).code, 'tpm_limit_exceeded');
   reserve(admission, ask({ identity: bound, promptTokens: 1, statedCap: 1 })).settle(2);
   const tired = refusal(() => reserve(admission, ask({ identity: bound, promptTokens: 1_900, statedCap: 1 })));
   t.match(tired, { code: 'rpm_limit_exceeded', message: /this API key/ });
-  t.ok((tired.retryAfterMs ?? 0) >= 30_000, 'until its next request');
+  t.ok((tired.retryAfterMs ?? 0) >= 30_000, "waits until the key's next request");
   t.match(values(admission), { 'x-ratelimit-remaining-requests': '8', 'x-ratelimit-remaining-concurrency': '10' });
   reserve(admission, ask({ identity: other })).settle(1);
-  // The organization's own limit holds for the key as well.
+  // The organization's own limit applies to the key as well.
   pass(60_000);
   for (let i = 0; i < 10; i++) reserve(admission, ask({ identity: other, promptTokens: 1, statedCap: 1 })).settle(1);
   t.match(
@@ -336,15 +342,15 @@ t.test('a key with limits has a second gate: both must admit, a refusal takes no
   t.end();
 });
 
-t.test('the wait is until every bucket holds the request', (t) => {
+t.test('Retry-After covers every bucket that the request needs', (t) => {
   const { admission } = gate({ rpm: 60, tpm: 6_000 });
   for (let i = 0; i < 60; i++) reserve(admission, ask({ promptTokens: 0, statedCap: 100 })).settle(100);
   const error = refusal(() => reserve(admission, ask({ promptTokens: 3_000, statedCap: 0 })));
-  t.match(error, { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 }, 'its tokens come later than its request');
+  t.match(error, { code: 'rpm_limit_exceeded', retryAfterMs: 30_000 }, 'its tokens refill later than its request');
   t.end();
 });
 
-t.test('the wait for a place goes by how long requests take', (t) => {
+t.test('the wait for a concurrency slot follows the mean request duration', (t) => {
   const { admission, pass } = gate({ concurrency: 1 });
   for (let i = 0; i < 3; i++) {
     const one = reserve(admission, ask());
@@ -356,7 +362,7 @@ t.test('the wait for a place goes by how long requests take', (t) => {
   t.end();
 });
 
-t.test('how long requests take is a running mean of those that ran', (t) => {
+t.test('the mean request duration is a running mean of completed requests', (t) => {
   const after = (...took: number[]): number | undefined => {
     const { admission, pass } = gate({ concurrency: 1 });
     for (const ms of took) {
@@ -370,14 +376,14 @@ t.test('how long requests take is a running mean of those that ran', (t) => {
   };
   t.equal(after(20_000, 4_000), 9_000);
   t.equal(after(4_000, 20_000), 3_000);
-  t.equal(after(20_000, -900_000), 10_000, 'what is refunded says nothing');
-  t.equal(after(7_200_000), 1_800_000, 'an hour of one request at most');
-  t.equal(after(1_000), 1_000, 'a second at least');
+  t.equal(after(20_000, -900_000), 10_000, 'a refunded request does not change the mean');
+  t.equal(after(7_200_000), 1_800_000, 'a duration counts as one hour at most');
+  t.equal(after(1_000), 1_000, 'the wait is at least one second');
   t.equal(after(), 1_000);
   t.end();
 });
 
-t.test('more choices than there are places, or as many', (t) => {
+t.test('refuses more choices than there are concurrency slots and admits as many', (t) => {
   const { admission } = gate({ concurrency: 2 });
   t.match(
     refusal(() => reserve(admission, ask({ n: 3 }))),
@@ -392,28 +398,32 @@ t.test('more choices than there are places, or as many', (t) => {
   t.end();
 });
 
-t.test('a wait counts nothing that the request itself has taken and gives back', (t) => {
+t.test('Retry-After ignores what the refused request had taken and returned', (t) => {
   const { admission } = gate({ rpm: 2, tpm: 1_000, concurrency: null });
   reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
   const refused = refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 700 })));
   t.match(
     refused,
     { code: 'tpm_limit_exceeded', retryAfterMs: 18_000 },
-    'for the 300 tokens that lack, not for its second request',
+    'waits for the missing 300 tokens, not for its second request',
   );
-  t.equal(refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 401 }))).retryAfterMs, 60, 'one token');
+  t.equal(
+    refusal(() => reserve(admission, ask({ promptTokens: 100, statedCap: 401 }))).retryAfterMs,
+    60,
+    'waits for one token',
+  );
   reserve(admission, ask({ promptTokens: 100, statedCap: 400 }));
   t.end();
 });
 
-t.test('the shortest wait is a millisecond', (t) => {
+t.test('the shortest wait is one millisecond', (t) => {
   const { admission } = gate({ tpm: 1_000_000, rpm: null, concurrency: null });
   reserve(admission, ask({ promptTokens: 600_000, statedCap: 400_000 }));
   t.equal(refusal(() => reserve(admission, ask({ promptTokens: 1, statedCap: 0 }))).retryAfterMs, 1);
   t.end();
 });
 
-t.test('what a thread that ended had admitted is given back', (t) => {
+t.test('returns the reservations of a terminated thread', (t) => {
   const buffer = new SharedArrayBuffer(COUNTER_BYTES);
   const ledger = ledgerOf(new SharedArrayBuffer(ledgerBytes(1)), 1);
   const { limits } = configWith({ limits: { concurrency: 3 } });
@@ -426,7 +436,7 @@ t.test('what a thread that ended had admitted is given back', (t) => {
   t.end();
 });
 
-t.test('the first record of all counts reads and connections like any other', (t) => {
+t.test('record 0 counts reads and connections like any other', (t) => {
   const of = (): LocalAdmission =>
     new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, {
       buffer: new SharedArrayBuffer(tableBytes(1)),
@@ -437,7 +447,7 @@ t.test('the first record of all counts reads and connections like any other', (t
   t.end();
 });
 
-t.test('reads without a limit, and one that is refused leaves no trace', (t) => {
+t.test('reads without a limit, and refused reads, leave no trace', (t) => {
   const { admission: open } = gate({ read_rpm: null });
   for (let i = 0; i < 2_000; i++) open.read(ORG);
   const { admission, pass } = gate({ read_rpm: 1 });
@@ -449,7 +459,7 @@ t.test('reads without a limit, and one that is refused leaves no trace', (t) => 
   t.end();
 });
 
-t.test('a monthly cap', async (t) => {
+t.test('enforces a monthly cap', async (t) => {
   let wall = Date.parse('2026-11-30T23:59:00Z');
   const stored: string[] = [];
   const admission = new LocalAdmission(configWith({}).limits, {
@@ -476,19 +486,19 @@ t.test('a monthly cap', async (t) => {
   t.equal(
     refusal(() => reserve(admission, ask({ identity: capped }))).code,
     'insufficient_quota',
-    'it was used in December',
+    'the cap was used up in December',
   );
   const uncapped = reserve(admission, ask({ identity: identity() }));
   uncapped.settle(5_000);
   t.equal(
     refusal(() => reserve(admission, ask({ identity: identity({ monthlyTokenCap: 5_000 }) }))).code,
     'insufficient_quota',
-    'what was used while there was no cap counts when there is one again',
+    'tokens used while no cap was set count when a cap is set again',
   );
-  t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored sums are read once a month');
+  t.same(stored, ['org_a 2026-11', 'org_a 2026-12'], 'stored totals are read once per month');
 });
 
-/** A table, and what is stored once somebody says so. */
+/** A table, with a store whose lookups the test resolves by hand. */
 function months(): {
   table: RecordTable;
   looked: () => number;
@@ -518,7 +528,7 @@ function months(): {
 }
 const NOVEMBER = Date.parse('2026-11-30T23:59:00Z');
 
-t.test('the count of a month begins once for all threads, and what ends meanwhile counts', async (t) => {
+t.test("all threads share one lookup of the month's total; requests that finish meanwhile are counted", async (t) => {
   const { table, looked, stored, answer } = months();
   let wall = NOVEMBER;
   const [one, other] = [new MonthUse(table, stored, () => wall), new MonthUse(table, stored, () => wall)] as const;
@@ -533,25 +543,25 @@ t.test('the count of a month begins once for all threads, and what ends meanwhil
   t.equal(table.unfinished(), 0);
 
   wall += 120_000;
-  other.add('org_a', 5); // what begins it is counted, and not what was used the month before
+  other.add('org_a', 5); // counted in the thread that started the lookup, and not in the previous month
   t.equal(looked(), 2);
   const begun = one.used('org_a');
   await answer(new Error('no answer'));
   await begun;
   const again = t.rejects(one.used('org_a') as Promise<void>, /no answer/);
-  t.equal(looked(), 3, 'a count that could not begin is tried again');
+  t.equal(looked(), 3, 'a failed lookup is retried');
   await answer(new Error('no answer'));
   await again;
   const last = other.used('org_a');
   one.add('org_a', 2);
   await answer(45);
   await last;
-  t.equal(one.used('org_a'), 47, 'of what ended before, the store knows');
+  t.equal(one.used('org_a'), 47, 'the stored total includes requests that ended before');
   t.equal(looked(), 4);
   t.equal(table.unfinished(), 0);
 });
 
-t.test('a thread that does not begin a count is not waited for, and spoils nothing if it does later', async (t) => {
+t.test('a lookup that a thread never finishes delays nobody, and a late result changes nothing', async (t) => {
   const { table, looked, stored, answer } = months();
   const one = new MonthUse(table, stored, () => NOVEMBER);
   const other = new MonthUse(table, stored, () => NOVEMBER, 20);
@@ -559,14 +569,14 @@ t.test('a thread that does not begin a count is not waited for, and spoils nothi
   const waiting = other.used('org_a');
   while (looked() < 2) await new Promise(setImmediate);
   one.add('org_a', 1);
-  await answer(100); // the first one's, too late
+  await answer(100); // the first thread's result, too late
   await answer(100);
   await waiting;
   t.equal(other.used('org_a'), 101);
   t.equal(table.unfinished(), 0);
 });
 
-t.test('reads of a key, connections of an organization', (t) => {
+t.test('limits reads per key and connections per organization', (t) => {
   const { admission, pass } = gate({ read_rpm: 2 });
   admission.read(ORG);
   admission.read(ORG);
@@ -584,12 +594,16 @@ t.test('reads of a key, connections of an organization', (t) => {
   leave();
   leave();
   admission.connect('org_a', 2);
-  t.equal(refusal(() => admission.connect('org_a', 2)).code, 'concurrency_limit_exceeded', 'left once');
+  t.equal(
+    refusal(() => admission.connect('org_a', 2)).code,
+    'concurrency_limit_exceeded',
+    'one disconnect frees one slot',
+  );
   t.equal(admission.unfinished(), 2);
   t.end();
 });
 
-t.test('durations', (t) => {
+t.test('formats durations', (t) => {
   t.same([0, 12, 999.2, 6000, 59_001, 60_000, 90_500].map(duration), [
     '0ms',
     '12ms',

@@ -1,5 +1,5 @@
-// Limits whatever their clock says: at its beginning, where a number stops being exact, and a day before a word of the
-// shared memory ends.
+// Runs the limit tests with unusual clock values: 0, the limit of exact integers in a double, and one day before a
+// 64-bit word of the shared memory overflows.
 import { join } from 'node:path';
 import t from 'tap';
 

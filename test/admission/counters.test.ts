@@ -1,4 +1,4 @@
-// Token buckets alone, to the nanosecond; and the memory of all threads and of each.
+// Token buckets in isolation, to the nanosecond, and the shared and per-thread memory.
 import t from 'tap';
 import { COUNTER_BYTES, ledgerBytes, ledgerOf } from '../../src/admission/counter-memory.js';
 import { bucketState, Counters } from '../../src/admission/counters.js';
@@ -14,7 +14,7 @@ function bucket(): { counters: Counters; table: RecordTable } {
   return { counters: new Counters(table), table };
 }
 
-t.test('a full bucket holds all of its limit and not a nanosecond more', (t) => {
+t.test('a full bucket holds exactly its limit and not a nanosecond more', (t) => {
   const { counters, table } = bucket();
   t.equal(counters.wait(0, 'rpm', 60, 60, NOW), 0);
   t.equal(counters.take(0, 'rpm', 60, 60, NOW), 0);
@@ -22,16 +22,16 @@ t.test('a full bucket holds all of its limit and not a nanosecond more', (t) => 
   t.equal(counters.take(0, 'rpm', 1, 60, NOW), 1_000);
   t.equal(counters.wait(0, 'rpm', 1, 60, NOW), 1_000);
   t.equal(counters.wait(0, 'rpm', 1, 60, NOW + SECOND), 0);
-  t.equal(counters.wait(0, 'rpm', 1, 60, NOW + SECOND - 1n), 1, 'a millisecond is the least that is waited for');
+  t.equal(counters.wait(0, 'rpm', 1, 60, NOW + SECOND - 1n), 1, 'the shortest wait is one millisecond');
   t.equal(counters.take(0, 'rpm', 1, 60, NOW + SECOND - 1n), 1);
-  t.equal(table.load(0, 'rpm'), NOW + 60n * SECOND, 'what does not fit takes nothing');
+  t.equal(table.load(0, 'rpm'), NOW + 60n * SECOND, 'a refused amount takes nothing');
   t.equal(counters.take(0, 'rpm', 1, 60, NOW + SECOND), 0);
-  t.equal(table.load(1, 'rpm'), 0n, 'of its own record alone');
-  t.equal(table.load(0, 'tpm'), 0n, 'and bucket');
+  t.equal(table.load(1, 'rpm'), 0n, 'other records are unchanged');
+  t.equal(table.load(0, 'tpm'), 0n, 'other buckets are unchanged');
   t.end();
 });
 
-t.test('what is given back fills up to full, what is taken beyond goes below empty', (t) => {
+t.test('returned amounts fill the bucket up to its limit; overdrafts go below zero', (t) => {
   const { counters, table } = bucket();
   counters.give(1, 'tpm', 30, 60, NOW);
   t.same(counters.state(1, 'tpm', 60, NOW), { limit: 60, remaining: 60, resetMs: 0 });
@@ -41,17 +41,21 @@ t.test('what is given back fills up to full, what is taken beyond goes below emp
   counters.give(1, 'tpm', 40, 60, NOW);
   t.same(counters.state(1, 'tpm', 60, NOW), { limit: 60, remaining: 10, resetMs: 50_000 });
   t.same(counters.state(1, 'tpm', 60, NOW + 60n * SECOND), { limit: 60, remaining: 60, resetMs: 0 });
-  t.same(counters.state(-1, 'tpm', 60, NOW), { limit: 60, remaining: 60, resetMs: 0 }, 'that nobody has counted in');
+  t.same(
+    counters.state(-1, 'tpm', 60, NOW),
+    { limit: 60, remaining: 60, resetMs: 0 },
+    'a record without counts is full',
+  );
   counters.give(0, 'tpm', -60, 60, NOW);
   t.same(
     counters.state(0, 'tpm', 60, NOW),
     { limit: 60, remaining: 0, resetMs: 60_000 },
-    'the first record is one like the others',
+    'record 0 behaves like any other',
   );
   t.end();
 });
 
-t.test('what is left is shown in whole units, and division loses none', (t) => {
+t.test('remaining amounts are shown in whole units without cumulative rounding loss', (t) => {
   t.same(bucketState(3, 20e9), { limit: 3, remaining: 2, resetMs: 20_000 });
   t.same(bucketState(3, 20e9 + 1), { limit: 3, remaining: 2, resetMs: 20_000.000001 });
   t.same(bucketState(3, 21e9), { limit: 3, remaining: 1, resetMs: 21_000 });
@@ -61,7 +65,7 @@ t.test('what is left is shown in whole units, and division loses none', (t) => {
   t.end();
 });
 
-t.test('each thread writes into a ledger of its own, with a word for every record', (t) => {
+t.test('each thread has its own ledger with one word per record', (t) => {
   const all = new SharedArrayBuffer(ledgerBytes(3));
   const { capacity } = new RecordTable(new SharedArrayBuffer(COUNTER_BYTES), { now: () => NOW, month: () => 0 });
   const ledgers = [1, 2, 3].map((index) => ledgerOf(all, index));

@@ -7,20 +7,20 @@ const state = (limit: number, remaining: number): LimitState => ({
   concurrency: { limit, remaining },
 });
 
-t.test('of two limits the one with less left', (t) => {
+t.test('shows the limit with less remaining of two', (t) => {
   t.same(tighter(state(10, 3), state(5, 4)), state(10, 3));
   t.same(tighter(state(5, 4), state(10, 3)), state(10, 3));
   t.end();
 });
 
-t.test('with as much left in both, the smaller limit, whichever comes first', (t) => {
+t.test('shows the smaller limit if both have the same remaining, in either order', (t) => {
   t.same(tighter(state(10, 3), state(5, 3)), state(5, 3));
   t.same(tighter(state(5, 3), state(10, 3)), state(5, 3));
   t.same(tighter(state(5, 3), state(5, 3)), state(5, 3));
   t.end();
 });
 
-t.test('the one there is, each of the three for itself', (t) => {
+t.test('shows the only limit, for each of the three kinds', (t) => {
   const off: LimitState = { requests: null, tokens: null, concurrency: null };
   t.same(tighter(off, state(5, 3)), state(5, 3));
   t.same(tighter(state(5, 3), off), state(5, 3));

@@ -1,4 +1,4 @@
-// What waits for an engine that cannot be asked is bounded; no Redis is needed for that.
+// The queue of messages for an unreachable counting server is bounded. These tests need no Redis.
 import t from 'tap';
 import { Leases, type Lease } from '../../src/admission/shared/leases.js';
 import { LinkDown, RedisLink } from '../../src/admission/shared/link.js';
@@ -11,28 +11,31 @@ const never = new RedisLink({
 });
 const none = { keys: ['m'], tokens: 0, tookMs: -1, gates: [] };
 
-t.test('an end is told only of what the engine was told of, and waits where it cannot be', async (t) => {
-  const leases = new Leases(() => never, 'p-', 1_000);
-  const [first, second] = [leases.nextId(), leases.nextId()];
-  t.same([first, second], ['p-0', 'p-1']);
-  const lease = (id: string, told: boolean): Lease => ({ id, n: 1, keys: ['c'], told, place: null });
-  const [told, untold] = [lease(first, true), lease(second, false)];
-  leases.open(told);
-  leases.open(untold);
-  t.equal(leases.size, 2);
-  leases.end(untold, none);
-  t.same([leases.size, leases.unsettled], [1, 0]);
-  leases.end(told, none);
-  t.same([leases.size, leases.unsettled], [0, 1]);
-  await t.rejects(leases.settleAll(), LinkDown);
-  t.equal(leases.unsettled, 1);
-  leases.open(lease('p-2', false));
-  await t.rejects(leases.renew(), LinkDown);
-  t.equal(never.connected, false);
-  t.equal(never.up, false);
-});
+t.test(
+  'reports the end only of requests that the server knows, and queues it while the server is unreachable',
+  async (t) => {
+    const leases = new Leases(() => never, 'p-', 1_000);
+    const [first, second] = [leases.nextId(), leases.nextId()];
+    t.same([first, second], ['p-0', 'p-1']);
+    const lease = (id: string, told: boolean): Lease => ({ id, n: 1, keys: ['c'], told, place: null });
+    const [told, untold] = [lease(first, true), lease(second, false)];
+    leases.open(told);
+    leases.open(untold);
+    t.equal(leases.size, 2);
+    leases.end(untold, none);
+    t.same([leases.size, leases.unsettled], [1, 0]);
+    leases.end(told, none);
+    t.same([leases.size, leases.unsettled], [0, 1]);
+    await t.rejects(leases.settleAll(), LinkDown);
+    t.equal(leases.unsettled, 1);
+    leases.open(lease('p-2', false));
+    await t.rejects(leases.renew(), LinkDown);
+    t.equal(never.connected, false);
+    t.equal(never.up, false);
+  },
+);
 
-t.test('of more ends than it keeps the oldest are left to time', async (t) => {
+t.test('drops the oldest queued ends beyond the maximum; their leases expire', async (t) => {
   const told: string[] = [];
   const link = {
     connected: false,
@@ -49,11 +52,11 @@ t.test('of more ends than it keeps the oldest are left to time', async (t) => {
   t.same(
     [told.length, ['p-0', 'p-1', 'p-2', 'p-3'].filter((id) => told.includes(id))],
     [50_000, ['p-3']],
-    'the first three were let go',
+    'the oldest three were dropped',
   );
 });
 
-t.test('an end that is told while all are is told once', async (t) => {
+t.test('an end that occurs during a full report is reported once', async (t) => {
   const told: string[] = [];
   const answers: (() => void)[] = [];
   const link = {

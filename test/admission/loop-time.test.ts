@@ -2,7 +2,7 @@ import t from 'tap';
 import { LoopTime } from '../../src/admission/loop-time.js';
 import { ApiError } from '../../src/shared/errors.js';
 
-/** Milliseconds that a refusal asks to wait; 0: there is none. */
+/** Returns the Retry-After of a refusal in milliseconds; 0 if the request is admitted. */
 function wait(time: LoopTime, organizationId: string): number {
   try {
     time.check(organizationId);
@@ -13,37 +13,37 @@ function wait(time: LoopTime, organizationId: string): number {
   }
 }
 
-// A clock's zero is wherever the machine puts it.
+// The zero point of a monotonic clock depends on the machine.
 for (const [name, zero] of [
   ['zero', 0],
   ['days', 9e8],
   ['centuries', 1e13],
 ] as const) {
-  t.test(`a clock that begins at ${name}`, (t) => {
+  t.test(`limits event loop time with a clock that starts at ${name}`, (t) => {
     let now = zero;
     const time = new LoopTime(250, () => now);
     t.equal(wait(time, 'a'), 0, 'full at the start');
     time.charge('a', 2_499);
-    t.equal(wait(time, 'a'), 0, "ten seconds' worth at once");
+    t.equal(wait(time, 'a'), 0, "a burst of ten seconds' worth");
     time.charge('a', 1);
     t.equal(wait(time, 'a'), 1, 'not a millisecond more');
-    t.equal(wait(time, 'b'), 0, 'nobody else pays for it');
+    t.equal(wait(time, 'b'), 0, 'other organizations are not affected');
     time.charge('a', 500);
-    t.equal(wait(time, 'a'), 2_000, 'it may be overdrawn, and is paid back at the rate');
+    t.equal(wait(time, 'a'), 2_000, 'an overdraft is allowed and is repaid at the refill rate');
     now += 1_999;
     t.equal(wait(time, 'a'), 1);
     now += 2;
     t.equal(wait(time, 'a'), 0);
     now += 1e6;
     time.charge('a', 2_400);
-    t.equal(wait(time, 'a'), 0, 'more than full is full');
+    t.equal(wait(time, 'a'), 0, 'a full bucket does not grow');
     time.charge('a', 200);
     t.equal(wait(time, 'a'), 400);
     t.end();
   });
 }
 
-t.test('off', (t) => {
+t.test('0 disables the limit', (t) => {
   const time = new LoopTime(null, () => 0);
   time.charge('a', 1e9);
   t.equal(wait(time, 'a'), 0);
@@ -51,7 +51,7 @@ t.test('off', (t) => {
   t.end();
 });
 
-t.test('organizations with full buckets are forgotten', (t) => {
+t.test('forgets organizations whose buckets are full', (t) => {
   let now = 0;
   const time = new LoopTime(250, () => now);
   time.charge('busy', 1e6);
@@ -60,6 +60,6 @@ t.test('organizations with full buckets are forgotten', (t) => {
     time.charge(`org_${i}`, 1);
   }
   t.ok(time.size < 2_000, `${time.size} are remembered`);
-  t.ok(wait(time, 'busy') > 0, 'not those that owe');
+  t.ok(wait(time, 'busy') > 0, 'organizations with an overdraft are not forgotten');
   t.end();
 });

@@ -1,4 +1,5 @@
-// What an organization has used of its month, step by step: who begins the count, who waits, what a full table says.
+// Monthly token use of an organization, step by step: which thread looks up the stored total, which ones wait, and how
+// a full table behaves.
 import t from 'tap';
 import type { Limited } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
@@ -11,7 +12,7 @@ const NOVEMBER = Date.parse('2026-11-30T23:59:00Z');
 const tableOf = (records: number): RecordTable =>
   new RecordTable(new SharedArrayBuffer(tableBytes(records)), { now: () => 1n, month: () => monthNumber(NOVEMBER) });
 
-/** Stored sums that somebody asks for, each answered by hand. */
+/** Lookups of stored totals that the test resolves by hand. */
 function asked(): { all: ((tokens: number) => void)[]; stored: () => Promise<number> } {
   const all: ((tokens: number) => void)[] = [];
   return {
@@ -26,7 +27,7 @@ const turn = async (): Promise<void> => {
   for (let i = 0; i < 5; i++) await new Promise(setImmediate);
 };
 
-t.test('months, by the clock of UTC', (t) => {
+t.test('months follow UTC', (t) => {
   t.same([NOVEMBER, NOVEMBER + 60_000, NOVEMBER + 32 * 86_400_000].map(monthNumber), [202611, 202612, 202701]);
   t.same([202611, 202612, 202701].map(monthName), ['2026-11', '2026-12', '2027-01']);
   t.same(
@@ -36,7 +37,7 @@ t.test('months, by the clock of UTC', (t) => {
   t.end();
 });
 
-t.test('a count that another thread does not begin is taken from it once: the next one waits for that', async (t) => {
+t.test('takes a stalled lookup over from another thread once; the next thread waits for the new lookup', async (t) => {
   const table = tableOf(64);
   const { all, stored } = asked();
   const of = (patienceMs?: number): MonthUse => new MonthUse(table, stored, () => NOVEMBER, patienceMs);
@@ -47,17 +48,17 @@ t.test('a count that another thread does not begin is taken from it once: the ne
   const third = of();
   const waiting = third.used('org_a');
   await turn();
-  t.equal(all.length, 2, 'what was taken anew is a claim like the first');
+  t.equal(all.length, 2, 'the takeover claims the lookup like the first one');
   third.add('org_a', 5);
   await turn();
-  t.equal(all.length, 2, 'and what is used meanwhile begins nothing');
+  t.equal(all.length, 2, 'tokens used meanwhile start no lookup');
   all[1]!(70);
   await second;
   await waiting;
   t.equal(third.used('org_a'), 75);
   all[0]!(70);
   await first;
-  t.equal(third.used('org_a'), 75, 'whose turn is over adds nothing');
+  t.equal(third.used('org_a'), 75, 'a thread that lost its claim adds nothing');
   const fourth = of().used('org_b');
   const fifth = of(20).used('org_b');
   while (all.length < 4) await turn();
@@ -68,11 +69,11 @@ t.test('a count that another thread does not begin is taken from it once: the ne
   all[3]!(7);
   all[2]!(7);
   await Promise.all([fourth, fifth]);
-  t.equal(third.used('org_b'), 7, 'of three that looked it up one counts');
+  t.equal(third.used('org_b'), 7, 'one of three lookups counts');
   t.equal(table.unfinished(), 0);
 });
 
-t.test('what somebody who counts for all has said stands, and begins the month', (t) => {
+t.test('a shared total that another process reports is stored and starts the month', (t) => {
   const table = tableOf(64);
   const { all, stored } = asked();
   let wall = NOVEMBER;
@@ -80,19 +81,19 @@ t.test('what somebody who counts for all has said stands, and begins the month',
   months.saw('org_a', 40.4);
   t.equal(months.used('org_a'), 40);
   months.saw('org_a', 12.6);
-  t.equal(months.used('org_a'), 13, 'also where it is less');
+  t.equal(months.used('org_a'), 13, 'even if it is lower');
   wall += 120_000;
   months.saw('org_a', 3);
   t.equal(months.used('org_a'), 3, 'in another month');
   t.equal(all.length, 0, 'nothing is looked up');
   void months.used('org_b');
   months.saw('org_b', 9);
-  t.ok(months.used('org_b') instanceof Promise, 'a count that is being begun is left to who begins it');
+  t.ok(months.used('org_b') instanceof Promise, 'a lookup in progress stays with the thread that started it');
   t.equal(all.length, 1);
   t.end();
 });
 
-t.test('in a table without a place nothing can be said, and nothing is counted', async (t) => {
+t.test('a full table stores no totals and counts nothing', async (t) => {
   const table = tableOf(1);
   t.equal(table.enter(recordKey('organization', 'org_b', 'm'), 1, null), 0);
   const months = new MonthUse(
@@ -103,12 +104,12 @@ t.test('in a table without a place nothing can be said, and nothing is counted',
   t.equal(months.used('org_a'), null);
   t.doesNotThrow(() => months.add('org_a', 3));
   t.doesNotThrow(() => months.saw('org_a', 3));
-  t.equal(table.load(0, 'tokens'), 0n, 'what is there is of another');
+  t.equal(table.load(0, 'tokens'), 0n, 'the record belongs to another key');
   t.equal(table.unfinished(), 1);
 });
 
-t.test('who is not capped is counted only where a count has begun', async (t) => {
-  const table = tableOf(1); // the first record is one like the others
+t.test('an organization without a cap is counted only if its total has been looked up', async (t) => {
+  const table = tableOf(1); // record 0 behaves like any other
   const looked: string[] = [];
   const months = new MonthUse(
     table,
@@ -121,7 +122,7 @@ t.test('who is not capped is counted only where a count has begun', async (t) =>
   months.add('org_a', 3, false);
   await turn();
   t.same(looked, []);
-  t.equal(table.find(recordKey('month', 'org_a')), -1, 'not even a record');
+  t.equal(table.find(recordKey('month', 'org_a')), -1, 'no record is created either');
   months.add('org_a', 3);
   await turn();
   t.equal(months.used('org_a'), 103);
@@ -129,7 +130,7 @@ t.test('who is not capped is counted only where a count has begun', async (t) =>
   t.equal(months.used('org_a'), 107);
 });
 
-t.test('a capped organization whose month has no place is refused, not let through uncounted', async (t) => {
+t.test('refuses a capped organization whose month does not fit in the table', async (t) => {
   const admission = new LocalAdmission(configWith({ limits: { read_rpm: 5 } }).limits, {
     buffer: new SharedArrayBuffer(tableBytes(1)),
     wall: () => NOVEMBER,

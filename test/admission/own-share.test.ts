@@ -1,5 +1,5 @@
-// What one process admits by itself while the counters that all share are away, and what it has kept of them: without a
-// Redis, as nobody asks one here.
+// What one process admits by itself while the shared counters are unavailable, and what it remembers of them. Nothing
+// connects to Redis here, so none is needed.
 import t from 'tap';
 import type { Limited, Reservation, ReserveRequest } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';
@@ -46,7 +46,7 @@ function share(
 }
 const reserve = (own: OwnShare, more: Partial<ReserveRequest> = {}): Reservation => atOnce(own.reserve(ask(more)));
 
-t.test('its part of each limit, and a prompt for good only beyond the whole', (t) => {
+t.test('admits its share of each limit and refuses permanently only prompts beyond the whole limit', (t) => {
   const { own } = share({ rpm: 6, tpm: 200, concurrency: 4 });
   t.match(
     refusal(() => reserve(own, { promptTokens: { tokens: 201, exact: true } })),
@@ -69,9 +69,10 @@ t.test('its part of each limit, and a prompt for good only beyond the whole', (t
   t.end();
 });
 
-t.test("a limit too small to be divided is not this one's: each of the three, and the key's too", (t) => {
+t.test("refuses a limit too small to divide: each of the three kinds, and the key's as well", (t) => {
   for (const one of ['rpm', 'tpm', 'concurrency'] as const) {
-    reserve(share({ [one]: 1 }, { others: 2 }).own, { promptTokens: { tokens: 1, exact: true } }).refund(); // it is the first
+    // this process is the first
+    reserve(share({ [one]: 1 }, { others: 2 }).own, { promptTokens: { tokens: 1, exact: true } }).refund();
   }
   const settings = configWith({ limits: { rpm: null, tpm: null, concurrency: null } }).limits;
   const last = new Processes('z');
@@ -103,7 +104,7 @@ t.test("a limit too small to be divided is not this one's: each of the three, an
   t.end();
 });
 
-t.test('what the engine admitted is counted here too, to its end', (t) => {
+t.test('counts requests that the server admitted until they end', (t) => {
   const { own, gates } = share({ rpm: 60, tpm: 600, concurrency: 10 }, { others: 0 });
   const of = gates.of({ ...ORG, keyLimits: { m: { tpm: 300 } } }, 'm');
   const state = () => own.local.standing(ORG, 'm');
@@ -125,7 +126,7 @@ t.test('what the engine admitted is counted here too, to its end', (t) => {
   });
   t.same(left(), [30, 400, 3]);
   one.leave({ tokens: 40, refunded: false });
-  t.same(left(), [30, 460, 0], '60 tokens came back, its request stays counted');
+  t.same(left(), [30, 460, 0], '60 tokens came back; the request stays counted');
   const other = own.mirror({
     gates: of,
     seen: [{ ...EMPTY, rpmUs: 30_000_000, tpmUs: 20_000_000 }, EMPTY],
@@ -135,16 +136,16 @@ t.test('what the engine admitted is counted here too, to its end', (t) => {
     monthUsed: null,
   });
   other.leave({ tokens: 0, refunded: true });
-  t.same(left(), [31, 500, 0], 'all of it came back');
+  t.same(left(), [31, 500, 0], 'everything came back');
   const missing = new Map<number, [number, number]>();
   own.forEachAhead((_key, rpmUs, tpmUs) =>
     missing.set(missing.size, [Math.round(rpmUs / 1e6), Math.round(tpmUs / 1e6)]),
   );
-  t.same([...missing.values()], [[29, 10]], 'and what its buckets miss can be told, of those that miss something');
+  t.same([...missing.values()], [[29, 10]], 'it can report how much each incomplete bucket lacks');
   t.end();
 });
 
-t.test('what was seen of a month, and what runs, goes on; of what is left it may use its part', async (t) => {
+t.test('keeps the last known monthly use and running requests, and may use its share of the remainder', async (t) => {
   const { own, gates } = share({}, { others: 1, stored: 5 });
   const capped = { ...ORG, monthlyTokenCap: 1_000 };
   const one = own.mirror({
@@ -183,12 +184,12 @@ t.test('what was seen of a month, and what runs, goes on; of what is left it may
   t.equal(monthNumber(NOVEMBER), 202611);
   const later = { ...capped, organizationId: 'org_b' };
   const first = own.reserve(ask({ identity: later }));
-  t.ok(first instanceof Promise, 'a month of which nothing was seen is looked up');
+  t.ok(first instanceof Promise, 'an unknown month is looked up');
   (await first).settle(0);
   t.equal(own.local.unfinished(), 0);
 });
 
-t.test('in a table without a place what the engine admitted is not counted, and spoils nothing', (t) => {
+t.test('in a full table, requests that the server admitted are not counted and break nothing', (t) => {
   const { own, gates } = share({ rpm: 60 }, { records: 1 });
   const held = own.mirror({
     gates: gates.of({ ...ORG, organizationId: 'org_b' }, 'm'),

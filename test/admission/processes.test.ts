@@ -1,8 +1,8 @@
-// The parts of a limit that processes take by themselves: together they are the limit, whoever is the first.
+// The shares of a limit that separate processes take add up to the limit, whichever process is first.
 import t from 'tap';
 import { Processes } from '../../src/admission/shared/processes.js';
 
-t.test('all parts together are the limit, and differ by one at most', (t) => {
+t.test('all shares together equal the limit and differ by at most one', (t) => {
   for (const count of [1, 2, 3, 7]) {
     const names = Array.from({ length: count }, (_, at) => `p${(at * 5) % count}`);
     const all = names.map((name) => {
@@ -23,13 +23,13 @@ t.test('all parts together are the limit, and differ by one at most', (t) => {
   t.end();
 });
 
-t.test('alone it has all; it is among those that are seen, said or not', (t) => {
+t.test('a single process gets the whole limit; it counts itself whether or not the server listed it', (t) => {
   const one = new Processes('b');
   t.equal(one.count, 1);
   t.same(one.partOf({ rpm: 5, tpm: null, concurrency: 0 }), { rpm: 5, tpm: null, concurrency: 0 });
   one.see(['c', 'a']);
   t.equal(one.count, 3);
-  t.equal(one.part(4), 1, 'the second by name');
+  t.equal(one.part(4), 1, 'second in name order');
   one.see(['c', 'b']);
   t.equal(one.count, 2);
   t.same(one.partOf({ rpm: 5, tpm: 7, concurrency: null }), { rpm: 3, tpm: 4, concurrency: null });

@@ -1,4 +1,4 @@
-// The shared table in small: finding, probing, and what it does when it is full.
+// The shared record table at a small size: lookup, probing and replacement in a full table.
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { FULL, OVER, RecordTable, tableBytes } from '../../src/admission/record-table.js';
@@ -28,7 +28,7 @@ function table(records: number): {
 
 const key = (id: number): Int32Array => recordKey('organization', `org_${id}`, 'm');
 
-t.test('keys differ by every part', (t) => {
+t.test('hashes depend on every part of a key', (t) => {
   const keys = [
     ['organization', 'a', 'bc'],
     ['organization', 'ab', 'c'],
@@ -40,18 +40,18 @@ t.test('keys differ by every part', (t) => {
   for (let i = 0; i < 50_000; i++) seen.add(key(i).join());
   t.equal(seen.size, keys.length + 50_000);
   const homes = new Set(Array.from({ length: 10_000 }, (_, i) => (key(i)[0]! >>> 0) % 131_072));
-  t.ok(homes.size > 9_400, `spread over ${homes.size} places`); // 9,629 expected
+  t.ok(homes.size > 9_400, `spread over ${homes.size} slots`); // 9,629 expected
   t.end();
 });
 
-t.test('a key is the same in every process and version: they count in one place', (t) => {
+t.test("a key's hash is the same in every process and version, so that all count in one record", (t) => {
   t.same([...recordKey('organization', 'org_a', 'hal-1.0')], [1_754_203_989, 118_156_729, -901_529_593, 2_132_321_453]);
   t.same([...recordKey('month', 'org_ü\ud83e\udded')], [-734_596_420, 542_564_903, 248_884_448, -1_220_620_177]);
   t.same([...recordKey('key', '')], [-533_753_836, -118_959_289, -1_617_421_380, 1_884_450_655]);
   t.end();
 });
 
-t.test('each key has one record, whoever looks', (t) => {
+t.test('all threads find the same record for a key', (t) => {
   const { table: one, other } = table(64);
   t.equal(one.find(key(1)), FULL);
   const records = Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? one : other).enter(key(i), 1, null));
@@ -64,14 +64,14 @@ t.test('each key has one record, whoever looks', (t) => {
   t.end();
 });
 
-t.test('what a thread that ended had entered is left, in every record and once', (t) => {
+t.test("a terminated thread's entries are removed from every record exactly once", (t) => {
   const buffer = new SharedArrayBuffer(tableBytes(4));
   const ledger = new Int32Array(new SharedArrayBuffer(4 * Int32Array.BYTES_PER_ELEMENT));
   const options = { now: () => clockStart(1_000n), month: () => 202611 };
   const ended = new RecordTable(buffer, { ...options, ledger });
   const other = new RecordTable(buffer, options);
   const records = [1, 2, 3, 4].map((id) => ended.enter(key(id), id, null));
-  t.same([...records].sort(), [0, 1, 2, 3], 'the first record and the last among them');
+  t.same([...records].sort(), [0, 1, 2, 3], 'including the first and the last record');
   ended.leave(records[3]!, 1);
   other.enter(key(2), 5, null);
   for (let times = 0; times < 2; times++) {
@@ -79,16 +79,16 @@ t.test('what a thread that ended had entered is left, in every record and once',
     t.same(
       records.map((record) => other.count(record)),
       [0, 5, 0, 0],
-      'what another thread has entered stays',
+      'entries of other threads stay',
     );
   }
   t.same([...ledger], [0, 0, 0, 0]);
   t.equal(other.enter(key(2), 1, 5), OVER);
-  t.equal(other.enter(key(1), 5, 5), records[0], 'the places are free again');
+  t.equal(other.enter(key(1), 5, 5), records[0], 'the slots are free again');
   t.end();
 });
 
-t.test('a key lives in one of 32 places from its own on, wherever the table is empty besides', (t) => {
+t.test('a key is stored within 32 slots of its home slot, even if the rest of the table is empty', (t) => {
   const { table: one, other } = table(128);
   const last = (id: number): boolean => (key(id)[0]! >>> 0) % 128 === 126;
   const crowd: number[] = [];
@@ -97,22 +97,22 @@ t.test('a key lives in one of 32 places from its own on, wherever the table is e
   t.same(
     records,
     Array.from({ length: 32 }, (_, at) => (126 + at) % 128),
-    'one behind the other, round the end',
+    'in consecutive slots, wrapping at the end',
   );
   for (const [at, id] of crowd.slice(0, 32).entries()) t.equal(other.find(key(id)), records[at]);
-  t.equal(other.enter(key(crowd[32]!), 1, null), FULL, 'a 33rd finds no place');
+  t.equal(other.enter(key(crowd[32]!), 1, null), FULL, 'a 33rd key finds no slot');
   t.equal(other.find(key(crowd[32]!)), FULL);
   other.leave(records[31]!, 1);
   t.equal(
     other.enter(key(crowd[32]!), 1, null),
     records[31],
-    'but takes the last of them when it says nothing any more',
+    'it replaces the last one once that record holds no information',
   );
   t.equal(one.find(key(crowd[32]!)), records[31]);
   t.end();
 });
 
-t.test('a record that is given to another key begins as a new one', (t) => {
+t.test('a record that is reused for another key starts empty', (t) => {
   const { table: one, pass, turn } = table(1);
   one.enter(key(1), 1, null);
   for (const word of ['rpm', 'tpm', 'tokens'] as const) one.store(0, word, clockStart(1_000n) + 5n);
@@ -121,7 +121,7 @@ t.test('a record that is given to another key begins as a new one', (t) => {
   one.leave(0, 1);
   turn(202612);
   pass(5n);
-  t.equal(one.enter(key(2), 2, null), 0, 'full at this very moment is full');
+  t.equal(one.enter(key(2), 2, null), 0, 'a bucket that is full at exactly this time counts as full');
   t.same(
     ['rpm', 'tpm', 'tokens'].map((word) => one.load(0, word as 'rpm')),
     [0n, 0n, 0n],
@@ -130,14 +130,14 @@ t.test('a record that is given to another key begins as a new one', (t) => {
   one.leave(0, 2);
   for (const word of ['rpm', 'tpm'] as const) {
     one.store(0, word, clockStart(1_000n) + 6n);
-    t.equal(one.enter(key(3), 1, null), FULL, `its ${word} bucket misses something`);
+    t.equal(one.enter(key(3), 1, null), FULL, `its ${word} bucket is not full`);
     one.store(0, word, 0n);
   }
   t.equal(one.enter(key(3), 1, null), 0);
   t.end();
 });
 
-t.test('how long requests take: a running mean of whole milliseconds, of one an hour at most', (t) => {
+t.test('the request duration is a running mean in whole milliseconds, each at most one hour', (t) => {
   const { table: one } = table(1);
   one.enter(key(1), 1, null);
   const took = (ms: number): number => {
@@ -152,7 +152,7 @@ t.test('how long requests take: a running mean of whole milliseconds, of one an 
   t.end();
 });
 
-t.test('records that miss something are told of, each with its key and what is missing', (t) => {
+t.test('lists records whose buckets are not full, with their key and the missing amount', (t) => {
   const { table: one } = table(8);
   const now = clockStart(1_000n);
   const told = (): [string, bigint, bigint][] => {
@@ -180,7 +180,7 @@ t.test('records that miss something are told of, each with its key and what is m
   t.end();
 });
 
-t.test('a limit is of all that are in it: the last place is given, one more is not', (t) => {
+t.test('a limit counts all threads: the last slot is granted, one more is refused', (t) => {
   const { table: one } = table(1);
   t.equal(one.enter(key(1), 2, 3), 0);
   t.equal(one.enter(key(1), 2, 3), OVER);
@@ -192,7 +192,7 @@ t.test('a limit is of all that are in it: the last place is given, one more is n
   t.end();
 });
 
-t.test('full of what is in use: no place; what says nothing any more gives its place up', (t) => {
+t.test('a table full of used records has no slot; a record without information is replaced', (t) => {
   const { table: one, other, pass, turn } = table(4);
   const records = [0, 1, 2, 3].map((i) => one.enter(key(i), 1, null));
   t.equal(other.enter(key(9), 1, null), FULL, 'all are pinned');
@@ -201,18 +201,18 @@ t.test('full of what is in use: no place; what says nothing any more gives its p
   t.equal(other.enter(key(9), 1, null), FULL, 'its bucket is not full yet');
   pass(5_000n);
   const nine = other.enter(key(9), 1, null);
-  t.equal(nine, records[0], 'now it is');
-  t.equal(one.find(key(0)), FULL, 'the one before is forgotten');
+  t.equal(nine, records[0], 'now it is full');
+  t.equal(one.find(key(0)), FULL, 'the replaced key is forgotten');
   t.equal(one.load(nine, 'rpm'), 0n);
   one.leave(records[1]!, 1);
   t.ok(one.turnMonth(records[1]!, 0, 202611));
-  t.equal(other.enter(key(8), 1, null), FULL, 'a month that goes on is kept');
+  t.equal(other.enter(key(8), 1, null), FULL, 'a record of the current month is kept');
   turn(202612);
   t.equal(other.enter(key(8), 1, null), records[1]);
   t.end();
 });
 
-t.test('a thread that died while replacing holds nobody up for longer than a second', (t) => {
+t.test('a thread that died during a replacement delays others for at most one second', (t) => {
   const buffer = new SharedArrayBuffer(tableBytes(1));
   let now = clockStart(10n);
   const one = new RecordTable(buffer, { now: () => now, month: () => 0 });

@@ -1,4 +1,4 @@
-// How gates stood when the counting engine said so, and what time makes of it.
+// Limit states as reported by the counting server, and how they change over time.
 import t from 'tap';
 import { recordKey } from '../../src/admission/record-key.js';
 import { costUs, headersOf, readSeen, stateOf, waitMs } from '../../src/admission/shared/seen.js';
@@ -9,31 +9,31 @@ const gate = (limits: { rpm: number | null; tpm: number | null; concurrency: num
   limits,
 });
 
-t.test('four values of each gate, from where they begin', (t) => {
+t.test('reads four values per limit scope from an offset', (t) => {
   t.same(readSeen(['admitted', 0, 3, -1, '1.500', '2', 3, 4, '5', '6', 7, 8], 4), [
     { rpmUs: 1.5, tpmUs: 2, count: 3, meanMs: 4 },
     { rpmUs: 5, tpmUs: 6, count: 7, meanMs: 8 },
   ]);
   t.same(readSeen(['1', '2', '3', '4'], 0), [{ rpmUs: 1, tpmUs: 2, count: 3, meanMs: 4 }]);
   t.same(readSeen([], 0), []);
-  t.same(readSeen(['1', '2', '3'], 0), [], 'not a part of one');
+  t.same(readSeen(['1', '2', '3'], 0), [], 'incomplete values are ignored');
   t.end();
 });
 
-t.test('the wait until a bucket holds an amount', (t) => {
+t.test('computes the wait until a bucket holds an amount', (t) => {
   t.equal(costUs(1, 60), 1_000_000);
   t.equal(costUs(7, 7), 60_000_000);
   t.equal(waitMs(0, 60, 60), 0, 'full');
   t.equal(waitMs(0, 1, 60), 0);
   t.equal(waitMs(60_000_000, 1, 60), 1_000);
   t.equal(waitMs(59_000_000, 1, 60), 0, 'just enough');
-  t.equal(waitMs(59_000_001, 1, 60), 0, 'a microsecond passes, as the script lets it');
-  t.equal(waitMs(59_000_002, 1, 60), 1, 'two are a wait, of a millisecond at least');
+  t.equal(waitMs(59_000_001, 1, 60), 0, 'a shortfall of one microsecond is tolerated, as in the Lua script');
+  t.equal(waitMs(59_000_002, 1, 60), 1, 'a shortfall of two microseconds is a wait of at least one millisecond');
   t.equal(waitMs(61_000_000, 30, 60), 31_000);
   t.end();
 });
 
-t.test('what has come back since; limits that are off say nothing', (t) => {
+t.test('computes the refill since the report; disabled limits are omitted', (t) => {
   const seen = { rpmUs: 30_000_000, tpmUs: 60_000_000, count: 3, meanMs: 0 };
   t.same(stateOf(gate({ rpm: 60, tpm: 600, concurrency: 5 }), seen, 0), {
     requests: { limit: 60, remaining: 30, resetMs: 30_000 },
@@ -54,7 +54,7 @@ t.test('what has come back since; limits that are off say nothing', (t) => {
   t.end();
 });
 
-t.test('headers: of one gate, and of two the tighter', (t) => {
+t.test('headers show one scope, or the tighter of two', (t) => {
   const [wide, narrow] = [
     gate({ rpm: 100, tpm: null, concurrency: null }),
     gate({ rpm: 10, tpm: null, concurrency: null }),

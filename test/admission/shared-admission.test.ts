@@ -1,5 +1,5 @@
-// Limits that several processes share, step by step on a real Redis: what each is told, what holds while the Redis is away,
-// and that what was taken meanwhile is neither lost nor given back twice.
+// Limits shared by several processes, step by step on a real Redis: what each process sees, which limits apply while
+// Redis is unreachable, and that use during that time is neither lost nor returned twice.
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
@@ -14,7 +14,7 @@ import { eventually } from '../e2e/monolith.js';
 import { freePort } from '../support/free-port.js';
 import { startRedis, withoutRedis, type OwnRedis } from '../support/redis.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 const ORG: Limited = { organizationId: 'org_a', limits: {}, keyId: 'key_a', keyLimits: null, monthlyTokenCap: null };
 const ask = (more: Partial<Omit<ReserveRequest, 'promptTokens'>> & { promptTokens?: number } = {}): ReserveRequest => ({
@@ -40,10 +40,10 @@ async function refusal(work: () => Promise<unknown>): Promise<ApiError> {
     if (error instanceof ApiError) return error;
     throw error;
   }
-  throw new Error('was admitted');
+  throw new Error('expected a refusal, but the request was admitted');
 }
 
-/** As many as there are places or requests for. */
+/** Admits requests until a limit refuses one. */
 async function fill(admission: Admission, more: Parameters<typeof ask>[0] = {}): Promise<Reservation[]> {
   const all: Reservation[] = [];
   for (;;) {
@@ -61,7 +61,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
   t.teardown(() => redis.stop());
   let number = 0;
 
-  /** So many processes with counts of their own kind. */
+  /** Creates several processes with a separate set of counters. */
   async function processes(
     t: Test,
     count: number,
@@ -87,8 +87,12 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
         }),
       );
     }
-    for (const [at, one] of all.entries()) (await admit(one, { model: `other ${at}` })).refund(); // its answer tells how many there are
-    t.ok(await eventually(() => all.every((one) => one.health()?.processes === count)), 'they know of one another');
+    // the reply reports the number of processes
+    for (const [at, one] of all.entries()) (await admit(one, { model: `other ${at}` })).refund();
+    t.ok(
+      await eventually(() => all.every((one) => one.health()?.processes === count)),
+      'the processes know of each other',
+    );
     return { all, news };
   }
   const pair = async (t: Test, count: 2, settings: Parameters<typeof processes>[2]): Promise<[Admission, Admission]> =>
@@ -98,7 +102,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
   const back = (all: readonly Admission[]): Promise<boolean> =>
     eventually(() => all.every((one) => one.health()?.state === 'shared'));
 
-  await t.test('what one takes the other sees; what is refused leaves no trace', async (t) => {
+  await t.test('a reservation is visible to the other process; a refusal leaves no trace', async (t) => {
     const [one, other] = await pair(t, 2, { limits: { rpm: 3, tpm: 600, concurrency: 2 } });
     const first = await admit(one);
     t.equal(left(first.headers('chat'), 'requests'), 2);
@@ -121,7 +125,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       message: /3 choices, which run concurrently/,
       retryAfterMs: 60_000,
     });
-    t.equal(await leftOf(one, 'requests'), 1, 'they were not counted');
+    t.equal(await leftOf(one, 'requests'), 1, 'refused requests were not counted');
     first.settle(10);
     second.refund();
     second.settle(600);
@@ -146,7 +150,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     });
   });
 
-  await t.test('an end that is told twice, because its answer was lost, gives back once', async (t) => {
+  await t.test('an end that is reported twice because its reply was lost is applied once', async (t) => {
     const [one] = await pair(t, 2, { limits: { tpm: 10_000 } });
     await admit(one, { statedCap: 950 });
     await admit(one, { statedCap: 950 });
@@ -175,22 +179,22 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     const before = await fullAt();
     t.equal(await tell(), 1);
     const after = await fullAt();
-    t.ok(after < before, 'given back');
+    t.ok(after < before, 'the tokens came back');
     t.equal(await tell(), 0);
     t.equal(await fullAt(), after, 'once');
   });
 
-  await t.test("a key's own limits are a second gate, of which a refusal takes nothing either", async (t) => {
+  await t.test("a key's own limits are a second scope, from which a refusal takes nothing either", async (t) => {
     const [one, other] = await pair(t, 2, { limits: { concurrency: 10, rpm: 10 } });
     const identity: Limited = { ...ORG, keyId: 'key_b', keyLimits: { m: { concurrency: 1, rpm: 2 } } };
     const first = await admit(one, { identity });
-    t.equal(left(first.headers('chat'), 'concurrency'), 0, 'the tighter is shown');
+    t.equal(left(first.headers('chat'), 'concurrency'), 0, 'the tighter limit is shown');
     t.match(await refusal(() => admit(other, { identity })), {
       code: 'concurrency_limit_exceeded',
       message: /This API key/,
     });
     first.settle(1);
-    // The end is told over one connection and the next asked over another: which comes first is not said.
+    // The end and the next request use different connections, so their order is not defined.
     t.ok(
       await eventually(() =>
         admit(other, { identity }).then(
@@ -207,7 +211,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.equal(await leftOf(one, 'requests'), 8);
   });
 
-  await t.test('a month: what is stored is looked up once, what any process uses counts for all', async (t) => {
+  await t.test("a month's stored total is looked up once, and use by any process counts for all", async (t) => {
     const looked: string[] = [];
     const [one, other] = await pair(t, 2, {
       more: {
@@ -239,10 +243,10 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       shouldRetry: false,
       message: /1000 tokens/,
     });
-    t.equal(looked.length <= 2, true, 'once, and once for what this process would do alone');
+    t.equal(looked.length <= 2, true, 'once for the shared count, and once for the count of this process alone');
   });
 
-  await t.test('while it is away each process admits its share, and no more; what runs counts', async (t) => {
+  await t.test('without Redis, each process admits its share and no more; running requests count', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all, news } = await processes(t, 3, { at: own, limits: { rpm: 600, concurrency: 8 } });
@@ -252,54 +256,51 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.ok(await away(all));
     t.match(one.health(), { state: 'away', policy: 'share', processes: 3 });
     const [alone, second, third] = [await fill(one), await fill(two), await fill(three)];
-    t.same([alone.length + 2, second.length, third.length], [3, 3, 2], 'eight places in three parts');
+    t.same([alone.length + 2, second.length, third.length], [3, 3, 2], 'eight slots in three shares');
     t.equal(left(alone[0]!.headers('chat'), 'concurrency'), 0);
     t.match(await refusal(() => admit(three)), { code: 'concurrency_limit_exceeded', message: /the limit is 2/ });
     early[0]!.settle(10);
     alone[0]!.settle(10);
-    t.same((await fill(one)).length, 2, 'places that come back are its own');
-    t.equal(news.filter(({ type }) => type === 'away').length, 3, 'told once by each');
+    t.same((await fill(one)).length, 2, 'slots that become free belong to the process');
+    t.equal(news.filter(({ type }) => type === 'away').length, 3, 'each process logs it once');
 
     await own.start();
     t.ok(await back(all));
     t.equal(news.filter(({ type }) => type === 'back').length, 3);
     t.ok(
       await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 8),
-      'what was admitted before and meanwhile is known again',
+      'requests admitted before and during the outage are reported again',
     );
     t.match(await refusal(() => admit(two)), { code: 'concurrency_limit_exceeded', message: /the limit is 8/ });
     for (const reservation of [...early, ...alone, ...second, ...third]) reservation.settle(10);
     t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 2), 'all but the last two');
   });
 
-  await t.test(
-    'buckets go on from where they were: in the share, and in a Redis that has forgotten everything',
-    async (t) => {
-      const own = await startRedis();
-      t.teardown(() => own.stop());
-      const { all } = await processes(t, 2, { at: own, limits: { rpm: 100 } });
-      const [one, two] = all as [Admission, Admission];
-      for (let i = 0; i < 40; i++) (await admit(one)).settle(1);
-      (await admit(two)).settle(1);
-      for (let i = 0; i < 60; i++) (await admit(two, { model: 'quiet' })).settle(1);
-      const before = await leftOf(one, 'requests'); // of 100
-      await own.kill();
-      t.ok(await away(all));
-      const shares = [(await fill(one)).length, (await fill(two)).length];
-      for (const share of shares)
-        t.ok(
-          share >= Math.floor(before / 2) - 1 && share <= before / 2 + 6,
-          `${share} more with ${before} of 100 left`,
-        );
-      await own.start();
-      t.ok(await back(all));
-      t.ok((await leftOf(two, 'requests')) < 12, 'it is as empty as the shares were');
-      t.ok(left(await one.headers(ORG, 'quiet', 'chat'), 'requests') < 80, 'also where nobody asked meanwhile');
-    },
-  );
+  await t.test('buckets keep their level, in the share and in a Redis that has lost its data', async (t) => {
+    const own = await startRedis();
+    t.teardown(() => own.stop());
+    const { all } = await processes(t, 2, { at: own, limits: { rpm: 100 } });
+    const [one, two] = all as [Admission, Admission];
+    for (let i = 0; i < 40; i++) (await admit(one)).settle(1);
+    (await admit(two)).settle(1);
+    for (let i = 0; i < 60; i++) (await admit(two, { model: 'quiet' })).settle(1);
+    const before = await leftOf(one, 'requests'); // of 100
+    await own.kill();
+    t.ok(await away(all));
+    const shares = [(await fill(one)).length, (await fill(two)).length];
+    for (const share of shares)
+      t.ok(share >= Math.floor(before / 2) - 1 && share <= before / 2 + 6, `${share} more with ${before} of 100 left`);
+    await own.start();
+    t.ok(await back(all));
+    t.ok((await leftOf(two, 'requests')) < 12, 'it is as empty as the shares were');
+    t.ok(
+      left(await one.headers(ORG, 'quiet', 'chat'), 'requests') < 80,
+      'also for a model without requests during the outage',
+    );
+  });
 
   await t.test(
-    'what ends while it is away is settled once when it is back, also if it has kept everything',
+    'requests that end during the outage are settled once afterwards, also if Redis kept its data',
     async (t) => {
       const own = await startRedis();
       t.teardown(() => own.stop());
@@ -318,21 +319,21 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       own.pause();
       const began = performance.now();
       const late = await admit(one);
-      t.ok(performance.now() - began >= 1_490, 'it asked');
+      t.ok(performance.now() - began >= 1_490, 'it tried Redis first');
       t.ok(
         performance.now() - began < 10_000,
-        `and waited no longer than the bound: ${Math.round(performance.now() - began)} ms`,
+        `it waited no longer than the bound: ${Math.round(performance.now() - began)} ms`,
       );
       const again = performance.now();
       (await admit(one)).settle(50);
-      t.ok(performance.now() - again < 1_000, 'the next does not wait at all');
+      t.ok(performance.now() - again < 1_000, 'the next request does not wait');
       running[0]!.settle(50);
       running[1]!.refund();
       own.resume();
       t.ok(await back([one]));
       t.ok(
         await eventually(async () => (await two.standing(ORG, 'm')).unfinished === 2),
-        'one still runs, and one that was admitted alone',
+        'one still running, and one that was admitted locally',
       );
       running[2]!.settle(10_000);
       late.settle(100);
@@ -342,42 +343,45 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     },
   );
 
-  await t.test('more than are told of in one call: what runs is known again, and what ended is over', async (t) => {
-    const own = await startRedis();
-    t.teardown(() => own.stop());
-    const called = new Map<string, number>();
-    const { all } = await processes(t, 1, {
-      at: own,
-      limits: { tpm: 1_000_000, concurrency: 1_000 },
-      counters: { lease_ms: 60_000 },
-      more: {
-        called: (script, outcome) => {
-          called.set(`${script} ${outcome}`, (called.get(`${script} ${outcome}`) ?? 0) + 1);
+  await t.test(
+    'reports more requests than fit one call: running ones are known again, ended ones are removed',
+    async (t) => {
+      const own = await startRedis();
+      t.teardown(() => own.stop());
+      const called = new Map<string, number>();
+      const { all } = await processes(t, 1, {
+        at: own,
+        limits: { tpm: 1_000_000, concurrency: 1_000 },
+        counters: { lease_ms: 60_000 },
+        more: {
+          called: (script, outcome) => {
+            called.set(`${script} ${outcome}`, (called.get(`${script} ${outcome}`) ?? 0) + 1);
+          },
         },
-      },
-    });
-    const [one] = all as [Admission];
-    const running = await Promise.all(Array.from({ length: 600 }, () => admit(one)));
-    t.equal((await one.standing(ORG, 'm')).unfinished, 600);
-    called.clear();
-    await own.kill();
-    t.ok(await away(all));
-    await own.start();
-    t.ok(await back(all));
-    t.equal((await one.standing(ORG, 'm')).unfinished, 600, 'all that runs');
-    t.ok((called.get('hold answered') ?? 0) >= 3, `in parts: ${[...called].join('; ')}`);
-    t.ok((called.get('hold answered') ?? 0) <= 12, 'of some hundreds each');
-    await own.kill();
-    t.ok(await away(all));
-    for (const reservation of running.slice(0, 590)) reservation.settle(50);
-    await own.start();
-    t.ok(await back(all));
-    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 10), 'all that ended meanwhile');
-    for (const reservation of running.slice(590)) reservation.settle(50);
-    t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
-  });
+      });
+      const [one] = all as [Admission];
+      const running = await Promise.all(Array.from({ length: 600 }, () => admit(one)));
+      t.equal((await one.standing(ORG, 'm')).unfinished, 600);
+      called.clear();
+      await own.kill();
+      t.ok(await away(all));
+      await own.start();
+      t.ok(await back(all));
+      t.equal((await one.standing(ORG, 'm')).unfinished, 600, 'all running requests');
+      t.ok((called.get('hold answered') ?? 0) >= 3, `in batches: ${[...called].join('; ')}`);
+      t.ok((called.get('hold answered') ?? 0) <= 12, 'of several hundred each');
+      await own.kill();
+      t.ok(await away(all));
+      for (const reservation of running.slice(0, 590)) reservation.settle(50);
+      await own.start();
+      t.ok(await back(all));
+      t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 10), 'all that ended meanwhile');
+      for (const reservation of running.slice(590)) reservation.settle(50);
+      t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
+    },
+  );
 
-  await t.test('without a counting engine in the settings it is counted here', async (t) => {
+  await t.test('counts locally if the settings name no Redis', async (t) => {
     const here = await openAdmission(configWith({ limits: { concurrency: 1 } }), {
       process: 'p',
       thread: 0,
@@ -391,7 +395,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     await here.close();
   });
 
-  await t.test('refuse: nothing is admitted without it, and it comes back without a restart', async (t) => {
+  await t.test('refuse: admits nothing without Redis, and recovers without a restart', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 1, { at: own, counters: { away: 'refuse' } });
@@ -407,7 +411,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
   });
 
-  await t.test('a month while it is away: a part of what was left, never the whole cap again', async (t) => {
+  await t.test('during an outage a month allows a share of the remainder, never the whole cap again', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 2, { at: own, more: { storedMonth: () => Promise.resolve(800) } });
@@ -428,7 +432,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     (await admit(two)).refund();
   });
 
-  await t.test('what was used of a month while it was away is told when it is back, once', async (t) => {
+  await t.test('monthly use during an outage is reported once afterwards', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 2, {
@@ -441,7 +445,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     (await admit(one, capped(1_000))).settle(60);
     t.ok(await eventually(async () => (await one.standing(ORG, 'm')).unfinished === 0));
     own.pause();
-    (await admit(one, capped(1_000))).settle(40); // it asked first
+    (await admit(one, capped(1_000))).settle(40); // it tried Redis first
     t.ok(await away([one]));
     (await admit(one, capped(1_000))).settle(30);
     own.resume();
@@ -449,12 +453,12 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.match(
       await refusal(() => admit(two, capped(930))),
       { code: 'insufficient_quota' },
-      '800 stored, 60 before, 70 meanwhile',
+      '800 stored, 60 before and 70 during the outage',
     );
     (await admit(two, capped(931))).refund();
   });
 
-  await t.test("a limit too small to be divided is one process's", async (t) => {
+  await t.test('a limit too small to divide belongs to one process', async (t) => {
     const own = await startRedis();
     t.teardown(() => own.stop());
     const { all } = await processes(t, 2, { at: own, limits: { concurrency: 1 } });
@@ -464,7 +468,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
     t.equal(first!.length + second!.length, 1);
   });
 
-  await t.test('a start without it, or with what is none, says so', async (t) => {
+  await t.test('logs a start without Redis, or with an endpoint that is not Redis', async (t) => {
     const port = await freePort();
     const open = (url: string): Promise<Admission> =>
       openAdmission(configWith({ counters: { url } }), {
@@ -479,7 +483,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       message: new RegExp(`^counters.url: redis://127.0.0.1:${port}/1 cannot be used: .*ECONNREFUSED`),
     });
     t.throws(() => configWith({ counters: { url: 'http://127.0.0.1' } }), /redis:\/\/ or rediss:\/\//);
-    // As Redis does to programs of other machines.
+    // As Redis in protected mode treats programs on other machines.
     const closing = createServer((socket) =>
       socket.on('error', () => undefined).end('-DENIED Redis is running in protected mode because …\r\n'),
     ).listen(0, '127.0.0.1');

@@ -1,4 +1,4 @@
-// A process of shared-processes.test.ts: one of several that count together. It does what it is told over IPC.
+// A child process of shared-processes.test.ts: one of several that share counters. It takes its orders over IPC.
 import { randomBytes } from 'node:crypto';
 import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { COUNTER_BYTES } from '../../src/admission/counter-memory.js';
@@ -6,7 +6,10 @@ import { openAdmission } from '../../src/admission/open-admission.js';
 import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/shared/errors.js';
 
-/** Asks for `rounds` requests one after the other in each of `lanes`, and holds each for `holdMs`; 0: to the end. */
+/**
+ * Sends `rounds` requests one after another in each of `lanes`, and holds each for `holdMs`; 0 holds them until the
+ * process ends.
+ */
 export interface Order {
   lanes: number;
   rounds: number;
@@ -15,7 +18,7 @@ export interface Order {
   output: number;
   keyPlaces?: number;
 }
-/** Times of the machine's monotonic clock in ns; of those that were let go, the time before. */
+/** Times in ns on the machine's monotonic clock. For a released request, the time before its release. */
 export interface Done {
   admitted: number;
   refused: Record<string, number>;

@@ -1,4 +1,4 @@
-// A worker thread of threads.test.ts: asks for as much as it can get, and tells what it got.
+// A worker thread of threads.test.ts: sends as many requests as are admitted, and reports the count.
 import { parentPort, workerData } from 'node:worker_threads';
 import type { Limited, Reservation } from '../../src/admission/admission.js';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
@@ -37,7 +37,7 @@ const draw = (below: number): number => {
 function end(at: number): void {
   const [one] = held.splice(at, 1);
   if (one === undefined) return;
-  // Out before it is settled: what the gauge shows is never more than what the limit allows.
+  // Decremented before the reservation is settled, so that the gauge never exceeds the true number.
   Atomics.sub(inside, one.organization, 1);
   if (draw(2) === 0) one.reservation.refund();
   else one.reservation.settle(10);
@@ -73,7 +73,7 @@ for (let round = 0; round < rounds; round++) {
       leave = admission.connect(identity.organizationId, 3);
       told.connections++;
     } catch {
-      // As many as there may be.
+      // The maximum is reached.
     }
     held.push({ reservation, organization, leave });
   } catch (error) {

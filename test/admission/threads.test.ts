@@ -1,5 +1,5 @@
-// Four threads at one buffer, as fast as they can: what they are given together never passes a limit, and when
-// all is over every count is zero.
+// Four threads use one shared buffer at full speed. Their admissions together never exceed a limit, and at the end
+// every count is zero.
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
@@ -11,7 +11,7 @@ import { RecordTable, tableBytes } from '../../src/admission/record-table.js';
 import { configWith } from '../../src/config/load.js';
 import type { Asked, Told } from './threads-worker.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 const THREADS = 4;
 
@@ -22,7 +22,7 @@ async function together(asked: Omit<Asked, 'gauge' | 'seed'>): Promise<Told[]> {
       const worker = new Worker(new URL('./threads-worker.js', import.meta.url), {
         workerData: { ...asked, gauge, seed: at * 7_919 + 1 } satisfies Asked,
       });
-      // Listened for at once: of a thread that has ended before it was heard, both come together.
+      // Both listeners are attached together: a thread may send its message and exit before this code runs again.
       const [[told]] = await Promise.all([once(worker, 'message') as Promise<[Told]>, once(worker, 'exit')]);
       return told;
     }),
@@ -38,7 +38,7 @@ const org = (id: number): Limited => ({
   monthlyTokenCap: null,
 });
 
-t.test('places: never more inside than there are, none taken at the end', async (t) => {
+t.test('concurrent requests never exceed the slots, and no slot is taken at the end', async (t) => {
   const buffer = new SharedArrayBuffer(COUNTER_BYTES);
   const told = await together({
     buffer,
@@ -48,16 +48,16 @@ t.test('places: never more inside than there are, none taken at the end', async 
     hold: 12,
     keyPlaces: 5,
   });
-  for (const { highest } of told) t.ok(highest <= 5, `at most ${highest} of the key's 5 at once`);
-  t.ok(Math.max(...told.map(({ highest }) => highest)) >= 4, 'and there was a throng');
+  for (const { highest } of told) t.ok(highest <= 5, `at most ${highest} of the key's 5 concurrent`);
+  t.ok(Math.max(...told.map(({ highest }) => highest)) >= 4, 'the slots were contended');
   t.ok(sum(told, ({ refused }) => refused['concurrency_limit_exceeded'] ?? 0) > 1_000);
   t.ok(sum(told, ({ connections }) => connections) > 100);
   const admission = new LocalAdmission(configWith({ limits: { concurrency: 8 } }).limits, { buffer });
   t.equal(admission.unfinished(), 0);
 });
 
-t.test('requests and tokens: exactly as many as the bucket has', async (t) => {
-  // Held to the end, so that nothing comes back.
+t.test('admits exactly as many requests and tokens as the bucket holds', async (t) => {
+  // Held to the end, so that nothing is returned.
   for (const limits of [
     { rpm: 600, tpm: null },
     { rpm: null, tpm: 12_000 },
@@ -72,18 +72,18 @@ t.test('requests and tokens: exactly as many as the bucket has', async (t) => {
       hold: 1e9,
       keyPlaces: null,
     });
-    const refilled = Math.ceil(((performance.now() - began) / 1000) * 10); // 600 a minute
+    const refilled = Math.ceil(((performance.now() - began) / 1000) * 10); // 600 per minute
     const admitted = sum(told, (one) => one.admitted);
     t.ok(admitted >= 600 && admitted <= 600 + refilled, `${admitted} of 600 and ${refilled} refilled`);
     t.equal(
       new LocalAdmission(configWith({}).limits, { buffer }).standing(org(0), 'm').unfinished,
       admitted,
-      'and all are counted as unfinished',
+      'all are counted as unfinished',
     );
   }
 });
 
-t.test('threads that make the same records at the same time', async (t) => {
+t.test('threads that create the same records concurrently agree on them', async (t) => {
   const buffer = new SharedArrayBuffer(COUNTER_BYTES);
   const told = await together({
     buffer,
@@ -99,10 +99,10 @@ t.test('threads that make the same records at the same time', async (t) => {
   const places = new Set(
     Array.from({ length: 2_500 }, (_, id) => table.find(recordKey('organization', org(id).organizationId, 'm'))),
   );
-  t.ok(places.size > 2_495, 'a record each');
+  t.ok(places.size > 2_495, 'one record each');
 });
 
-t.test('a table too small for all: replaced under load, and still right', async (t) => {
+t.test('a table too small for all keys replaces records under load and still counts correctly', async (t) => {
   const buffer = new SharedArrayBuffer(tableBytes(256));
   const told = await together({
     buffer,
@@ -113,6 +113,6 @@ t.test('a table too small for all: replaced under load, and still right', async 
     keyPlaces: null,
   });
   t.ok(sum(told, (one) => one.admitted) > 10_000);
-  for (const { highest } of told) t.ok(highest <= 3, `${highest} inside`);
+  for (const { highest } of told) t.ok(highest <= 3, `${highest} concurrent`);
   t.equal(new RecordTable(buffer, { now: () => 0n, month: () => 0 }).unfinished(), 0);
 });

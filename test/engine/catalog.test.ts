@@ -13,7 +13,7 @@ import {
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from '../addon/starter.js';
 
-t.test('the built-in catalog promises no more than its files hold', async (t) => {
+t.test('the built-in catalog promises no more than its files contain', async (t) => {
   const models = readCatalog();
   t.same(
     models.map(({ id, default_effort }) => [id, default_effort]),
@@ -31,7 +31,7 @@ t.test('the built-in catalog promises no more than its files hold', async (t) =>
   }
 });
 
-t.test('a wrong catalog is named with the place', async (t) => {
+t.test('an invalid catalog is reported with the location', async (t) => {
   const model = { ...readCatalog()[0], file: starterPath };
   const cases: [unknown, RegExp][] = [
     [{ models: [] }, /models: /],
@@ -51,7 +51,7 @@ t.test('a wrong catalog is named with the place', async (t) => {
   });
 });
 
-t.test('a split model is as large as its parts', async (t) => {
+t.test('the size of a split model is the sum of its parts', async (t) => {
   const folder = t.testdir({
     'big-00001-of-00003.gguf': 'a',
     'big-00002-of-00003.gguf': 'bb',
@@ -61,11 +61,11 @@ t.test('a split model is as large as its parts', async (t) => {
     'big-x0002-of-00003.gguf.part': 'no',
   });
   t.equal(modelBytes(join(folder, 'big-00001-of-00003.gguf')), 7);
-  t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'another part stands for itself');
+  t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'any other part counts alone');
   t.equal(modelBytes(join(folder, 'absent-00001-of-00002.gguf')), null);
 });
 
-t.test('any file under any name', async (t) => {
+t.test('accepts any file under any name', async (t) => {
   t.match(modelOfFile('mine', starterPath), {
     id: 'mine',
     file: starterPath,
@@ -82,7 +82,7 @@ t.test('any file under any name', async (t) => {
   t.throws(() => modelOfFile('a b', starterPath), { message: /model name "a b": must be/ });
 });
 
-t.test('a GGUF file is sampled as its authors recommend, unless an operator says otherwise', async (t) => {
+t.test("uses a GGUF file's recommended sampling unless an operator overrides it", async (t) => {
   const folder = t.testdir();
   const plain = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 };
   const samplingOf = (metadata: Metadata, cut = 0): object => {
@@ -122,7 +122,7 @@ t.test('a GGUF file is sampled as its authors recommend, unless an operator says
   t.match(set, { sampling: { temperature: 0.2, top_k: 20 } });
 });
 
-t.test('overrides change what they name', async (t) => {
+t.test('overrides change only the fields that they set', async (t) => {
   const models = readCatalog();
   const [hal, clarke] = withOverrides(models, {
     'hal-1.0': { context_window: 512, sampling: { top_k: 40 }, display_name: undefined },
@@ -138,7 +138,7 @@ t.test('overrides change what they name', async (t) => {
   });
 });
 
-t.test('a draft is another model without one of its own', async (t) => {
+t.test('a draft is another model that has no draft itself', async (t) => {
   const models = readCatalog();
   const draftsOf = (overrides: Record<string, { draft?: string | null }>): ReturnType<typeof checkedDrafts> =>
     checkedDrafts(withOverrides(models, overrides));

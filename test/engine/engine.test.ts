@@ -31,7 +31,7 @@ function generation(
 const textOf = (events: EngineEvent[]): string =>
   events.map((event) => (event.type === 'text' ? event.text : '')).join('');
 
-t.test('each request gets its own events', async (t) => {
+t.test('each request receives its own events', async (t) => {
   const { engine, prompt } = await openEngine('engine');
   t.teardown(() => engine.close());
   const lone = await generation(engine, submitOptions(prompt, { temperature: 1, seed: 3n }));
@@ -43,12 +43,12 @@ t.test('each request gets its own events', async (t) => {
   t.equal(textOf(third), textOf(lone), 'the same alone and among others');
 });
 
-t.test('how long events took is told after each step, what they led to included', async (t) => {
+t.test('reports the event delay after each step, including the work of listeners', async (t) => {
   const { engine, prompt } = await openEngine('engine-delay');
   t.teardown(() => engine.close());
   const delays: number[] = [];
   let seen = 0;
-  let due = 0; // what a listener left to a microtask
+  let due = 0; // work that a listener deferred to a microtask
   const left: number[] = [];
   engine.onDelivered = (delayMs) => {
     delays.push(delayMs);
@@ -60,7 +60,7 @@ t.test('how long events took is told after each step, what they led to included'
     queueMicrotask(() => {
       due--;
     });
-    if (++seen === 2) for (const until = performance.now() + 25; performance.now() < until; ); // a slow taker
+    if (++seen === 2) for (const until = performance.now() + 25; performance.now() < until; ); // a slow listener
   });
   await new Promise((resolve) => setImmediate(resolve));
   t.ok(delays.length > 0);
@@ -75,7 +75,7 @@ t.test('how long events took is told after each step, what they led to included'
   );
 });
 
-t.test("a prompt's log-probabilities are told in bits, and the loop goes on between them", async (t) => {
+t.test("delivers a prompt's log probabilities in slices and lets the event loop run in between", async (t) => {
   const { engine } = await openEngine('engine-scored');
   t.teardown(() => engine.close());
   const prompt = Int32Array.from({ length: 480 }, (_, index) => 300 + ((index * 7_919) % 1_000));
@@ -117,7 +117,7 @@ t.test("a prompt's log-probabilities are told in bits, and the loop goes on betw
   t.ok(turns > told.length / 4, `${turns} turns of the loop, ${told.length} bits`);
   t.equal(engine.active, 0);
 
-  // Given up while most of it waits to be told: nothing comes any more.
+  // Cancelled while most of it is queued: nothing more is delivered.
   let heard = 0;
   const left = engine.generate(submitOptions(prompt, { promptLogprobs: 20, maxTokens: 2 }), (event) => {
     if (event.type !== 'prompt' || ++heard > 2) return;
@@ -129,7 +129,7 @@ t.test("a prompt's log-probabilities are told in bits, and the loop goes on betw
   t.equal(engine.active, 0);
 });
 
-t.test('cancel from within an event, and after the end', async (t) => {
+t.test('cancels from within an event and after the end', async (t) => {
   const { engine, prompt } = await openEngine('engine-cancel');
   t.teardown(() => engine.close());
   let count = 0;
@@ -154,7 +154,7 @@ const markers = {
 const sectionOf = (events: EngineEvent[], section: string): string =>
   events.map((event) => (event.type === 'text' && event.section === section ? event.text : '')).join('');
 
-t.test('tool calls: required, one of the given names, in a section of their own', async (t) => {
+t.test('tool calls: required calls use one of the given names and a separate section', async (t) => {
   const { engine, prompt } = await openEngine('engine-calls');
   t.teardown(() => engine.close());
   const names = ['get_weather', 'get_time', 'send'];
@@ -207,7 +207,7 @@ t.test('tool calls: required, one of the given names, in a section of their own'
   );
 });
 
-t.test('tool calls: forbidden, and told apart when the model makes them', async (t) => {
+t.test('tool calls: recognizes calls that the model makes although they are forbidden', async (t) => {
   const { engine, prompt } = await openEngine('engine-no-calls');
   t.teardown(() => engine.close());
   const logitBias = [{ token: engine.findToken('<tool_call>'), bias: 15 }];
@@ -235,7 +235,7 @@ t.test('finish ends one choice and no other', async (t) => {
   ]);
 });
 
-t.test('a listener that throws is an uncaught exception and no loss to others', async (t) => {
+t.test('an exception in a listener is uncaught and does not affect other requests', async (t) => {
   const { engine, prompt } = await openEngine('engine-throw');
   t.teardown(() => engine.close());
   const uncaught: unknown[] = [];
@@ -255,7 +255,7 @@ t.test('a listener that throws is an uncaught exception and no loss to others', 
   t.match(other?.at(-1), { type: 'finished', completionTokens: 8 });
 });
 
-t.test('long texts are tokenized off this thread, with the same tokens', async (t) => {
+t.test('tokenizes long texts off this thread, with the same tokens', async (t) => {
   const { engine } = await openEngine('engine-tokenize');
   t.teardown(() => engine.close());
   const sentence = 'The quick brown fox jumps over the lazy dog. ';

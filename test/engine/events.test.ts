@@ -3,7 +3,7 @@ import { decodeEvents, EventStreamError, type EngineEvent } from '../../src/engi
 
 type Field = ['u32' | 'i32' | 'f32', number] | ['bytes', Uint8Array];
 
-/** A record as native/engine/events.h describes it. */
+/** Encodes a record as described in native/engine/events.h. */
 function record(
   request: number,
   [kind, choice, detail, flags]: [number, number, number, number],
@@ -56,7 +56,7 @@ const withLogprobs = record(
 const finished = record(7, [3, 1, 1, 0], ['u32', 30], ['u32', 10], ['i32', 2], ['f32', 8], ['f32', 16.25]);
 const failed = record(8, [4, 0, 1, 0], ...text('queued too long'));
 
-t.test('every kind of record', async (t) => {
+t.test('decodes every kind of record', async (t) => {
   t.same(decode(Buffer.concat([started, content, call, withLogprobs, finished, failed])), [
     [7, { type: 'started', promptTokens: 100, cachedTokens: 64, queueMs: 1.5, towerMs: 0.5 }],
     [7, { type: 'text', choice: 1, section: 'content', text: 'Grüße, 東京 🚀!', tokens: 3, logprobs: null }],
@@ -99,7 +99,7 @@ t.test('every kind of record', async (t) => {
   t.same(decode(new Uint8Array(0)), []);
 });
 
-t.test('texts of every length and padding, a byte order mark included', async (t) => {
+t.test('decodes texts of every length and padding, including a byte-order mark', async (t) => {
   for (let length = 0; length < 20; length++) {
     for (const letter of ['x', 'é', '\ufeff']) {
       const value = letter.repeat(length);
@@ -112,12 +112,12 @@ t.test('texts of every length and padding, a byte order mark included', async (t
   }
 });
 
-t.test('a view into a larger buffer', async (t) => {
+t.test('decodes a view into a larger buffer', async (t) => {
   const around = Buffer.concat([Buffer.alloc(5, 0xff), started, Buffer.alloc(3, 0xff)]);
   t.equal(decode(around.subarray(5, 5 + started.length)).length, 1);
 });
 
-t.test('what is wrong is named, and what came before it delivered', async (t) => {
+t.test('names the fault and delivers the records before it', async (t) => {
   const cases: [string, Buffer, RegExp][] = [
     ['a short header', started.subarray(0, 11), /shorter than a header/],
     ['a size too small', patch(started, 0, 8), /size 8 is not a multiple/],
@@ -156,7 +156,7 @@ t.test('what is wrong is named, and what came before it delivered', async (t) =>
   }
 });
 
-t.test('no truncation and no flipped byte does anything but decode or throw EventStreamError', async (t) => {
+t.test('a truncated or corrupted stream is decoded or throws EventStreamError', async (t) => {
   const whole = Buffer.concat([started, withLogprobs, finished]);
   const ends = new Set([0, started.length, started.length + withLogprobs.length, whole.length]);
   for (let end = 0; end <= whole.length; end++) {

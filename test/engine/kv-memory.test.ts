@@ -1,4 +1,4 @@
-// A KV pool without a configured size is large, takes memory only where it is used, and is counted once.
+// A KV cache without a configured size is large, takes memory only as it is used, and is counted once.
 
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';
@@ -8,14 +8,14 @@ import { loadStarter, promptOf, Recorder, submitOptions } from '../addon/starter
 const MIB = 2 ** 20;
 const claimed = (): number => loadAddon().memory().claimed;
 
-t.test('memory is what the addon says, less what models have planned', async (t) => {
+t.test("free memory is the addon's figure minus the memory planned by models", async (t) => {
   const { total, available } = loadAddon().memory();
   t.ok(available > 0 && available <= total);
   t.equal(totalMemory(), total);
   t.ok(Math.abs(availableMemory() - available) < total / 2);
 });
 
-t.test('a default pool costs memory as it is used, and all of it is planned', async (t) => {
+t.test('a default KV cache takes memory as it is used, and is planned in full', async (t) => {
   const resident = process.memoryUsage.rss(),
     before = claimed();
   const engine = await loadStarter('large pool');
@@ -40,7 +40,7 @@ t.test('a default pool costs memory as it is used, and all of it is planned', as
   t.equal(claimed(), before, 'its end gives all of it back');
 });
 
-t.test('models that load together do not count on the same memory', async (t) => {
+t.test('models that load concurrently do not plan the same memory', async (t) => {
   const before = claimed();
   const engines = await Promise.all(['one', 'two', 'three'].map((name) => loadStarter(name)));
   const sizes = engines.map(({ plan }) => plan.kvBytes).sort((a, b) => b - a);
@@ -49,7 +49,7 @@ t.test('models that load together do not count on the same memory', async (t) =>
     sizes.reduce((sum, size) => sum + size, 0),
   );
   t.ok(sizes.reduce((sum, size) => sum + size, 0) < totalMemory());
-  // A machine on which a quarter is more than the most gives all of them the most.
+  // On a machine where a quarter of memory exceeds the maximum, all models get the maximum.
   const [first = 0, , last = 0] = sizes;
   if (first < 8 * 2 ** 30 - MIB) t.ok(last < first * 0.8, `pools of ${sizes.join(', ')} bytes`);
   for (const engine of engines) await engine.close();

@@ -1,4 +1,4 @@
-// What is said while models load: at once which and how large, then how far it is, then what came of it.
+// Log lines during loading: the file and its size first, then the progress, then the result.
 import { statSync } from 'node:fs';
 import t from 'tap';
 import { modelOfFile } from '../../src/engine/catalog.js';
@@ -8,7 +8,7 @@ import type { Log } from '../../src/telemetry/types.js';
 import { embeddedModel } from '../e2e/monolith.js';
 import { loadOptions } from '../addon/starter.js';
 
-t.test('lines while a model loads', async (t) => {
+t.test('logs lines while a model loads', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   pool.add(modelOfFile('mine', embeddedModel));

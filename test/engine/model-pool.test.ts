@@ -5,7 +5,7 @@ import { ServedModels } from '../../src/generation/served-models.js';
 import { loadOptions, must } from '../addon/starter.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.test('names of one file share one engine; it ends with the last of them', async (t) => {
+t.test('names of one file share one engine, which ends with the last name', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const models = readCatalog();
@@ -34,7 +34,7 @@ t.test('names of one file share one engine; it ends with the last of them', asyn
   t.same(pool.engines(), []);
 });
 
-t.test('nobody uses an engine before what is to be done with it first has been done', async (t) => {
+t.test('an engine is not used before its preparation has finished', async (t) => {
   let begun = false;
   let done: () => void = () => undefined;
   const pool = new ModelPool(
@@ -56,7 +56,7 @@ t.test('nobody uses an engine before what is to be done with it first has been d
   t.equal(pool.get(model.id)?.status.state, 'ready');
 });
 
-t.test('a file that does not load fails its own models only', async (t) => {
+t.test('a file that cannot be loaded fails only its own models', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const model = must(readCatalog()[0]);
@@ -68,7 +68,7 @@ t.test('a file that does not load fails its own models only', async (t) => {
   t.match(pool.get('broken')?.status, { state: 'failed', error: { code: 'io', message: /broken\.gguf/ } });
 });
 
-t.test('closing while it loads waits for the load', async (t) => {
+t.test('closing during a load waits for the load', async (t) => {
   const pool = new ModelPool(loadOptions);
   const model = must(readCatalog()[0]);
   pool.add(model);
@@ -76,7 +76,7 @@ t.test('closing while it loads waits for the load', async (t) => {
   t.same(pool.list(), []);
 });
 
-t.test('a model that loads, or failed to, is refused with a wait', async (t) => {
+t.test('a model that is loading or failed is refused with Retry-After', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const model = must(readCatalog()[0]);
@@ -100,7 +100,7 @@ t.test('a model that loads, or failed to, is refused with a wait', async (t) => 
   t.throws(() => served.find('broken').ready(), { status: 503, code: 'model_unavailable', retryAfterMs: 10_000 });
 });
 
-t.test('unloading gives the memory back with the last name; loading makes a new engine', async (t) => {
+t.test('unloading frees the memory with the last name; loading creates a new engine', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const model = must(readCatalog()[0]);
@@ -134,7 +134,7 @@ t.test('unloading gives the memory back with the last name; loading makes a new 
   t.match(pool.get('later')?.status, { state: 'ready' }, 'what was asked for last is what comes about');
 });
 
-t.test('what runs on a model that is unloaded gets its time, then ends as if it were cut', async (t) => {
+t.test('requests on an unloaded model get time to finish, then end as truncated', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const model = must(readCatalog()[0]);
@@ -170,7 +170,7 @@ t.test('what runs on a model that is unloaded gets its time, then ends as if it 
     },
     { organization: 1 },
   );
-  const alive = setInterval(() => undefined, 1_000); // a server has its socket for that
+  const alive = setInterval(() => undefined, 1_000); // stands for a server's socket, which keeps the process alive
   t.teardown(() => clearInterval(alive));
   const ended = new Promise<unknown>((resolve) => {
     prepared.start((event) => {

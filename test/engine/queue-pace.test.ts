@@ -1,7 +1,7 @@
 import t from 'tap';
 import { QueuePace } from '../../src/engine/queue-pace.js';
 
-t.test('a queue drains at the pace at which requests have left it', (t) => {
+t.test('estimates the queue wait from the rate at which requests have left it', (t) => {
   let now = 1_000;
   const pace = new QueuePace(() => now);
   t.equal(pace.drainMs(100), 1_000, 'nothing known');

@@ -1,4 +1,4 @@
-// Models that give their memory back when nobody asks for them, and come again when somebody does.
+// Models that are unloaded when idle and loaded again on request.
 
 import t from 'tap';
 import type { Test } from 'tap';
@@ -37,7 +37,7 @@ async function roomOf(t: Test, models: readonly CatalogModel[]): Promise<Room> {
   return { pool, residency, news, clock, states: () => pool.list().map(({ status }) => status.state) };
 }
 
-t.test('idle ones go and come back; pinned ones and those without a time stay', async (t) => {
+t.test('idle models are unloaded and reloaded; pinned ones and those without a timeout stay loaded', async (t) => {
   const { pool, residency, news, clock, states } = await roomOf(t, [
     { ...HAL, idle_minutes: 2 },
     { ...CLARKE, idle_minutes: 2, pinned: true },
@@ -70,7 +70,7 @@ t.test('idle ones go and come back; pinned ones and those without a time stay', 
   t.same(states(), ['ready', 'ready', 'ready'], 'loading it was a use');
 });
 
-t.test('where memory is short, the one least recently used goes, and no more than it takes', async (t) => {
+t.test('under memory pressure, unloads the least recently used models, and no more than needed', async (t) => {
   const { pool, residency, news, clock, states } = await roomOf(t, [HAL, CLARKE, { ...TYCHO, load: 'demand' }]);
   t.same(states(), ['ready', 'ready', 'idle']);
   clock.now = 1_000;
@@ -101,7 +101,7 @@ t.test('where memory is short, the one least recently used goes, and no more tha
   );
 });
 
-t.test('pinned ones do not go for others', async (t) => {
+t.test('pinned models are not unloaded for others', async (t) => {
   const { residency, clock, states } = await roomOf(t, [
     { ...HAL, pinned: true },
     { ...TYCHO, load: 'demand' },
@@ -112,7 +112,7 @@ t.test('pinned ones do not go for others', async (t) => {
   t.same(states(), ['ready', 'ready']);
 });
 
-t.test('requests wait for the load, so many and so long', async (t) => {
+t.test('requests wait for the load, limited in number and time', async (t) => {
   const { pool, residency } = await roomOf(t, [
     { ...HAL, load: 'demand' },
     { ...TYCHO, load: 'demand', id: 'broken', file: '/nowhere.gguf' },
@@ -140,7 +140,7 @@ t.test('requests wait for the load, so many and so long', async (t) => {
   t.ok(hal.ready().contextWindow > 0);
 });
 
-t.test("an operator's word goes before", async (t) => {
+t.test("an operator's command takes precedence", async (t) => {
   const { pool, residency, states } = await roomOf(t, [{ ...HAL, load: 'demand' }]);
   pool.setLoaded(HAL.id, false, 0);
   t.same(states(), ['unloaded']);

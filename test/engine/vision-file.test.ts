@@ -2,7 +2,7 @@ import { basename, join } from 'node:path';
 import t from 'tap';
 import { visionFileOf } from '../../src/engine/vision-file.js';
 
-t.test('a tower is found beside its model, under the names people have', async (t) => {
+t.test('finds a vision encoder next to its model under common names', async (t) => {
   const cases: [file: string, beside: string[], expected: string | null][] = [
     ['gemma-3-4b-it-Q4_K_M.gguf', ['mmproj-model-f16.gguf'], 'mmproj-model-f16.gguf'],
     [
@@ -21,7 +21,7 @@ t.test('a tower is found beside its model, under the names people have', async (
       'SmolVLM-256M-Instruct.mmproj.gguf',
     ],
     ['big-00001-of-00002.gguf', ['big-00002-of-00002.gguf', 'mmproj.gguf'], 'mmproj.gguf'],
-    ['a.gguf', ['b.gguf', 'mmproj-F16.gguf'], null], // whose it is nobody says
+    ['a.gguf', ['b.gguf', 'mmproj-F16.gguf'], null], // it is unclear which model it belongs to
     ['a.gguf', ['notes.txt'], null],
     ['a.gguf', [], null],
   ];
@@ -45,7 +45,7 @@ t.test('a tower is found beside its model, under the names people have', async (
   t.equal(visionFileOf({ file: join(folder, 'absent', 'a.gguf') }), null);
 });
 
-t.test('a folder of tensors has its own tower where its config.json says so', async (t) => {
+t.test("uses a folder's own vision encoder if config.json declares one", async (t) => {
   const found = (config: string, more: Record<string, string> = {}): ReturnType<typeof visionFileOf> =>
     visionFileOf({ file: t.testdir({ 'config.json': config, ...more }) });
   t.same(found('{"vision_config":{"depth":2}}'), { path: t.testdirName, found: true });

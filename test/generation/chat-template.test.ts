@@ -10,7 +10,7 @@ import { randomFrom } from '../support/random.js';
 const tokens = { bos: '<s>', eos: '</s>' };
 const user = (content: string): TemplateMessage => ({ role: 'user', content });
 
-t.test('renders ChatML and finds that it takes everything', async (t) => {
+t.test('renders ChatML and finds that it supports every probed feature', async (t) => {
   const template = new ChatTemplate(CHATML_TEMPLATE, tokens);
   t.equal(
     template.render({ messages: [user('hi')], tools: null, addGenerationPrompt: true, enableThinking: false }),
@@ -31,7 +31,7 @@ t.test('renders ChatML and finds that it takes everything', async (t) => {
   });
 });
 
-t.test('probes find what a strict template cannot take', async (t) => {
+t.test('probes find the features that a strict template rejects', async (t) => {
   const llama2 = `{% if messages[0].role == 'system' %}{% set loop_messages = messages[1:] %}{% set system = messages[0].content %}{% else %}{% set loop_messages = messages %}{% set system = false %}{% endif %}{% for m in loop_messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% if m.role == 'user' %}{{ bos_token }}[INST] {% if loop.first and system %}{{ system }} {% endif %}{{ m.content }} [/INST]{% else %} {{ m.content }} {{ eos_token }}{% endif %}{% endfor %}`;
   const template = new ChatTemplate(llama2, tokens);
   t.match(template.capabilities, { system: 'first', alternation: true, thinkingSwitch: false });
@@ -47,7 +47,7 @@ t.test('probes find what a strict template cannot take', async (t) => {
   );
 });
 
-t.test('a template without a place for system text', async (t) => {
+t.test('handles a template that does not render system text', async (t) => {
   const template = new ChatTemplate(
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}{{ m.content }}{% endfor %}",
     tokens,
@@ -55,7 +55,7 @@ t.test('a template without a place for system text', async (t) => {
   t.equal(template.capabilities.system, 'none');
 });
 
-t.test('a thinking switch is found', async (t) => {
+t.test('finds a reasoning switch', async (t) => {
   const template = new ChatTemplate(
     '{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>{% endif %}',
     tokens,
@@ -79,10 +79,14 @@ t.test('a thinking switch is found', async (t) => {
     [true, false].map((enableThinking) => byEffort("['no_think', 'low']").render({ ...one, enableThinking })),
     ['afalsehigh', 'atrueno_think'],
   );
-  t.equal(byEffort("['low']").render({ ...one, enableThinking: true }), 'a', 'others have it from their own default');
+  t.equal(
+    byEffort("['low']").render({ ...one, enableThinking: true }),
+    'a',
+    'other models reason by their own default',
+  );
 });
 
-t.test('tool-call arguments as text, where the template shows what it got', async (t) => {
+t.test('passes tool-call arguments as text if the template renders them as given', async (t) => {
   const calls = (inside: string) =>
     `{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}${inside}{% endfor %}{% endfor %}`;
   const found = (inside: string) => new ChatTemplate(calls(inside), tokens).capabilities.callArguments;
@@ -94,7 +98,7 @@ t.test('tool-call arguments as text, where the template shows what it got', asyn
   t.equal(found('{% for key, value in c.function.arguments | items %}{{ key }}={{ value }}{% endfor %}'), 'object');
 });
 
-t.test('what a template does with calls and tools', async (t) => {
+t.test('finds how a template renders calls and tools', async (t) => {
   const found = (source: string) => new ChatTemplate(source, tokens).capabilities;
   const calls = '{% for c in m.tool_calls or [] %}{{ c.function.name }}{{ c.function.arguments | tojson }}{% endfor %}';
   const all = `{{ tools | tojson if tools }}{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}${calls}{% endfor %}`;
@@ -120,7 +124,7 @@ t.test('what a template does with calls and tools', async (t) => {
   t.match(
     found(`{% for m in messages %}{% if m.role != 'tool' %}{{ m.content }}${calls}{% endif %}{% endfor %}`),
     { calls: 'none' },
-    'results are dropped',
+    'tool results are dropped',
   );
   t.match(
     found(
@@ -131,7 +135,7 @@ t.test('what a template does with calls and tools', async (t) => {
   );
 });
 
-t.test('a template that walks through its tools without asking', async (t) => {
+t.test('handles a template that loops over its tools without checking for them', async (t) => {
   const template = new ChatTemplate(
     '{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}',
     tokens,
@@ -142,7 +146,7 @@ t.test('a template that walks through its tools without asking', async (t) => {
   );
 });
 
-t.test('unusable templates are refused with a reason', async (t) => {
+t.test('refuses unusable templates with a reason', async (t) => {
   const cases: [string, RegExp][] = [
     ['{% for m in messages %}', /does not parse/],
     ['{{ raise_exception("never") }}', /never/],
@@ -171,7 +175,7 @@ function errorOf(attempt: () => unknown): unknown {
   }
 }
 
-/** What ends the process, or stops it for hours, where nothing bounds it. */
+/** Templates that would crash the process or run for hours without limits. */
 const TOO_MUCH: [name: string, source: string][] = [
   ['60 replace filters', `{{ 'a'${" | replace('a', 'aa')".repeat(60)} }}`],
   ['replaced between all characters', `${grown("'a'", 20)}{{ s | replace('', s) }}`],
@@ -215,7 +219,7 @@ const TOO_MUCH: [name: string, source: string][] = [
   ],
 ];
 
-/** What is wrong in another way, and said to be. */
+/** Templates with other faults, and the reason reported for each. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
   // The deeper, the more steps a name costs: how deep the stack lets it get, and so which bound is met first, is the compiler's affair.
   ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
@@ -230,7 +234,7 @@ const WRONG: [name: string, source: string, reason: RegExp][] = [
   ],
 ];
 
-t.test('a template that takes too much is refused when it is loaded', async (t) => {
+t.test('refuses a template that exceeds the limits when it is loaded', async (t) => {
   for (const [name, source] of TOO_MUCH) {
     t.throws(
       () => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens),
@@ -240,25 +244,31 @@ t.test('a template that takes too much is refused when it is loaded', async (t) 
   }
   for (const [name, source, message] of WRONG)
     t.throws(() => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens), { message }, name);
-  // What is rendered to learn about the template is bounded in all, and one such render is enough to refuse it.
+  // All probe renders share one budget, so a single excessive probe is enough to refuse the template.
   const loops = (condition: string): string =>
     `{% for m in messages %}{{ m.content }}{% endfor %}{% if ${condition} %}{% for i in range(20000) %}{{ i }}{% endfor %}{% endif %}`;
   t.throws(() => new ChatTemplate(loops('true'), tokens), { message: /takes too much/ });
   t.throws(() => new ChatTemplate(loops('messages | length > 2'), tokens), { message: /takes too much/ });
 });
 
-t.test('one that does so for some content only fails there, and goes on', async (t) => {
-  for (const [name, source] of [...TOO_MUCH, ...WRONG]) {
-    const template = new ChatTemplate(
-      `{{ messages[0].content }}{% if messages[0].content == 'go' %}${source}{% endif %}`,
-      tokens,
-    );
-    t.ok(errorOf(() => template.render(context('go'))) instanceof TemplateError, name);
-    t.equal(template.render(context('hi')), 'hi', name);
-  }
-});
+t.test(
+  'a template that exceeds the limits only for some content fails for that content and stays usable',
+  async (t) => {
+    for (const [name, source] of [...TOO_MUCH, ...WRONG]) {
+      const template = new ChatTemplate(
+        `{{ messages[0].content }}{% if messages[0].content == 'go' %}${source}{% endif %}`,
+        tokens,
+      );
+      t.ok(errorOf(() => template.render(context('go'))) instanceof TemplateError, name);
+      t.equal(template.render(context('hi')), 'hi', name);
+    }
+  },
+);
 
-/** Each takes more than a budget that does for the rest of it. `c` has 200,000 characters, `l` and `map` 10,000 entries. */
+/**
+ * Each costs more than a budget that suffices for the rest. `c` has 200,000 characters, `l` and `map` have 10,000
+ * entries.
+ */
 const PAID: [source: string, budget?: number][] = [
   ['{{ a }}'.repeat(6_000)],
   ['{% set x = {c: 1} %}'],
@@ -320,7 +330,7 @@ const CHEAP = [
   "{% if 'a' in map %}{% endif %}",
 ];
 
-t.test('everything is paid for by its size', async (t) => {
+t.test('charges every operation by the size of its operands', async (t) => {
   const map = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`k${index}`, index]));
   const text = 'a '.repeat(100_000);
   const messages = Array.from({ length: 10_000 }, (_, index) => user(index < 2 ? `${text}${index}` : ''));
@@ -339,7 +349,7 @@ t.test('everything is paid for by its size', async (t) => {
   for (const source of CHEAP) t.type(error(source, 200), 'string', source);
 });
 
-t.test('what cannot be read in time is not read', async (t) => {
+t.test('refuses a template that cannot be parsed within the time limit', async (t) => {
   t.throws(() => new ChatTemplate(`{{ messages[0].content }}${' '.repeat(100_000)}x`, tokens), {
     message: /consecutive white-space/,
   });
@@ -351,7 +361,7 @@ t.test('what cannot be read in time is not read', async (t) => {
   });
 });
 
-t.test('a larger conversation may take more', async (t) => {
+t.test('a larger conversation has a larger budget', async (t) => {
   const source =
     '{% for m in messages %}{{ m.content }}{% for i in range(4) %}{% set x = m.role ~ i %}{% endfor %}{% endfor %}';
   const template = new ChatTemplate(source, tokens);
@@ -366,7 +376,7 @@ t.test('a larger conversation may take more', async (t) => {
   t.equal(stepsFor('a'.repeat(100_000_000)), mostSteps - steps, 'up to a limit');
 });
 
-t.test('a mapping with a namespace inside is written out as it is now', async (t) => {
+t.test('serializes a mapping that contains a namespace with its current values', async (t) => {
   const template = new ChatTemplate(
     '{{ messages[0].content }}{% set ns = namespace(x=1) %}{% set l = [ns] %}{{ l | tojson }}{% set ns.x = 2 %}{{ l | tojson }}',
     tokens,
@@ -374,8 +384,8 @@ t.test('a mapping with a namespace inside is written out as it is now', async (t
   t.equal(template.render(context('')), '[{"x": 1}][{"x": 2}]');
 });
 
-// More of them: node build/test/generation/chat-template.test.js with HOSTILE_TEMPLATES=10000.
-t.test('random templates end, in text or in an error that says why', async (t) => {
+// To run more: node build/test/generation/chat-template.test.js with HOSTILE_TEMPLATES=10000.
+t.test('random templates end with text or with an error that gives the reason', async (t) => {
   const outcomes = { text: 0, exhausted: 0, refused: 0 };
   let worst = 0;
   for (let seed = 0; seed < Number(process.env['HOSTILE_TEMPLATES'] ?? 50); seed++) {
@@ -393,6 +403,6 @@ t.test('random templates end, in text or in an error that says why', async (t) =
     Object.values(outcomes).every((count) => count > 0),
     JSON.stringify(outcomes),
   );
-  t.ok(worst < 2_000, `at most ${worst} ms of computing each`);
-  t.ok(process.resourceUsage().maxRSS < 1 << 20, 'within a GiB, in KiB');
+  t.ok(worst < 2_000, `at most ${worst} ms of CPU time each`);
+  t.ok(process.resourceUsage().maxRSS < 1 << 20, 'below 1 GiB, in KiB');
 });

@@ -38,19 +38,19 @@ const bare = Shield.for([], null)!;
 const folded = (messages: Message[], can: Partial<TemplateCapabilities> = {}): TemplateMessage[] =>
   toTemplateMessages(messages, bare, shapeOf(can)).messages;
 
-t.test('nothing changes where the template takes everything', async (t) => {
+t.test('leaves messages unchanged if the template supports everything', async (t) => {
   const messages = [system('a'), user('b'), user('c'), system('d')];
   t.same(folded(placeSystem(messages, everything) as Message[]), messages);
 });
 
-t.test('system messages gather where the template has one slot, or fold into the first user message', async (t) => {
+t.test('joins system messages if the template has one slot, or folds them into the first user message', async (t) => {
   const messages = [system('a'), user('b'), assistant('c'), system('d'), user('e')];
   t.same(placeSystem(messages, { system: 'first' }), [system('a\n\nd'), user('b'), assistant('c'), user('e')]);
   t.same(placeSystem(messages, { system: 'none' }), [user('a\n\nd\n\nb'), assistant('c'), user('e')]);
   t.same(placeSystem([system('a')], { system: 'none' }), [user('a')]);
 });
 
-t.test('our own system text goes where the template takes it', async (t) => {
+t.test('places generated system text where the template supports it', async (t) => {
   const one: TemplateMessage[] = [{ role: 'user', content: 'hi' }];
   const two: TemplateMessage[] = [{ role: 'system', content: 'be kind' }, ...one];
   t.same(addSystemText(one, 'x', { system: 'first' }), [{ role: 'system', content: 'x' }, ...one]);
@@ -58,7 +58,7 @@ t.test('our own system text goes where the template takes it', async (t) => {
   t.same(addSystemText(one, 'x', { system: 'none' }), [{ role: 'user', content: 'x\n\nhi' }]);
 });
 
-t.test('neighbours merge where roles must alternate', async (t) => {
+t.test('merges consecutive messages where roles must alternate', async (t) => {
   t.same(folded([user('a'), user('b'), assistant('c'), assistant('d'), user('e')], { alternation: true }), [
     user('a\n\nb'),
     assistant('c\n\nd'),
@@ -68,7 +68,7 @@ t.test('neighbours merge where roles must alternate', async (t) => {
 
 const call = { id: 'call_1', name: 'add', arguments: '{"a":1,"b":["<x>"]}' };
 
-t.test('reasoning goes back only after the last user message, arguments become objects', async (t) => {
+t.test('keeps reasoning only after the last user message; parses arguments into objects', async (t) => {
   const messages: Message[] = [
     user('one'),
     { role: 'assistant', content: 'two', reasoning: 'old' },
@@ -96,7 +96,7 @@ t.test('reasoning goes back only after the last user message, arguments become o
   t.equal(inline[1]!.content, 'two');
 });
 
-t.test('arguments come out as the model wrote them', async (t) => {
+t.test('keeps arguments as the model wrote them', async (t) => {
   const exact = '{"id":1234567890123456789,"x":1.0,"10":1,"9":2}';
   const messages: Message[] = [
     {
@@ -119,7 +119,7 @@ t.test('arguments come out as the model wrote them', async (t) => {
     folded([{ role: 'assistant', content: null, toolCalls: [{ ...call, arguments: digits }] }])[0]!.tool_calls![0]!
       .function.arguments,
     { a: '12345678901234567890', 'b:"': '1.0', c: { d: 5 }, e: [6], f: '7,8', g: '-1e400' },
-    'their digits where the template wants an object',
+    'keeps the digits of numbers where the template wants an object',
   );
 
   const source =
@@ -136,7 +136,7 @@ t.test('arguments come out as the model wrote them', async (t) => {
   );
 });
 
-t.test('arguments nested without end stay text', async (t) => {
+t.test('keeps arguments nested without end as text', async (t) => {
   const deep = '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000);
   const messages: Message[] = [
     { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: deep }] },
@@ -159,14 +159,14 @@ const loop: Message[] = [
   { role: 'tool', content: 'one', toolCallId: 'call_1' },
 ];
 
-t.test('results follow in the order of their calls, with their names; failures are marked', async (t) => {
+t.test('orders results by their calls, adds names and marks failures', async (t) => {
   t.same(folded(loop).slice(2), [
     { role: 'tool', name: 'add', tool_call_id: 'call_1', content: 'one' },
     { role: 'tool', name: 'sub', tool_call_id: 'call_2', content: 'Error: two' },
   ]);
 });
 
-t.test('one call at a time where the template takes no more', async (t) => {
+t.test('splits calls into single ones if the template supports no more', async (t) => {
   const result = folded(loop, { calls: 'one' });
   t.same(
     result.map(({ role, content, tool_calls }) => [role, content, tool_calls?.map((item) => item.function.name)]),
@@ -180,7 +180,7 @@ t.test('one call at a time where the template takes no more', async (t) => {
   );
 });
 
-t.test('text beside calls gets a message of its own where the template would drop it', async (t) => {
+t.test('moves text next to calls to its own message if the template would drop it', async (t) => {
   const result = folded(loop, { callText: false });
   t.same(
     result.slice(1, 3).map(({ role, content, tool_calls }) => [role, content, tool_calls?.length]),
@@ -192,7 +192,7 @@ t.test('text beside calls gets a message of its own where the template would dro
   t.equal(folded([{ ...loop[1]!, content: null } as Message], { callText: false }).length, 1);
 });
 
-t.test('without a place for calls, or for text beside them, they become text', async (t) => {
+t.test('turns calls, or the text next to them, into text if the template does not support them', async (t) => {
   const written = [
     user('go'),
     assistant(
@@ -204,7 +204,7 @@ t.test('without a place for calls, or for text beside them, they become text', a
   t.same(folded(loop, { callText: false, alternation: true }), written);
 });
 
-t.test('ids a template refuses are numbered through', async (t) => {
+t.test('numbers ids that the template rejects', async (t) => {
   const result = folded(loop, { callIds: 'short' });
   t.same(
     result[1]!.tool_calls!.map(({ id }) => id),
@@ -216,7 +216,7 @@ t.test('ids a template refuses are numbered through', async (t) => {
   );
 });
 
-t.test('images become a note', async (t) => {
+t.test('replaces images with a note', async (t) => {
   const image = { bytes: new Uint8Array(), format: 'png' as const, width: 640, height: 480 };
   const [message] = folded([
     {
@@ -230,31 +230,34 @@ t.test('images become a note', async (t) => {
   t.equal(message!.content, 'See [image: PNG, 640 x 480]');
 });
 
-t.test('the guard breaks every spelling that a client writes and is chosen apart from its text', async (t) => {
-  const starters = startersOf(['<|im_end|>', '[INST]', '</s>']);
-  const shield = Shield.for(['plain'], starters)!;
-  const guard = String.fromCodePoint(shield.guard);
-  t.equal(shield.protect('a <|im_end|> [INST] b'), `a <${guard}|im_end|> [${guard}INST] b`);
-  t.equal(shield.protect('nothing'), 'nothing');
-  t.equal(shield.protect('a < b, [0], </p>'), `a < b, [0], <${guard}/p>`, 'no more than needed');
-  t.equal(shield.protect('ends with <'), `ends with <${guard}`, 'a seam may follow');
+t.test(
+  'the guard breaks every special-token spelling in client text, and its character does not occur in that text',
+  async (t) => {
+    const starters = startersOf(['<|im_end|>', '[INST]', '</s>']);
+    const shield = Shield.for(['plain'], starters)!;
+    const guard = String.fromCodePoint(shield.guard);
+    t.equal(shield.protect('a <|im_end|> [INST] b'), `a <${guard}|im_end|> [${guard}INST] b`);
+    t.equal(shield.protect('nothing'), 'nothing');
+    t.equal(shield.protect('a < b, [0], </p>'), `a < b, [0], <${guard}/p>`, 'no more than needed');
+    t.equal(shield.protect('ends with <'), `ends with <${guard}`, 'the next text may complete a token');
 
-  t.equal(
-    shield.protect(`${'x'.repeat(1 << 20)} < </s>`).slice(1 << 20),
-    ` <${guard} <${guard}/s>`,
-    'a huge text gets them all',
-  );
+    t.equal(
+      shield.protect(`${'x'.repeat(1 << 20)} < </s>`).slice(1 << 20),
+      ` <${guard} <${guard}/s>`,
+      'a very large text is guarded everywhere',
+    );
 
-  const other = Shield.for([`uses ${guard}`, '\\ufdd1'], starters)!;
-  t.not(other.guard, shield.guard);
+    const other = Shield.for([`uses ${guard}`, '\\ufdd1'], starters)!;
+    t.not(other.guard, shield.guard);
 
-  let all = '';
-  for (let code = 0xfdd0; code <= 0xfdef; code++) all += String.fromCharCode(code);
-  for (let code = 0xe000; code <= 0xf8ff; code++) all += String.fromCharCode(code);
-  t.equal(Shield.for([all], starters), null, 'a text that uses every candidate leaves none');
+    let all = '';
+    for (let code = 0xfdd0; code <= 0xfdef; code++) all += String.fromCharCode(code);
+    for (let code = 0xe000; code <= 0xf8ff; code++) all += String.fromCharCode(code);
+    t.equal(Shield.for([all], starters), null, 'a text that contains every candidate leaves none');
 
-  const escaped: Message[] = [
-    { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: '{"a":"\\ufdd0"}' }] },
-  ];
-  t.not(Shield.for(clientTexts(escaped), starters)!.guard, 0xfdd0, 'characters escaped in arguments count');
-});
+    const escaped: Message[] = [
+      { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: '{"a":"\\ufdd0"}' }] },
+    ];
+    t.not(Shield.for(clientTexts(escaped), starters)!.guard, 0xfdd0, 'escaped characters in arguments count');
+  },
+);

@@ -1,8 +1,8 @@
-// Slots handed out in turns of the organizations.
+// Fair slots: organizations take turns.
 import t from 'tap';
 import { FairSlots } from '../../src/generation/fair-slots.js';
 
-/** Work that is told when it may end. */
+/** Jobs that run until the test ends them. */
 class Bench {
   readonly begun: string[] = [];
   readonly #ends: (() => void)[] = [];
@@ -16,38 +16,38 @@ class Bench {
     });
   }
 
-  /** Ends what began first, and lets what follows begin. */
+  /** Ends the oldest running job and lets the next one start. */
   async next(): Promise<void> {
     this.#ends.shift()?.();
     for (let turns = 0; turns < 3; turns++) await new Promise(setImmediate);
   }
 }
 
-t.test('in turns', async (t) => {
+t.test('organizations take turns', async (t) => {
   const bench = new Bench(new FairSlots(2, 'tests', 100));
   const all = Promise.all(['a', 'a', 'a', 'a', 'a', 'b', 'b', 'c'].map((organization) => bench.add(organization)));
   t.same(bench.begun, ['a', 'a'], 'no more than there are slots');
   for (let i = 0; i < 8; i++) await bench.next();
-  t.equal(bench.begun.join(''), 'aabacbaa', 'and first whoever has none at work');
+  t.equal(bench.begun.join(''), 'aabacbaa', 'an organization with no running job goes first');
   await all;
   await Promise.all([bench.add('d'), bench.next(), bench.next()]);
-  t.equal(bench.begun.at(-1), 'd', 'and all are free again');
+  t.equal(bench.begun.at(-1), 'd', 'all slots are free again');
 });
 
-t.test('nobody has more than so many, even where nobody waits', async (t) => {
+t.test('one organization cannot take every slot, even if nobody waits', async (t) => {
   const bench = new Bench(new FairSlots(4, 'tests', 100, undefined, undefined, 3));
   const all = Promise.all(['a', 'a', 'a', 'a', 'a'].map((organization) => bench.add(organization)));
-  t.equal(bench.begun.join(''), 'aaa', 'one place is kept');
+  t.equal(bench.begun.join(''), 'aaa', 'one slot stays reserved');
   const other = Promise.all([bench.add('b'), bench.add('b')]);
-  t.equal(bench.begun.join(''), 'aaab', 'and taken at once by another');
+  t.equal(bench.begun.join(''), 'aaab', 'another organization takes it immediately');
   for (let i = 0; i < 7; i++) await bench.next();
   await Promise.all([all, other]);
   t.equal(bench.begun.length, 7);
-  t.same(bench.begun.slice(4).sort(), ['a', 'a', 'b'], 'what waits goes on when one of its own ends');
+  t.same(bench.begun.slice(4).sort(), ['a', 'a', 'b'], "waiting jobs start when one of the organization's own ends");
   await Promise.all([bench.add('c'), bench.next()]);
 });
 
-t.test('what waits leaves with its client', async (t) => {
+t.test('a waiting job is removed when its client disconnects', async (t) => {
   const bench = new Bench(new FairSlots(1, 'tests', 100));
   const first = bench.add('a');
   const client = new AbortController();
@@ -55,7 +55,7 @@ t.test('what waits leaves with its client', async (t) => {
   const stays = bench.add('a');
   client.abort(new Error('gone'));
   await t.rejects(gone, { message: 'gone' });
-  await t.rejects(bench.add('a', 1, client.signal), { message: 'gone' }, 'and does not come any more');
+  await t.rejects(bench.add('a', 1, client.signal), { message: 'gone' }, 'a new job of that client is refused');
   await bench.next();
   await first;
   await bench.next();
@@ -63,33 +63,33 @@ t.test('what waits leaves with its client', async (t) => {
   t.equal(bench.begun.length, 2);
 });
 
-t.test('what fails gives its slot back', async (t) => {
+t.test('a failed job frees its slot', async (t) => {
   const slots = new FairSlots(1, 'tests', 100);
   const fail = () => slots.run({ organization: 1 }, 1, () => Promise.reject(new Error('no')));
   for (const one of [fail(), fail(), fail()]) await t.rejects(one, { message: 'no' });
 });
 
-t.test('what waits is bounded', async (t) => {
+t.test('the queue is bounded', async (t) => {
   const bench = new Bench(new FairSlots(1, 'tests', 10));
   const kept = [bench.add('a', 50), bench.add('a', 50)];
-  await t.rejects(bench.add('a', 1), { code: 'capacity_exhausted' }, 'one may wait whatever it weighs, no more then');
+  await t.rejects(bench.add('a', 1), { code: 'capacity_exhausted' }, 'one job of any weight may wait, but no other');
   kept.push(bench.add('b', 6));
   await t.rejects(bench.add('b', 5), { code: 'capacity_exhausted' });
   for (let i = 0; i < 3; i++) await bench.next();
   await Promise.all(kept);
 });
 
-t.test('nobody has two while another who waits has none', async (t) => {
+t.test('no organization has two slots while a waiting one has none', async (t) => {
   const bench = new Bench(new FairSlots(2, 'tests', 100));
   const all = Promise.all(['a', 'a', 'a', 'a', 'b', 'b', 'b'].map((organization) => bench.add(organization)));
   for (let i = 0; i < 4; i++) await bench.next();
-  // Of the two at work from the second on one is b's, until there are no more.
+  // From the second job on, b has one of the two running jobs until its queue is empty.
   t.equal(bench.begun.join(''), 'aababa', 'in pairs');
   for (let i = 0; i < 3; i++) await bench.next();
   await all;
 });
 
-t.test('who has used up the budget waits until it has grown again, and holds up nobody', async (t) => {
+t.test('an organization that has used up its budget waits for the refill and delays no other', async (t) => {
   let now = 1e9;
   const slots = new FairSlots(2, 'tests', 100, { ms: 10, msPerMs: 1 }, () => now);
   const bench = new Bench(slots);
@@ -99,7 +99,7 @@ t.test('who has used up the budget waits until it has grown again, and holds up 
   await first;
   const late = bench.add('a'),
     other = bench.add('b');
-  t.same(bench.begun, ['a', 'b'], 'one slot is free, and yet it waits');
+  t.same(bench.begun, ['a', 'b'], 'one slot is free, and the job still waits');
   await bench.next();
   await other;
   t.same(bench.begun, ['a', 'b']);
@@ -112,6 +112,6 @@ t.test('who has used up the budget waits until it has grown again, and holds up 
         await bench.next();
       })(),
     ]),
-    'nothing fails, and nobody else has to come',
+    'nothing fails, and the job starts without another one arriving',
   );
 });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { formatInstruction } from '../../src/generation/local/format-instruction.js';
 
-t.test('a model is told the form its answer must have', async (t) => {
+t.test('instructs the model about the requested output format', async (t) => {
   t.equal(formatInstruction({ type: 'text' }), null);
   t.match(formatInstruction({ type: 'json_object' }), /JSON object/);
   t.ok(formatInstruction({ type: 'grammar', grammar: 'root ::= [a]', path: 'p' })?.endsWith('\nroot ::= [a]'));

@@ -1,4 +1,4 @@
-// What a request asks the engine to compile, and what becomes of what the compiler says.
+// Grammars that a request compiles, and how the compiler's problems are handled.
 import t from 'tap';
 import type { CompiledGrammar, GrammarOptions, GrammarProblem, NativeGrammar } from '../../src/engine/addon-types.js';
 import type { GrammarSettings } from '../../src/generation/generation-limits.js';
@@ -11,7 +11,7 @@ import type { OutputFormat, ToolDefinition } from '../../src/generation/types.js
 const settings: GrammarSettings = { whiteSpace: 'compact', callWhiteSpace: 'flexible' };
 const claimant = { organization: 1 };
 
-/** An engine that notes what it is asked, and answers with these problems. */
+/** A fake engine that records compile calls and returns the given problems. */
 function compiler(answer: (options: GrammarOptions) => GrammarProblem[] = () => []): {
   compileGrammar(options: GrammarOptions): Promise<CompiledGrammar>;
   asked: GrammarOptions[];
@@ -53,7 +53,7 @@ const problem = (kind: GrammarProblem['kind'], pointer = '/a', keyword = 'not'):
   what: 'so it is',
 });
 
-t.test('what is compiled', async (t) => {
+t.test('compiles the grammars of formats and tools', async (t) => {
   const engine = compiler();
   const none = await compileGrammars(engine, { format: { type: 'text' }, tools: [] }, HERMES, settings, claimant);
   t.same([none.format, none.calls.size, engine.asked.length], [null, 0, 0]);
@@ -88,7 +88,7 @@ t.test('what is compiled', async (t) => {
   t.same(
     spaced.asked.map(({ whiteSpace }) => whiteSpace),
     ['within', 'flexible'],
-    "an answer begins with its value; what stands before a call's is the model's",
+    "a response begins with its value; white space before a call's arguments is the model's choice",
   );
   const xml = compiler();
   const bound = await compileGrammars(
@@ -101,7 +101,7 @@ t.test('what is compiled', async (t) => {
     settings,
     claimant,
   );
-  t.equal(bound.calls.size, 1, 'arguments that are no JSON are bound as they are written');
+  t.equal(bound.calls.size, 1, 'arguments that are not JSON are constrained in their own syntax');
   t.match(xml.asked, [
     {
       suffix: '</function>\n</tool_call>',
@@ -145,7 +145,7 @@ t.test('what is compiled', async (t) => {
   }
 });
 
-t.test('problems', async (t) => {
+t.test('reports problems', async (t) => {
   const outcome = (kind: GrammarProblem['kind'], format: OutputFormat = schemaFormat(true)) =>
     compileGrammars(
       compiler(() => [problem(kind)]),
@@ -171,7 +171,7 @@ t.test('problems', async (t) => {
   await t.rejects(outcome('unsupported', { type: 'regex', pattern: '(?<=a)', path: 'response_format.pattern' }), {
     code: 'unsupported_value',
   });
-  t.same((await outcome('unsupported', schemaFormat(false))).leftOut, [param], 'not strict: left out and told');
+  t.same((await outcome('unsupported', schemaFormat(false))).leftOut, [param], 'not strict: ignored and reported');
   const tools = [tool('f'), tool('g', true)];
   await t.rejects(
     compileGrammars(
@@ -185,7 +185,7 @@ t.test('problems', async (t) => {
   );
 });
 
-t.test('one organization with many tools holds up no other', async (t) => {
+t.test('many tools of one organization do not delay another', async (t) => {
   const asked: string[] = [];
   const engine = {
     async compileGrammar({ schema }: GrammarOptions): Promise<CompiledGrammar> {
@@ -206,28 +206,35 @@ t.test('one organization with many tools holds up no other', async (t) => {
     { organization: 2 },
   );
   await one;
-  t.ok(asked.length < 12, `${asked.length} were compiled by then, of 121`);
+  t.ok(asked.length < 12, `${asked.length} of 121 were compiled by then`);
   await Promise.all(flood);
   t.equal(asked.length, 121);
 });
 
-t.test('who has had more than a share of the compiling threads waits, and nobody else', async (t) => {
-  const engine = {
-    compileGrammar: (): Promise<CompiledGrammar> =>
-      Promise.resolve({ grammar: { bytes: 1 } as NativeGrammar, problems: [], compileMs: COMPILE_BUDGET_MS / 2 + 20 }),
-  };
-  const compile = (organization: number): Promise<unknown> =>
-    compileGrammars(engine, { format: schemaFormat(true), tools: [] }, HERMES, settings, { organization });
-  await compile(7);
-  await compile(7);
-  let waited = true;
-  const third = compile(7).then(() => waited);
-  await compile(8);
-  waited = false;
-  t.equal(await third, false, 'another came first; and it did not fail');
-});
+t.test(
+  'an organization that has used more than its share of the compile threads waits, and no other does',
+  async (t) => {
+    const engine = {
+      compileGrammar: (): Promise<CompiledGrammar> =>
+        Promise.resolve({
+          grammar: { bytes: 1 } as NativeGrammar,
+          problems: [],
+          compileMs: COMPILE_BUDGET_MS / 2 + 20,
+        }),
+    };
+    const compile = (organization: number): Promise<unknown> =>
+      compileGrammars(engine, { format: schemaFormat(true), tools: [] }, HERMES, settings, { organization });
+    await compile(7);
+    await compile(7);
+    let waited = true;
+    const third = compile(7).then(() => waited);
+    await compile(8);
+    waited = false;
+    t.equal(await third, false, 'another organization came first, and the job did not fail');
+  },
+);
 
-t.test('nobody wants it any more', async (t) => {
+t.test('stops compiling when the client disconnects', async (t) => {
   const controller = new AbortController();
   const engine = compiler(() => {
     controller.abort(new Error('gone'));

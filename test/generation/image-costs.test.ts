@@ -1,4 +1,4 @@
-// Image files whose decoding costs far more than their size or their pixels suggest.
+// Image files that cost the decoder far more than their size or pixels suggest.
 import sharp from 'sharp';
 import t from 'tap';
 import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image.js';
@@ -22,7 +22,7 @@ const noise = sharp(Buffer.from(Array.from({ length: 64 * 48 * 3 }, (_, i) => (i
 });
 const png = await noise.clone().png().toBuffer();
 
-t.test('a JPEG may have 100 scans', async (t) => {
+t.test('accepts a JPEG with up to 100 scans', async (t) => {
   for (const kind of ['progressive', 'sequential'] as const) {
     t.match(await decode(jpegOfScans(64, 100, kind)), { width: 64, height: 64 }, kind);
     for (const scans of [101, 5_000]) {
@@ -46,17 +46,17 @@ t.test('a JPEG may have 100 scans', async (t) => {
   t.match(
     await decode(jpegOfScans(64, 100, 'progressive', thumbnail)),
     { width: 64 },
-    'bytes of a segment are not scans',
+    'bytes inside a segment are not scans',
   );
   const fill = Buffer.alloc(9_000, 0xff);
   await t.rejects(
     decode(jpegOfScans(64, 101, 'progressive', fill)),
     { code: 'invalid_image' },
-    'fill bytes hide no scan',
+    'fill bytes do not hide a scan',
   );
 });
 
-t.test('blocks that change no pixel are left out before decoding', async (t) => {
+t.test('removes blocks that change no pixel before decoding', async (t) => {
   const dot = await sharp({ create: { width: 1, height: 1, channels: 3, background: 'red' } })
     .webp({ lossless: true })
     .toBuffer();
@@ -77,12 +77,12 @@ t.test('blocks that change no pixel are left out before decoding', async (t) => 
     const { bytes: frame } = await firstFrame(bytes, format, PATH);
     t.ok(frame.length <= atMost, `${what}: ${frame.length} of ${bytes.length} bytes`);
     const image = await decode(bytes);
-    t.equal(image.bytes, bytes, 'the file itself is kept');
+    t.equal(image.bytes, bytes, 'the original file is kept');
     t.ok((await pixels(image)).equals(await sharpPixels(Buffer.from(frame))));
   }
 });
 
-t.test('the pixels and the orientation stay as they are', async (t) => {
+t.test('keeps the pixels and the orientation', async (t) => {
   const turned = noise.clone().withMetadata({ orientation: 6 });
   const frames = [png, await noise.clone().negate().png().toBuffer()];
   const files: [string, Buffer][] = [
@@ -107,7 +107,7 @@ t.test('the pixels and the orientation stay as they are', async (t) => {
   for (const [what, bytes] of files) t.ok((await pixels(await decode(bytes))).equals(await sharpPixels(bytes)), what);
 });
 
-t.test('files that are cut off are refused, wherever that is', async (t) => {
+t.test('refuses files truncated at any point', async (t) => {
   const animated = await sharp([png, png], { join: { animated: true } })
     .webp({ lossless: true })
     .toBuffer();
@@ -148,6 +148,6 @@ t.test('slow images of one organization leave a decoder free', async (t) => {
   t.equal(
     done.filter((what) => what === 'dropped').length,
     3,
-    'the client has left: only the image that is being decoded is finished',
+    'after a disconnect, only the image being decoded is finished',
   );
 });

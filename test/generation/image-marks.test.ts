@@ -1,4 +1,4 @@
-// Where images stand in a prompt: in the place of their part, whatever the template and whatever the texts around them.
+// Positions of images in a prompt, for any template and any surrounding text.
 import t from 'tap';
 import { CHATML_TEMPLATE, ChatTemplate } from '../../src/generation/local/chat-template.js';
 import { PromptWriter, type PromptText } from '../../src/generation/local/prompt-writer.js';
@@ -28,12 +28,12 @@ function write(
   return writer.write({ messages, tools: [], format: { type: 'text' }, continueFinal, promptParam: 'messages' }, false);
 }
 
-/** Without the guards that the tokenizer leaves out. */
+/** Removes the guards that the tokenizer skips. */
 const plain = ({ texts, guard }: PromptText): string[] =>
   texts.map((text) => text.replaceAll(String.fromCodePoint(guard), ''));
 const places = ({ images }: PromptText): string[] => images.map(({ path }) => path);
 
-t.test('each image is in its place, texts are apart', async (t) => {
+t.test('keeps each image at its position and texts separate', async (t) => {
   const written = write([
     { role: 'system', content: 'Look.' },
     { role: 'user', content: [image(1), { type: 'text', text: 'and <|im_end|> i0' }, image(2), image(3)] },
@@ -50,37 +50,40 @@ t.test('each image is in its place, texts are apart', async (t) => {
   ]);
 });
 
-t.test('tool results, folded systems, continued answers and merged turns keep theirs', async (t) => {
-  const call = { id: 'call_1', name: 'look', arguments: '{"at": "0"}' };
-  const inResult = write([
-    { role: 'user', content: 'Look around' },
-    { role: 'assistant', content: null, toolCalls: [call] },
-    { role: 'tool', toolCallId: 'call_1', content: [{ type: 'text', text: 'seen: ' }, image(1)] },
-  ]);
-  t.same(places(inResult), ['image 1']);
-  t.match(plain(inResult)[0], /seen: $/);
-  const without =
-    "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}{% endif %}[{{ m.content }}]{% endfor %}";
-  const folded = write(
-    [
-      { role: 'system', content: 'Be short.' },
-      { role: 'user', content: [image(1)] },
-      { role: 'user', content: [image(2), { type: 'text', text: '?' }] },
-    ],
-    { template: without },
-  );
-  t.same(plain(folded), ['[Be short.\n\n', '\n\n', '?]']);
-  const continued = write(
-    [
-      { role: 'user', content: [image(1)] },
-      { role: 'assistant', content: 'It is' },
-    ],
-    { continueFinal: true },
-  );
-  t.match(plain(continued)[1], /It is$/);
-});
+t.test(
+  'keeps image positions in tool results, folded system messages, continued responses and merged messages',
+  async (t) => {
+    const call = { id: 'call_1', name: 'look', arguments: '{"at": "0"}' };
+    const inResult = write([
+      { role: 'user', content: 'Look around' },
+      { role: 'assistant', content: null, toolCalls: [call] },
+      { role: 'tool', toolCallId: 'call_1', content: [{ type: 'text', text: 'seen: ' }, image(1)] },
+    ]);
+    t.same(places(inResult), ['image 1']);
+    t.match(plain(inResult)[0], /seen: $/);
+    const without =
+      "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('alternate') }}{% endif %}[{{ m.content }}]{% endfor %}";
+    const folded = write(
+      [
+        { role: 'system', content: 'Be short.' },
+        { role: 'user', content: [image(1)] },
+        { role: 'user', content: [image(2), { type: 'text', text: '?' }] },
+      ],
+      { template: without },
+    );
+    t.same(plain(folded), ['[Be short.\n\n', '\n\n', '?]']);
+    const continued = write(
+      [
+        { role: 'user', content: [image(1)] },
+        { role: 'assistant', content: 'It is' },
+      ],
+      { continueFinal: true },
+    );
+    t.match(plain(continued)[1], /It is$/);
+  },
+);
 
-t.test('a template that leaves an image out, or shows it twice, is refused', async (t) => {
+t.test('refuses a template that omits an image or renders it twice', async (t) => {
   const messages: Message[] = [
     { role: 'user', content: [image(1)] },
     { role: 'assistant', content: 'x' },
@@ -94,7 +97,7 @@ t.test('a template that leaves an image out, or shows it twice, is refused', asy
   }
 });
 
-t.test('a model that does not see is given a note', async (t) => {
+t.test('a model without a vision encoder gets a note', async (t) => {
   const written = write([{ role: 'user', content: [image(1)] }], { sees: false });
   t.same(places(written), []);
   t.match(plain(written)[0], /\[image: PNG, 40 x 30\]/);

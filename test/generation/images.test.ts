@@ -1,4 +1,4 @@
-// Images in requests: from base64, data: URLs and a real https server, with everything that must be refused.
+// Images from base64, data: URLs and a real HTTPS server, and every case that must be refused.
 import { once } from 'node:events';
 import { createServer } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -54,7 +54,8 @@ async function load(
 ): Promise<LoadedImage[]> {
   const loader = createImageLoader({ ...configWith({}).images, ...settings }, world);
   const [loaded] = await loader.load([message(...sources)], claimant, loader.hold(1, false));
-  if (typeof loaded?.content !== 'object' || loaded.content === null) throw new Error('no parts');
+  if (typeof loaded?.content !== 'object' || loaded.content === null)
+    throw new Error('the message has no content parts');
   return loaded.content.flatMap((part) =>
     part.type === 'image' && part.source.kind === 'loaded' ? [part.source.image] : [],
   );
@@ -74,14 +75,14 @@ async function refusal(
   }
 }
 
-t.test('the four formats, told by their bytes', async (t) => {
+t.test('detects the four formats by their bytes', async (t) => {
   const dataUrl = (bytes: Buffer, declared: string): ImageSource =>
     url(`data:${declared};base64,${bytes.toString('base64')}`);
   for (const [format, bytes] of Object.entries({ png, jpeg, webp, gif })) {
     for (const source of [base64(bytes), dataUrl(bytes, 'image/png'), dataUrl(bytes, 'text/plain;charset=utf-8')]) {
       const [image] = await load([source]);
       t.match(image, { format, width: 64, height: 48 });
-      t.ok(Buffer.from(image!.bytes).equals(bytes), 'the file itself is kept');
+      t.ok(Buffer.from(image!.bytes).equals(bytes), 'the original file is kept');
     }
   }
   t.match(
@@ -95,11 +96,11 @@ t.test('the four formats, told by their bytes', async (t) => {
   t.match(
     await load([base64(animated)]),
     [{ format: 'gif', width: 64, height: 48 }],
-    'of an animation the first frame',
+    'the first frame of an animation',
   );
 });
 
-t.test('without images, and with loaded ones, the messages are the very same', async (t) => {
+t.test('returns messages unchanged without images or with loaded ones', async (t) => {
   const loader = createImageLoader(configWith({}).images);
   const messages: Message[] = [
     { role: 'system', content: 'x' },
@@ -112,7 +113,7 @@ t.test('without images, and with loaded ones, the messages are the very same', a
   t.equal(loaded[2], messages[2]);
 });
 
-t.test('what is no image, or a broken one', async (t) => {
+t.test('refuses data that is not an image or is damaged', async (t) => {
   const svg = Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>');
   const tiff = Buffer.from('49492a0008000000', 'hex');
   for (const bytes of [svg, tiff, Buffer.from('%PDF-1.7'), Buffer.from('hello'), Buffer.from('RIFF1234WAVE')]) {
@@ -142,7 +143,7 @@ t.test('what is no image, or a broken one', async (t) => {
     t.match(await refusal([source]), { code: 'invalid_image', param: PATH }, JSON.stringify(source).slice(0, 80));
 });
 
-t.test('limits', async (t) => {
+t.test('enforces limits', async (t) => {
   const large = await picture(300, 200).png().toBuffer();
   t.match(await refusal([base64(large)], { max_pixels: 59_999 }), {
     code: 'image_too_large',
@@ -157,15 +158,15 @@ t.test('limits', async (t) => {
     code: 'too_many_images',
     param: 'messages[0].content[7].image_url',
   });
-  t.equal(await refusal(many, { max_bytes: png.length }), null, 'one picture many times is one');
+  t.equal(await refusal(many, { max_bytes: png.length }), null, 'repeated copies of one image count once');
   const distinct = many.map((_, i) => base64(Buffer.concat([png, Buffer.from([i])])));
   t.match(await refusal(distinct, { max_bytes: png.length + 1 }), { code: 'image_too_large', message: /in total/ });
   t.match(
     await refusal([base64(png), url('data:,'), base64(Buffer.from('hello'))]),
     { code: 'invalid_image', param: 'messages[0].content[2].image_url' },
-    'the first fault counts',
+    'the first fault is reported',
   );
-  // A few kilobytes that claim 2.5 billion pixels: refused by the header.
+  // A file of a few kilobytes that claims 2.5 billion pixels: refused by its header.
   const bomb = Buffer.from(png);
   bomb.writeUInt32BE(50_000, 16);
   bomb.writeUInt32BE(50_000, 20);
@@ -174,7 +175,7 @@ t.test('limits', async (t) => {
   t.ok(spent() < 2_000);
 });
 
-t.test('pixels together, each picture once', async (t) => {
+t.test('limits total pixels, counting each distinct image once', async (t) => {
   const large = (hue: number): Promise<Buffer> => picture(300, 200).tint({ r: hue, g: 0, b: 0 }).png().toBuffer();
   const eight = await Promise.all([10, 20, 30, 40, 50, 60, 70, 80].map(large));
   const settings: Settings = { max_pixels: 60_000 };
@@ -188,24 +189,24 @@ t.test('pixels together, each picture once', async (t) => {
     settings,
   );
   t.equal(again.length, 30);
-  t.equal(new Set(again).size, 1, 'the same picture is decoded once');
+  t.equal(new Set(again).size, 1, 'the same image is decoded once');
   t.equal((await load([...eight, eight[1]!].map(base64), settings))[8]!.width, 300);
   const before = eight.map((bytes): ImageSource => ({ kind: 'bytes', bytes }));
   t.match(
     (await load([...before, base64(await large(91)), base64(await large(92))], settings))[7],
     { format: 'png', width: 300, height: 200 },
-    'those of earlier requests are not counted again',
+    'images of earlier requests are not counted again',
   );
 });
 
-t.test('a client that has gone, and an organization with many', async (t) => {
+t.test('stops for a disconnected client, and limits an organization with many images', async (t) => {
   const big = await sharp({ create: { width: 5_000, height: 5_000, channels: 3, background: 'red' } })
     .png()
     .toBuffer();
-  // The bytes differ, so that none is known already.
+  // The bytes differ, so that none is cached yet.
   const bodies = Array.from({ length: 24 }, (_, i) => base64(Buffer.concat([big, Buffer.from([i])])));
   const loader = createImageLoader({ ...configWith({}).images, max_pixels: 1e9 });
-  await loader.load([message(base64(png))], claimant, loader.hold(1, false)); // the library itself is loaded
+  await loader.load([message(base64(png))], claimant, loader.hold(1, false)); // loads the library before measuring
   const client = new AbortController();
   let done = 0;
   const loads = Array.from({ length: 6 }, (_, i) =>
@@ -219,19 +220,19 @@ t.test('a client that has gone, and an organization with many', async (t) => {
   );
   const outcomes = Promise.allSettled(loads);
   await loader.load([message(base64(png))], { organization: 2 }, loader.hold(2, false));
-  t.ok(done < 3, `another organization's picture does not wait behind all of them (${done} of 6 requests were done)`);
+  t.ok(done < 3, `another organization's image does not wait for all of them (${done} of 6 requests were done)`);
   client.abort(new Error('gone'));
   const spent = cpuTime();
   t.match((await outcomes).at(-1), { status: 'rejected', reason: { message: 'gone' } });
   await loader.load([message(base64(png))], { organization: 1 }, loader.hold(1, false));
-  t.ok(spent() < 3_000, `those that wait are given up: ${spent().toFixed()} ms of computing`);
+  t.ok(spent() < 3_000, `waiting images are dropped: ${spent().toFixed()} ms of CPU time`);
   await t.rejects(
     loader.load([message(base64(png))], { organization: 1, signal: client.signal }, loader.hold(1, false)),
     { message: 'gone' },
   );
 });
 
-t.test('public addresses', (t) => {
+t.test('recognizes public addresses', (t) => {
   const inside = [
     '0.0.0.0',
     '10.1.2.3',
@@ -288,7 +289,7 @@ t.test('public addresses', (t) => {
   t.end();
 });
 
-t.test('fetching', async (t) => {
+t.test('fetches images over HTTPS', async (t) => {
   const hosts = ['images.test', 'cdn.images.test', 'other.test'];
   const { key, cert } = selfSigned(hosts);
   const asked: string[] = [];
@@ -327,7 +328,7 @@ t.test('fetching', async (t) => {
   ): ReturnType<typeof refusal> => refusal([url(text)], { ...allowed, ...settings }, world(names));
   const failed = { code: 'image_fetch_failed', param: PATH };
 
-  t.test('an image', async (t) => {
+  t.test('fetches an image', async (t) => {
     const images = await load(
       [url('https://images.test/a.png?x=1'), url('https://CDN.images.test/b'), base64(gif)],
       allowed,
@@ -335,11 +336,11 @@ t.test('fetching', async (t) => {
     );
     t.match(images, [{ format: 'png', width: 64 }, { format: 'png' }, { format: 'gif' }]);
     t.same(asked.sort(), ['cdn.images.test/b', 'images.test/a.png?x=1']);
-    t.same(resolved.sort(), ['cdn.images.test', 'images.test'], 'each name once');
-    t.same([...new Set(dialled)], [PUBLIC], 'the address that was checked is dialled');
+    t.same(resolved.sort(), ['cdn.images.test', 'images.test'], 'each name is resolved once');
+    t.same([...new Set(dialled)], [PUBLIC], 'connects to the address that was checked');
   });
 
-  t.test('URLs that are refused unasked', async (t) => {
+  t.test('refuses disallowed URLs without a request', async (t) => {
     asked.length = 0;
     for (const text of [
       'http://images.test/a',
@@ -366,7 +367,7 @@ t.test('fetching', async (t) => {
     t.same(asked, []);
   });
 
-  t.test('hosts inside the network', async (t) => {
+  t.test('refuses hosts on internal addresses', async (t) => {
     asked.length = 0;
     const everyHost: Settings = { allowed_hosts: ['*'] };
     for (const address of [
@@ -383,7 +384,11 @@ t.test('fetching', async (t) => {
         { ...failed, message: /public address/ },
         address,
       );
-      t.match(await fetched('https://images.test/', () => [PUBLIC, address]), failed, `${address} beside a public one`);
+      t.match(
+        await fetched('https://images.test/', () => [PUBLIC, address]),
+        failed,
+        `${address} together with a public address`,
+      );
       t.match(
         await fetched(`https://${address.includes(':') ? `[${address}]` : address}/`, undefined, everyHost),
         failed,
@@ -392,11 +397,11 @@ t.test('fetching', async (t) => {
     }
     for (const spelling of ['0x7f.1', '2130706433', '127.1', '0177.0.0.1', '127.0.0.1.'])
       t.match(await fetched(`https://${spelling}/`, undefined, everyHost), failed, spelling);
-    t.match(await fetched('https://images.test/', () => []), failed, 'no address at all');
+    t.match(await fetched('https://images.test/', () => []), failed, 'no address');
     t.match(
       await refusal([url('https://localhost/')], { allowed_hosts: ['localhost'] }),
       { ...failed, message: /public address/ },
-      "by the machine's own resolver",
+      'resolved by the system resolver',
     );
     t.match(
       await fetched('https://images.test/', () => {
@@ -407,15 +412,15 @@ t.test('fetching', async (t) => {
     t.same(asked, []);
   });
 
-  t.test('a name that changes its mind', async (t) => {
+  t.test('DNS rebinding: a name whose address changes is not resolved twice', async (t) => {
     dialled.length = 0;
     let times = 0;
     t.equal(await fetched('https://images.test/', () => (times++ === 0 ? [PUBLIC] : ['127.0.0.1'])), null);
-    t.equal(times, 1, 'it is asked once');
+    t.equal(times, 1, 'it is resolved once');
     t.same([...new Set(dialled)], [PUBLIC]);
   });
 
-  t.test('redirects are checked like the first URL', async (t) => {
+  t.test('checks redirects like the first URL', async (t) => {
     const to = (location: string | ((request: IncomingMessage) => string | null), status = 302) => {
       reply = (request, response) => {
         const next = typeof location === 'string' ? (request.url === '/a' ? location : null) : location(request);
@@ -456,13 +461,13 @@ t.test('fetching', async (t) => {
     t.match(
       await fetched('https://images.test/a', (host) => [host === 'images.test' ? PUBLIC : '10.0.0.1']),
       failed,
-      'to the inside',
+      'to an internal address',
     );
     reply = (_, response) => response.writeHead(302).end();
     t.match(await fetched('https://images.test/a'), failed, 'without a target');
   });
 
-  t.test('answers that are no image', async (t) => {
+  t.test('refuses responses that are not an image', async (t) => {
     for (const status of [204, 206, 304, 404, 500]) {
       reply = (_, response) => response.writeHead(status).end();
       t.match(await fetched('https://images.test/'), { ...failed, message: String(status) });
@@ -473,9 +478,9 @@ t.test('fetching', async (t) => {
     t.match(await fetched('https://images.test/'), failed);
     reply = (_, response) =>
       response.writeHead(200, { 'content-length': png.length }).write(png.subarray(0, 100), () => response.destroy());
-    t.match(await fetched('https://images.test/'), failed, 'cut in the middle');
+    t.match(await fetched('https://images.test/'), failed, 'truncated');
     reply = (request) => request.socket.destroy();
-    t.match(await fetched('https://images.test/'), failed, 'no answer');
+    t.match(await fetched('https://images.test/'), failed, 'no response');
     reply = (request) =>
       request.socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n');
     const late = new Promise((resolve) => {
@@ -484,11 +489,11 @@ t.test('fetching', async (t) => {
     t.match(
       await Promise.race([fetched('https://images.test/', undefined, { fetch_timeout_ms: 60_000 }), late]),
       failed,
-      'another protocol, told at once',
+      'another protocol, detected immediately',
     );
   });
 
-  t.test('size and time', async (t) => {
+  t.test('limits size and time', async (t) => {
     reply = (_, response) => response.end(png);
     t.match(await fetched('https://images.test/', undefined, { max_bytes: png.length - 1 }), {
       code: 'image_too_large',
@@ -505,7 +510,7 @@ t.test('fetching', async (t) => {
     t.match(
       await fetched('https://images.test/', undefined, { max_bytes: 200_000 }),
       { code: 'image_too_large' },
-      'a body without end',
+      'an endless body',
     );
     t.ok(written < 64 << 20, 'it is not read to its end');
     reply = (_, response) => {
@@ -521,7 +526,7 @@ t.test('fetching', async (t) => {
     t.match(
       await fetched('https://images.test/', undefined, { fetch_timeout_ms: 200 }),
       { ...failed, message: /200 ms/ },
-      'no answer for long',
+      'no response for too long',
     );
     t.match(
       await refusal(
@@ -530,23 +535,23 @@ t.test('fetching', async (t) => {
         { ...world(), resolve: () => new Promise(() => {}) },
       ),
       { ...failed, message: /200 ms/ },
-      'a name server that is silent',
+      'a name server that does not respond',
     );
   });
 
-  t.test("the certificate must be the host's", async (t) => {
+  t.test('the certificate must be valid for the host', async (t) => {
     asked.length = 0;
     reply = (_, response) => response.end(png);
     t.match(
       await refusal([url('https://images.test/')], allowed, { ...world(), ca: undefined }),
       failed,
-      'nobody vouches for it',
+      'an unknown issuer',
     );
-    t.match(await fetched('https://wrong.images.test/'), failed, 'it names another host');
+    t.match(await fetched('https://wrong.images.test/'), failed, 'a certificate for another host');
     t.same(asked, []);
   });
 
-  t.test('one that fails gives up the others', async (t) => {
+  t.test('one failed image cancels the others', async (t) => {
     let closed = 0;
     reply = (request, response) => {
       request.socket.on('close', () => closed++);
@@ -560,11 +565,11 @@ t.test('fetching', async (t) => {
       ),
       { code: 'image_fetch_failed', param: 'messages[0].content[2].image_url' },
     );
-    t.ok(await eventually(() => closed === 3), 'no connection stays, long before their own time is over');
+    t.ok(await eventually(() => closed === 3), 'connections close long before their own timeout');
   });
 });
 
-t.test('pixels come as they look, 8 bits of each colour', async (t) => {
+t.test('decodes pixels as displayed, 8 bits per color', async (t) => {
   const pixels = Buffer.from(Array.from({ length: 6 * 4 * 3 }, (_, i) => (i * 37) % 256));
   const raw = (): ReturnType<typeof sharp> => sharp(pixels, { raw: { width: 6, height: 4, channels: 3 } });
   const decoded = async (bytes: Buffer): Promise<{ width: number; height: number; pixels: Buffer }> => {
@@ -587,7 +592,7 @@ t.test('pixels come as they look, 8 bits of each colour', async (t) => {
   const grey = await decoded(await raw().greyscale().png().toBuffer());
   t.ok(
     grey.pixels.every((value, at) => value === grey.pixels[at - (at % 3)]),
-    'grey: three times the same',
+    'grayscale: three equal channels',
   );
   const twoFrames = await sharp(Buffer.concat([Buffer.alloc(72, 10), Buffer.alloc(72, 200)]), {
     raw: { width: 6, height: 8, channels: 3, pageHeight: 4 },
@@ -613,7 +618,7 @@ t.test('pixels come as they look, 8 bits of each colour', async (t) => {
 });
 
 t.test(
-  "what images take is counted until it is let go: half of it is one organization's, and a whole request always fits",
+  'counts image memory until it is freed: one organization may use half, and a whole request always fits',
   async (t) => {
     const budget = new ImageBudget(1_000, 50);
     const first = budget.open(1, false),
@@ -632,12 +637,12 @@ t.test(
     t.equal(budget.taken, 0);
     const small = new ImageBudget(10, 50).open(1, true);
     small.add(50);
-    t.equal(small.bytes, 250, 'of a server elsewhere an image counts five times');
+    t.equal(small.bytes, 250, 'an image for an upstream counts five times');
 
     const loader = createImageLoader({ ...configWith({}).images, max_bytes: png.length, max_held_bytes: 1_024 });
     const held = loader.hold(1, true);
     await loader.load([message(...Array.from({ length: 5 }, () => base64(png)), base64(png))], claimant, held);
-    t.equal(held.bytes, 5 * png.length, 'one that comes again is kept once');
+    t.equal(held.bytes, 5 * png.length, 'a repeated image is kept once');
     const further = loader.hold(1, true);
     const others = await Promise.all(
       [1, 2, 3, 4, 5].map((red) =>

@@ -1,4 +1,4 @@
-// The provider on the embedded model: what a request becomes, and what comes back.
+// The provider for the local engine: translation of requests and of the engine's output.
 import { join } from 'node:path';
 import t from 'tap';
 import { modelOfFile, type CatalogModel } from '../../src/engine/catalog.js';
@@ -73,7 +73,7 @@ const count = async (asked: GenerationRequest): Promise<number> => (await provid
 const generate = async (asked: GenerationRequest): Promise<GenerationEvent[]> => run(await prepare(asked));
 const last = (events: GenerationEvent[]) => events.at(-1) as Extract<GenerationEvent, { type: 'finished' }>;
 
-t.test('count() is what prepare() has', async (t) => {
+t.test('count() equals the size of the prompt from prepare()', async (t) => {
   const cases: Partial<GenerationRequest>[] = [
     {},
     { tools: [tool('get_weather')], toolChoice: { mode: 'auto', allowed: null } },
@@ -89,12 +89,12 @@ t.test('count() is what prepare() has', async (t) => {
   }
   t.equal(counts.size, cases.length, 'each adds its own');
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }] });
-  t.ok((await count(long)) > provider.contextWindow, 'more than fits is counted too');
+  t.ok((await count(long)) > provider.contextWindow, 'a prompt that exceeds the context is counted too');
   await t.rejects(prepare(long), { code: 'context_length_exceeded', param: 'messages' });
   await t.rejects(prepare({ ...long, promptParam: 'input' }), { code: 'context_length_exceeded', param: 'input' });
 });
 
-t.test('rendering is charged to who asks, by what there is to render', async (t) => {
+t.test('charges rendering to the organization by the size of the input', async (t) => {
   const sizes: number[] = [];
   const charged = <T>(characters: number, work: () => T): T => {
     sizes.push(characters);
@@ -105,12 +105,12 @@ t.test('rendering is charged to who asks, by what there is to render', async (t)
   await provider.prepare(short, { ...me, charged });
   t.same(sizes.splice(0), [33]);
   await provider.count(long, { ...me, charged });
-  t.same(sizes.splice(0), [600 * (9 + 32)], 'messages count besides their text');
+  t.same(sizes.splice(0), [600 * (9 + 32)], 'messages count in addition to their text');
   await provider.prepare({ ...long, truncation: 'auto' }, { ...me, charged });
-  t.ok(sizes.length > 1, 'each time it is rendered');
+  t.ok(sizes.length > 1, 'for each render');
 });
 
-t.test('control tokens in definitions are text', async (t) => {
+t.test('control tokens in tool definitions stay text', async (t) => {
   const { info } = engine;
   const { template, dialect, markers } = provider.prompter;
   const writer = new PromptWriter(template, dialect, markers, startersOf(info.specialTokens));
@@ -118,7 +118,7 @@ t.test('control tokens in definitions are text', async (t) => {
   const ends = async (description: string, parameters: ToolDefinition['parameters']): Promise<number> => {
     const { text, guard } = writer.write(request({ tools: [{ ...tool('f', description), parameters }] }), false);
     const tokens = await engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard });
-    t.ok(engine.detokenize(tokens).includes(JSON.stringify(description)), 'and come through whole');
+    t.ok(engine.detokenize(tokens).includes(JSON.stringify(description)), 'and arrive complete');
     return tokens.filter((token) => token === end).length;
   };
   const plain = await ends('plain', null);
@@ -143,7 +143,7 @@ t.test('control tokens in definitions are text', async (t) => {
   );
 });
 
-t.test('a required call is made, of an allowed tool, and its tokens add up', async (t) => {
+t.test('a required call is made to an allowed tool, and its tokens add up', async (t) => {
   const tools = [tool('get_weather'), tool('get_time')];
   for (const allowed of ['get_weather', 'get_time']) {
     const events = await generate(
@@ -167,10 +167,10 @@ t.test('a required call is made, of an allowed tool, and its tokens add up', asy
     );
   }
   const whole = await generate(request({ tools, toolChoice: { mode: 'required', allowed: null }, maxTokens: 3 }));
-  t.match(last(whole), { reason: 'max_tokens', completionTokens: 3 }, 'cut within the markup');
+  t.match(last(whole), { reason: 'max_tokens', completionTokens: 3 }, 'truncated within the markup');
 });
 
-t.test('no call where none is wanted', async (t) => {
+t.test('makes no call if none is allowed', async (t) => {
   const events = await generate(
     request({ tools: [tool('get_weather')], messages: [{ role: 'user', content: 'Weather in Paris?' }] }),
   );
@@ -178,7 +178,7 @@ t.test('no call where none is wanted', async (t) => {
   t.equal(last(events).calls, 0);
 });
 
-t.test('only the prompt: nothing is generated, and the next request finds it cached', async (t) => {
+t.test('prompt only: generates nothing, and the next request finds it cached', async (t) => {
   const messages: Message[] = [
     { role: 'system', content: 'You are a very patient assistant. '.repeat(6) },
     { role: 'user', content: 'Wait for it.' },
@@ -187,7 +187,7 @@ t.test('only the prompt: nothing is generated, and the next request finds it cac
   t.equal(prepared.maxTokens, 0);
   const { decodeTokens } = engine.stats();
   const events = await run(prepared);
-  t.equal(engine.stats().decodeTokens, decodeTokens, 'no token is computed to be dropped');
+  t.equal(engine.stats().decodeTokens, decodeTokens, 'no token is computed and discarded');
   t.same(
     events.map(({ type }) => type),
     ['started', 'finished'],
@@ -197,7 +197,7 @@ t.test('only the prompt: nothing is generated, and the next request finds it cac
   t.ok(started !== undefined && started.cachedTokens > 16, `${started?.cachedTokens} cached`);
 });
 
-t.test('a reasoning budget stated outright is kept to', async (t) => {
+t.test('respects an explicit reasoning budget', async (t) => {
   const [few, none] = [
     await generate(request({ effort: 'enabled', reasoningBudget: 5, ignoreEos: true, maxTokens: 40 })),
     await generate(request({ effort: 'none', maxTokens: 20 })),
@@ -209,7 +209,7 @@ t.test('a reasoning budget stated outright is kept to', async (t) => {
   t.equal(last(none).reasoningTokens, 0);
 });
 
-t.test('where the cap leaves no token for a thought, the prompt asks for none', async (t) => {
+t.test('disables reasoning if the token limit leaves no room for it', async (t) => {
   const promptOf = async (more: Partial<GenerationRequest>) =>
     Array.from((await prepare(request(more))).promptIds ?? []);
   const [thinking, plain] = [await promptOf({ effort: 'medium' }), await promptOf({ effort: 'none' })];
@@ -219,19 +219,19 @@ t.test('where the cap leaves no token for a thought, the prompt asks for none', 
   t.same(
     await promptOf({ effort: 'medium', maxTokens: 0 }),
     thinking,
-    'what only warms the cache has the prompt of what comes behind it',
+    'a request that only fills the cache gets the prompt of the one after it',
   );
   t.same(await promptOf({ effort: 'medium', maxTokens: null }), thinking);
   t.same(
     await promptOf({ effort: 'medium', maxTokens: 2, reasoningBudget: 1_024 }),
     thinking,
-    'what is stated outright is kept to',
+    'an explicit budget is respected',
   );
   const short = await providerOf({ max_output_tokens: 2 }).prepare(request({ effort: 'medium', maxTokens: null }), me);
-  t.same(Array.from(short.promptIds ?? []), plain, 'the model may have a cap of its own');
+  t.same(Array.from(short.promptIds ?? []), plain, "the model's own output limit applies");
 });
 
-t.test('truncation leaves out whole turns, oldest first', async (t) => {
+t.test('truncation drops whole user turns, oldest first', async (t) => {
   const turn = (n: number): Message[] => [
     { role: 'user', content: `question ${n} ${'word '.repeat(20)}` },
     { role: 'assistant', content: null, toolCalls: [{ id: `c${n}`, name: 'f', arguments: '{}' }] },
@@ -248,14 +248,14 @@ t.test('truncation leaves out whole turns, oldest first', async (t) => {
   const prepared = await prepare(asked);
   t.ok(
     prepared.promptTokens.tokens <= provider.contextWindow - 60,
-    `${prepared.promptTokens.tokens} leave room for the answer`,
+    `${prepared.promptTokens.tokens} leave room for the response`,
   );
-  t.ok(prepared.promptTokens.tokens > provider.contextWindow / 2, 'and no more is left out than needed');
+  t.ok(prepared.promptTokens.tokens > provider.contextWindow / 2, 'no more is dropped than needed');
   t.equal(await count(asked), prepared.promptTokens.tokens);
   t.equal(
     (await prepare(request({ truncation: 'auto' }))).promptTokens.tokens,
     await count(request()),
-    'what fits is left alone',
+    'a conversation that fits is unchanged',
   );
   const hopeless = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }], truncation: 'auto' });
   await t.rejects(prepare(hopeless), { code: 'context_length_exceeded' });
@@ -267,10 +267,10 @@ t.test('truncation leaves out whole turns, oldest first', async (t) => {
     ],
     truncation: 'auto',
   });
-  t.ok((await prepare(huge)).promptTokens.tokens < 100, 'a huge turn goes without being rendered');
+  t.ok((await prepare(huge)).promptTokens.tokens < 100, 'a very large turn is dropped without rendering it');
 });
 
-t.test('what cannot fit for its length alone costs next to nothing', async (t) => {
+t.test('refuses a conversation that cannot fit by its length alone at almost no cost', async (t) => {
   const called = (text: string): Message[] => [
     { role: 'user', content: 'x' },
     { role: 'assistant', content: null, toolCalls: [{ id: 'c', name: 'f', arguments: text }] },
@@ -286,7 +286,8 @@ t.test('what cannot fit for its length alone costs next to nothing', async (t) =
     { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' }, // the last turn stays
   ];
   await prepare(request({ messages: called('{}') }));
-  await t.rejects(prepare(request(cases[0])), { code: 'context_length_exceeded' }); // the longest token is known from now on
+  // the longest token is known from here on
+  await t.rejects(prepare(request(cases[0])), { code: 'context_length_exceeded' });
   const spent = cpuTime();
   for (const more of cases)
     await t.rejects(prepare(request(more)), { code: 'context_length_exceeded', message: /at least/ });
@@ -295,11 +296,11 @@ t.test('what cannot fit for its length alone costs next to nothing', async (t) =
   t.equal(dropped.promptTokens.tokens, await count(request({ messages: [{ role: 'user', content: 'z' }] })));
 });
 
-t.test('counts of large parts, in turns', async (t) => {
+t.test('counts large parts separately, and organizations take turns', async (t) => {
   const described = (length: number) => request({ tools: [tool('f', 'word '.repeat(length / 5))] });
   const whole = await count(described(1_000_000));
   const apart = await count(described(1_100_000));
-  t.ok(Math.abs(apart / whole - 1.1) < 0.001, 'what the template is spared is counted all the same');
+  t.ok(Math.abs(apart / whole - 1.1) < 0.001, 'parts that the template does not render are still counted');
   const deep = request({
     messages: [
       { role: 'user', content: 'x' },
@@ -313,21 +314,21 @@ t.test('counts of large parts, in turns', async (t) => {
   });
   const spent = cpuTime();
   t.ok((await count(deep)) > provider.contextWindow);
-  t.ok(spent() < 2_000, 'arguments nested without end are text');
+  t.ok(spent() < 2_000, 'deeply nested arguments are text');
 
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(200_000) }] });
-  const clients = Array.from({ length: 20 }, () => new AbortController()); // each request has its own
+  const clients = Array.from({ length: 20 }, () => new AbortController()); // each request has its own signal
   let done = 0;
   const many = Promise.allSettled(
     clients.map(({ signal }) => provider.count(long, { ...me, signal }).finally(() => done++)),
   );
   await provider.count(long, { organization: 2 });
-  t.ok(done < 8, `another organization's does not wait behind twenty (${done} were done)`);
+  t.ok(done < 8, `another organization's count does not wait for all twenty (${done} were done)`);
   for (const client of clients) client.abort(new Error('gone'));
   t.match((await many).at(-1), { status: 'rejected', reason: { message: 'gone' } });
 });
 
-t.test('images are refused by name, or noted', async (t) => {
+t.test("refuses images with the parameter's name, or replaces them with a note", async (t) => {
   const path = 'messages[0].content[1]';
   const image = { bytes: new Uint8Array(), format: 'png' as const, width: 640, height: 480 };
   const asked = request({
@@ -353,7 +354,7 @@ t.test('images are refused by name, or noted', async (t) => {
   });
 });
 
-t.test('no answer is longer than a client library can read, whatever the window', async (t) => {
+t.test('no response is longer than a client library can read, whatever the context window', async (t) => {
   const path = join(t.testdir(), 'script.gguf');
   writeScriptModel(path, { context: 70_000 });
   const wide = new Engine(await loadAddon().load('wide', path, { ...loadOptions, maxContext: 0 }, () => {}));
@@ -365,7 +366,7 @@ t.test('no answer is longer than a client library can read, whatever the window'
   );
 });
 
-t.test('a model that is unloaded while its requests are prepared', async (t) => {
+t.test('a model that is unloaded during the preparation of its requests', async (t) => {
   const leaving = new Engine(await loadStarter('leaving', { maxContext: 512 }));
   const provider = new LocalProvider(leaving, modelOfFile('m', starterPath), limits);
   const late = [
@@ -377,7 +378,7 @@ t.test('a model that is unloaded while its requests are prepared', async (t) => 
   for (const one of [...late, provider.prepare(request(), me), provider.count(request(), me)]) {
     await one.then(
       () => t.pass('it was ready before'),
-      (error: unknown) => t.match(error, { code: 'shutting_down', status: 503 }, 'an answer to come back later'),
+      (error: unknown) => t.match(error, { code: 'shutting_down', status: 503 }, 'a retryable error'),
     );
   }
   await closed;

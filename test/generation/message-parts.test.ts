@@ -18,7 +18,7 @@ const START = '<|start|>assistant',
 const CALL = `${START}<|channel|>commentary to=functions.f <|constrain|>json<|message|>`;
 const OTHER_ORDER = `${START} to=functions.f<|channel|>commentary json<|message|>`;
 
-/** What is told of content that came in these pieces, sections joined. */
+/** Returns the parts emitted for content in these pieces, with equal sections joined. */
 function told(
   pieces: readonly string[],
   inReasoning = true,
@@ -28,7 +28,7 @@ function told(
   const result: [Section, string][] = [];
   const parts = new MessageParts(marks, inReasoning, mayCall, (section, text) => {
     const last = result.at(-1);
-    if (text === '') throw new Error('nothing told');
+    if (text === '') throw new Error('nothing emitted');
     if (last?.[0] === section) last[1] += text;
     else result.push([section, text]);
   });
@@ -37,7 +37,7 @@ function told(
   return result.map(([section, text]) => `${section} ${text}`);
 }
 
-t.test('messages are sorted by their headers, cut anywhere', async (t) => {
+t.test('sorts messages by their headers, at every split', async (t) => {
   const cases: [string, string[], boolean?, boolean?][] = [
     [`${FINAL}The answer: <|en & 1 < 2.`, ['content The answer: <|en & 1 < 2.']],
     [`${FINAL}Half <|st`, ['content Half <|st']],
@@ -66,12 +66,12 @@ t.test('messages are sorted by their headers, cut anywhere', async (t) => {
     t.same(told(text.split(''), inReasoning, mayCall), expected, `${text}, character by character`);
     for (let at = 1; at < text.length; at++) {
       const split = told([text.slice(0, at), text.slice(at)], inReasoning, mayCall);
-      if (JSON.stringify(split) !== JSON.stringify(expected)) t.same(split, expected, `${text}, cut at ${at}`);
+      if (JSON.stringify(split) !== JSON.stringify(expected)) t.same(split, expected, `${text}, split at ${at}`);
     }
   }
 });
 
-t.test('messages with a mark for each kind', async (t) => {
+t.test('sorts messages with a separate marker for each kind', async (t) => {
   const begin = '<|begin|>assistant';
   const call = `${begin}<|tool_calls|>`;
   const cases: [string, string[], boolean?, boolean?][] = [
@@ -88,12 +88,12 @@ t.test('messages with a mark for each kind', async (t) => {
   for (const [text, expected, inReasoning, mayCall] of cases) {
     for (let at = 0; at < text.length; at++) {
       const split = told([text.slice(0, at), text.slice(at)], inReasoning, mayCall, SOLAR_MARKS);
-      if (JSON.stringify(split) !== JSON.stringify(expected)) t.same(split, expected, `${text}, cut at ${at}`);
+      if (JSON.stringify(split) !== JSON.stringify(expected)) t.same(split, expected, `${text}, split at ${at}`);
     }
   }
 });
 
-t.test('of a word before the reasoning nothing is told', async (t) => {
+t.test('emits nothing of a word before the reasoning', async (t) => {
   const reasoning = (pieces: string[]): string => {
     let text = '';
     const label = new ReasoningLabel('thought', (piece) => {
@@ -151,7 +151,7 @@ function events(pieces: readonly [TextEvent['section'], string][], calls: boolea
   return result;
 }
 
-t.test('an answer in channels, as a client hears of it', async (t) => {
+t.test('emits a response in channels as clients receive it', async (t) => {
   t.same(
     events(
       [
@@ -163,7 +163,7 @@ t.test('an answer in channels, as a client hears of it', async (t) => {
     ),
     ['reasoning Hm.', 'content So.', 'finished end_of_turn 0 of 3 tokens'],
   );
-  // The engine finds the call's marker; what it took for content before it is the message's beginning.
+  // The engine finds the call marker; the text before it that looked like content is the start of the message header.
   const marker = CALL.slice(0, CALL.indexOf('=functions'));
   t.same(
     events(
@@ -190,7 +190,7 @@ t.test('an answer in channels, as a client hears of it', async (t) => {
     ),
     ['reasoning Hm.', 'content Look:', 'start f', 'args {}', 'end true', 'finished tool_calls 1 of 4 tokens'],
   );
-  // The other order, which no marker of the engine's tells.
+  // The other order, which no engine marker reports.
   t.same(
     events(
       [

@@ -1,4 +1,4 @@
-// What is refused of a format or a tool's schema before anything is compiled.
+// Checks of formats and tool schemas before compilation.
 import t from 'tap';
 import { checkOutputFormat, checkToolSchemas, formatProblem } from '../../src/generation/output-format.js';
 import { pathOf } from '../../src/generation/local/schema-path.js';
@@ -13,7 +13,7 @@ const tool = (parameters: JsonSchema | null, index = 0): ToolDefinition => ({
   path: `tools[${index}].function.parameters`,
 });
 
-t.test('lengths', async (t) => {
+t.test('limits lengths', async (t) => {
   const format = (schema: JsonSchema) =>
     ({ type: 'json_schema', name: 'x', schema, strict: false, path: PATH }) as const;
   checkOutputFormat(format({ description: 'x'.repeat(250 * 1024) }));
@@ -45,7 +45,7 @@ t.test('lengths', async (t) => {
   });
 });
 
-t.test('arguments are objects', async (t) => {
+t.test('tool arguments must be objects', async (t) => {
   for (const parameters of [null, {}, { type: 'object' }, { type: ['null', 'object'] }, { $ref: '#/$defs/a' }])
     checkToolSchemas([tool(parameters)]);
   for (const type of ['array', 'nonsense', ['string'], [], null, 7]) {
@@ -57,7 +57,7 @@ t.test('arguments are objects', async (t) => {
   }
 });
 
-t.test('answers: JSON at least', async (t) => {
+t.test('a JSON response format is at least valid JSON', async (t) => {
   const object = { type: 'json_object' } as const,
     schema = { type: 'json_schema', name: null, schema: {}, strict: true, path: PATH } as const;
   t.equal(formatProblem({ type: 'text' }, 'anything {'), null);
@@ -69,7 +69,7 @@ t.test('answers: JSON at least', async (t) => {
   t.equal(formatProblem({ type: 'regex', pattern: 'a', path: 'p' }, 'a'), null);
 });
 
-t.test('places in a schema, by JSON pointer and keyword', async (t) => {
+t.test('locates errors in a schema by JSON pointer and keyword', async (t) => {
   const schema = { properties: { a: { anyOf: [{}, { not: {} }] }, 'b/c': { '~': {} }, '0': { type: 'x' }, 'a b': 7 } };
   const cases: [pointer: string, keyword: string, path: string][] = [
     ['', '', PATH],
@@ -81,6 +81,6 @@ t.test('places in a schema, by JSON pointer and keyword', async (t) => {
     ['/no/such/0', 'x', `${PATH}.no.such.0.x`],
   ];
   for (const [pointer, keyword, expected] of cases) t.equal(pathOf(schema, PATH, { pointer, keyword }), expected);
-  t.equal(pathOf(schema, PATH, { pointer: '/x'.repeat(10_000), keyword: '' }).length, 401, 'cut');
+  t.equal(pathOf(schema, PATH, { pointer: '/x'.repeat(10_000), keyword: '' }).length, 401, 'truncated');
   t.ok(pathOf(schema, PATH, { pointer: `/${'x y'.repeat(1_000)}`, keyword: '' }).length <= 401);
 });

@@ -1,9 +1,9 @@
-// What a model reads of a prompt without messages, and of a gap that it is to fill.
+// The tokens that a model reads for a prompt without messages, and for fill-in-the-middle.
 import t from 'tap';
 import { RawPrompts } from '../../src/generation/local/raw-prompt.js';
 
 const BOS = 1;
-/** A vocabulary of single characters, with these special tokens. */
+/** A vocabulary of single characters with these special tokens. */
 const prompts = (special: Record<string, number>, bos: string | null = null): RawPrompts =>
   new RawPrompts(
     {
@@ -19,27 +19,23 @@ const prompts = (special: Record<string, number>, bos: string | null = null): Ra
 const text = (value: string, suffix: string | null = null, addSpecial = true) =>
   ({ kind: 'text', text: value, suffix, addSpecial, path: 'prompt' }) as const;
 
-t.test('a gap is shown as the model has learned it', async (t) => {
+t.test("renders fill-in-the-middle in the model's own format", async (t) => {
   const qwen = prompts({ '<|fim_prefix|>': 901, '<|fim_suffix|>': 902, '<|fim_middle|>': 903 });
   t.same([...(await qwen.tokens(text('ab', 'c')))], [901, 97, 98, 902, 99, 903]);
   const codestral = prompts({ '[PREFIX]': 801, '[SUFFIX]': 802 }, '<s>');
   t.same([...(await codestral.tokens(text('ab', 'c')))], [BOS, 802, 99, 801, 97, 98]);
-  // Spelled within the text it is text.
+  // The marker's spelling inside the text stays text.
   t.same((await qwen.tokens(text('', ''))).length, 3);
   const none = prompts({ '<|fim_prefix|>': 901 });
   await t.rejects(none.tokens(text('a', 'b')), { code: 'unsupported_value', param: 'suffix' });
   t.throws(() => none.check(text('a', 'b')), { code: 'unsupported_value' });
 });
 
-t.test('texts and tokens', async (t) => {
+t.test('accepts texts and tokens', async (t) => {
   const plain = prompts({}, '<s>');
   t.same([...(await plain.tokens(text('a')))], [BOS, 97]);
   t.same([...(await plain.tokens(text('a', null, false)))], [97]);
-  t.same(
-    [...(await plain.tokens(text('<s>a'))).slice(0, 3)],
-    [60, 115, 62],
-    'one that is there already is not put there again',
-  );
+  t.same([...(await plain.tokens(text('<s>a'))).slice(0, 3)], [60, 115, 62], 'an existing BOS token is not repeated');
   t.same([...(await plain.tokens({ kind: 'tokens', tokens: [5, 6], path: 'prompt[2]' }))], [5, 6]);
   t.throws(() => plain.check({ kind: 'tokens', tokens: [5, 1_000], path: 'prompt[2]' }), {
     code: 'invalid_value',

@@ -9,7 +9,7 @@ import {
 
 const think = { open: '<think>', close: '</think>' };
 
-t.test('markers come from the template, else from the vocabulary', async (t) => {
+t.test('takes markers from the template, else from the vocabulary', async (t) => {
   t.same(
     findMarkers('… <think> … </think>', () => false),
     think,
@@ -54,21 +54,21 @@ t.test('markers come from the template, else from the vocabulary', async (t) => 
   );
 });
 
-t.test('the prompt tail decides where generation starts', async (t) => {
+t.test('the end of the prompt decides whether generation starts inside reasoning', async (t) => {
   t.same(openReasoning('<|im_start|>assistant\n<think>\n', think, false), { begun: false });
   t.equal(
     openReasoning('<|im_start|>assistant\n<think>\n\n</think>\n\n', think, false),
     null,
-    'an empty section was closed',
+    'an empty section is closed',
   );
   t.equal(openReasoning('<|im_start|>assistant\n', think, false), null);
-  t.equal(openReasoning('Use <think> tags.\nassistant: ', think, false), null, 'a mention is no opening');
-  t.same(openReasoning('assistant\n<think>\nhalf a thought', think, true), { begun: true }, 'a continued answer');
-  t.same(openReasoning('assistant\n<think>\n', think, true), { begun: false }, 'one that says nothing yet');
+  t.equal(openReasoning('Use <think> tags.\nassistant: ', think, false), null, 'a mention does not open reasoning');
+  t.same(openReasoning('assistant\n<think>\nhalf a thought', think, true), { begun: true }, 'a continued response');
+  t.same(openReasoning('assistant\n<think>\n', think, true), { begun: false }, 'one without text yet');
   t.equal(openReasoning('assistant\n<think>\nhm\n</think>\n\nSo', think, true), null);
 });
 
-t.test('of a message in channels the prompt opens the reasoning', async (t) => {
+t.test('the prompt opens the reasoning of a model with channels', async (t) => {
   const markers = findMarkers('… <|channel|>analysis<|message|> … <|channel|>final<|message|> …', () => false);
   t.ok(markers !== null);
   if (markers === null) return;
@@ -76,7 +76,7 @@ t.test('of a message in channels the prompt opens the reasoning', async (t) => {
   const opened = withReasoningOpened(`${earlier}<|start|>assistant`, markers);
   t.equal(opened, `${earlier}<|start|>assistant<|channel|>analysis<|message|>`);
   t.same(openReasoning(opened, markers, false), { begun: false });
-  t.equal(withReasoningOpened(earlier, markers), earlier, 'only where the assistant is to speak');
+  t.equal(withReasoningOpened(earlier, markers), earlier, 'only at the start of an assistant message');
   t.equal(
     openReasoning(
       `<|start|>assistant${markers.open}hm<|end|><|start|>assistant<|channel|>final<|message|>So`,
@@ -84,19 +84,19 @@ t.test('of a message in channels the prompt opens the reasoning', async (t) => {
       true,
     ),
     null,
-    'a continued answer',
+    'a continued response',
   );
   t.equal(
     openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant to=functions.a<|call|>`, markers, true),
     null,
   );
   t.equal(closeText(markers), '<|end|><|start|>assistant<|channel|>final<|message|>');
-  t.equal(closeText(markers, 'call'), '<|end|>', 'a call has a header of its own');
+  t.equal(closeText(markers, 'call'), '<|end|>', 'a call has its own header');
   t.equal(closeText(think), '\n</think>\n\n');
   t.equal(withReasoningOpened('assistant', think), 'assistant');
 });
 
-t.test('budgets leave room for the answer', async (t) => {
+t.test('budgets leave room for the response', async (t) => {
   t.equal(reasoningBudget('none', 4_096, 3), 0);
   t.equal(reasoningBudget('medium', 32_768, 3), 8_192);
   t.equal(reasoningBudget('medium', 8_192, 3), 8_192 - 1_024 - 3);

@@ -3,7 +3,7 @@ import t from 'tap';
 import { ChatTemplate } from '../../src/generation/local/chat-template.js';
 import type { TemplateMessage, TemplateTool } from '../../src/generation/local/template-context.js';
 
-/** Pieces of what templates do. Each has to come out as the library itself renders it. */
+/** Template fragments. Each must render as in the reference library. */
 const pieces = [
   "{{ m.role }}:{{ m['content'] }};",
   '{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}',
@@ -38,7 +38,7 @@ const tools: TemplateTool[] = [
   { type: 'function', function: { name: 'f', description: 'd', parameters: { type: 'object', properties: {} } } },
 ];
 
-t.test('templates render as the library renders them', async (t) => {
+t.test('renders templates like the reference library', async (t) => {
   const names = { bos: '<s>', eos: '</s>' };
   for (const piece of pieces) {
     const source = `{% for m in messages %}{{ m.content }}|${piece}\n{% endfor %}{{ bos_token }}{% if add_generation_prompt %}{{ enable_thinking }}{% endif %}`;
@@ -62,7 +62,7 @@ t.test('templates render as the library renders them', async (t) => {
   }
 });
 
-t.test('and as Python does where the library gives up', async (t) => {
+t.test('renders like Python where the reference library fails', async (t) => {
   const rendered = (source: string): string =>
     new ChatTemplate(`{{ messages[0].content }}|${source}`, { bos: null, eos: null })
       .render({
@@ -99,7 +99,7 @@ t.test('and as Python does where the library gives up', async (t) => {
     ['"}".format(1)', /single \}/],
   ] as const)
     t.throws(() => rendered(`{{ ${source} }}`), reason, source);
-  // Tools are the same list for every request.
+  // All requests share one list of tools, so templates must not modify it.
   for (const method of ['append(1)', 'pop()'])
     t.throws(() => rendered(`{% set _ = tools.${method} %}{% set _ = messages.${method} %}`), /not a function/, method);
 });

@@ -2,7 +2,7 @@ import t from 'tap';
 import { droppableGroups, withoutUpTo } from '../../src/generation/local/truncate.js';
 import type { Message } from '../../src/generation/types.js';
 
-/** `s`, `u`, `a`, `c` (an assistant with a call), `t`: one message each. */
+/** `s`, `u`, `a`, `c` (an assistant message with a call), `t`: one message each. */
 function conversation(roles: string): Message[] {
   return [...roles].map((role): Message => {
     switch (role) {
@@ -20,7 +20,7 @@ function conversation(roles: string): Message[] {
   });
 }
 
-t.test('whole turns go first, then steps of the last one', async (t) => {
+t.test('drops whole turns first, then steps of the last one', async (t) => {
   const cases: [string, [number, number][]][] = [
     ['u', []],
     ['suau', [[1, 3]]],
@@ -59,10 +59,10 @@ t.test('whole turns go first, then steps of the last one', async (t) => {
   ];
   for (const [roles, groups] of cases) t.same(droppableGroups(conversation(roles)), groups, roles);
   t.same(droppableGroups(conversation('uctta')), [[1, 4]], 'the last message stays');
-  t.same(droppableGroups(conversation('uctt')), [], 'and the call it answers');
+  t.same(droppableGroups(conversation('uctt')), [], 'so does the call that it answers');
 });
 
-t.test('system messages and the last user message stay whatever goes', async (t) => {
+t.test('system messages and the last user message always stay', async (t) => {
   const messages = conversation('suasuctcta');
   const roles = (cut: number): string =>
     withoutUpTo(messages, cut)

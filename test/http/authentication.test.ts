@@ -7,7 +7,7 @@ t.test('authentication', async (t) => {
   const get = (headers: Record<string, string>): Promise<Response> => fetch(`${server.url}/v1/things/1`, { headers });
   const wrong = 'sk-00000000-0000000000000000000000000000000000000000';
 
-  t.test('either header, any case of the scheme', async (t) => {
+  t.test('accepts the key in either header, with any case of the scheme', async (t) => {
     t.equal((await get({ authorization: `Bearer ${server.key}` })).status, 200);
     t.equal((await get({ authorization: `bEARER   ${server.key}` })).status, 200);
     t.equal((await get({ 'x-api-key': server.key })).status, 200);
@@ -19,7 +19,7 @@ t.test('authentication', async (t) => {
     t.equal((await get({ authorization: 'Basic abc', 'x-api-key': server.key })).status, 200);
   });
 
-  t.test('no key, an unknown key', async (t) => {
+  t.test('refuses a missing key and an unknown key', async (t) => {
     for (const [headers, code] of [
       [{}, 'missing_api_key'],
       [{ authorization: 'Basic abc' }, 'missing_api_key'],
@@ -34,7 +34,7 @@ t.test('authentication', async (t) => {
     }
   });
 
-  t.test('expired, revoked, suspended, out of scope', async (t) => {
+  t.test('refuses expired, revoked, suspended and out-of-scope keys', async (t) => {
     const expired = await server.accounts.createKey({ name: 'a', expiresAt: new Date(Date.now() - 1000) });
     t.equal((await errorOf(await get({ 'x-api-key': expired.secret }))).code, 'api_key_expired');
     const revoked = await server.accounts.createKey({ name: 'b' });
@@ -55,7 +55,7 @@ t.test('authentication', async (t) => {
     await server.accounts.setOrganizationStatus((await server.accounts.organizations.all())[0]?.id as string, 'active');
   });
 
-  t.test('order: path, then key, then body', async (t) => {
+  t.test('checks the path, then the key, then the body', async (t) => {
     const post = (path: string, headers: Record<string, string>, body: string): Promise<Response> =>
       fetch(server.url + path, { method: 'POST', headers, body });
     t.equal((await post('/v1/nothing', {}, '{')).status, 404);
@@ -63,12 +63,12 @@ t.test('authentication', async (t) => {
     t.equal((await post('/v1/chat/completions', { 'x-api-key': server.key }, '{')).status, 400);
   });
 
-  t.test('health needs no key', async (t) => {
+  t.test('health endpoints need no key', async (t) => {
     t.equal((await fetch(`${server.url}/healthz`)).status, 200);
   });
 });
 
-t.test('keys never reach the log', async (t) => {
+t.test('never logs keys', async (t) => {
   const server = await startRoutes(echoRoutes);
   t.teardown(() => server.close());
   await (await server.post('/v1/chat/completions', { secret: 'prompt text' })).text();

@@ -1,4 +1,5 @@
-// Small compressed requests that hold a great deal, beside a client who asks for little.
+// Small compressed requests that decompress to a lot of data, sent concurrently with cheap requests from another
+// client.
 import { request } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -10,7 +11,7 @@ const bomb = (unit: string, last: string): Buffer =>
     `{"model":"hal-1.0","messages":[{"role":"user","content":"A: x"}],"extra":[${unit.repeat(Math.floor((32 * MIB - 200) / unit.length))}${last}]}`,
   );
 
-t.test('bombs keep nobody waiting', async (t) => {
+t.test('decompression bombs do not delay other clients', async (t) => {
   const server = await startScripted();
   t.teardown(() => server.stop());
   const post = (path: string, body: Buffer): Promise<number | undefined> =>

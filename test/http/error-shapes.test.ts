@@ -12,7 +12,7 @@ import { hostName } from '../../src/http/hosts.js';
 import { wireShape } from '../../src/http/shape.js';
 import * as ids from '../../src/shared/ids.js';
 
-t.test('the two bodies', (t) => {
+t.test('builds the OpenAI and the Anthropic error body', (t) => {
   const error = apiError('value_out_of_range', 'temperature must be between 0 and 2.', 'temperature');
   t.same(chatErrorBody(error), {
     error: {
@@ -37,12 +37,12 @@ t.test('the two bodies', (t) => {
   t.same(
     [...new Set(Object.values(ERROR_CODES))].map(String).sort(),
     Object.keys(ERROR_TYPES).sort(),
-    'every status has a code, every code a status',
+    'every status has a code, and every code a status',
   );
   t.end();
 });
 
-t.test('waits are clamped to 1 … 60 s and rounded up', (t) => {
+t.test('rounds Retry-After up and clamps it to 1 … 60 s', (t) => {
   const wait = (ms: number): (string | undefined)[] => {
     const headers = new Map(errorHeaders(apiError('capacity_exhausted', 'x', null, { retryAfterMs: ms }), 'chat'));
     return [headers.get('Retry-After'), headers.get('retry-after-ms')];
@@ -64,7 +64,7 @@ t.test('waits are clamped to 1 … 60 s and rounded up', (t) => {
   t.end();
 });
 
-t.test('which shape a request gets', (t) => {
+t.test('chooses the error format by path and headers', (t) => {
   const shape = (path: string, headers: Record<string, string> = {}): string =>
     wireShape(path, (name) => headers[name] ?? '');
   for (const path of ['/v1/messages', '/v1/messages/count_tokens']) t.equal(shape(path), 'messages', path);
@@ -83,7 +83,7 @@ t.test('which shape a request gets', (t) => {
   t.end();
 });
 
-t.test('identifiers', (t) => {
+t.test('generates unique identifiers', (t) => {
   const forms: [() => string, RegExp][] = [
     [ids.newRequestId, /^req_[0-9A-Za-z]{24}$/],
     [ids.newChatCompletionId, /^chatcmpl-[0-9A-Za-z]{29}$/],
@@ -107,12 +107,12 @@ t.test('identifiers', (t) => {
   t.equal(counts.size, 62);
   t.ok(
     [...counts.values()].every((count) => count > 800 && count < 1200),
-    'every character is about equally likely',
+    'characters are uniformly distributed',
   );
   t.end();
 });
 
-t.test('host names', (t) => {
+t.test('checks host names', (t) => {
   t.same(['localhost:80', '[::1]:80', '[::1]', 'A.Example.:1', '1.2.3.4'].map(hostName), [
     'localhost',
     '::1',

@@ -1,4 +1,4 @@
-// Many streams of one thread, over responses that only note what is written: streaming.test.ts has the real ones.
+// Many streams of one thread over fake responses that record each write. streaming.test.ts uses real ones.
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import t from 'tap';
 import type { HttpResponse } from 'uWebSockets.js';
@@ -6,7 +6,7 @@ import { SseStream } from '../../src/http/event-stream.js';
 
 const nothing = (): void => undefined;
 
-/** `write` may throw; what it takes is noted in `written`. */
+/** `write` may throw; data that it accepts is recorded in `written`. */
 function opened(write: (data: string) => void = nothing, onEnd = nothing): { stream: SseStream; written: string[] } {
   const written: string[] = [];
   const response = {
@@ -24,11 +24,11 @@ function opened(write: (data: string) => void = nothing, onEnd = nothing): { str
   return { stream: new SseStream(response as unknown as HttpResponse, options), written };
 }
 
-t.test('each stream is written once for what a tick has sent, in the order of the first events', async (t) => {
+t.test('writes each stream once per tick, in the order of the first events', async (t) => {
   const order: string[] = [];
   const streams = ['a', 'b', 'c'].map((name) => opened(() => order.push(name)));
   for (const data of ['1', '2']) for (const { stream } of [...streams].reverse()) stream.send(data);
-  t.same(order, [], 'nothing leaves before the tick ends');
+  t.same(order, [], 'nothing is written before the tick ends');
   await nextTurn();
   t.same(order, ['c', 'b', 'a']);
   for (const { stream, written } of streams) {
@@ -37,7 +37,7 @@ t.test('each stream is written once for what a tick has sent, in the order of th
   }
 });
 
-t.test('what cannot be written is an uncaught exception and no loss to others', async (t) => {
+t.test('a failed write is an uncaught exception and does not affect other streams', async (t) => {
   const uncaught: unknown[] = [];
   const note = (name: string, ...args: unknown[]) => name === 'uncaughtException' && uncaught.push(args[0]);
   const capture = t.capture(process, 'emit', note);
@@ -62,12 +62,12 @@ t.test('what cannot be written is an uncaught exception and no loss to others', 
   t.same(
     streams.map(({ written }) => written.length),
     [2, 0, 2],
-    'and later ticks are as ever',
+    'later ticks are not affected',
   );
   for (const { stream } of streams) stream.close();
 });
 
-t.test('one stream may send on another while it is written', async (t) => {
+t.test('a stream may send on another stream during a write', async (t) => {
   const last = opened();
   const first = opened(undefined, () => last.stream.send('from the end'));
   const gone = opened();
@@ -78,11 +78,11 @@ t.test('one stream may send on another while it is written', async (t) => {
   await nextTurn();
   t.same(first.written, ['data: 1\n\n', 'end']);
   t.same(last.written, ['data: from the end\n\n']);
-  t.same(gone.written, [], 'its client had left');
+  t.same(gone.written, [], 'its client had disconnected');
   last.stream.close();
 });
 
-/** A response whose socket is full as long as `full` says so. */
+/** A response whose socket is full while `full` is set. */
 function slow(bufferBytes = 65_536): {
   stream: SseStream;
   written: string[];
@@ -117,7 +117,7 @@ function slow(bufferBytes = 65_536): {
   return { stream: new SseStream(response as unknown as HttpResponse, options), written, socket };
 }
 
-t.test('a full socket: what comes meanwhile is written when it takes bytes again', async (t) => {
+t.test('queues events while the socket is full and writes them when it drains', async (t) => {
   const { stream, written, socket } = slow();
   stream.send('1');
   await nextTurn();
@@ -125,24 +125,24 @@ t.test('a full socket: what comes meanwhile is written when it takes bytes again
   stream.send('3');
   await nextTurn();
   t.same(written, ['data: 1\n\n'], 'nothing is written to a full socket');
-  t.equal(stream.bufferedBytes, 27, 'what the library holds counts');
+  t.equal(stream.bufferedBytes, 27, 'bytes buffered by the HTTP library count');
   t.equal(socket.drain(), true);
-  t.same(written.splice(0), ['data: 1\n\n', 'data: 2\n\ndata: 3\n\n'], 'at once, in one piece, and nothing else');
+  t.same(written.splice(0), ['data: 1\n\n', 'data: 2\n\ndata: 3\n\n'], 'written immediately and in one piece');
   stream.send('4');
   await nextTurn();
   t.same(written, [], 'full again');
   socket.full = false;
   t.equal(socket.drain(), true);
   t.same(written.splice(0), ['data: 4\n\n']);
-  t.equal(stream.bufferedBytes, 0, 'nothing is held');
+  t.equal(stream.bufferedBytes, 0, 'nothing is buffered');
   stream.send('5');
   await nextTurn();
-  t.same(written, ['data: 5\n\n'], 'it is written as before');
+  t.same(written, ['data: 5\n\n'], 'written as usual');
   stream.close();
 });
 
 t.test(
-  'a socket that takes bytes again while nothing waits is written a comment: the library sends its own rest along with it',
+  'writes a comment when the socket drains and nothing is queued, so that the library flushes its own buffer',
   async (t) => {
     const { stream, written, socket } = slow();
     stream.send('1');
@@ -154,7 +154,7 @@ t.test(
   },
 );
 
-t.test('a stream that has ended meanwhile ends with what waits, and without a comment', async (t) => {
+t.test('a stream that ended while the socket was full ends with the queued events and no comment', async (t) => {
   for (const last of [
     ['data: 2\n\n', 'end', 'ended'],
     ['end', 'ended'],
@@ -171,7 +171,7 @@ t.test('a stream that has ended meanwhile ends with what waits, and without a co
   }
 });
 
-t.test('a socket that takes bytes after its stream was closed is written nothing', async (t) => {
+t.test('writes nothing when the socket drains after the stream was closed', async (t) => {
   const { stream, written, socket } = slow();
   stream.send('1');
   await nextTurn();

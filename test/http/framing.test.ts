@@ -1,4 +1,4 @@
-// Where a request ends: nothing that follows a body, as a proxy in front may understand it, is run as a request.
+// Where a request ends: bytes after a body, as a proxy in front may see it, are never run as a request.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -39,7 +39,7 @@ const routes: Route[] = [
   },
 ];
 
-t.test('where a request ends', async (t) => {
+t.test('request framing', async (t) => {
   const server = await startRoutes(routes, {}, { chunkSilenceMs: 400 });
   t.teardown(() => server.close());
   t.beforeEach(() => {
@@ -49,7 +49,7 @@ t.test('where a request ends', async (t) => {
   const hidden = `GET /v1/hidden HTTP/1.1\r\n${common}\r\n`;
   const post = (headers: string, body: string, path = '/v1/chat/completions'): string =>
     `POST ${path} HTTP/1.1\r\n${common}${headers}\r\n${body}`;
-  /** The second part is sent when an answer has come, or the connection been closed. */
+  /** Sends the second part when a response has arrived or the connection has closed. */
   const inTwo = (first: string, second: string): Promise<string> =>
     new Promise((resolve) => {
       let text = '';
@@ -63,7 +63,7 @@ t.test('where a request ends', async (t) => {
     });
   const chunks = '2\r\n{}\r\n0\r\n\r\n';
 
-  t.test('Transfer-Encoding is chunked, once, or the request is refused and the connection closed', async (t) => {
+  t.test('refuses a Transfer-Encoding other than a single `chunked` and closes the connection', async (t) => {
     for (const value of [
       'foo',
       'identity',
@@ -84,18 +84,18 @@ t.test('where a request ends', async (t) => {
     t.match(
       await inTwo(`GET /v1/things/1 HTTP/1.1\r\n${common}Transfer-Encoding: foo\r\n\r\n${chunks}`, hidden),
       /"param":"Transfer-Encoding"/,
-      'whatever the method',
+      'for every method',
     );
     t.match(await server.raw(post('Transfer-Encoding: Chunked\r\n', chunks), 300), /^HTTP\/1\.1 200 OK\r\n/);
     t.match(
       await server.raw(post('Transfer-Encoding: chunked\r\nContent-Length: 5\r\n', chunks), 300),
       /malformed_http/,
-      "with a length as well: the parser's own refusal",
+      'together with Content-Length, the parser refuses it',
     );
     t.same(served, []);
   });
 
-  t.test('a header without a name hides those behind it: no request that it hides is run', async (t) => {
+  t.test('a header without a name never smuggles in a second request', async (t) => {
     const body = `{}${hidden}`;
     for (const headers of [
       `: x\r\nContent-Length: ${body.length}\r\n`,
@@ -103,17 +103,17 @@ t.test('where a request ends', async (t) => {
       `:\r\nContent-Length: ${body.length}\r\n`,
     ]) {
       const together = await server.raw(post(headers, body), 1_000);
-      t.notMatch(together, /200 OK/, 'in one piece: the connection is closed');
+      t.notMatch(together, /200 OK/, 'in one write, the connection is closed');
       await server.raw(post(headers, body, '/v1/cancel'), 300);
       t.ok(
         served.splice(0).every((name) => name === 'cancel'),
-        'also where a body may be left out',
+        'also for routes with an optional body',
       );
       const apart = await inTwo(post(headers, ''), hidden);
       t.match(
         apart,
         /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s,
-        'in two: the answer is the last thing on it',
+        'in two writes, the error is the last response on the connection',
       );
       t.match(apart, /"code":"invalid_body"/);
       const optional = await inTwo(post(headers, '', '/v1/cancel'), hidden);
@@ -131,17 +131,17 @@ t.test('where a request ends', async (t) => {
         `GET /v1/things/1 HTTP/1.1\r\n${common}: x\r\nContent-Length: ${hidden.length}\r\n\r\n${hidden}`,
         300,
       );
-      t.same(served, ['hidden'], 'a library that refuses it will turn this red: then the page is to be corrected');
+      t.same(served, ['hidden'], 'if a new library version refuses it, this check fails: then correct the page');
     },
   );
 
-  t.test('a length of nothing keeps the connection', async (t) => {
+  t.test('Content-Length: 0 keeps the connection open', async (t) => {
     const text = await server.raw(post('Content-Length: 0\r\n', '', '/v1/cancel') + hidden, 300);
     t.equal(text.match(/HTTP\/1\.1 200 OK/g)?.length, 2);
     t.same(served, ['cancel', 'hidden']);
   });
 
-  t.test('chunks: an extension is told after a while, a trailer at once', async (t) => {
+  t.test('times out on an endless chunk extension, and refuses a trailer immediately', async (t) => {
     const extension = await server.raw(post('Transfer-Encoding: chunked\r\n', '2;a=b\r\n{}\r\n0\r\n\r\n'), 8_000);
     t.match(extension, /^HTTP\/1\.1 400 Bad Request\r\n.*\r\nConnection: close\r\n/s);
     t.match(extension, /extensions.*"code":"request_timeout"/s);
@@ -164,35 +164,32 @@ t.test('where a request ends', async (t) => {
       });
       socket.on('close', () => resolve(text));
     });
-    t.match(slow, /^HTTP\/1\.1 200 OK\r\n/, 'a body that goes on has its time, however long it takes');
+    t.match(slow, /^HTTP\/1\.1 200 OK\r\n/, 'a body that keeps arriving has no total time limit');
   });
 
-  t.test(
-    'a client that ends its half of the connection: what is answered at once arrives, what is waited for is cancelled',
-    async (t) => {
-      const half = (request: string): Promise<string> =>
-        new Promise((resolve) => {
-          let text = '';
-          const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true }, () =>
-            socket.end(request),
-          );
-          socket.on('data', (data) => {
-            text += data.toString();
-          });
-          socket.on('end', () => resolve(text));
+  t.test('after a client half-closes, immediate responses arrive and pending requests are cancelled', async (t) => {
+    const half = (request: string): Promise<string> =>
+      new Promise((resolve) => {
+        let text = '';
+        const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true }, () =>
+          socket.end(request),
+        );
+        socket.on('data', (data) => {
+          text += data.toString();
         });
-      t.match(await half(`GET /v1/things/1 HTTP/1.1\r\n${common}\r\n`), /^HTTP\/1\.1 200 OK\r\n/);
-      t.match(await half(post('Content-Length: 2\r\n', '{}')), /^HTTP\/1\.1 200 OK\r\n/);
-      t.equal(
-        await half(post('Content-Length: 2\r\n', '{}', '/v1/wait')),
-        '',
-        'nobody can tell it from a client that has gone',
-      );
-      t.equal(held?.aborted, true);
-    },
-  );
+        socket.on('end', () => resolve(text));
+      });
+    t.match(await half(`GET /v1/things/1 HTTP/1.1\r\n${common}\r\n`), /^HTTP\/1\.1 200 OK\r\n/);
+    t.match(await half(post('Content-Length: 2\r\n', '{}')), /^HTTP\/1\.1 200 OK\r\n/);
+    t.equal(
+      await half(post('Content-Length: 2\r\n', '{}', '/v1/wait')),
+      '',
+      'a half-close cannot be distinguished from a disconnect',
+    );
+    t.equal(held?.aborted, true);
+  });
 
-  t.test('a Content-Type of bytes that are no text is none of JSON', async (t) => {
+  t.test('refuses a Content-Type with bytes that are not text', async (t) => {
     const bytes = Buffer.concat([
       Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\n${common}Content-Type: `),
       Buffer.from([0xff, 0xfe, 0x80]),
@@ -201,11 +198,15 @@ t.test('where a request ends', async (t) => {
     t.match(await server.raw(bytes, 300), /^HTTP\/1\.1 400 Bad Request\r\n.*"code":"unsupported_media_type"/s);
   });
 
-  t.test('headers of sign-on cookies and tracing fit', async (t) => {
+  t.test('large sign-on cookies and tracing headers fit', async (t) => {
     const cookie = (bytes: number): string =>
       `GET /v1/things/1 HTTP/1.1\r\n${common}Cookie: ${'c'.repeat(bytes)}\r\n\r\n`;
     t.match(await server.raw(cookie(15_000), 300), /^HTTP\/1\.1 200 OK\r\n/);
     t.match(await server.raw(cookie(17_000), 300), /headers_too_large/);
-    t.equal(process.env['UWS_HTTP_MAX_HEADERS_SIZE'], undefined, "no child process gets the library's variable");
+    t.equal(
+      process.env['UWS_HTTP_MAX_HEADERS_SIZE'],
+      undefined,
+      "child processes do not inherit the library's variable",
+    );
   });
 });

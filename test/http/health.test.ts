@@ -20,7 +20,7 @@ const model = (more: Partial<ModelHealth>): ModelHealth => ({
 const verdict = (...models: Partial<ModelHealth>[]): string | null =>
   notReady({ draining: false, threads: [], models: models.map(model) }, 1_000);
 
-t.test('readiness means progress', (t) => {
+t.test('readiness requires progress of every engine', (t) => {
   t.equal(verdict({}), null);
   t.equal(verdict({ running: 3, waiting: 2, lastStepAgeMs: 1_000 }), null, 'within the bound');
   t.match(verdict({ running: 1, lastStepAgeMs: 1_001 }), /^m has requests but completed no step for 1001 ms$/);
@@ -32,13 +32,13 @@ t.test('readiness means progress', (t) => {
   t.equal(verdict({ lastStepAgeMs: 1e9 }), null, 'idle');
   t.match(verdict({}, { name: 'other', state: 'failed' }), /^other is failed$/, 'every model counts');
   t.match(verdict({ state: 'loading' }), /^m is loading$/);
-  t.equal(verdict({ state: 'idle' }), null, 'it comes when it is asked for');
-  t.equal(verdict({ state: 'loading', awaited: true }), null, 'for those who ask and wait');
+  t.equal(verdict({ state: 'idle' }), null, 'a lazily loaded model is ready');
+  t.equal(verdict({ state: 'loading', awaited: true }), null, 'ready although requests wait for the load');
   t.equal(verdict(), 'no model');
   t.equal(
     notReady({ draining: true, storage: 'the disk', threads: [], models: [model({})] }, 1_000),
     'the disk',
-    'why it drains',
+    'the reason for draining',
   );
   t.equal(notReady({ draining: true, threads: [], models: [model({})] }, 1_000), 'draining');
   const threads = (...states: ThreadState[]): string | null =>
@@ -48,7 +48,7 @@ t.test('readiness means progress', (t) => {
   t.end();
 });
 
-t.test('liveness ends with an engine', async (t) => {
+t.test('liveness fails if an engine fails', async (t) => {
   let models: ModelHealth[] = [];
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   const server = await startRoutes(
@@ -70,7 +70,7 @@ t.test('liveness ends with an engine', async (t) => {
   t.match(
     await live({ state: 'failed', error: '/models/m.gguf: cut short' }),
     [200, { status: 'ok' }],
-    'a file that does not load would not load again',
+    'a restart would not fix a file that cannot be loaded',
   );
   t.match(await live({}, { name: 'other', state: 'failed', error: 'x', stopped: true }), [
     503,

@@ -1,5 +1,5 @@
-// The server library closes connections that are silent for 10 seconds. Waiting for the model is not being
-// silent, and a body has longer.
+// The HTTP library closes connections that are silent for 10 seconds. Waiting for the model does not count as silence,
+// and a request body may pause for longer.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -9,9 +9,9 @@ import type { SocketRoute } from '../../src/http/socket.js';
 import { startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
-t.setTimeout(180_000); // for a busy machine
+t.setTimeout(180_000); // long timeout for busy machines
 
-// The library's clock ticks every 4 seconds: by then a connection is closed.
+// The library's timer ticks every 4 seconds, so an idle connection is closed by this time.
 const LONG_MS = 13_000;
 
 async function stream(exchange: Exchange): Promise<void> {
@@ -42,7 +42,7 @@ const echo: SocketRoute = {
   }),
 };
 
-/** Sends `body` in two halves, `pauseMs` apart; resolves to all that came back. */
+/** Sends `body` in two halves, `pauseMs` apart; resolves with all received bytes. */
 function halves(server: RunningServer, body: string, pauseMs: number, waitMs: number): Promise<string> {
   const head = `POST /whole HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${body.length}\r\n\r\n`;
   return new Promise((resolve) => {
@@ -62,7 +62,7 @@ function halves(server: RunningServer, body: string, pauseMs: number, waitMs: nu
   });
 }
 
-t.test('whoever waits for the model outlives the idle timeout', async (t) => {
+t.test('connections that wait for the model outlive the idle timeout', async (t) => {
   const server = await startRoutes(routes, { http: { keepalive_ms: 60_000 } }, { sockets: [echo] });
   t.teardown(() => server.close());
   const socket = new WebSocket(`ws://127.0.0.1:${server.port}/socket`, {
@@ -83,17 +83,17 @@ t.test('whoever waits for the model outlives the idle timeout', async (t) => {
   ]);
   t.equal(silent, 'data: {"n":1}\n\ndata: {"n":2}\n\n', 'a stream between two tokens');
   t.equal(late, 'data: {"n":2}\n\n', 'a stream before its first token');
-  t.same(answer, { done: true }, 'a whole answer');
+  t.same(answer, { done: true }, 'a response without streaming');
   t.match(slowBody, /^HTTP\/1\.1 200 OK/, 'a body that pauses');
   t.equal(quiet, 'still here?', 'a WebSocket without messages');
   socket.terminate();
-  t.match(slowBoth, /^HTTP\/1\.1 200 OK/, 'the clock that a pausing body has started stops with its end');
+  t.match(slowBoth, /^HTTP\/1\.1 200 OK/, 'the timer of a paused body stops when the body is complete');
 });
 
-t.test('a connection on which no request is completed is closed without an answer', async (t) => {
+t.test('closes a connection without a complete request, without a response', async (t) => {
   const server = await startRoutes(routes);
   t.teardown(() => server.close());
-  const BOUND_MS = 60_000; // the library's clock says 30 to 34 s
+  const BOUND_MS = 60_000; // the library's timer fires after 30 to 34 s
   await Promise.all(
     ['', '\r\n', '\r\n\r\nGET', 'GET / HT'].map(async (bytes) => {
       const began = performance.now();
@@ -106,12 +106,12 @@ t.test('a connection on which no request is completed is closed without an answe
   );
 });
 
-t.test('a body that never ends is answered and cut off', async (t) => {
+t.test('refuses a body that never completes and closes the connection', async (t) => {
   const server = await startRoutes(routes, {}, { bodyTimeoutMs: 300 });
   t.teardown(() => server.close());
   const began = performance.now();
   const text = await halves(server, '{"wait": 0}', 120_000, 60_000);
-  t.ok(performance.now() - began < 60_000, 'the connection is closed before this side gives up');
+  t.ok(performance.now() - began < 60_000, "the connection is closed before the test's own timeout");
   t.match(text, /^HTTP\/1\.1 400 Bad Request\r\n/);
   t.match(text, /\r\nConnection: close\r\n/);
   t.match(text, /"code":"request_timeout"/);

@@ -1,12 +1,12 @@
-// A prompt that takes long: the headers leave when the clock says so, comments follow, and then the answer.
-// What fails before that is still a plain status.
+// A long prefill: the headers are sent when the keep-alive timer fires, comments follow, and then the response. A
+// failure before that is a plain error status.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 t.test('keep-alive during a long prefill', async (t) => {
-  // A token per step makes a long prompt slow.
+  // One token per step makes a long prompt slow.
   const server = await startScripted({
     env: { MONOLITH_HTTP_KEEPALIVE_MS: '100', MONOLITH_ENGINE_MAX_BATCH_TOKENS: '1' },
   });

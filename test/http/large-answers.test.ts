@@ -1,4 +1,5 @@
-// Large answers are held once, known to be held, and not for ever: by who reads slowly, or asks for more than one answer may have.
+// Large responses are held in memory once, and their memory is accounted for. Slow readers are dropped, and responses
+// above the limit are refused.
 import { createHash } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +10,7 @@ import { startRoutes, type RunningServer } from './running-server.js';
 
 const MIB = 1024 * 1024;
 
-/** A text that is never the same twice, so that what is lost or doubled shows. */
+/** Generates text without repetition, so that lost or duplicated bytes are detected. */
 const long = (bytes: number): string =>
   Array.from({ length: Math.ceil(bytes / 10) }, (_, index) => index.toString(36).padStart(9, '0') + 'é').join('');
 
@@ -52,7 +53,7 @@ const routes: Route[] = [
   },
 ];
 
-/** Somebody who asks and reads nothing. */
+/** Opens a client that sends a request and never reads the response. */
 function reader(server: RunningServer, path: string): Socket {
   const socket = connect(server.port, '127.0.0.1').on('error', () => undefined);
   socket.pause();
@@ -66,7 +67,7 @@ const turns = async (): Promise<void> => {
 const errorOf = async (response: Response): Promise<{ code: string; message: string }> =>
   ((await response.json()) as { error: { code: string; message: string } }).error;
 
-t.test('they come whole, however they are read', async (t) => {
+t.test('large responses arrive complete, however the client reads', async (t) => {
   const server = await startRoutes(routes);
   t.teardown(() => server.close());
   const wanted = `{"a":${JSON.stringify(long(12 * MIB))}}`;
@@ -94,19 +95,23 @@ t.test('they come whole, however they are read', async (t) => {
     t.equal(
       a.every((entry, at) => entry === `${at}é`),
       true,
-      'put together of pieces',
+      'assembled from pieces',
     );
   }
   t.equal((await server.fetch(`/text?bytes=${MIB}`, { method: 'HEAD' })).status, 200);
 });
 
-t.test('one that is made in slices is the same, and others are served between them', async (t) => {
+t.test('a response serialized in slices is identical, and other requests are served between slices', async (t) => {
   const server = await startRoutes(routes, { http: { max_answering_bytes: 96 * MIB, max_body_bytes: MIB } });
   t.teardown(() => server.close());
   for (const bytes of [10, 200_000, 12 * MIB])
     t.equal(await (await server.fetch(`/sliced?bytes=${bytes}`)).text(), JSON.stringify({ a: long(bytes) }));
-  t.equal((await server.fetch(`/sliced?bytes=${MIB}&bad`)).status, 500, 'what cannot be made is told');
-  t.equal((await server.fetch(`/sliced?bytes=${64 * MIB}`)).status, 422, 'and what is too large is not begun');
+  t.equal((await server.fetch(`/sliced?bytes=${MIB}&bad`)).status, 500, 'a serialization failure is an error response');
+  t.equal(
+    (await server.fetch(`/sliced?bytes=${64 * MIB}`)).status,
+    422,
+    'a response that is too large is refused before it is serialized',
+  );
   let others = 0,
     before = 0,
     over = false;
@@ -124,15 +129,15 @@ t.test('one that is made in slices is the same, and others are served between th
     others++;
   }
   await large;
-  t.ok(before > 8, `${before} others before it begins`);
+  t.ok(before > 8, `${before} other requests were served before it started`);
   const gone = reader(server, `/sliced?bytes=${12 * MIB}`);
   await sleep(20);
   gone.destroy();
   await turns();
-  t.equal(server.http.inFlight, 0, 'who goes meanwhile leaves nothing');
+  t.equal(server.http.inFlight, 0, 'a client that disconnects meanwhile leaves nothing in flight');
 });
 
-t.test('of one organization no more are held than its share', async (t) => {
+t.test("one organization's buffered responses are limited to its share", async (t) => {
   const server = await startRoutes(routes, { http: { max_answering_bytes: 32 * MIB, max_body_bytes: MIB } });
   t.teardown(() => server.close());
   const slow = [reader(server, `/text?bytes=${6 * MIB}`), reader(server, `/text?bytes=${6 * MIB}`)];
@@ -141,24 +146,28 @@ t.test('of one organization no more are held than its share', async (t) => {
   t.equal(refused.status, 503);
   t.equal((await errorOf(refused)).code, 'capacity_exhausted');
   t.equal(refused.headers.get('retry-after'), '1');
-  t.equal((await server.fetch('/text?bytes=1000')).status, 200, 'a small one needs no room');
+  t.equal((await server.fetch('/text?bytes=1000')).status, 200, 'a small response is not limited');
   for (const socket of slow) socket.destroy();
   await turns();
-  t.equal((await server.fetch(`/text?bytes=${6 * MIB}`)).status, 200, 'who has gone holds nothing');
+  t.equal((await server.fetch(`/text?bytes=${6 * MIB}`)).status, 200, 'a disconnected client holds no memory');
   for (let at = 0; at < 8; at++)
-    t.equal((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 0, true, 'nor who has read it');
+    t.equal(
+      (await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 0,
+      true,
+      'neither does a client that has read its response',
+    );
 
   const endless = await server.fetch('/grows');
-  t.equal(endless.status, 422, 'no answer may have more by itself');
+  t.equal(endless.status, 422, 'a single response is limited as well');
   t.match(await errorOf(endless), {
     code: 'unsupported_value',
     message: `The response would exceed the maximum of ${16 * MIB} bytes.`,
   });
-  t.ok((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 6 * MIB, 'and holds nothing afterwards');
+  t.ok((await (await server.fetch(`/text?bytes=${6 * MIB}`)).text()).length > 6 * MIB, 'it holds no memory afterwards');
   t.equal(server.http.inFlight, 0);
 });
 
-t.test('who takes too long over one is left', async (t) => {
+t.test('drops a client that reads too slowly', async (t) => {
   const dropped: unknown[] = [];
   const server = await startRoutes(
     routes,
@@ -171,6 +180,6 @@ t.test('who takes too long over one is left', async (t) => {
   t.equal(server.http.inFlight, 1);
   await sleep(600);
   t.equal(server.http.inFlight, 0);
-  t.same(dropped, ['slow reader'], 'and the log says why');
+  t.same(dropped, ['slow reader'], 'the log gives the reason');
   socket.destroy();
 });

@@ -1,4 +1,4 @@
-// Requests whose key takes time to be looked up: nothing of them is lost meanwhile, and nothing left of them behind.
+// Requests whose key lookup takes time: no data is lost meanwhile, and nothing remains afterwards.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
@@ -7,7 +7,7 @@ import type { Identity } from '../../src/shared/identity.js';
 import { eventually } from '../e2e/monolith.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
-t.test('keys that are looked up late', async (t) => {
+t.test('asynchronous key lookups', async (t) => {
   let waiting: (() => void)[] = [];
   const letIn = (): void => {
     for (const one of waiting.splice(0)) one();
@@ -46,7 +46,7 @@ t.test('keys that are looked up late', async (t) => {
   const none = server.fetch('/v1/things/7?q=1');
   await came(3);
   letIn();
-  t.same(await (await large).json(), { echo: { text } }, 'a body that came before its key was known, and after');
+  t.same(await (await large).json(), { echo: { text } }, 'bodies that arrived before and after the key was known');
   t.same(await (await small).json(), { echo: { a: 1 } });
   t.same(await (await none).json(), { id: '7', query: 'q=1' });
 
@@ -69,7 +69,7 @@ t.test('keys that are looked up late', async (t) => {
   letIn();
   t.ok(
     await eventually(() => server.http.inFlight === 0),
-    'who leaves in the middle of a body that is held is missed when it is read on',
+    'a client that disconnects during a paused body is noticed when reading resumes',
   );
   const reader = connect(server.port, '127.0.0.1', () =>
     reader.write(`GET /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`),
@@ -77,12 +77,15 @@ t.test('keys that are looked up late', async (t) => {
   reader.on('error', () => undefined);
   await came(1);
   reader.destroy();
-  t.ok(await eventually(() => server.http.inFlight === 0), 'who leaves without a body, at once');
+  t.ok(
+    await eventually(() => server.http.inFlight === 0),
+    'a client without a body that disconnects is noticed immediately',
+  );
   letIn();
   const late = server.post('/v1/messages', { b: 2 });
   await came(1);
   letIn();
-  t.same(await (await late).json(), { echo: { b: 2 } }, 'who leaves in between leaves nothing behind');
+  t.same(await (await late).json(), { echo: { b: 2 } }, 'a client that disconnects in between leaves no state');
 
   const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/socket`, {
     headers: { authorization: `Bearer ${server.key}` },
@@ -109,11 +112,11 @@ t.test('keys that are looked up late', async (t) => {
   waiting = [];
 });
 
-t.test('a key that is revoked while a body is on its way serves nothing of it', async (t) => {
+t.test('a key revoked during the upload of a body is refused', async (t) => {
   const server = await startRoutes(echoRoutes);
   t.teardown(() => server.close());
   const body = JSON.stringify({ a: 1 });
-  /** Sends half of a body; what that returns sends the other, and resolves to the answer. */
+  /** Sends half of a body. The returned function sends the rest and resolves with the response. */
   const begin = async (secret: string): Promise<() => Promise<string>> => {
     let answer = '';
     const socket = connect(server.port, '127.0.0.1').on('data', (bytes: Buffer) => {
@@ -133,7 +136,7 @@ t.test('a key that is revoked while a body is on its way serves nothing of it', 
   const { key, secret } = await server.accounts.createKey({ name: 'k' });
   const slow = await begin(secret);
   await sleep(1_100);
-  t.match(await slow(), /^HTTP\/1\.1 200 [^]*\{"echo":\{"a":1\}\}$/, 'one that is good still is');
+  t.match(await slow(), /^HTTP\/1\.1 200 [^]*\{"echo":\{"a":1\}\}$/, 'a key that is still valid works');
   const late = await begin(secret);
   await server.accounts.revokeKey(key.id);
   await sleep(1_100);

@@ -1,4 +1,4 @@
-// Which binary of the HTTP library is loaded, and what is changed in it.
+// Which binary of the HTTP library is loaded, and how the build patches it.
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { JSON_PAGES } from '../../src/http/uws-pages.js';
 
 const installed = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'));
 
-t.test('every binary for Linux is changed alike: pages in JSON, and the C library of Debian 12', (t) => {
+t.test("every Linux binary is patched for JSON error pages and Debian 12's C library", (t) => {
   const names = readdirSync(installed).filter((name) => name.startsWith('uws_linux_'));
   t.same(
     names.map((name) => name.slice('uws_linux_'.length, -'.node'.length)).sort(),
@@ -20,13 +20,13 @@ t.test('every binary for Linux is changed alike: pages in JSON, and the C librar
   for (const name of names) {
     const original = readFileSync(join(installed, name));
     const { content, changed } = changedBinary(original);
-    t.ok(changed && content.includes(JSON_PAGES), `${name}: pages`);
+    t.ok(changed && content.includes(JSON_PAGES), `${name}: error pages`);
     const versions = (binary: Buffer): string[] =>
       readElf(binary)
         ?.needs()
         .map(({ version }) => version) ?? [];
-    t.ok(versions(original).includes('GLIBC_2.38'), `${name} needs it by itself`);
-    t.notOk(versions(content).includes('GLIBC_2.38'), `${name}: no newer than 2.36`);
+    t.ok(versions(original).includes('GLIBC_2.38'), `${name} requires it unpatched`);
+    t.notOk(versions(content).includes('GLIBC_2.38'), `${name}: requires 2.36 at most`);
     const before = readElf(original)?.symbols() ?? [];
     const renamed = (readElf(content)?.symbols() ?? [])
       .map(({ name: now, foreign }, i) => ({ was: before[i]?.name ?? '', now, foreign }))
@@ -34,28 +34,28 @@ t.test('every binary for Linux is changed alike: pages in JSON, and the C librar
     t.same(
       renamed.map(({ now }) => now).sort(),
       [...(name.includes('x64') ? ['sscanf'] : []), 'strtol', 'strtoul'],
-      `${name}: names`,
+      `${name}: symbol names`,
     );
     t.ok(renamed.every(({ was, now, foreign }) => was === `__isoc23_${now}` && foreign));
-    t.notOk(changedBinary(content).changed, 'once');
+    t.notOk(changedBinary(content).changed, 'patching is idempotent');
     let different = 0;
     for (let i = 0; i < original.length; i++) if (original[i] !== content[i]) different++;
-    t.ok(content.length === original.length && different < 1000, `${name}: ${different} bytes`);
+    t.ok(content.length === original.length && different < 1000, `${name}: ${different} bytes differ`);
   }
   t.end();
 });
 
-t.test('damaged binaries are left alone, or refused, wherever they end', (t) => {
+t.test('leaves damaged binaries unchanged or refuses them, wherever they are cut', (t) => {
   const whole = readFileSync(join(installed, 'uws_linux_x64_127.node'));
   const lying = Buffer.from(whole);
-  lying.writeBigUInt64LE(0xffff_ffff_fffen, 0x28); // where the sections are
+  lying.writeBigUInt64LE(0xffff_ffff_fffen, 0x28); // offset of the section headers
   t.throws(() => changedBinary(lying), RangeError);
   t.throws(() => changedBinary(whole.subarray(0, 6_000_000)), RangeError);
   t.notOk(changedBinary(Buffer.from('no binary at all')).changed);
   t.end();
 });
 
-t.test('http.library names a file or the folder of a package', (t) => {
+t.test('http.library accepts a file or a package folder', (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-library-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   t.throws(

@@ -1,5 +1,5 @@
-// limits.loop_ms on a server: what large requests take of the thread is their organization's, and once that is
-// used up they are refused unread.
+// limits.loop_ms on a running server: the event loop time of large requests is charged to their organization. When its
+// budget is used up, further large requests are refused unread.
 import { performance } from 'node:perf_hooks';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -11,7 +11,7 @@ import type { Route } from '../../src/http/exchange.js';
 import type { SocketRoute } from '../../src/http/socket.js';
 import { errorOf, startRoutes } from './running-server.js';
 
-/** More than the ten milliseconds there are with limits.loop_ms = 1, and soon more than a minute's worth. */
+/** More than the budget of ten milliseconds with limits.loop_ms = 1; a few requests exceed a minute's worth. */
 const WORK_MS = 100;
 let served = 0;
 function work(): void {
@@ -42,7 +42,7 @@ const routes: Route[] = [
     }),
   ),
 ];
-/** The body is small, what is made of it is not, and is made later. */
+/** A small request whose large response is produced later. */
 const later: Route = {
   method: 'POST',
   path: '/v1/later',
@@ -77,7 +77,7 @@ const socket: SocketRoute = {
 const LARGE = { a: 'x'.repeat(16_384) };
 const CHAT = '/v1/chat/completions';
 
-t.test('what large requests take is charged to who asks', async (t) => {
+t.test('charges the event loop time of large requests to the organization', async (t) => {
   const server = await startRoutes(routes, { limits: { loop_ms: 1 } }, { sockets: [socket] });
   t.teardown(() => server.close());
   t.beforeEach(() => {
@@ -97,12 +97,12 @@ t.test('what large requests take is charged to who asks', async (t) => {
   const metric = async (name: string): Promise<number> =>
     Number(new RegExp(`^${name.replace(/[{}]/g, '\\$&')} (.*)$`, 'm').exec(await server.telemetry.scrape())?.[1] ?? 0);
 
-  t.test('small ones are not', async (t) => {
+  t.test('does not charge small requests', async (t) => {
     for (let i = 0; i < 3; i++) t.equal((await server.post(CHAT, {})).status, 200);
     t.equal(await metric(`monolith_request_loop_seconds_total{endpoint="${CHAT}",status="200",code=""}`), 0);
   });
 
-  t.test('large ones are, and then refused before they are read', async (t) => {
+  t.test('charges large requests, then refuses them before reading their bodies', async (t) => {
     t.equal((await server.post(CHAT, LARGE)).status, 200);
     t.equal(served, 1);
     t.ok(
@@ -137,22 +137,22 @@ t.test('what large requests take is charged to who asks', async (t) => {
     t.match(
       await messages.json(),
       { type: 'error', error: { type: 'rate_limit_error', code: 'rpm_limit_exceeded' }, request_id: /^req_/ },
-      "in the format's shape",
+      'in the format of the API',
     );
-    t.equal(served, 1, 'none of them came further');
+    t.equal(served, 1, 'refused requests did not reach the route');
     t.equal(await metric(`monolith_loop_limit_refused_total{endpoint="${CHAT}"}`), 4);
     t.equal(await metric('monolith_loop_limit_refused_total{endpoint="/v1/messages"}'), 1);
     t.ok(
       server.logs.some((line) => /"status":200,.*"loop_ms":\d/.test(line)),
-      'the log says what a request took',
+      'the log gives the event loop time of a request',
     );
     t.ok(
       server.logs.some((line) => /"code":"rpm_limit_exceeded",.*"refused_by":"loop_ms"/.test(line)),
-      'and why one was refused',
+      'and the limit that refused one',
     );
   });
 
-  t.test('what is to come of a body is not waited for', async (t) => {
+  t.test('does not wait for the rest of a refused body', async (t) => {
     const head = await server.raw(
       `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 20000\r\n\r\n`,
       20_000,
@@ -160,13 +160,13 @@ t.test('what large requests take is charged to who asks', async (t) => {
     t.match(head, /^HTTP\/1\.1 429 .*\r\nConnection: close\r\n/s);
   });
 
-  t.test('small ones are served on, and so is everybody else', async (t) => {
+  t.test('keeps serving small requests and other organizations', async (t) => {
     t.equal((await server.post(CHAT, {})).status, 200);
     t.equal((await server.post(CHAT, LARGE, { authorization: `Bearer ${secret}` })).status, 200);
     t.equal(served, 2);
   });
 
-  t.test('without a key nobody is charged and nothing read', async (t) => {
+  t.test('without a key, nothing is charged or read', async (t) => {
     const spent = await metric(
       `monolith_request_loop_seconds_total{endpoint="${CHAT}",status="401",code="invalid_api_key"}`,
     );
@@ -175,11 +175,11 @@ t.test('what large requests take is charged to who asks', async (t) => {
     t.equal(spent, 0);
   });
 
-  t.test('where nobody is known there is no account that somebody else could use up', async (t) => {
+  t.test('without authentication there is no account that one client could exhaust for others', async (t) => {
     for (let i = 0; i < 3; i++) t.equal((await server.post('/public', LARGE)).status, 200);
   });
 
-  t.test('turns of a WebSocket are charged to the same account', async (t) => {
+  t.test('charges WebSocket responses to the same account', async (t) => {
     const client = new WebSocket(`ws://127.0.0.1:${server.port}/v1/turns`, {
       headers: { authorization: `Bearer ${server.key}` },
     });
@@ -197,20 +197,24 @@ t.test('what large requests take is charged to who asks', async (t) => {
   });
 });
 
-t.test('what a small request becomes is charged as well', async (t) => {
+t.test('charges large responses to small requests', async (t) => {
   const server = await startRoutes([...routes, later], { limits: { loop_ms: 1 } });
   t.teardown(() => server.close());
   t.equal((await server.post('/v1/later?size=10', {})).status, 200);
   t.equal((await server.post('/v1/later?size=16384', {})).status, 200);
-  t.equal((await server.post(CHAT, LARGE)).status, 429, 'the large one was charged');
-  t.equal((await server.post('/v1/later?size=16384', {})).status, 200, 'what has been read is never refused for that');
+  t.equal((await server.post(CHAT, LARGE)).status, 429, 'the large response was charged');
+  t.equal(
+    (await server.post('/v1/later?size=16384', {})).status,
+    200,
+    'a request that has been read is not refused for it',
+  );
   t.match(
     await server.telemetry.scrape(),
     /^monolith_request_loop_seconds_total\{endpoint="\/v1\/later",status="200",code=""\} 0\.2/m,
   );
 });
 
-t.test('off', async (t) => {
+t.test('0 disables the limit', async (t) => {
   const server = await startRoutes(routes, { limits: { loop_ms: null } });
   t.teardown(() => server.close());
   for (let i = 0; i < 3; i++) t.equal((await server.post(CHAT, LARGE)).status, 200);

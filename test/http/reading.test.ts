@@ -1,4 +1,4 @@
-// How bodies are read: what is held of those that are not complete, and what is let go of those that are.
+// Reading of request bodies: memory accounting of incomplete bodies, and release of complete ones.
 import { connect } from 'node:net';
 import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,7 +9,7 @@ import { ParseTurns, type Turn } from '../../src/http/parse-turns.js';
 import { ReadingBudget } from '../../src/http/reading-budget.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
-t.test('the budget: a half for one organization, all of it for all', async (t) => {
+t.test('one organization may use half of the memory budget, all together the whole', async (t) => {
   const budget = new ReadingBudget(1_000, 100);
   const first = budget.open('org_a'),
     second = budget.open('org_a'),
@@ -19,19 +19,19 @@ t.test('the budget: a half for one organization, all of it for all', async (t) =
   t.ok(second.add(100));
   t.notOk(second.add(1), 'more than its half');
   t.ok(other.add(450));
-  t.notOk(third.add(51), 'more than there is');
+  t.notOk(third.add(51), 'more than the total');
   t.ok(third.add(50));
   t.equal(budget.taken, 1_000);
   first.release();
   first.release();
   t.equal(budget.taken, 600);
-  t.ok(second.add(400), 'what was given back is there again');
+  t.ok(second.add(400), 'released memory is available again');
   for (const reading of [second, other, third]) reading.release();
   t.equal(budget.taken, 0);
-  t.ok(new ReadingBudget(1, 100).open('org_a').add(200), 'one body and what it decompresses to always fit');
+  t.ok(new ReadingBudget(1, 100).open('org_a').add(200), 'one body and its decompressed form always fit');
 });
 
-t.test('who holds nothing is forgotten once there are many, and whoever holds something never', async (t) => {
+t.test('forgets organizations that hold nothing, never those that hold memory', async (t) => {
   const budget = new ReadingBudget(1e6, 100);
   budget.open('org_holds').add(100);
   for (let number = 0; number < 5_000; number++) {
@@ -45,7 +45,7 @@ t.test('who holds nothing is forgotten once there are many, and whoever holds so
   t.notOk(budget.open('org_holds').add(1), 'more than its half');
 });
 
-t.test('large bodies: one per turn of the event loop, in order, whatever one of them does', async (t) => {
+t.test('parses one large body per event loop turn, in order, even if one fails', async (t) => {
   const turns = new ParseTurns();
   const done: string[] = [];
   const failures: unknown[] = [];
@@ -63,14 +63,14 @@ t.test('large bodies: one per turn of the event loop, in order, whatever one of 
   turns.take('org_a', 10, () => {
     done.push('small');
   });
-  t.same(done, ['small'], 'a small one does not wait');
+  t.same(done, ['small'], 'a small body does not wait');
   setImmediate(() => done.push('somebody else'));
   for (let i = 0; i < 4_000 && done.length < 5; i++) await sleep(5);
   t.same(done, ['small', 'first', 'somebody else', 'second', 'last']);
   t.equal(failures.length, 1);
 });
 
-t.test('what goes on in slices ends before the next body begins, and lets others in between', async (t) => {
+t.test('sliced work ends before the next body starts, and lets other work run in between', async (t) => {
   const turns = new ParseTurns();
   const done: string[] = [];
   const slices =
@@ -82,13 +82,13 @@ t.test('what goes on in slices ends before the next body begins, and lets others
   turns.take('org_a', 1e6, slices('large', 2));
   turns.take('org_b', 1e6, slices('other', 0));
   turns.take('org_a', 10, slices('small', 1));
-  t.same(done, ['small 1', 'small 0'], 'of a small one all at once');
+  t.same(done, ['small 1', 'small 0'], 'a small body runs in one go');
   setImmediate(() => done.push('somebody else'));
   for (let i = 0; i < 4_000 && done.length < 7; i++) await sleep(5);
   t.same(done.slice(2), ['large 2', 'somebody else', 'large 1', 'large 0', 'other 0']);
 });
 
-t.test('an answer goes on before what its organization reads next, and others have their turns', async (t) => {
+t.test("a response in progress runs before its organization's next body, and others get their turns", async (t) => {
   const turns = new ParseTurns();
   const done: string[] = [];
   const read =
@@ -107,56 +107,53 @@ t.test('an answer goes on before what its organization reads next, and others ha
   t.same(done, ['read first', 'other', 'answer first', 'read second', 'answer second']);
 });
 
-t.test(
-  'a large body is gone through in slices before it is served, and no longer than its client is there',
-  async (t) => {
-    let steps = 0;
-    let served = 0;
-    const BUSY_MS = 2;
-    const route: Route = {
+t.test('validates a large body in slices before it is served, and stops if its client disconnects', async (t) => {
+  let steps = 0;
+  let served = 0;
+  const BUSY_MS = 2;
+  const route: Route = {
+    method: 'POST',
+    path: '/v1/sliced',
+    scope: 'inference',
+    *ahead() {
+      for (let i = 0; i < 40; i++) {
+        for (const end = performance.now() + BUSY_MS; performance.now() < end; );
+        steps++;
+        yield;
+      }
+    },
+    serve(exchange) {
+      served++;
+      exchange.json(200, { steps });
+    },
+  };
+  const server = await startRoutes([...echoRoutes, route]);
+  t.teardown(() => server.close());
+  const large = JSON.stringify({ a: 'x'.repeat(200_000) });
+  t.same(await (await server.post('/v1/sliced', { a: 1 })).json(), { steps: 0 }, 'a small body is served immediately');
+  const answer = server.post('/v1/sliced', large);
+  while (steps === 0) await sleep(1);
+  t.ok(steps < 40, 'others get their turns meanwhile');
+  t.equal(served, 1);
+  t.same(await (await answer).json(), { steps: 40 }, 'all slices are done when it is served');
+  const leaving = new AbortController();
+  const left = server
+    .fetch('/v1/sliced', {
       method: 'POST',
-      path: '/v1/sliced',
-      scope: 'inference',
-      *ahead() {
-        for (let i = 0; i < 40; i++) {
-          for (const end = performance.now() + BUSY_MS; performance.now() < end; );
-          steps++;
-          yield;
-        }
-      },
-      serve(exchange) {
-        served++;
-        exchange.json(200, { steps });
-      },
-    };
-    const server = await startRoutes([...echoRoutes, route]);
-    t.teardown(() => server.close());
-    const large = JSON.stringify({ a: 'x'.repeat(200_000) });
-    t.same(await (await server.post('/v1/sliced', { a: 1 })).json(), { steps: 0 }, 'a small one is served at once');
-    const answer = server.post('/v1/sliced', large);
-    while (steps === 0) await sleep(1);
-    t.ok(steps < 40, 'others have their turns meanwhile');
-    t.equal(served, 1);
-    t.same(await (await answer).json(), { steps: 40 }, 'all of it is done when it is served');
-    const leaving = new AbortController();
-    const left = server
-      .fetch('/v1/sliced', {
-        method: 'POST',
-        body: large,
-        headers: { 'content-type': 'application/json' },
-        signal: leaving.signal,
-      })
-      .catch(() => null);
-    while (steps === 40) await sleep(1);
-    leaving.abort();
-    await left;
-    await sleep(40 * BUSY_MS * 2);
-    t.ok(steps < 80, 'what nobody waits for is not gone on with');
-    t.equal(served, 2);
-  },
-);
+      body: large,
+      headers: { 'content-type': 'application/json' },
+      signal: leaving.signal,
+    })
+    .catch(() => null);
+  while (steps === 40) await sleep(1);
+  leaving.abort();
+  await left;
+  await sleep(40 * BUSY_MS * 2);
+  t.ok(steps < 80, 'stops when the client has disconnected');
+  t.equal(served, 2);
+});
 
-t.test('what fails in a slice is told, and the next body has its turn', async (t) => {
+t.test('reports a failure in a slice, and continues with the next body', async (t) => {
   const route: Route = {
     method: 'POST',
     path: '/v1/failing',
@@ -176,7 +173,7 @@ t.test('what fails in a slice is told, and the next body has its turn', async (t
   t.equal((await server.post('/v1/chat/completions', large)).status, 200);
 });
 
-t.test('bodies on a server', async (t) => {
+t.test('request bodies on a server', async (t) => {
   let held: Exchange | undefined;
   let seen: unknown;
   let answer: () => void = () => undefined;
@@ -200,11 +197,11 @@ t.test('bodies on a server', async (t) => {
   t.teardown(() => server.close());
   const head = (length: string): string =>
     `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n${length}\r\n\r\n`;
-  /** The server is in this process: it gets its turns, however late the clock is. */
+  /** Yields to the server, which runs in this process, independent of the clock. */
   const turns = async (): Promise<void> => {
     for (let i = 0; i < 10; i++) await sleep(5);
   };
-  /** A body that is never complete. */
+  /** Starts a body that is never completed. */
   const unfinished = async (bytes: number): Promise<Socket> => {
     const socket = connect(server.port, '127.0.0.1').on('error', () => undefined);
     socket.write(head(`Content-Length: ${LIMIT}`));
@@ -213,7 +210,7 @@ t.test('bodies on a server', async (t) => {
     return socket;
   };
 
-  t.test('that are not complete: above the budget 503, and the connection ends', async (t) => {
+  t.test('refuses incomplete bodies above the memory budget with 503 and closes the connection', async (t) => {
     const waiting = [await unfinished(60_000), await unfinished(60_000)];
     const body = { a: 'x'.repeat(20_000) };
     const refused = await server.post('/v1/chat/completions', body);
@@ -222,22 +219,22 @@ t.test('bodies on a server', async (t) => {
     t.equal(refused.headers.get('retry-after'), '1');
     t.equal(refused.headers.get('connection'), 'close');
     const gzip = { method: 'POST', body: gzipSync(JSON.stringify(body)), headers: { 'content-encoding': 'gzip' } };
-    t.equal((await server.fetch('/v1/chat/completions', gzip)).status, 503, 'what is decompressed counts');
-    t.equal((await server.post('/v1/chat/completions', { a: 1 })).status, 200, 'a small one has room');
+    t.equal((await server.fetch('/v1/chat/completions', gzip)).status, 503, 'decompressed bytes count');
+    t.equal((await server.post('/v1/chat/completions', { a: 1 })).status, 200, 'a small body still fits');
     for (const socket of waiting) socket.destroy();
     await turns();
-    t.equal((await server.post('/v1/chat/completions', body)).status, 200, 'those that were given up hold nothing');
+    t.equal((await server.post('/v1/chat/completions', body)).status, 200, 'aborted bodies hold no memory');
     for (let i = 0; i < 20; i++) t.equal((await server.fetch('/v1/chat/completions', gzip)).status, 200);
     t.equal(
       (await server.fetch('/v1/chat/completions', { ...gzip, body: gzip.body.subarray(0, -9) })).status,
       400,
-      'cut gzip',
+      'truncated gzip',
     );
     const most = { ...gzip, body: gzipSync(JSON.stringify({ a: 'y'.repeat(LIMIT - 8) })) };
     for (let i = 0; i < 10; i++) t.equal((await server.fetch('/v1/chat/completions', most)).status, 200);
   });
 
-  t.test('in pieces of any length', async (t) => {
+  t.test('reads bodies in chunks of any length', async (t) => {
     const text = JSON.stringify({ a: Array.from({ length: 3_000 }, (_, index) => `é${index}`).join('') });
     const bytes = Buffer.from(text);
     let chunked = '';
@@ -256,7 +253,7 @@ t.test('bodies on a server', async (t) => {
     t.equal(Buffer.from(reply.slice(reply.indexOf('\r\n\r\n') + 4), 'latin1').toString(), `{"echo":${text}}`);
   });
 
-  t.test('are let go of once the route has read them', async (t) => {
+  t.test('frees bodies when the route has read them', async (t) => {
     const reply = server.post('/v1/slow', { a: 1 });
     for (let i = 0; i < 4_000 && held === undefined; i++) await sleep(5);
     t.same(seen, { a: 1 });

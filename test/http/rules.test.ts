@@ -9,7 +9,7 @@ t.test('HTTP rules', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { max_body_bytes: 4096 } });
   t.teardown(() => server.close());
 
-  t.test('every answer carries one request id twice, the release and CORS', async (t) => {
+  t.test('every response carries the request id in two headers, the release and CORS headers', async (t) => {
     for (const response of [
       await server.post('/v1/chat/completions', {}),
       await server.fetch('/nothing'),
@@ -27,7 +27,7 @@ t.test('HTTP rules', async (t) => {
     }
   });
 
-  t.test('unknown paths', async (t) => {
+  t.test('unknown paths are 404', async (t) => {
     const response = await server.fetch('/v1/nothing');
     t.equal(response.status, 404);
     t.equal(response.headers.get('content-type'), 'application/json; charset=utf-8');
@@ -36,17 +36,17 @@ t.test('HTTP rules', async (t) => {
       (await errorOf(await server.post('/chat/completions', {}))).message,
       /Did you mean \/v1\/chat\/completions/,
     );
-    t.equal((await server.fetch('/v1/things/')).status, 404, 'a parameter is not empty');
-    t.equal((await server.fetch('/v1/things/%zz')).status, 404, 'a broken escape names nothing');
+    t.equal((await server.fetch('/v1/things/')).status, 404, 'a parameter must not be empty');
+    t.equal((await server.fetch('/v1/things/%zz')).status, 404, 'an invalid escape matches no route');
   });
 
-  t.test('one trailing slash, escapes and queries', async (t) => {
+  t.test('accepts one trailing slash, escapes and queries', async (t) => {
     t.equal((await server.post('/v1/chat/completions/', {})).status, 200);
     t.equal((await server.post('/v1/chat/completions//', {})).status, 404);
     t.same(await (await server.fetch('/v1/things/a%2Fb?beta=true')).json(), { id: 'a/b', query: 'beta=true' });
   });
 
-  t.test('wrong methods are 404 with Allow', async (t) => {
+  t.test('a wrong method is 404 with Allow', async (t) => {
     for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
       const response = await server.fetch('/v1/chat/completions', { method });
       t.equal(response.status, 404);
@@ -56,7 +56,7 @@ t.test('HTTP rules', async (t) => {
     t.equal((await server.post('/v1/things/1', {})).headers.get('allow'), 'GET, HEAD, OPTIONS');
   });
 
-  t.test('a long method is shortened in the error and in the log', async (t) => {
+  t.test('shortens a long method in the error and the log', async (t) => {
     const answer = await server.raw(
       `${'X'.repeat(8_000)} /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n`,
       500,
@@ -68,7 +68,7 @@ t.test('HTTP rules', async (t) => {
     t.ok(log.length > 0 && log.length < 1_000, `${log.length} characters logged`);
   });
 
-  t.test('HEAD: the headers of GET without the body; elsewhere an empty 404', async (t) => {
+  t.test('HEAD returns the headers of GET without the body; otherwise an empty 404', async (t) => {
     const got = await server.fetch('/v1/things/1');
     const length = (await got.text()).length;
     const head = await server.raw(
@@ -82,13 +82,13 @@ t.test('HTTP rules', async (t) => {
       `HEAD /v1/things/1 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\n\r\n`.repeat(2),
       500,
     );
-    t.equal(two.match(/HTTP\/1\.1 200 OK/g)?.length ?? 0, 2, 'the connection lives on');
+    t.equal(two.match(/HTTP\/1\.1 200 OK/g)?.length ?? 0, 2, 'the connection stays open');
     const post = await server.raw('HEAD /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n\r\n', 200);
     t.match(post, /^HTTP\/1.1 404 /);
     t.ok(post.endsWith('\r\n\r\n'));
   });
 
-  t.test('preflight needs no key and echoes what was asked', async (t) => {
+  t.test('preflight needs no key and echoes the requested headers', async (t) => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'OPTIONS',
       headers: { origin: 'http://a.example', 'access-control-request-headers': 'authorization, x-custom' },
@@ -101,7 +101,7 @@ t.test('HTTP rules', async (t) => {
     t.equal((await fetch(`${server.url}/anything`, { method: 'OPTIONS' })).status, 204);
   });
 
-  t.test('media types and encodings', async (t) => {
+  t.test('checks media types and encodings', async (t) => {
     t.equal(
       (await server.post('/v1/chat/completions', {}, { 'content-type': 'Application/JSON; charset=x' })).status,
       200,
@@ -110,7 +110,7 @@ t.test('HTTP rules', async (t) => {
       `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer ${server.key}\r\nContent-Length: 2\r\n\r\n{}`,
       200,
     );
-    t.match(missing, /^HTTP\/1.1 200 /, 'an absent Content-Type is read as JSON');
+    t.match(missing, /^HTTP\/1.1 200 /, 'a missing Content-Type is treated as JSON');
     for (const type of ['application/x-www-form-urlencoded', 'text/plain']) {
       const response = await server.post('/v1/chat/completions', '{}', { 'content-type': type });
       t.equal(response.status, 400);
@@ -132,7 +132,7 @@ t.test('HTTP rules', async (t) => {
     );
   });
 
-  t.test('bodies that are not a JSON object', async (t) => {
+  t.test('refuses bodies that are not a JSON object', async (t) => {
     const deep = (levels: number): string => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
     for (const [body, code] of [
       ['', 'invalid_body'],
@@ -158,13 +158,13 @@ t.test('HTTP rules', async (t) => {
     t.same(
       await (await server.post('/v1/chat/completions', '\ufeff{"a":1,"a":2}')).json(),
       { echo: { a: 2 } },
-      'a byte-order mark is skipped, the last duplicate wins',
+      'a byte-order mark is skipped, and the last duplicate wins',
     );
     const secret = await errorOf(await server.post('/v1/chat/completions', '{"content": "the secret", oops'));
-    t.notMatch(secret.message, /secret/, 'the message quotes nothing of the body');
+    t.notMatch(secret.message, /secret/, 'the message quotes nothing from the body');
   });
 
-  t.test('bodies over the limit: 413 and the connection ends', async (t) => {
+  t.test('refuses a body over the limit with 413 and closes the connection', async (t) => {
     const fits = `{"a":"${'x'.repeat(4096 - 8)}"}`;
     t.equal(fits.length, 4096);
     t.equal((await server.post('/v1/chat/completions', fits)).status, 200);
@@ -184,7 +184,7 @@ t.test('HTTP rules', async (t) => {
       body: stream,
       duplex: 'half',
     } as RequestInit);
-    t.equal(chunked.status, 413, 'chunked, no Content-Length');
+    t.equal(chunked.status, 413, 'chunked, without Content-Length');
 
     const bomb = gzipSync(`{"a":"${'x'.repeat(1_000_000)}"}`);
     t.ok(bomb.length < 4096);
@@ -197,7 +197,7 @@ t.test('HTTP rules', async (t) => {
         })
       ).status,
       413,
-      'after gzip',
+      'after decompression',
     );
 
     const endless = await new Promise<string>((resolve) => {
@@ -216,10 +216,10 @@ t.test('HTTP rules', async (t) => {
         resolve(text);
       });
     });
-    t.match(endless, /^HTTP\/1.1 413 /, 'a client that never stops sending is answered and cut off');
+    t.match(endless, /^HTTP\/1.1 413 /, 'a client that never stops sending gets the error and is disconnected');
   });
 
-  t.test('two lengths that differ: no request hides behind the shorter one', async (t) => {
+  t.test('refuses two different Content-Length values, so that no request hides after the shorter body', async (t) => {
     const hidden = 'GET /v1/things/hidden HTTP/1.1\r\nHost: localhost\r\n\r\n';
     const post = (first: number, second: number, body: string): string =>
       `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: ${first}\r\nContent-Length: ${second}\r\n\r\n${body}`;
@@ -233,14 +233,14 @@ t.test('HTTP rules', async (t) => {
       [2 + hidden.length, 2],
     ] as const) {
       const text = await server.raw(post(first, second, `{}${hidden}`), 60_000);
-      t.notMatch(text, /missing_api_key|200 OK/, 'what follows is not taken for a request');
+      t.notMatch(text, /missing_api_key|200 OK/, 'the rest is not treated as a request');
     }
-    t.ok(performance.now() - began < 60_000, 'the connection is closed before this side gives up');
-    t.match(await server.raw(post(2, 2, '{}'), 200), /^HTTP\/1\.1 200 OK\r\n/, 'the same length twice is one length');
+    t.ok(performance.now() - began < 60_000, "the connection is closed before the test's own timeout");
+    t.match(await server.raw(post(2, 2, '{}'), 200), /^HTTP\/1\.1 200 OK\r\n/, 'the same length twice counts as one');
     t.equal(server.http.inFlight, 0);
   });
 
-  t.test('what the parser cannot read is answered in JSON', async (t) => {
+  t.test('malformed requests get a JSON error', async (t) => {
     t.equal(loadUws(0).patched, true);
     for (const [bytes, code] of [
       ['GET / HTTP/1.0\r\n\r\n', 'malformed_http'],
@@ -257,11 +257,11 @@ t.test('HTTP rules', async (t) => {
       });
     }
     t.equal(await server.raw('garbage\r\n\r\n', 500), '', 'half a request line waits for the rest');
-    t.equal((await server.fetch('/healthz')).status, 200, 'the server goes on');
+    t.equal((await server.fetch('/healthz')).status, 200, 'the server keeps serving');
   });
 });
 
-t.test('Host header on loopback', async (t) => {
+t.test('checks the Host header on loopback', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { allowed_hosts: ['models.example'] } });
   t.teardown(() => server.close());
   const status = async (host: string): Promise<string> =>
@@ -279,7 +279,7 @@ t.test('Host header on loopback', async (t) => {
     t.equal(await status(host), '400', host);
 });
 
-t.test('listed CORS origins', async (t) => {
+t.test('allows only listed CORS origins', async (t) => {
   const server = await startRoutes(echoRoutes, { http: { cors_origins: ['http://a.example'] } });
   t.teardown(() => server.close());
   const yes = await fetch(`${server.url}/healthz`, { headers: { origin: 'http://a.example' } });
@@ -289,7 +289,7 @@ t.test('listed CORS origins', async (t) => {
   t.equal(no.headers.get('access-control-allow-origin'), null);
 });
 
-t.test('an unknown binary is left alone', (t) => {
+t.test('leaves an unknown binary unpatched', (t) => {
   t.equal(withJsonPages(Buffer.from('HTTP/1.1 505 HTTP Version Not Supported\r\n')), null);
   t.equal(withJsonPages(Buffer.alloc(1000)), null);
   t.end();

@@ -1,4 +1,4 @@
-// A real HttpServer on a free port with real accounts on a real database, and the routes a test gives it.
+// A real HttpServer on a free port, with real accounts in a real database and the test's routes.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -26,10 +26,10 @@ export interface RunningServer {
   telemetry: Telemetry;
   config: Config;
   logs: string[];
-  /** fetch with the key set; a relative path. */
+  /** Calls fetch with the key; `path` is relative. */
   fetch(path: string, init?: RequestInit): Promise<Response>;
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** Sends bytes as they are; resolves to what came back when the server closed, or after `waitMs`. */
+  /** Sends raw bytes; resolves with the received data when the server closes the connection, or after `waitMs`. */
   raw(bytes: string | Buffer, waitMs?: number): Promise<string>;
   close(): Promise<void>;
 }
@@ -79,7 +79,8 @@ export async function startRoutes(
       new Promise((resolve) => {
         const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
         let text = '';
-        // In ten parts: the server is in this process, and gets its turns between them however late the clock is.
+        // The wait is split into ten parts: the server runs in this process and must get its turns between them even if
+        // a timer is late.
         let parts = 10;
         const timer = setInterval(() => {
           if (--parts === 0) socket.destroy();
@@ -103,7 +104,7 @@ export async function startRoutes(
   };
 }
 
-/** Answers POST /v1/chat/completions and GET /v1/models with what arrived: enough of a route to see the HTTP rules. */
+/** POST /v1/chat/completions and GET /v1/models echo the request: enough to test the HTTP rules. */
 export const echoRoutes: Route[] = [
   {
     method: 'POST',

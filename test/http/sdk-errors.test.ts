@@ -1,4 +1,4 @@
-// Both official clients against every status the service can answer with.
+// Both official clients against every error status that the server can return.
 
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -70,10 +70,10 @@ async function refusal(call: Promise<unknown>): Promise<SdkError> {
   } catch (error) {
     return error as SdkError;
   }
-  throw new Error('was not refused');
+  throw new Error('expected an error');
 }
 
-t.test('every code: status, type, code and request id arrive', async (t) => {
+t.test('status, type, code and request id of every error code reach both clients', async (t) => {
   for (const code of Object.keys(ERROR_CODES) as ErrorCode[]) {
     const expected = apiError(code, 'x');
     next = [{ code }, { code }];
@@ -93,10 +93,10 @@ t.test('every code: status, type, code and request id arrive', async (t) => {
     if (expected.status === 429 || expected.status === 503) {
       t.ok(
         Number(waits[0]) >= 1 && Number(waits[0]) <= 60 && Number(waits[1]) >= 1 && Number(waits[1]) <= 60_000,
-        `${code} says how long to wait`,
+        `${code} has a Retry-After`,
       );
     } else {
-      t.same(waits, [null, null], `${code} says nothing of waiting`);
+      t.same(waits, [null, null], `${code} has no Retry-After`);
     }
     t.equal(
       fromOpenAI.headers.get('x-should-retry'),
@@ -105,8 +105,8 @@ t.test('every code: status, type, code and request id arrive', async (t) => {
   }
 });
 
-t.test('both clients wait as told, then succeed', async (t) => {
-  // by themselves they would wait half a second at most
+t.test('both clients wait for Retry-After, then succeed', async (t) => {
+  // without Retry-After they would wait half a second at most
   for (const code of ['rpm_limit_exceeded', 'capacity_exhausted'] as const) {
     for (const [name, call] of [
       ['openai', () => chat(openai(1))],
@@ -121,19 +121,19 @@ t.test('both clients wait as told, then succeed', async (t) => {
   }
 });
 
-t.test('neither client retries what waiting cannot cure', async (t) => {
+t.test('neither client retries errors that a retry cannot fix', async (t) => {
   next = [{ code: 'insufficient_quota' }, { code: 'insufficient_quota' }];
   t.equal((await refusal(chat(openai(2)))).code, 'insufficient_quota');
   t.equal((await refusal(messages(anthropic(2)))).status, 429);
   t.equal(next.length, 0);
 });
 
-t.test('an unknown key', async (t) => {
+t.test("an unknown key raises the client's authentication error", async (t) => {
   const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'sk-nothing', maxRetries: 0 });
   t.match(await refusal(chat(client)), { status: 401, code: 'invalid_api_key', type: 'authentication_error' });
 });
 
-t.test('in the stream: the client throws with the code', async (t) => {
+t.test('an error event in a stream makes the client throw with its code', async (t) => {
   const streaming = await startRoutes([
     {
       method: 'POST',

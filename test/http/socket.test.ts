@@ -10,7 +10,7 @@ import type { ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../.
 import { echoRoutes, startRoutes } from './running-server.js';
 import type { RunningServer } from './running-server.js';
 
-/** A route that does what the current test says. */
+/** A route whose behavior the current test defines. */
 class Scripted {
   socket: ServerSocket | undefined;
   opened = 0;
@@ -57,7 +57,7 @@ async function connect(server: RunningServer, options: ClientOptions = {}, path 
   return { socket, received, headers, closed };
 }
 
-/** The answer to a handshake that is refused. */
+/** Returns the response to a refused handshake. */
 async function refusal(
   server: RunningServer,
   headers: Record<string, string>,
@@ -89,7 +89,7 @@ t.test('handshakes', async (t) => {
   t.teardown(() => server.close());
   const key = { authorization: `Bearer ${server.key}` };
 
-  t.test('are refused as requests are', async (t) => {
+  t.test('refuses handshakes like requests', async (t) => {
     const none = await refusal(server, {});
     t.match(none, { status: 401, body: { error: { code: 'missing_api_key' } } });
     t.match(none.headers['x-request-id'], /^req_/);
@@ -125,7 +125,7 @@ t.test('handshakes', async (t) => {
     t.equal(script.opened, 0);
   });
 
-  t.test('succeed with request ids, up to the limit per organization', async (t) => {
+  t.test('accepts handshakes with request ids, up to the limit per organization', async (t) => {
     const first = await connect(server);
     t.match(first.headers['x-request-id'], /^req_/);
     t.equal(first.headers['request-id'], first.headers['x-request-id']);
@@ -145,13 +145,13 @@ t.test('handshakes', async (t) => {
     const again = await connect(server);
     for (const { socket } of [second, again]) socket.close();
     await Promise.all([second.closed, again.closed]);
-    t.ok(await until(() => script.closed === 3), 'every end is heard of');
+    t.ok(await until(() => script.closed === 3), 'every close is reported');
     t.equal(server.http.inFlight, 0);
   });
 });
 
 t.test(
-  "connections are refused whose messages might not fit into the organization's half of http.max_reading_bytes",
+  "refuses connections whose messages might exceed the organization's half of http.max_reading_bytes",
   async (t) => {
     const script = new Scripted();
     const settings = {
@@ -183,7 +183,7 @@ t.test('messages', async (t) => {
   const server = await startRoutes(echoRoutes, { ws: { max_message_bytes: 4096 } }, { sockets: [script.route] });
   t.teardown(() => server.close());
 
-  t.test('arrive whole, in order, told by kind', async (t) => {
+  t.test('delivers messages complete and in order, with their type', async (t) => {
     script.echo();
     const { socket, received } = await connect(server);
     socket.send('one');
@@ -196,16 +196,16 @@ t.test('messages', async (t) => {
     socket.close();
   });
 
-  t.test('over the limit end the connection with 1009', async (t) => {
+  t.test('closes the connection with 1009 on a message over the limit', async (t) => {
     const { socket, closed } = await connect(server);
     socket.send('x'.repeat(4097));
     t.equal((await closed)[0], CLOSE.tooBig);
     const huge = await connect(server);
     huge.socket.send('x'.repeat(2 * 4096 + 1));
-    t.equal((await huge.closed)[0], 1006, 'far over it: without a close frame');
+    t.equal((await huge.closed)[0], 1006, 'without a close frame if the message is far over the limit');
   });
 
-  t.test('that break the protocol break their connection alone', async (t) => {
+  t.test('a protocol error closes only its own connection', async (t) => {
     script.echo();
     const before = script.closed;
     const broken = await connect(server);
@@ -221,7 +221,7 @@ t.test('messages', async (t) => {
     next.socket.close();
   });
 
-  t.test('a failure of the listener ends its connection alone', async (t) => {
+  t.test('an exception in the listener closes only its own connection', async (t) => {
     script.message = () => {
       throw new Error('inside');
     };
@@ -236,7 +236,7 @@ t.test('messages', async (t) => {
     next.socket.close();
   });
 
-  t.test('what was sent before close() still arrives', async (t) => {
+  t.test('delivers data sent before close()', async (t) => {
     script.message = () => {
       for (let i = 0; i < 100; i++) script.socket?.send(`${i}`.padEnd(20_000));
       script.socket?.close(CLOSE.goingAway, 'done');
@@ -258,7 +258,7 @@ t.test('slow readers', async (t) => {
   t.teardown(() => server.close());
   const event = 'x'.repeat(16_000);
 
-  t.test('past the bound the connection is dropped', async (t) => {
+  t.test('drops a connection whose buffer exceeds the bound', async (t) => {
     const { socket, closed } = await connect(server);
     socket.pause();
     let most = 0;
@@ -270,18 +270,18 @@ t.test('slow readers', async (t) => {
       await nextTurn();
     }
     t.ok(sent < 5000, 'dropped before everything was written');
-    t.ok(most <= 65_536 + 3 * event.length, `at most ${most} bytes were kept`);
+    t.ok(most <= 65_536 + 3 * event.length, `at most ${most} bytes were buffered`);
     t.equal(script.closed, before + 1);
     socket.resume();
     t.equal((await closed)[0], 1006);
   });
 
-  t.test('who pings and does not read the answers is dropped too', async (t) => {
+  t.test('drops a client that sends pings and does not read the pongs', async (t) => {
     const { socket, closed } = await connect(server);
     let pongs = 0;
     socket.on('pong', () => pongs++);
     for (let i = 0; i < 2_000; i++) socket.ping('x'.repeat(125));
-    t.ok(await until(() => pongs === 2_000), 'who reads them is not, however many they are');
+    t.ok(await until(() => pongs === 2_000), 'a client that reads them stays, however many it sends');
     socket.pause();
     let most = 0;
     const before = script.closed;
@@ -291,12 +291,12 @@ t.test('slow readers', async (t) => {
       if (script.socket?.open === true) most = Math.max(most, script.socket.bufferedBytes);
     }
     t.equal(script.closed, before + 1);
-    t.ok(most < 1_000_000, `at most ${most} bytes were kept`);
+    t.ok(most < 1_000_000, `at most ${most} bytes were buffered`);
     socket.resume();
     t.equal((await closed)[0], 1006);
   });
 
-  t.test('a reader that catches up gets everything, in order', async (t) => {
+  t.test('a reader that catches up receives everything in order', async (t) => {
     const { socket, received } = await connect(server);
     socket.pause();
     let full = false;
@@ -321,7 +321,7 @@ t.test('slow readers', async (t) => {
     socket.close();
   });
 
-  t.test('one message above the bound is no reason', async (t) => {
+  t.test('does not drop a connection for one message above the bound', async (t) => {
     const { socket, received } = await connect(server);
     script.socket?.send('y'.repeat(20_000_000));
     await nextTurn();
@@ -340,20 +340,20 @@ t.test('pings', async (t) => {
   const alive = await connect(server);
   let pings = 0;
   alive.socket.on('ping', () => pings++);
-  t.equal((await deaf.closed)[0], CLOSE.goingAway, 'two unanswered');
+  t.equal((await deaf.closed)[0], CLOSE.goingAway, 'two unanswered pings close the connection');
   t.ok(await until(() => pings >= 3));
-  t.equal(alive.socket.readyState, WebSocket.OPEN, 'who answers stays');
+  t.equal(alive.socket.readyState, WebSocket.OPEN, 'a client that responds stays');
   alive.socket.close();
 });
 
-t.test('turns, keys and the end of the server', async (t) => {
+t.test('active responses, revoked keys and shutdown', async (t) => {
   const script = new Scripted();
   const server = await startRoutes([], {}, { sockets: [script.route] });
   t.teardown(() => server.close());
   const { key, secret } = await server.accounts.createKey({ name: 'short-lived' });
   const client = await connect(server, { headers: { authorization: `Bearer ${secret}` } });
   const socket = script.socket as ServerSocket;
-  t.equal(server.http.inFlight, 0, 'an open connection is no request in flight');
+  t.equal(server.http.inFlight, 0, 'an idle connection is not a request in flight');
   const turn: SocketTurn = socket.turn();
   t.equal(server.http.inFlight, 1);
   turn.annotate({ model: 'm' });
@@ -383,7 +383,7 @@ t.test('turns, keys and the end of the server', async (t) => {
   const running = socket.turn();
   server.http.draining = true;
   server.http.draining = true;
-  t.equal(script.drained, 1, 'told once');
+  t.equal(script.drained, 1, 'notified once');
   t.equal(socket.draining, true);
   t.match(await refusal(server, { authorization: `Bearer ${server.key}` }), {
     status: 503,
@@ -394,7 +394,7 @@ t.test('turns, keys and the end of the server', async (t) => {
     idle = true;
   });
   await nextTurn();
-  t.equal(idle, false, 'waits for the turn');
+  t.equal(idle, false, 'waits for the active response');
   running.end(200, null);
   t.ok(await until(() => idle));
   socket.close(CLOSE.serviceRestart, 'restart');

@@ -1,4 +1,5 @@
-// Requests that arrive together start a few at a time, and other organizations and the rest of the loop are served in between.
+// Requests that arrive together start a few at a time. Other organizations and the rest of the event loop are served in
+// between.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate as nextIteration, setTimeout as sleep } from 'node:timers/promises';
@@ -11,14 +12,14 @@ import { StartQueue } from '../../src/http/start-queue.js';
 import { startRoutes, type RunningServer } from './running-server.js';
 
 const BUSY_MS = 1;
-/** Starts of BUSY_MS that one slice has room for, and the one that did not have to wait. */
+/** Starts of BUSY_MS that fit one slice, plus the one that did not have to wait. */
 const MOST_IN_AN_ITERATION = 5;
 
 function busy(): void {
   for (const end = performance.now() + BUSY_MS; performance.now() < end; );
 }
 
-/** Starts in each iteration of the loop, until there were `count`. */
+/** Returns the number of starts in each event loop iteration, until there are `count`. */
 async function perIteration(started: () => number, count: number): Promise<number[]> {
   const counts: number[] = [started()];
   for (let before = started(); before < count; before = started()) {
@@ -28,7 +29,7 @@ async function perIteration(started: () => number, count: number): Promise<numbe
   return counts;
 }
 
-t.test('starts take a slice of each iteration of the loop', async (t) => {
+t.test('starts use a limited slice of each event loop iteration', async (t) => {
   const starts = new StartQueue();
   let started = 0;
   for (let i = 0; i < 60; i++)
@@ -41,7 +42,7 @@ t.test('starts take a slice of each iteration of the loop', async (t) => {
   t.ok(Math.max(...counts) <= MOST_IN_AN_ITERATION, counts.join());
 });
 
-t.test('the time of a start includes what it does after awaiting what is already there', async (t) => {
+t.test('the time of a start includes work after awaiting resolved promises', async (t) => {
   const starts = new StartQueue();
   let started = 0;
   const start = async (): Promise<void> => {
@@ -54,7 +55,7 @@ t.test('the time of a start includes what it does after awaiting what is already
   t.ok(Math.max(...counts) <= MOST_IN_AN_ITERATION, counts.join());
 });
 
-t.test('organizations take turns, each in its order, and a start that fails stops nobody', async (t) => {
+t.test('organizations take turns, each in order, and a failed start blocks nobody', async (t) => {
   const starts = new StartQueue();
   const order: string[] = [];
   const failures: unknown[] = [];
@@ -72,14 +73,14 @@ t.test('organizations take turns, each in its order, and a start that fails stop
       () => waited.push(`b${i}`),
     );
   t.same(order, ['a0', 'b0'], 'the first of each organization does not wait');
-  t.same(waited, ['b1', 'b2'], 'those that wait are notified before');
+  t.same(waited, ['b1', 'b2'], 'waiting requests are notified first');
   while (order.length < 23) await sleep(1);
   t.same(order.slice(2, 8), ['a1', 'b1', 'a2', 'b2', 'a3', 'a4']);
   t.equal(order.at(-1), 'a19');
   t.equal(failures.length, 1);
 });
 
-t.test('a burst over HTTP', async (t) => {
+t.test('a burst over HTTP does not delay another organization', async (t) => {
   const BURST = 50;
   let served = 0;
   let servedBefore = NaN;
@@ -128,7 +129,7 @@ t.test('a burst over HTTP', async (t) => {
       closed: () => undefined,
     }),
   };
-  // The organization is the key itself.
+  // The key string is used as the organization.
   const identity = (key: string): Identity => ({
     organizationId: key,
     organizationNumber: 1,
@@ -183,7 +184,7 @@ t.test('a burst over HTTP', async (t) => {
   }
 });
 
-/** Connections that send `bytes` once the result is called. */
+/** Opens connections that send `bytes` when the returned function is called. */
 async function opened(t: Test, { port }: RunningServer, bytes: string, count: number): Promise<() => void> {
   const connections = await Promise.all(
     Array.from({ length: count }, async (): Promise<Socket> => {
@@ -193,7 +194,7 @@ async function opened(t: Test, { port }: RunningServer, bytes: string, count: nu
       return socket;
     }),
   );
-  await sleep(50); // the server has accepted them
+  await sleep(50); // lets the server accept them
   t.teardown(() => connections.forEach((socket) => socket.destroy()));
   return () => connections.forEach((socket) => socket.write(bytes));
 }

@@ -10,7 +10,7 @@ import type { RunningServer } from './running-server.js';
 
 type Serve = (exchange: Exchange) => void | Promise<void>;
 
-/** A server whose chat and messages routes do what the current test says. */
+/** A server whose chat and messages routes run the current test's handler. */
 async function scripted(settings: object = {}): Promise<{ server: RunningServer; play(serve: Serve): void }> {
   let current: Serve = () => undefined;
   const route = (path: string): Route => ({
@@ -32,10 +32,10 @@ function request(server: RunningServer, path = '/v1/chat/completions'): string {
   return `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${server.key}\r\nContent-Length: 2\r\n\r\n{}`;
 }
 
-/** The server closes the connection with the answer's end. */
+/** The server closes the connection at the end of the response. */
 const closing = (request: string): string => request.replace('Content-Length', 'Connection: close\r\nContent-Length');
 
-/** The payload of a chunked answer. */
+/** Returns the payload of a chunked response. */
 function unchunk(text: string): string[] {
   let rest = text.slice(text.indexOf('\r\n\r\n') + 4);
   const pieces: string[] = [];
@@ -52,12 +52,12 @@ t.test('event streams', async (t) => {
   const { server, play } = await scripted({ http: { keepalive_ms: 100 } });
   t.teardown(() => server.close());
 
-  t.test('framing and headers; events of one tick leave in one piece', async (t) => {
+  t.test('sends framing and headers, and writes events of one tick in one piece', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       stream.send('{"a":1}');
       stream.send('{"a":2}', 'named');
-      t.equal(stream.started, false, 'nothing leaves before the tick ends');
+      t.equal(stream.started, false, 'nothing is written before the tick ends');
       await nextTurn();
       t.equal(stream.started, true);
       stream.send('{"a":"é"}');
@@ -80,7 +80,7 @@ t.test('event streams', async (t) => {
     t.equal(Buffer.from(pieces.slice(1).join(''), 'latin1').toString(), 'data: {"a":"é"}\n\ndata: [DONE]\n\n');
   });
 
-  t.test('keep-alive by the clock, in each format', async (t) => {
+  t.test('sends keep-alives on a timer, in each format', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       await sleep(350);
@@ -93,7 +93,7 @@ t.test('event streams', async (t) => {
     );
   });
 
-  t.test('a failure before the first event is a plain status, with its headers', async (t) => {
+  t.test('a failure before the first event is a plain status with its headers', async (t) => {
     play(async (exchange) => {
       exchange.sse();
       await nextTurn();
@@ -108,7 +108,7 @@ t.test('event streams', async (t) => {
     });
   });
 
-  t.test('a failure after the first event travels in the stream', async (t) => {
+  t.test('a failure after the first event is sent in the stream', async (t) => {
     play(async (exchange) => {
       exchange.sse().send('{}');
       await nextTurn();
@@ -129,7 +129,7 @@ t.test('event streams', async (t) => {
     });
   });
 
-  t.test('anything else that is thrown says nothing about the inside', async (t) => {
+  t.test('an unexpected exception reveals no internals', async (t) => {
     play(() => {
       throw new Error('inside');
     });
@@ -138,11 +138,11 @@ t.test('event streams', async (t) => {
     const text = await response.text();
     t.match(text, /internal_error/);
     t.notMatch(text, /inside/);
-    t.match(server.logs.join(''), /inside/, 'the log has it');
+    t.match(server.logs.join(''), /inside/, 'the log contains it');
   });
 });
 
-t.test('a client that goes away', async (t) => {
+t.test('aborts when the client disconnects', async (t) => {
   const { server, play } = await scripted();
   t.teardown(() => server.close());
   for (const kind of ['stream', 'whole answer'] as const) {
@@ -180,7 +180,7 @@ t.test('slow readers', async (t) => {
     return new Promise((resolve) => socket.write(request(server), () => resolve(socket)));
   }
 
-  t.test('the buffer is bounded: past it the connection is dropped', async (t) => {
+  t.test('drops the connection when the bounded buffer is exceeded', async (t) => {
     let most = 0;
     let sent = 0;
     const aborted = new Promise<void>((resolve) =>
@@ -197,16 +197,16 @@ t.test('slow readers', async (t) => {
     const socket = await paused();
     await aborted;
     t.ok(sent < 5000, 'dropped before everything was written');
-    t.ok(most <= 2 * 65_536 + 3 * event.length, `at most ${most} bytes were kept`);
+    t.ok(most <= 2 * 65_536 + 3 * event.length, `at most ${most} bytes were buffered`);
     socket.destroy();
   });
 
-  t.test('one event above the bound is no reason to drop', async (t) => {
+  t.test('does not drop a stream for one event above the bound', async (t) => {
     play(async (exchange) => {
       const stream = exchange.sse();
       stream.send(JSON.stringify('z'.repeat(20_000_000)));
       await nextTurn();
-      t.ok(stream.bufferedBytes > 65_536, 'it waits');
+      t.ok(stream.bufferedBytes > 65_536, 'it is buffered');
       stream.send('{"after":1}');
       stream.end();
     });
@@ -214,7 +214,7 @@ t.test('slow readers', async (t) => {
     t.equal(text.length, 20_000_000 + 'data: ""\n\ndata: {"after":1}\n\n'.length);
   });
 
-  t.test('a reader that catches up gets everything, in order', async (t) => {
+  t.test('a reader that catches up receives everything in order', async (t) => {
     let sent = 0;
     let blocked = false;
     play(async (exchange) => {

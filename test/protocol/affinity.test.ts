@@ -1,4 +1,4 @@
-// The key that a balancer sends the turns of a conversation to one process by.
+// The affinity key by which a load balancer sends all requests of a conversation to the same process.
 import t from 'tap';
 import type { Message } from '../../src/generation/types.js';
 import { Affinity } from '../../src/protocol/affinity.js';
@@ -9,10 +9,10 @@ const of = (messages: Message[], organization = 'org_a', model = 'm'): string =>
   affinity.of(organization, model, { messages });
 const system: Message = { role: 'system', content: 'You help.' };
 
-t.test('all turns of a conversation have one, others another', (t) => {
+t.test('all requests of a conversation have one key, other conversations another', (t) => {
   const first = of([system, user('Hello')]);
   t.match(first, /^[A-Za-z0-9_-]{22}$/);
-  t.equal(of([system, user('Hello'), { role: 'assistant', content: 'Yes?' }, user('More.')]), first, 'a later turn');
+  t.equal(of([system, user('Hello'), { role: 'assistant', content: 'Yes?' }, user('More.')]), first, 'a later request');
   for (const [what, other] of Object.entries({
     user: of([system, user('Hallo')]),
     system: of([{ role: 'system', content: 'You do not.' }, user('Hello')]),
@@ -21,8 +21,12 @@ t.test('all turns of a conversation have one, others another', (t) => {
     key: new Affinity(Buffer.alloc(32, 2)).of('org_a', 'm', { messages: [system, user('Hello')] }),
   }))
     t.not(other, first, what);
-  t.not(of([user('a\nuser\nb')]), of([user('a'), user('b')]), 'parts do not run into one another');
-  t.equal(of([user('x'.repeat(10_000))]), of([user(`${'x'.repeat(5_000)}y`)]), 'of a long beginning some pages');
+  t.not(of([user('a\nuser\nb')]), of([user('a'), user('b')]), 'message boundaries are part of the key');
+  t.equal(
+    of([user('x'.repeat(10_000))]),
+    of([user(`${'x'.repeat(5_000)}y`)]),
+    'only the first few pages of a long beginning count',
+  );
   t.equal(
     of([user('See')]),
     affinity.of('org_a', 'm', { messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }] }] }),

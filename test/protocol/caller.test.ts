@@ -1,4 +1,4 @@
-// How what waits for a request (a model that is loaded, an image that is fetched) learns that its client has left.
+// How work done for a request (loading a model, fetching an image) learns that its client has disconnected.
 import t from 'tap';
 import type { Identity } from '../../src/shared/identity.js';
 import { askerOf, unattendedAsker, type Caller } from '../../src/protocol/caller.js';
@@ -31,10 +31,10 @@ function client(): { caller: Caller; leave(): void; told(): number } {
   };
 }
 
-t.test('a signal is made for whoever looks, once, and ends with the client', (t) => {
+t.test('creates the abort signal on first use, once, and aborts it when the client disconnects', (t) => {
   const { caller, leave, told } = client();
   const asker = askerOf(caller);
-  t.equal(told(), 0, 'nobody has looked');
+  t.equal(told(), 0, 'not used yet');
   const { signal } = asker;
   t.equal(asker.signal, signal);
   t.same([told(), asker.organization, signal?.aborted], [1, 7, false]);
@@ -43,7 +43,7 @@ t.test('a signal is made for whoever looks, once, and ends with the client', (t)
   t.end();
 });
 
-t.test('who looks after the client has left finds it so', (t) => {
+t.test('a signal requested after the disconnect is already aborted', (t) => {
   const { caller, leave } = client();
   const asker = askerOf(caller);
   leave();
@@ -51,7 +51,7 @@ t.test('who looks after the client has left finds it so', (t) => {
   t.end();
 });
 
-t.test('where nobody can leave, or it does not matter, there is none', (t) => {
+t.test('there is no signal if the client cannot disconnect or a disconnect does not matter', (t) => {
   const { caller, told } = client();
   t.equal(
     askerOf({

@@ -1,5 +1,5 @@
-// The wire form of an answer: exact chunks for small cases, and for random ones that the stream, put together
-// by the official client's own accumulator, is the whole answer.
+// The wire form of chat responses: exact chunks for small cases. For random ones, the stream accumulated by the
+// official client must equal the complete response.
 import { ChatCompletionStream } from 'openai/lib/ChatCompletionStream';
 import t from 'tap';
 import type { GenerationEvent } from '../../src/generation/types.js';
@@ -108,7 +108,7 @@ function whole(events: readonly ChoiceEvent[], change: Partial<ChatEnvelope> = {
   return JSON.parse(collector.body(usage).toString()) as Whole;
 }
 
-t.test('a stream: role, reasoning, text, end', async (t) => {
+t.test('streams role, reasoning, text and end', async (t) => {
   const { chunks } = streamed([text('hm', { section: 'reasoning' }), text('a"\n\u2028é'), text(''), finished()]);
   t.same(
     chunks.map((chunk) => chunk.choices[0]!.delta),
@@ -121,7 +121,7 @@ t.test('a stream: role, reasoning, text, end', async (t) => {
   t.ok(chunks.every((chunk) => chunk.id === 'chatcmpl-x' && !('usage' in chunk)));
 });
 
-t.test('usage so far and ids of tokens: of each chunk what they are by then', async (t) => {
+t.test('each chunk carries the usage so far and its token ids', async (t) => {
   const chunksOf = (change: Partial<ChatEnvelope>, soFar: (() => typeof usage) | null): Record<string, unknown>[] => {
     const data: string[] = [];
     const encoder = new ChatStreamEncoder(envelope(change), { atEnd: false, soFar }, (one) => data.push(one));
@@ -155,7 +155,7 @@ t.test('include_usage: null on every chunk, then one chunk without choices', asy
   t.same(
     chunks.map((chunk) => chunk.choices.length),
     [1, 1, 0],
-    'an empty answer still opens',
+    'an empty response still has an opening chunk',
   );
   t.equal(chunks[1]!.choices[0]!.finish_reason, 'length');
   t.same(
@@ -179,7 +179,7 @@ t.test('include_usage: null on every chunk, then one chunk without choices', asy
   );
 });
 
-t.test('choices interleave, each opens and ends once', async (t) => {
+t.test('choices interleave; each opens and ends once', async (t) => {
   const { chunks } = streamed(
     [text('b', { choice: 1 }), text('a'), text('B', { choice: 1 }), finished(), finished({ choice: 1 })],
     { n: 2 },
@@ -190,7 +190,7 @@ t.test('choices interleave, each opens and ends once', async (t) => {
   );
 });
 
-t.test('calls: one opening with everything but arguments, then pieces of arguments alone', async (t) => {
+t.test('a call is sent as one opening without arguments, then argument deltas', async (t) => {
   const events = [
     opened(0, 'weather'),
     piece(0, '{"a":'),
@@ -229,17 +229,17 @@ t.test('calls: one opening with everything but arguments, then pieces of argumen
   });
 });
 
-t.test('finish reasons', async (t) => {
+t.test('maps finish reasons', async (t) => {
   const reasonOf = (change: Partial<Finished>) => whole([text('x'), finished(change)]).choices[0]!.finish_reason;
   t.equal(reasonOf({ reason: 'end_of_turn' }), 'stop');
   t.equal(reasonOf({ reason: 'stop_string' }), 'stop');
-  t.equal(reasonOf({ reason: 'stop_string', calls: 1 }), 'tool_calls', 'whenever a call was made');
+  t.equal(reasonOf({ reason: 'stop_string', calls: 1 }), 'tool_calls', 'if there was a call');
   t.equal(reasonOf({ reason: 'tool_calls', calls: 1 }), 'tool_calls');
   for (const reason of ['max_tokens', 'context_full', 'time_limit', 'malformed_call'] as const)
     t.equal(reasonOf({ reason, calls: 1 }), 'length', reason);
 });
 
-t.test('log probabilities: impossible is -9999, bytes always there', async (t) => {
+t.test('log probabilities: impossible is -9999, and bytes are always present', async (t) => {
   const logprobs = [
     { token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] },
   ];
@@ -253,11 +253,11 @@ t.test('log probabilities: impossible is -9999, bytes always there', async (t) =
   t.match(
     chunks[1]!.choices[0]!.logprobs,
     { content: expected, refusal: null },
-    'also when their text is still held back',
+    'also for tokens whose text is still held back',
   );
 });
 
-t.test('events in a wrong order throw in both forms', async (t) => {
+t.test('throws on events in a wrong order, streamed or not', async (t) => {
   const sequences: Record<string, ChoiceEvent[]> = {
     'arguments before their call': [piece(0, '{}')],
     'an end before its call': [closed(0)],
@@ -279,7 +279,7 @@ t.test('events in a wrong order throw in both forms', async (t) => {
   }
 });
 
-/** The events of one choice as a generation may send them. */
+/** Random events of one choice, in an order that a generation may produce. */
 function randomChoice(random: Random, choice: number): ChoiceEvent[] {
   const pieces = ['a', ' b', '"', '\\', '\n', 'é', '漢', '😀', '\u2028', '{"x":', '', '</s>', '\u0000'];
   const some = (most: number): string[] => Array.from({ length: random.below(most) }, () => random.pick(pieces));
@@ -299,7 +299,7 @@ function randomChoice(random: Random, choice: number): ChoiceEvent[] {
   return [...events, finished({ choice, reason, calls })];
 }
 
-/** Any order in which each choice's own events keep theirs. */
+/** A random interleaving that keeps the order within each choice. */
 function interleaved(random: Random, lists: ChoiceEvent[][]): ChoiceEvent[] {
   const events: ChoiceEvent[] = [];
   for (
@@ -319,7 +319,7 @@ interface Comparable {
   logprobs: unknown;
 }
 
-t.test('the stream put together by the openai client is the whole answer', async (t) => {
+t.test('the stream accumulated by the openai client equals the complete response', async (t) => {
   const random = randomFrom(20_261);
   for (let round = 0; round < 200; round++) {
     const n = 1 + random.below(3);
@@ -355,7 +355,7 @@ t.test('the stream put together by the openai client is the whole answer', async
       });
     const expected = whole(events, change).choices;
     t.strictSame(comparable(final.choices), comparable(expected), `round ${round}`);
-    // The client overwrites fields it does not know instead of joining them: reasoning is joined here.
+    // The client overwrites unknown fields instead of joining them, so reasoning is joined here.
     const reasoning = expected.map((_, index) =>
       chunks
         .flatMap(({ choices }) => choices)

@@ -1,4 +1,5 @@
-// Long lists that are checked ahead of their request: the same answer as without, and no second look at what was sound.
+// Long lists validated in slices before the request is parsed: the result is the same, and valid items are not
+// validated twice.
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { chatAhead, parseChat } from '../../src/protocol/chat-completions/parse.js';
@@ -63,7 +64,7 @@ const through = (work: Iterator<unknown> | null): number => {
 
 const sound = (count: number): unknown[] =>
   Array.from({ length: count }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `number ${i}` }));
-const shape = 7; // no object
+const shape = 7; // not an object
 const content = { role: 'user', content: [{ type: 'odd' }] };
 
 for (const { name, list, body, ahead, parse } of formats) {
@@ -94,13 +95,13 @@ for (const { name, list, body, ahead, parse } of formats) {
     }
   });
 
-  t.test(`${name}: what is no such request is left to whoever tells so`, async (t) => {
+  t.test(`${name}: leaves malformed requests to the parser, which reports the error`, async (t) => {
     for (const odd of [null, 7, [], {}, { [list]: 'text' }, { [list]: {} }]) t.equal(ahead(odd), null);
   });
 
-  t.test(`${name}: what was found sound is not looked at again, what was not is`, async (t) => {
+  t.test(`${name}: does not validate valid items again, only the others`, async (t) => {
     const request = body([...sound(4), content, ...sound(4)]);
-    t.equal(through(ahead(request)), 9, 'a step each');
+    t.equal(through(ahead(request)), 9, 'one step each');
     const entries = request[list] as unknown[];
     for (const index of entries.keys()) if (index !== 4) entries[index] = shape;
     t.match(

@@ -1,4 +1,4 @@
-// The best of several choices, and what stands where, of a prompt that is echoed with its log-probabilities.
+// Selection of the best choices, and alignment of an echoed prompt with its log-probabilities.
 import t from 'tap';
 import type { TokenLogprob } from '../../src/generation/types.js';
 import { completionBody, PromptAnswer } from '../../src/protocol/completions/encode.js';
@@ -19,53 +19,56 @@ interface Told {
   }[];
 }
 
-t.test('the best choice is the one whose own tokens are likeliest, however long the echoed prompt is', async (t) => {
-  const answer = new PromptAnswer({
-    first: 0,
-    candidates: 2,
-    n: 1,
-    logprobs: 0,
-    promptLogprobs: null,
-    returnTokens: false,
-    echo: 'abc',
-    promptIds: [0, 1, 2],
-    spell,
-  });
-  answer.prompt({ type: 'prompt', first: 1, logprobs: [1, 2].map((id) => ({ ...spell(id), logprob: -3, top: [] })) });
-  answer.begin();
-  // Over the prompt's tokens too, the short one would be ahead: -1 of four tokens against -1.8 of six.
-  const said = [[told('x', -1)], [told('y', -0.6), told('y', -0.6), told('y', -0.6)]];
-  for (const [choice, logprobs] of said.entries()) {
-    answer.event({
-      type: 'text',
-      choice,
-      section: 'content',
-      text: logprobs.map(({ token }) => token).join(''),
-      tokens: logprobs.length,
-      logprobs,
+t.test(
+  'best_of ranks by the log-probability of generated tokens, whatever the length of the echoed prompt',
+  async (t) => {
+    const answer = new PromptAnswer({
+      first: 0,
+      candidates: 2,
+      n: 1,
+      logprobs: 0,
+      promptLogprobs: null,
+      returnTokens: false,
+      echo: 'abc',
+      promptIds: [0, 1, 2],
+      spell,
     });
-    answer.event({
-      type: 'finished',
-      choice,
-      reason: 'max_tokens',
-      stopString: null,
-      calls: 0,
-      completionTokens: logprobs.length,
-      reasoningTokens: 0,
-      timings: { prefillMs: 1, decodeMs: 1 },
+    answer.prompt({ type: 'prompt', first: 1, logprobs: [1, 2].map((id) => ({ ...spell(id), logprob: -3, top: [] })) });
+    answer.begin();
+    // Counting prompt tokens too, the short choice would win: -1 over four tokens against -1.8 over six.
+    const said = [[told('x', -1)], [told('y', -0.6), told('y', -0.6), told('y', -0.6)]];
+    for (const [choice, logprobs] of said.entries()) {
+      answer.event({
+        type: 'text',
+        choice,
+        section: 'content',
+        text: logprobs.map(({ token }) => token).join(''),
+        tokens: logprobs.length,
+        logprobs,
+      });
+      answer.event({
+        type: 'finished',
+        choice,
+        reason: 'max_tokens',
+        stopString: null,
+        calls: 0,
+        completionTokens: logprobs.length,
+        reasoningTokens: 0,
+        timings: { prefillMs: 1, decodeMs: 1 },
+      });
+    }
+    const { choices } = JSON.parse(
+      completionBody({ id: 'cmpl-1', created: 1, model: 'm', fingerprint: 'fp' }, answer.whole(), undefined).toString(),
+    ) as Told;
+    t.equal(choices.length, 1);
+    t.match(choices[0], {
+      index: 0,
+      text: 'abcyyy',
+      logprobs: {
+        tokens: ['a', 'b', 'c', 'y', 'y', 'y'],
+        token_logprobs: [null, -3, -3, -0.6, -0.6, -0.6],
+        text_offset: [0, 1, 2, 3, 4, 5],
+      },
     });
-  }
-  const { choices } = JSON.parse(
-    completionBody({ id: 'cmpl-1', created: 1, model: 'm', fingerprint: 'fp' }, answer.whole(), undefined).toString(),
-  ) as Told;
-  t.equal(choices.length, 1);
-  t.match(choices[0], {
-    index: 0,
-    text: 'abcyyy',
-    logprobs: {
-      tokens: ['a', 'b', 'c', 'y', 'y', 'y'],
-      token_logprobs: [null, -3, -3, -0.6, -0.6, -0.6],
-      text_offset: [0, 1, 2, 3, 4, 5],
-    },
-  });
-});
+  },
+);

@@ -1,4 +1,4 @@
-// A completions request: what stands in `prompt`, and which log-probabilities of it are computed.
+// Completions requests: the forms of `prompt`, and which log-probabilities of it are computed.
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
 import { parseCompletion } from '../../src/protocol/completions/parse.js';
@@ -7,15 +7,19 @@ import { MAX_PROMPTS } from '../../src/protocol/completions/schema.js';
 
 const many = (count: number): string[] => Array<string>(count).fill('x');
 
-t.test('a text, tokens, or a list of either', async (t) => {
+t.test('accepts a text, tokens, or a list of either', async (t) => {
   t.same(readPrompts('x'), ['x']);
   t.same(readPrompts([0, 2 ** 31 - 1]), [[0, 2 ** 31 - 1]]);
   t.same(readPrompts([[1, 2], [3]]), [[1, 2], [3]]);
   t.same(readPrompts(many(MAX_PROMPTS)), many(MAX_PROMPTS));
-  t.equal(readPrompts(Array<number>(MAX_PROMPTS + 1).fill(1)).length, 1, 'of tokens there may be more');
+  t.equal(
+    readPrompts(Array<number>(MAX_PROMPTS + 1).fill(1)).length,
+    1,
+    'a single prompt may have more tokens than the maximum number of prompts',
+  );
 });
 
-t.test('what is refused, and where', async (t) => {
+t.test('refuses invalid prompts with the failing parameter', async (t) => {
   const refusals: [prompt: unknown, says: string][] = [
     [undefined, '400 missing_required_parameter prompt'],
     [null, '400 missing_required_parameter prompt'],
@@ -41,7 +45,7 @@ t.test('what is refused, and where', async (t) => {
   }
 });
 
-t.test('log-probabilities of the prompt are computed where they are told', async (t) => {
+t.test('computes prompt log-probabilities only if they are returned', async (t) => {
   const rows: [asked: object, most: number | null][] = [
     [{}, null],
     [{ echo: true }, null],

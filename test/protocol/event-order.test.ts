@@ -1,4 +1,4 @@
-// The order in which the events of an answer may come: every event at every stage, and what it says of a wrong one.
+// Order of the events of a response: every event at every stage, and the error on a wrong one.
 import t from 'tap';
 import { EventOrder, type ChoiceEvent } from '../../src/protocol/chat-completions/event-order.js';
 
@@ -17,7 +17,7 @@ const finished: ChoiceEvent = {
   timings: { prefillMs: 1, decodeMs: 1 },
 };
 
-/** Which of these may come next, by their place. */
+/** Indexes of the events that may come next. */
 const ALL: readonly ChoiceEvent[] = [
   text,
   started(0),
@@ -41,10 +41,10 @@ const allowed = (before: readonly ChoiceEvent[]): number[] =>
     }
   });
 
-t.test('what may come at each stage', (t) => {
+t.test('lists the events allowed at each stage', (t) => {
   t.same(allowed([]), [0, 1, 8]);
   t.same(allowed([text]), [0, 1, 8]);
-  t.same(allowed([started(0)]), [4, 6], 'within a call that call alone');
+  t.same(allowed([started(0)]), [4, 6], "within a call, only that call's events");
   t.same(allowed([text, started(0), part(0)]), [4, 6]);
   t.same(allowed([started(0), closed(0)]), [0, 2, 8], 'the next call has the next number');
   t.same(allowed([started(0), closed(0), started(1)]), [5, 7]);
@@ -52,7 +52,7 @@ t.test('what may come at each stage', (t) => {
   t.end();
 });
 
-t.test('the first of each choice, and what is not over', (t) => {
+t.test('tracks the first event of each choice, and which choices are unfinished', (t) => {
   const order = new EventOrder(2);
   t.equal(order.take(text), true);
   t.equal(order.take(text), false);

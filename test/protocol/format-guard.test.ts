@@ -1,9 +1,10 @@
-// An answer that ended by itself is of the form that was asked for, or a failure; one that calls needs none, one that was cut may end anywhere.
+// A response that ended by itself has the requested format or is a failure. A response with calls needs no format, and
+// a truncated one may end anywhere.
 import t from 'tap';
 import type { EndReason } from '../../src/generation/types.js';
 import { FormatGuard } from '../../src/protocol/format-guard.js';
 
-t.test('what is looked at, by how it ended and what it says', async (t) => {
+t.test('checks the format depending on the finish reason and the content', async (t) => {
   const outcome = (reason: EndReason, ...pieces: string[]): string => {
     const guard = FormatGuard.for({ type: 'json_object' }, 2);
     if (guard === null) return 'any text will do';

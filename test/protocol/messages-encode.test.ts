@@ -1,5 +1,5 @@
-// The stream machine against the official client's own reader: whatever the events, what the client puts
-// together from the stream is the whole answer.
+// Messages streams against the official client's own reader: for any events, the client's accumulated message equals
+// the complete response.
 import { MessageStream } from '@anthropic-ai/sdk/lib/MessageStream';
 import t from 'tap';
 import type { EndReason, GenerationEvent } from '../../src/generation/types.js';
@@ -71,18 +71,19 @@ function whole(events: readonly Event[], change: Partial<MessageEnvelope> = {}):
   return JSON.parse(JSON.stringify(collector.body(usage))) as Body;
 }
 
-/** What the client's stream helper makes of the events. */
+/** Returns the message that the client's stream helper accumulates. */
 async function read(sent: readonly { data: unknown }[]): Promise<Body> {
   const lines = sent.map(({ data }) => `${JSON.stringify(data)}\n`).join('');
   const message = await MessageStream.fromReadableStream(new Response(lines).body!).finalMessage();
-  const { parsed_output: _, ...body } = JSON.parse(JSON.stringify(message)) as Body & { parsed_output: unknown }; // the helper's own
+  // added by the helper
+  const { parsed_output: _, ...body } = JSON.parse(JSON.stringify(message)) as Body & { parsed_output: unknown };
   return body;
 }
 
-/** Ids of calls are drawn at random. */
+/** Call ids are random. */
 const withoutIds = (body: Body) => ({ ...body, content: body.content.map(({ id: _, ...block }) => block) });
 
-t.test('the events of a thinking answer, word for word', async (t) => {
+t.test('streams the exact events of a response with reasoning', async (t) => {
   const sent = streamed([think('2+2 '), think('= 4'), say('Fo'), say(''), say('ur "\n\u2028é'), end()]);
   t.ok(
     sent.every(({ name, data }) => data['type'] === name),
@@ -143,7 +144,7 @@ t.test('the events of a thinking answer, word for word', async (t) => {
   );
 });
 
-t.test('the whole answer, word for word', async (t) => {
+t.test('encodes the exact complete response', async (t) => {
   t.strictSame(whole([think('hm'), say('Four.'), end()]), {
     id: 'msg_x',
     type: 'message',
@@ -173,13 +174,13 @@ t.test('the whole answer, word for word', async (t) => {
   });
 });
 
-t.test('a call whose arguments are no object has none', async (t) => {
+t.test('a call whose arguments are not an object has empty input', async (t) => {
   for (const odd of ['[1, 2]', '"text"', '7', 'null', 'no JSON', ''])
     t.same(whole([...call(0, 'f', [odd]), end('tool_calls')]).content[0]?.['input'], {}, odd);
   t.same(whole([...call(0, 'f', ['{"a": [1]}']), end('tool_calls')]).content[0]?.['input'], { a: [1] });
 });
 
-t.test('calls: an empty piece first, then the arguments as the model wrote them', async (t) => {
+t.test('a call is an empty delta first, then the arguments as the model wrote them', async (t) => {
   const events = [
     say('Look.'),
     ...call(0, 'get_weather', ['{"location":', ' "SF", "n": 12345678901234567890}']),
@@ -223,26 +224,26 @@ t.test('calls: an empty piece first, then the arguments as the model wrote them'
 
 t.test('the last block is text unless it is a call', async (t) => {
   const empty = { type: 'text', text: '' };
-  t.same(whole([end()]).content, [empty], 'nothing was said');
+  t.same(whole([end()]).content, [empty], 'empty output');
   t.match(
     whole([think('hm'), end('max_tokens')]),
     { stop_reason: 'max_tokens', content: [{ type: 'thinking', signature: 'signed(hm)' }, empty] },
-    'cut inside thinking',
+    'truncated in reasoning',
   );
   t.equal(whole([...call(0, 'f', ['{}']), end('tool_calls')]).content.length, 1);
   t.match(
     whole([...call(0, 'f', ['{"a": [1, 2, "x'], false), end('max_tokens')]),
     { stop_reason: 'max_tokens', content: [{ type: 'tool_use', input: { a: [1, 2] } }] },
-    'a call that was cut',
+    'a truncated call',
   );
-  t.same(whole([end('max_tokens')], { empty: true }).content, [], 'only the prefix cache was wanted');
+  t.same(whole([end('max_tokens')], { empty: true }).content, [], 'a request that only fills the prefix cache');
   t.same(
     streamed([end('max_tokens')], { empty: true }).map(({ name }) => name),
     ['message_start', 'ping', 'message_delta', 'message_stop'],
   );
 });
 
-t.test('hidden thinking: the text is in the signature only', async (t) => {
+t.test('hidden reasoning: the text is only in the signature', async (t) => {
   const hidden = { visibleThinking: false };
   t.same(whole([think('a'), think('b'), say('c'), end()], hidden).content[0], {
     type: 'thinking',
@@ -254,7 +255,7 @@ t.test('hidden thinking: the text is in the signature only', async (t) => {
   t.equal(sent.filter(({ data }) => JSON.stringify(data).includes('signature_delta')).length, 1);
 });
 
-t.test('why it ended', async (t) => {
+t.test('maps stop reasons', async (t) => {
   const reasons: [EndReason, string][] = [
     ['end_of_turn', 'end_turn'],
     ['stop_string', 'stop_sequence'],
@@ -273,7 +274,7 @@ t.test('why it ended', async (t) => {
   }
 });
 
-t.test('the window was full before the cap was reached', async (t) => {
+t.test('reports a full context window instead of the token limit', async (t) => {
   const full = { cappedByContext: true };
   t.equal(whole([say('x'), end('max_tokens')], full).stop_reason, 'model_context_window_exceeded');
   t.match(streamed([say('x'), end('max_tokens')], full).at(-2)!.data, {
@@ -282,7 +283,7 @@ t.test('the window was full before the cap was reached', async (t) => {
   t.equal(whole([say('x'), end()], full).stop_reason, 'end_turn');
 });
 
-t.test('no event outside its place', async (t) => {
+t.test('throws on events out of order', async (t) => {
   const encoder = () => new MessageStreamEncoder(envelope(), () => undefined);
   t.throws(() => encoder().take(say('x')), 'before the start');
   t.throws(() => encoder().end(usage), 'end without a finish');
@@ -291,18 +292,18 @@ t.test('no event outside its place', async (t) => {
   t.throws(() => one.start(usage));
   t.throws(
     () => one.take({ type: 'call_arguments', choice: 0, index: 0, text: '{', tokens: 1 }),
-    'arguments of no call',
+    'arguments without a call',
   );
   one.take(say('x'));
   t.throws(
     () => one.take({ type: 'call_finished', choice: 0, index: 0, complete: true, tokens: 1 }),
-    'the end of no call',
+    'call end without a call',
   );
   one.take(end());
   t.throws(() => one.take(say('x')), 'after the finish');
 });
 
-t.test('any run of events: well-formed blocks, and the client reads the whole answer', async (t) => {
+t.test('any events: blocks are well-formed, and the client accumulates the complete response', async (t) => {
   const random = randomFrom(7);
   const { pick } = random;
   const values = [
@@ -347,10 +348,10 @@ t.test('any run of events: well-formed blocks, and the client reads the whole an
     let next = 0;
     for (const { name, data } of sent) {
       if (name === 'content_block_start') {
-        if (open !== -1 || data['index'] !== next) t.fail(`round ${round}: a block starts at the wrong place`);
+        if (open !== -1 || data['index'] !== next) t.fail(`round ${round}: a block starts at the wrong index`);
         open = next++;
       } else if (name === 'content_block_delta' || name === 'content_block_stop') {
-        if (data['index'] !== open) t.fail(`round ${round}: ${name} of a block that is not open`);
+        if (data['index'] !== open) t.fail(`round ${round}: ${name} for a block that is not open`);
         if (name === 'content_block_stop') open = -1;
       }
     }
@@ -362,7 +363,7 @@ t.test('any run of events: well-formed blocks, and the client reads the whole an
   }
 });
 
-t.test('the complete part of cut arguments, at every cut, is what the client makes of it', async (t) => {
+t.test('at every cut, the complete part of truncated arguments equals what the client parses', async (t) => {
   const texts = [
     '{"a": "b\\"c\\\\", "d": [1, 2.5, {"e": null, "f": true}, []], "g": {"h": {}, "i": -1e5}, "j": "\\u00e9👋"}',
     ' { "a" : [ [ 1 ] , "x" ] , "b" : false } ',

@@ -35,11 +35,11 @@ const parse = (change: object, more: Partial<ThinkingPolicy> = {}): MessagesGene
     'generate',
   ).content();
 const messagesOf = (messages: unknown[], change: object = {}) => parse({ messages, ...change }).request.messages;
-/** Without the places, which have their own test. */
+/** Without positions, which have their own test. */
 const bare = (messages: unknown[], change: object = {}) =>
   messagesOf(messages, change).map(({ path: _, ...message }) => JSON.parse(JSON.stringify(message)) as unknown);
 
-/** [code, param] of the refusal; which of the two stages it comes from follows from its status. */
+/** [code, param] of the refusal. Its status must match the stage that raised it. */
 function refusal(
   change: object,
   more: Partial<ThinkingPolicy> = {},
@@ -69,7 +69,7 @@ function refusal(
   return ['accepted', null];
 }
 
-t.test('a plain request, and every field', async (t) => {
+t.test('parses a plain request and every field', async (t) => {
   const plain = parse({});
   t.match(plain, { stream: false, visibleThinking: true, userId: null, ignored: [] });
   t.match(plain.request, {
@@ -146,7 +146,7 @@ t.test('a plain request, and every field', async (t) => {
   });
 });
 
-t.test('null is absent everywhere it may be', async (t) => {
+t.test('treats null as absent wherever it is allowed', async (t) => {
   const names = [
     'system',
     'stop_sequences',
@@ -173,14 +173,14 @@ t.test('null is absent everywhere it may be', async (t) => {
   );
 });
 
-t.test('thinking and effort', async (t) => {
+t.test('parses thinking and effort', async (t) => {
   const settings = (change: object) => {
     const { effort, reasoningBudget } = parse(change).request;
     return [effort, reasoningBudget];
   };
   t.same(settings({ thinking: { type: 'disabled' } }), ['none', null]);
   t.same(settings({ thinking: { type: 'between_tools' } }), ['none', null]);
-  t.same(settings({ output_config: { effort: 'max' } }), ['none', null], 'effort is of adaptive thinking only');
+  t.same(settings({ output_config: { effort: 'max' } }), ['none', null], 'effort applies only to adaptive thinking');
   t.same(settings({ thinking: { type: 'adaptive' } }), ['medium', null]);
   t.same(settings({ thinking: { type: 'adaptive' }, output_config: { effort: 'xhigh' } }), ['xhigh', null]);
   t.same(settings({ thinking: { type: 'enabled', budget_tokens: 1_999 } }), ['enabled', 1_999]);
@@ -193,7 +193,7 @@ t.test('thinking and effort', async (t) => {
   t.same(refusal({ thinking: { type: 'sometimes' } }), ['unknown_variant', 'thinking.type']);
 });
 
-t.test('system: string, blocks, messages', async (t) => {
+t.test('parses system as a string, blocks or messages', async (t) => {
   t.same(bare([user], { system: 'Be brief.' }), [{ role: 'system', content: 'Be brief.' }, user]);
   t.same(
     bare([user], {
@@ -210,13 +210,13 @@ t.test('system: string, blocks, messages', async (t) => {
       system: 's',
     }),
     [{ role: 'system', content: 's\n\na' }, user, { role: 'system', content: 'b' }, user],
-    'a later one keeps its place',
+    'a later system message keeps its position',
   );
   t.same(bare([user], { system: '' }), [user]);
   t.same(bare([user], { system: [] }), [user]);
 });
 
-t.test('the line that changes with every request is left out', async (t) => {
+t.test("omits the client's attribution line, which changes with every request", async (t) => {
   const line = 'x-anthropic-billing-header: cc_version=2; cch=4711;';
   const kept = [{ role: 'system', content: 'You are.' }, user];
   t.same(
@@ -231,15 +231,15 @@ t.test('the line that changes with every request is left out', async (t) => {
   t.same(bare([user], { system: `${line}\n${line}\r\n\nYou are.` }), kept);
   t.same(bare([user], { system: [{ type: 'text', text: `${line}\nYou are.` }] }), kept);
   t.same(bare([{ role: 'system', content: `${line}\nYou are.` }, user]), kept);
-  t.same(bare([user], { system: line }), [user], 'and nothing else was there');
+  t.same(bare([user], { system: line }), [user], 'even if there is no other system text');
   t.same(
     bare([user], { system: `You are.\n${line}` }),
     [{ role: 'system', content: `You are.\n${line}` }, user],
-    'only at the beginning',
+    'only at the start',
   );
 });
 
-t.test('one role after itself is one turn; empty texts go', async (t) => {
+t.test('merges consecutive messages of one role and drops empty texts', async (t) => {
   t.same(
     bare([
       user,
@@ -259,7 +259,7 @@ t.test('one role after itself is one turn; empty texts go', async (t) => {
   t.same(
     bare([{ role: 'assistant', content: 'I first.' }, user]),
     [{ role: 'assistant', content: 'I first.' }, user],
-    'any role may begin',
+    'any role may come first',
   );
   for (const content of ['', [], [{ type: 'text', text: '' }]])
     t.same(refusal({ messages: [user, { role: 'user', content }] }), [
@@ -273,7 +273,7 @@ t.test('one role after itself is one turn; empty texts go', async (t) => {
   t.same(
     bare([user, { role: 'assistant', content: [{ type: 'text', text: '' }] }, user]),
     [{ role: 'user', content: 'Hi\n\nHi' }],
-    'an empty answer of ours comes back',
+    'accepts an empty earlier response',
   );
   t.same(refusal({ messages: [{ role: 'assistant', content: [{ type: 'text', text: '' }] }] }), [
     'missing_required_parameter',
@@ -282,7 +282,7 @@ t.test('one role after itself is one turn; empty texts go', async (t) => {
   t.same(refusal({ messages: [] }), ['missing_required_parameter', 'messages']);
 });
 
-t.test('prefill', async (t) => {
+t.test('continues a prefilled assistant message', async (t) => {
   const begun = [user, { role: 'assistant', content: 'The answer is (' }];
   const { request } = parse({ messages: begun });
   t.equal(request.continueFinal, true);
@@ -299,7 +299,7 @@ t.test('prefill', async (t) => {
   );
 });
 
-t.test('calls and results', async (t) => {
+t.test('parses calls and results', async (t) => {
   const assistant = { role: 'assistant', content: [{ type: 'text', text: 'Look.' }, use('a', { n: 1 }), use('b')] };
   t.same(
     bare([
@@ -331,7 +331,7 @@ t.test('calls and results', async (t) => {
       { role: 'tool', content: 'x\n\ny', toolCallId: 'a', failed: false },
       { role: 'user', content: 'Also:' },
     ],
-    'results first, then the rest of the turn',
+    'results first, then the rest of the message',
   );
   const twoMessages = [
     user,
@@ -339,7 +339,7 @@ t.test('calls and results', async (t) => {
     { role: 'user', content: [result('a')] },
     { role: 'user', content: [result('b')] },
   ];
-  t.equal(bare(twoMessages).length, 4, 'results in neighbouring messages');
+  t.equal(bare(twoMessages).length, 4, 'results in consecutive messages');
   t.same(
     bare([
       user,
@@ -373,7 +373,7 @@ t.test('calls and results', async (t) => {
       messages: [...twoMessages, { role: 'assistant', content: 'ok' }, { role: 'user', content: [result('a')] }],
     }),
     ['tool_call_not_found', 'messages[5].content[0].tool_use_id'],
-    'answered long ago',
+    'the call already has a result',
   );
   t.same(refusal({ messages: [user, { role: 'assistant', content: [use('a'), use('a')] }] }), [
     'invalid_value',
@@ -389,7 +389,7 @@ t.test('calls and results', async (t) => {
   ]);
 });
 
-t.test('images, documents, search results', async (t) => {
+t.test('parses images, documents and search results', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'QUJD' } };
   const content = [
     { type: 'text', text: 'a' },
@@ -465,7 +465,7 @@ t.test('images, documents, search results', async (t) => {
   );
 });
 
-t.test('thinking comes back in the running tool loop, and only there', async (t) => {
+t.test('keeps reasoning only in the current tool loop', async (t) => {
   const loop = (turn: object[], after: object[]) =>
     messagesOf([user, { role: 'assistant', content: turn }, { role: 'user', content: after }]);
   const reasoning = (messages: ReturnType<typeof messagesOf>) =>
@@ -489,14 +489,14 @@ t.test('thinking comes back in the running tool loop, and only there', async (t)
   t.equal(
     reasoning(loop([thought('hm'), use('a')], [result('a'), { type: 'text', text: 'Now this' }])),
     undefined,
-    'the user spoke',
+    'a new user message',
   );
   t.equal(
     reasoning(loop([thought('hm'), { type: 'text', text: 'x' }], [{ type: 'text', text: 'y' }])),
     undefined,
-    'an older turn',
+    'an earlier tool loop',
   );
-  t.equal(reasoning(loop([thought('hm', 'other'), use('a')], [result('a')])), undefined, 'of another model of ours');
+  t.equal(reasoning(loop([thought('hm', 'other'), use('a')], [result('a')])), undefined, 'from another local model');
   t.equal(
     reasoning(
       messagesOf([
@@ -507,7 +507,7 @@ t.test('thinking comes back in the running tool loop, and only there', async (t)
       ]),
     ),
     'hm',
-    'a system message ends no loop',
+    'a system message does not end the loop',
   );
   t.equal(
     reasoning(
@@ -523,7 +523,7 @@ t.test('thinking comes back in the running tool loop, and only there', async (t)
   );
 });
 
-t.test('thinking that does not verify', async (t) => {
+t.test('refuses or drops reasoning whose signature is invalid', async (t) => {
   const good = thought('hm');
   const sealed = sealer.sealThinking('hm', here);
   const bad: object[] = [
@@ -550,17 +550,17 @@ t.test('thinking that does not verify', async (t) => {
     t.equal(
       (parse({ messages }, { foreignThinking: 'drop' }).request.messages[1] as { reasoning?: string }).reasoning,
       undefined,
-      'or it vanishes',
+      'or drops it',
     );
     t.same(
       refusal({ messages: [user, { role: 'assistant', content: [block, { type: 'text', text: 'x' }] }, user] }),
       ['invalid_thinking_signature', 'messages[1].content[0]'],
-      'wherever it stands',
+      'at any position',
     );
   }
 });
 
-t.test('tools and the choice', async (t) => {
+t.test('parses tools and tool_choice', async (t) => {
   const choice = (tool_choice: object) => parse({ tools: [tool], tool_choice }).request;
   t.same(parse({ tools: [tool] }).request.toolChoice, { mode: 'auto', allowed: null });
   t.match(choice({ type: 'tool', name: 'get_weather', disable_parallel_tool_use: true }), {
@@ -598,7 +598,7 @@ t.test('tools and the choice', async (t) => {
   t.same(refusal({ tool_choice: { type: 'some' } }), ['unknown_variant', 'tool_choice.type']);
 });
 
-t.test('the older name of the format', async (t) => {
+t.test("accepts the format's older tool name", async (t) => {
   const format = (minimum: number) => ({
     type: 'json_schema',
     schema: { type: 'object', properties: { a: { type: 'integer', minimum } } },
@@ -613,7 +613,7 @@ t.test('the older name of the format', async (t) => {
   t.same(refusal({ output_config: { effort: 'minimal' } }), ['invalid_value', 'output_config.effort']);
 });
 
-t.test('refusals name the place', async (t) => {
+t.test('refusals name the position', async (t) => {
   const block = (content: unknown, role = 'user') => ({ messages: [user, { role, content: [content] }] });
   const cases: [object, string, string][] = [
     [{ model: 5 }, 'invalid_type', 'model'],
@@ -665,7 +665,7 @@ t.test('refusals name the place', async (t) => {
     t.throws(() => parseMessages(body, policy, 'generate'), { code: 'invalid_body' }, JSON.stringify(body));
 });
 
-t.test('counting takes max_tokens where it is given, and no stream', async (t) => {
+t.test('count_tokens ignores streaming and accepts max_tokens', async (t) => {
   const count = (change: object) =>
     parseMessages({ model: 'm', messages: [user], ...change }, policy, 'count').content();
   t.equal(count({}).request.maxTokens, null);
@@ -680,7 +680,7 @@ t.test('counting takes max_tokens where it is given, and no stream', async (t) =
   ]);
 });
 
-t.test('messages say where they stand', async (t) => {
+t.test('messages record their position', async (t) => {
   const paths = messagesOf(
     [
       user,
@@ -692,7 +692,7 @@ t.test('messages say where they stand', async (t) => {
   t.same(paths, ['system', 'messages[0]', 'messages[1]', 'messages[2].content[0]', 'messages[2]']);
 });
 
-t.test('a list stops at its first fault, whatever it was given before', async (t) => {
+t.test("validation stops at a list's first fault", async (t) => {
   for (const atLeastOne of [false, true]) {
     const entries = list(z.object({ a: z.string() }), { atLeastOne });
     const schema = z.object({ entries: z.union([z.string(), entries]) });
@@ -712,7 +712,7 @@ t.test('a list stops at its first fault, whatever it was given before', async (t
   }
 });
 
-t.test('thinking blocks of all messages together are counted', async (t) => {
+t.test('counts the thinking blocks of all messages together', async (t) => {
   const thoughts = Array.from({ length: MAX_THINKING_BLOCKS / 2 }, () => thought('hm'));
   const messages = (last: object[]) => [
     user,
@@ -728,7 +728,7 @@ t.test('thinking blocks of all messages together are counted', async (t) => {
   ]);
 });
 
-t.test('a large body of wrong or many things is refused quickly', async (t) => {
+t.test('refuses a large body with many or invalid items quickly', async (t) => {
   const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
   const bodies: [string, () => object, string][] = [
     [
@@ -791,7 +791,7 @@ t.test('a large body of wrong or many things is refused quickly', async (t) => {
   }
 });
 
-t.test('the input of a past call keeps the digits of its numbers', async (t) => {
+t.test('keeps the digits of numbers in the input of a past call', async (t) => {
   const body = jsonObject(
     '{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"f","input":{"id":2512292042121000001,"deep":[{"n":-9223372036854775808}]}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}]}',
   );

@@ -1,5 +1,5 @@
-// A provider that is not the engine of this process: its prompt counts are estimates until it has begun. What limits,
-// answers and the record of usage make of that, through the real routes on a real server and database.
+// A provider other than the local engine: its prompt size is an estimate until the generation starts. Checks limits,
+// responses and usage records through the real routes on a real server and database.
 import t from 'tap';
 import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
@@ -28,7 +28,7 @@ import { openResponses } from '../storage/records.js';
 const TPM = 10_000;
 const CAP = 100;
 
-/** A request's text says how it goes: "<estimate> <true number> <course>". */
+/** The request text sets its course: "<estimate> <actual number> <course>". */
 type Course =
   | 'answers'
   | 'refuses'
@@ -40,7 +40,7 @@ type Course =
   | 'stalls in its second choice'
   | 'holds everything back';
 
-/** Answers "one two" in two tokens a choice. Counts what it is told to, truly only once it has begun. */
+/** Generates "one two" as two tokens per choice. Reports the given prompt size; the actual one only after the start. */
 class Elsewhere implements Provider {
   readonly contextWindow = 4_096;
   readonly maxOutputTokens = 1_000;
@@ -48,7 +48,7 @@ class Elsewhere implements Provider {
   readonly reasons = false;
   readonly decodesImages = false;
   cancelled = 0;
-  /** Those that have said all they will. */
+  /** Number of generations that have sent all their events. */
   silent = 0;
   started = 0;
 
@@ -76,7 +76,7 @@ class Elsewhere implements Provider {
     return { tokens: read(request).estimate, exact: false };
   }
 
-  /** One event at each turn of the event loop. */
+  /** Sends one event per event loop turn. */
   #play(events: GenerationEvent[], onEvent: (event: GenerationEvent) => void): RunningGeneration {
     let isOver = false;
     const next = (): void => {
@@ -148,7 +148,7 @@ const config = configWith({ limits: { tpm: TPM, rpm: null } });
 const opened = await openResponses();
 const telemetry = createTelemetry({ format: 'json', level: 'silent' });
 const usage = new UsageRecorder(new LmdbUsageStore(opened.store), telemetry.log);
-// Nothing refills: what is left is what was not taken.
+// The clock is fixed, so buckets do not refill: the remainder is the limit minus what was taken.
 const admission = new LocalAdmission(config.limits, { now: () => 5_000_000_000_000n });
 const generations = new RunningGenerations(
   { runEnds: async () => () => null, onChanged: () => () => undefined },
@@ -219,7 +219,7 @@ const formats: readonly Format[] = [
   {
     path: '/v1/messages',
     body: (text, more) => ({ model: 'far', messages: [{ role: 'user', content: text }], max_tokens: CAP, ...more }),
-    // Those of the cache are told apart.
+    // Cached tokens are reported separately.
     inputTokens: (answer) => {
       const fresh = last(answer, /"input_tokens":(\d+)/g);
       return fresh === undefined ? undefined : fresh + 5;
@@ -232,11 +232,11 @@ const formats: readonly Format[] = [
   },
 ];
 
-/** Of the organization's tokens of the minute. */
+/** Tokens taken from the organization's bucket. */
 const taken = (): number =>
   TPM - Number(must(Object.fromEntries(admission.headers(identity, 'far', 'chat'))['x-ratelimit-remaining-tokens']));
 
-/** The records of usage that `work` brings. */
+/** Returns the usage records that `work` produces. */
 async function told(work: () => Promise<unknown>): Promise<FinishedUsage[]> {
   const rows = (): FinishedUsage[] =>
     [...opened.store.table<FinishedUsage>('usage-rows').range()].map(({ value }) => value);
@@ -254,28 +254,31 @@ for (const { path, body, inputTokens } of formats) {
       [500, 40],
       [40, 500],
     ] as const) {
-      t.test(`${path}${stream ? ', streamed' : ''}: estimated ${estimate}, was ${actual}`, async (t) => {
-        const before = taken();
-        let answer = '';
-        const rows = await told(async () => {
-          const response = await server.post(path, body(`${estimate} ${actual} answers`, more));
-          const remaining =
-            response.headers.get('x-ratelimit-remaining-tokens') ??
-            response.headers.get('anthropic-ratelimit-tokens-remaining');
-          t.equal(TPM - Number(remaining) - before, estimate + CAP, 'the estimate is reserved');
-          answer = await response.text();
-          t.equal(response.status, 200, answer);
-        });
-        t.match(answer, /two/);
-        t.equal(inputTokens(answer), actual, 'the answer tells the true number');
-        t.equal(taken() - before, actual + 2, 'and that is what was used up');
-        t.match(rows, [{ status: 'completed', inputTokens: actual, cachedTokens: 5, outputTokens: 2 }]);
-      });
+      t.test(
+        `${path}${stream ? ', streamed' : ''}: settles an estimate of ${estimate} with the actual ${actual}`,
+        async (t) => {
+          const before = taken();
+          let answer = '';
+          const rows = await told(async () => {
+            const response = await server.post(path, body(`${estimate} ${actual} answers`, more));
+            const remaining =
+              response.headers.get('x-ratelimit-remaining-tokens') ??
+              response.headers.get('anthropic-ratelimit-tokens-remaining');
+            t.equal(TPM - Number(remaining) - before, estimate + CAP, 'the estimate is reserved');
+            answer = await response.text();
+            t.equal(response.status, 200, answer);
+          });
+          t.match(answer, /two/);
+          t.equal(inputTokens(answer), actual, 'the response reports the actual number');
+          t.equal(taken() - before, actual + 2, 'the actual number is charged');
+          t.match(rows, [{ status: 'completed', inputTokens: actual, cachedTokens: 5, outputTokens: 2 }]);
+        },
+      );
     }
   }
 
   for (const course of ['refuses', 'fails at once', 'fails begun'] as const) {
-    t.test(`${path}: ${course}: it never counted`, async (t) => {
+    t.test(`${path}: ${course}: keeps the estimate`, async (t) => {
       const before = taken();
       const rows = await told(async () => {
         const response = await server.post(path, body(`500 40 ${course}`));
@@ -290,7 +293,7 @@ for (const { path, body, inputTokens } of formats) {
     });
   }
 
-  t.test(`${path}: fails midway: what was computed counts, by the true number`, async (t) => {
+  t.test(`${path}: charges the actual tokens of a generation that fails midway`, async (t) => {
     const before = taken();
     const rows = await told(async () => void (await (await server.post(path, body('500 40 fails midway'))).text()));
     t.equal(taken() - before, 40 + 1);
@@ -301,22 +304,22 @@ for (const { path, body, inputTokens } of formats) {
     ['waits', 500, 0],
     ['stalls', 40, 1],
   ] as const) {
-    t.test(`${path}: the client leaves one that ${course}`, async (t) => {
+    t.test(`${path}: the client disconnects from one that ${course}`, async (t) => {
       const before = taken();
       const { cancelled } = elsewhere;
       const rows = await told(() => leave(path, body(`500 40 ${course}`)));
-      t.equal(elsewhere.cancelled - cancelled, 1, 'it is told so');
+      t.equal(elsewhere.cancelled - cancelled, 1, 'the provider is cancelled');
       t.match(
         rows,
         [{ status: 'cancelled', inputTokens: input, outputTokens: output }],
-        'an estimate stands as long as nothing better is known',
+        'the estimate is used if no actual number is known',
       );
       t.equal(taken() - before, input + output);
     });
   }
 }
 
-/** Goes away when the provider has said all it will. */
+/** Disconnects when the provider has sent all its events. */
 async function leave(path: string, body: object): Promise<void> {
   const { silent } = elsewhere;
   const leaving = new AbortController();
@@ -331,7 +334,7 @@ async function leave(path: string, body: object): Promise<void> {
   await response;
 }
 
-t.test('who leaves while their month is looked up has taken nothing', async (t) => {
+t.test('a client that disconnects during its monthly lookup has taken nothing', async (t) => {
   const { path, body } = formats[0] as Format;
   let answer: (tokens: number) => void = () => undefined;
   let looked = false;
@@ -360,7 +363,7 @@ t.test('who leaves while their month is looked up has taken nothing', async (t) 
   t.ok(await eventually(() => looked));
   leaving.abort();
   await response;
-  t.ok(await eventually(() => capped.http.inFlight === 0), 'the server knows');
+  t.ok(await eventually(() => capped.http.inFlight === 0), 'the server has noticed the disconnect');
   t.same(
     await told(async () => {
       answer(0);
@@ -372,7 +375,7 @@ t.test('who leaves while their month is looked up has taken nothing', async (t) 
   t.equal(elsewhere.started - started, 0);
 });
 
-t.test('of choices that are left, what each came to: the end of one tells of more than its events', async (t) => {
+t.test('counts each cancelled choice by its end, which may report more than its events', async (t) => {
   const before = taken();
   const rows = await told(() =>
     leave('/v1/chat/completions', {
@@ -385,7 +388,7 @@ t.test('of choices that are left, what each came to: the end of one tells of mor
   t.equal(taken() - before, 40 + 3 + 1);
 });
 
-t.test('an answer that is refused at its end tells what it cost, though nothing of it was told', async (t) => {
+t.test('a refused response is charged although none of it was sent', async (t) => {
   const before = taken();
   let answer = '';
   const rows = await told(async () => {

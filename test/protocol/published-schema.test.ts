@@ -1,5 +1,5 @@
-// What /openapi.json allows, the server reads: bodies made at random from the published schemas are never refused as malformed
-// (400), except for what JSON Schema cannot express.
+// The server accepts everything that /openapi.json allows: random bodies built from the published schemas are never
+// malformed (400), except for rules that JSON Schema cannot express.
 
 import t from 'tap';
 import { ApiError, type ErrorCode } from '../../src/shared/errors.js';
@@ -48,7 +48,7 @@ const ENDPOINTS: Record<string, (body: object) => unknown> = {
   DetokenizeRequest: (body) => validated(detokenizeSchema, body),
 };
 
-/** What JSON Schema cannot say. */
+/** Rules that JSON Schema cannot express. */
 const BEYOND_SCHEMA: readonly [code: ErrorCode, param: RegExp, why: string][] = [
   ['invalid_encrypted_content', /^input\[\d+\]$/, 'only this service can make the value'],
   ['invalid_thinking_signature', /^messages\[\d+\]\.content\[\d+\]$/, 'only this service can make the value'],
@@ -58,7 +58,7 @@ const BEYOND_SCHEMA: readonly [code: ErrorCode, param: RegExp, why: string][] = 
 
 const document = openApiDocument(limits) as { components: { schemas: Record<string, JsonSchema> } };
 
-t.test('every request that the document names is tried', async (t) => {
+t.test('covers every request in the document', async (t) => {
   t.same(
     Object.keys(document.components.schemas)
       .filter((name) => name.endsWith('Request'))
@@ -92,11 +92,11 @@ for (const [name, read] of Object.entries(ENDPOINTS)) {
       }
     }
     t.same(faults, []);
-    t.ok(taken > BODIES / 50, `${taken} are served`);
+    t.ok(taken > BODIES / 50, `${taken} are accepted`);
   });
 }
 
-t.test('bounds that are settings are published as they are set', async (t) => {
+t.test('bounds that are settings are published with their configured value', async (t) => {
   const { schemas } = (openApiDocument({ maxN: 3 }) as typeof document).components;
   const n = (name: string, field: string): unknown => (schemas[name]!['properties'] as Record<string, unknown>)[field];
   for (const [name, field] of [

@@ -80,7 +80,7 @@ const call = (index: number, name: string, pieces: readonly string[], complete =
 ];
 const types = (events: readonly Event[]) => events.map(({ type }) => type.replace('response.', ''));
 
-t.test('a message, event by event', async (t) => {
+t.test('encodes a message event by event', async (t) => {
   const { made, events } = machine();
   for (const event of [started, text('Fo'), text(''), text('ur "\n\u2028')]) made.event(event);
   made.end('end_of_turn', usage, 2);
@@ -138,10 +138,10 @@ t.test('a message, event by event', async (t) => {
   });
 });
 
-t.test('calls keep the names the client gave, in a namespace or out of it', async (t) => {
+t.test("calls keep the client's tool names, with or without a namespace", async (t) => {
   const { made, sent, events } = machine({ toolNames: [['crm__find', { name: 'find', namespace: 'crm' }]] });
   for (const event of [started, ...call(0, 'crm__find', ['{"a"', ':1}'])]) made.event(event);
-  t.equal(sent.at(-1)?.type, 'response.output_item.done', 'a call is told whole before anything follows it');
+  t.equal(sent.at(-1)?.type, 'response.output_item.done', 'a call is complete before the next item starts');
   for (const event of call(1, 'look', ['{}'])) made.event(event);
   made.end('tool_calls', usage, 2);
   made.terminal();
@@ -165,7 +165,7 @@ t.test('calls keep the names the client gave, in a namespace or out of it', asyn
   );
 });
 
-t.test('reasoning: raw under two names, or as a summary; sealed on demand', async (t) => {
+t.test('reasoning: raw under two event names, or as a summary; encrypted on request', async (t) => {
   const seal = (value: string) => `enc1.${value}`;
   const forms: [form: ReasoningForm, names: Names, item: object][] = [
     [plain, { reasoning: 'response.reasoning' }, { summary: [], content: [{ type: 'reasoning_text', text: 'hm so' }] }],
@@ -199,7 +199,7 @@ t.test('reasoning: raw under two names, or as a summary; sealed on demand', asyn
   }
 });
 
-t.test('cut by a limit: in text, in arguments, in reasoning', async (t) => {
+t.test('truncates at a limit in text, arguments and reasoning', async (t) => {
   const beginnings: GenerationPart[][] = [
     [text('Fo')],
     [text('Let me'), ...call(0, 'look', ['{"a'], false)],
@@ -222,7 +222,7 @@ t.test('cut by a limit: in text, in arguments, in reasoning', async (t) => {
     }
 });
 
-t.test('an answer without a token still has its message; preparing alone has none', async (t) => {
+t.test('a response without tokens still has its message; prewarming alone has none', async (t) => {
   const empty = machine();
   empty.made.event(started);
   empty.made.end('end_of_turn', usage, 2);
@@ -238,7 +238,7 @@ t.test('an answer without a token still has its message; preparing alone has non
   t.same(prewarm.made.resource.output, []);
 });
 
-t.test('a failure: open items get no end, what was generated stays', async (t) => {
+t.test('a failure leaves open items without an end and keeps the generated text', async (t) => {
   const error = apiError('model_error', 'The model failed.');
   for (const withEvent of [true, false]) {
     const { made, events } = machine();
@@ -271,7 +271,7 @@ t.test('a failure: open items get no end, what was generated stays', async (t) =
   t.match(shed.events().at(-1)!.response, { error: { code: 'rate_limit_exceeded' }, usage: null });
 });
 
-t.test('background: queued until the engine begins; cancelled with what there is', async (t) => {
+t.test('background: queued until the engine starts; a cancelled response keeps its partial output', async (t) => {
   const { made, events } = machine({ background: true });
   made.begin();
   made.begin();
@@ -288,7 +288,7 @@ t.test('background: queued until the engine begins; cancelled with what there is
   t.same(
     types(events()).slice(-3),
     ['output_text.done', 'content_part.done', 'output_item.done'],
-    'no event names the cancellation',
+    'no event reports the cancellation',
   );
   t.match(made.resource, {
     status: 'cancelled',
@@ -298,7 +298,7 @@ t.test('background: queued until the engine begins; cancelled with what there is
   t.throws(() => made.event(text('ur')), /after the end/);
 });
 
-t.test('arguments without a call are a fault, not an event', async (t) => {
+t.test('throws on arguments without a call', async (t) => {
   const { made, sent } = machine();
   made.event(started);
   const before = sent.length;
@@ -306,7 +306,7 @@ t.test('arguments without a call are a fault, not an event', async (t) => {
   t.equal(sent.length, before);
 });
 
-t.test('log probabilities: impossible is -9999, also while the text is held back', async (t) => {
+t.test('log probabilities: impossible is -9999, also while text is held back', async (t) => {
   const logprobs = [
     { token: 'Fo', bytes: [70, 111], logprob: -0.5, top: [{ token: 'x', bytes: [120], logprob: -Infinity }] },
   ];
@@ -323,7 +323,7 @@ t.test('log probabilities: impossible is -9999, also while the text is held back
   ]);
 });
 
-t.test('any answer: the stream obeys the rules, its pieces make up the whole, a client reads the same', async (t) => {
+t.test('any response: the stream is valid, its deltas add up, and a client reads the same', async (t) => {
   const { below: random, pick } = randomFrom(7);
   const pieces = (value: string): string[] => {
     const cut: string[] = [];
@@ -374,7 +374,8 @@ t.test('any answer: the stream obeys the rules, its pieces make up the whole, a 
     };
     const response = checkStream(sent, names);
     const texts = response.output.map(textOf);
-    if (texts.at(-1) === '' && expected.length < texts.length) texts.pop(); // the message every whole answer has
+    // the message that every complete response has
+    if (texts.at(-1) === '' && expected.length < texts.length) texts.pop();
     t.same(texts, expected);
     t.equal(whole.sent.length, 0);
     const withoutIds = ({ output, ...rest }: Resource) => ({
@@ -384,7 +385,7 @@ t.test('any answer: the stream obeys the rules, its pieces make up the whole, a 
     t.same(
       withoutIds(JSON.parse(JSON.stringify(whole.made.resource)) as Resource),
       withoutIds(response),
-      'collected or streamed',
+      'complete or streamed',
     );
     if (dialect === 'openai' && round % 10 === 0) {
       const lines = new Blob([sent.map((event) => `${JSON.stringify(event)}\n`).join('')]).stream();
@@ -401,7 +402,7 @@ t.test('any answer: the stream obeys the rules, its pieces make up the whole, a 
   }
 });
 
-t.test('whose names the reasoning events get', async (t) => {
+t.test('chooses the event names for reasoning by client', async (t) => {
   const settings = { reasoning_events: 'auto' as const, openai_user_agents: ['OpenAI/', 'AsyncOpenAI/', 'codex'] };
   const dialect = (headers: Record<string, string>, change: Partial<Parameters<typeof eventDialect>[0]> = {}) =>
     eventDialect({ ...settings, ...change }, (name) => headers[name] ?? '');

@@ -41,7 +41,7 @@ function parse(input: unknown, { chain = [], items = [] }: Past = {}): CreateGen
   });
 }
 
-/** What was fetched for a request: nothing else that storage has may be asked for. */
+/** The items fetched for a request. Any other stored item must not be used. */
 class Referenced extends Map<string, StoredItem> {
   constructor(
     items: [string, StoredItem][],
@@ -66,7 +66,7 @@ function outcome(input: unknown, past?: Past): string {
   }
 }
 
-/** Without the places: those matter to errors only. */
+/** Without positions, which matter only for errors. */
 const messages = (input: unknown, past?: Past) =>
   parse(input, past).request.messages.map(({ path: _path, ...message }) => message as Message);
 
@@ -113,7 +113,7 @@ const answered = (text: string) => ({
   content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
 });
 
-t.test('every spelling of a message, kept with id, status and parts', async (t) => {
+t.test('accepts every spelling of a message and keeps id, status and parts', async (t) => {
   const { input, request } = parse([
     { role: 'user', content: 'one' },
     {
@@ -177,7 +177,7 @@ t.test('every spelling of a message, kept with id, status and parts', async (t) 
   ]);
 });
 
-t.test('one line per rule', async (t) => {
+t.test('refuses each invalid input with its code and parameter', async (t) => {
   const user = (part: object) => [{ role: 'user', content: [part] }];
   const cases: [input: unknown, expected: string][] = [
     [[{}], '400 missing_required_parameter input[0].type'],
@@ -235,7 +235,7 @@ t.test('one line per rule', async (t) => {
   for (const [input, expected] of cases) t.equal(outcome(input), expected, JSON.stringify(input).slice(0, 120));
 });
 
-t.test('one assistant turn is one message, whatever items it came in', async (t) => {
+t.test('merges the items of one assistant message', async (t) => {
   t.same(
     messages([
       { role: 'user', content: 'go' },
@@ -287,7 +287,7 @@ t.test('one assistant turn is one message, whatever items it came in', async (t)
   );
 });
 
-t.test('what comes while calls are open waits for their answers', async (t) => {
+t.test('messages between calls and their results move after the results', async (t) => {
   t.same(
     messages([
       call('c1'),
@@ -311,7 +311,7 @@ t.test('what comes while calls are open waits for their answers', async (t) => {
   );
 });
 
-t.test("other providers' custom tools are calls with one argument", async (t) => {
+t.test("other providers' custom tools become calls with one argument", async (t) => {
   const input = [
     { type: 'custom_tool_call', call_id: 'c1', name: 'shell', input: 'ls "x"' },
     { type: 'custom_tool_call_output', call_id: 'c1', output: 'y' },
@@ -326,7 +326,7 @@ t.test("other providers' custom tools are calls with one argument", async (t) =>
   );
 });
 
-t.test('tools among the items are offered with the others', async (t) => {
+t.test('offers tools found among the items together with the others', async (t) => {
   const tool = (name: string) => ({ type: 'function', name });
   const { request, input, ignoredTools } = parse([
     { role: 'user', content: 'x' },
@@ -350,7 +350,7 @@ t.test('tools among the items are offered with the others', async (t) => {
   );
 });
 
-t.test('sealed values: opened for their organization, refused for others, of use to their model alone', async (t) => {
+t.test('encrypted items: opened for their organization, refused for others, used only for their model', async (t) => {
   const reasoning = (sealed: string) => [
     call('c0'),
     result('c0'),
@@ -363,7 +363,7 @@ t.test('sealed values: opened for their organization, refused for others, of use
   const sealed = (organizationId: string, of: string) =>
     sealer.seal('reasoning', 'hidden', { organizationId, model: of });
   t.same(read(sealed('org_a', 'm')), ['hidden']);
-  t.same(read(sealed('org_a', 'other')), [], "another model's is dropped");
+  t.same(read(sealed('org_a', 'other')), [], "another model's item is dropped");
   t.equal(outcome(reasoning(sealed('org_b', 'm'))), '400 invalid_encrypted_content input[2]');
   const good = sealed('org_a', 'm');
   t.equal(
@@ -388,10 +388,10 @@ t.test('sealed values: opened for their organization, refused for others, of use
     ]).input[0],
     { id: /^cmp_/, item: { type: 'compaction', encrypted_content: summary } },
   );
-  t.equal(outcome(reasoning(summary)), '400 invalid_encrypted_content input[2]', 'a summary is no reasoning');
+  t.equal(outcome(reasoning(summary)), '400 invalid_encrypted_content input[2]', 'a summary is not reasoning');
 });
 
-t.test('reasoning without text of its own is looked up', async (t) => {
+t.test('reasoning without its own text is looked up', async (t) => {
   const items = [
     stored({ id: 'rs_1', type: 'reasoning', summary: [], content: [{ type: 'reasoning_text', text: 'kept' }] }),
   ];
@@ -404,7 +404,7 @@ t.test('reasoning without text of its own is looked up', async (t) => {
   t.match(messages(input('rs_2'), { items })[0], { reasoning: 'short' });
 });
 
-t.test('a chain: its items in front, its calls answered here', async (t) => {
+t.test('a chain: its items come first, and its calls may get results in the request', async (t) => {
   const chain = [
     record(
       'resp_1',
@@ -430,7 +430,7 @@ t.test('a chain: its items in front, its calls answered here', async (t) => {
   t.same(
     created.input.map(({ item }) => item['type']),
     ['function_call_output'],
-    'only its own',
+    "only the request's own items",
   );
   t.match(created, { previousId: 'resp_2', base: 'resp_2', tail: [], echo: { previous_response_id: 'resp_2' } });
   t.equal(outcome('go on', { chain }), '422 missing_tool_output previous_response_id');
@@ -447,7 +447,7 @@ t.test('a chain: its items in front, its calls answered here', async (t) => {
   t.same(
     messages('again', { chain: cut }).map(({ role }) => role),
     ['user', 'assistant', 'user'],
-    'a call that was cut asks for no answer',
+    'a truncated call needs no result',
   );
   t.equal(
     outcome([{ role: 'user', content: 'x' }, { id: 'msg_one' }], { chain, items: chain.flatMap(({ input }) => input) }),
@@ -458,7 +458,7 @@ t.test('a chain: its items in front, its calls answered here', async (t) => {
   ]);
 });
 
-t.test('the unsaved end of a chain is told from what is in storage', async (t) => {
+t.test('distinguishes the unsaved end of a chain from stored items', async (t) => {
   const chain = [
     record('resp_1', [said('one')], [answered('eins')]),
     record('resp_2', [said('two')], [answered('zwei')]),
@@ -472,7 +472,7 @@ t.test('the unsaved end of a chain is told from what is in storage', async (t) =
   t.match(content(2), { base: null, tail: [{ id: 'resp_1' }, { id: 'resp_2' }] });
 });
 
-t.test('a chain that is too long to be read in one go', async (t) => {
+t.test('refuses a chain that is too long to read', async (t) => {
   const long = 'x'.repeat(1024 * 1024);
   const read: number[] = [];
   const chain = Array.from(
@@ -488,7 +488,7 @@ t.test('a chain that is too long to be read in one go', async (t) => {
   t.equal(outcome('x', { chain: chain.slice(0, 60) }), 'ok');
   read.length = 0;
   t.equal(outcome('x', { chain }), '422 response_not_usable previous_response_id');
-  t.equal(read.length, 64, 'the rest is not even looked at');
+  t.equal(read.length, 64, 'the rest is not read');
   const many = record(
     'resp_1',
     Array.from({ length: 300_000 }, (_, at) => ({ ...said(''), id: `msg_${at}` })),
@@ -502,10 +502,10 @@ t.test('a chain that is too long to be read in one go', async (t) => {
   const items = [stored({ ...said(long.repeat(30)), id: 'msg_x' })];
   const references = (count: number) => Array.from({ length: count }, () => ({ type: 'item_reference', id: 'msg_x' }));
   t.equal(outcome(references(2), { items }), 'ok');
-  t.equal(outcome(references(3), { items }), '422 response_not_usable input[2]', 'what is referred to counts too');
+  t.equal(outcome(references(3), { items }), '422 response_not_usable input[2]', 'references count too');
 });
 
-t.test('which chain, and whose model', async (t) => {
+t.test('checks which chain is continued, and its model', async (t) => {
   let holds = 0;
   const held = (status: ResponseStatus) => ({
     responses: [record('resp_1', [], [], status)],
@@ -528,7 +528,7 @@ t.test('which chain, and whose model', async (t) => {
   for (const status of ['failed', 'cancelled', 'queued', 'in_progress'] as const)
     await t.rejects(found(status), { code: 'response_not_usable', param: 'previous_response_id' });
   await t.rejects(found(null), { code: 'previous_response_not_found', param: 'previous_response_id' });
-  t.equal(holds, 0, 'what cannot be continued is not held');
+  t.equal(holds, 0, 'a response that cannot be continued is not reserved');
   for (const status of ['completed', 'incomplete'] as const)
     t.match(await found(status), { chain: { length: 1 }, base: 'resp_1', tail: [] });
   t.equal(holds, 2);
@@ -537,7 +537,7 @@ t.test('which chain, and whose model', async (t) => {
   t.equal(modelOf('n', chain), 'n');
 });
 
-t.test('images: where they stand, and their bytes kept for the chain', async (t) => {
+t.test('images: records positions and keeps their bytes for the chain', async (t) => {
   const url = 'data:image/png;base64,AAAA';
   const created = parse([
     {

@@ -33,7 +33,7 @@ function outcome(body: unknown, options?: ParseOptions): string {
   }
 }
 
-t.test('numeric fields: bounds pass, just outside is 422, a wrong type is 400, null is absent', async (t) => {
+t.test('numeric fields: bounds pass, values outside are 422, a wrong type is 400, null counts as absent', async (t) => {
   const rows: [name: string, low: number, high: number, below: number, above: number][] = [
     ['temperature', 0, 2, -0.01, 2.01],
     ['top_p', 0, 1, -0.01, 1.01],
@@ -53,13 +53,13 @@ t.test('numeric fields: bounds pass, just outside is 422, a wrong type is 400, n
   }
   for (const name of ['max_output_tokens', 'max_tool_calls']) {
     t.equal(outcome({ ...base, [name]: 1 }), 'ok', 'no vendor minimum');
-    t.equal(outcome({ ...base, [name]: 10_000_000 }), 'ok', 'clamped later, not refused');
+    t.equal(outcome({ ...base, [name]: 10_000_000 }), 'ok', 'accepted and clamped later');
     t.equal(outcome({ ...base, [name]: 0 }), `422 value_out_of_range ${name}`);
     t.equal(outcome({ ...base, [name]: 1.5 }), `400 invalid_type ${name}`);
   }
 });
 
-t.test('one line per rule', async (t) => {
+t.test('refuses each invalid request with its code and parameter', async (t) => {
   const fn = (name: unknown, more: object = {}) => ({ type: 'function', name, ...more });
   const format = (change: object) => ({
     text: { format: { type: 'json_schema', name: 'n', schema: { type: 'object' }, ...change } },
@@ -175,7 +175,7 @@ t.test('one line per rule', async (t) => {
   t.equal(outcome([]), '400 invalid_body null');
 });
 
-t.test('what the resource repeats: effective numbers, defaults, every field', async (t) => {
+t.test('the resource repeats effective values, defaults and every field', async (t) => {
   t.same(parse(base).echo, {
     background: false,
     instructions: null,
@@ -246,7 +246,7 @@ t.test('what the resource repeats: effective numbers, defaults, every field', as
   );
 });
 
-t.test('what reaches the model', async (t) => {
+t.test('passes every setting to the model', async (t) => {
   const created = parse({
     ...base,
     instructions: 'be kind',
@@ -300,7 +300,7 @@ t.test('what reaches the model', async (t) => {
   t.equal(parse(base).request.topLogprobs, null);
 });
 
-t.test('nothing to generate: the input may be empty', async (t) => {
+t.test('the input may be empty if nothing is generated', async (t) => {
   for (const [change, options] of [
     [{ generate: false }, {}],
     [{ prompt_cache_options: { prewarm: true } }, {}],
@@ -312,11 +312,11 @@ t.test('nothing to generate: the input may be empty', async (t) => {
   t.equal(
     outcome({ model: 'm', prompt_cache_options: { prewarm: true } }, { prewarm: false }),
     '400 missing_required_parameter input',
-    'where something must be',
+    'otherwise input is required',
   );
 });
 
-t.test('32 MiB of nonsense is refused at once', async (t) => {
+t.test('refuses 32 MiB of invalid data quickly', async (t) => {
   const many = (count: number, make: (at: number) => unknown) => Array.from({ length: count }, (_, at) => make(at));
   const bodies: [name: string, body: object][] = [
     ['items', { ...base, input: many(3_000_000, () => ({})) }],

@@ -1,5 +1,5 @@
-// What a stream of response events has to obey, checked without the machine that makes it: order, numbering,
-// ids, and that the pieces make up the whole (contract section 5).
+// Rules for a stream of response events, checked independently of the encoder: order, numbering, ids, and that the
+// deltas add up to the whole (contract section 5).
 import assert from 'node:assert/strict';
 
 export interface Item {
@@ -41,7 +41,7 @@ export interface Names {
   reasoning: 'response.reasoning' | 'response.reasoning_text' | 'response.reasoning_summary_text';
 }
 
-/** The resource of the last event. Throws AssertionError for a stream no client may be sent. */
+/** Returns the resource of the last event. Throws AssertionError for an invalid stream. */
 export function checkStream(events: readonly Event[], names: Names, { background = false } = {}): Resource {
   events.forEach((event, index) => assert.equal(event.sequence_number, index, 'numbered without gaps'));
   const lifecycle = background
@@ -60,7 +60,7 @@ export function checkStream(events: readonly Event[], names: Names, { background
   const response = last.response!;
   assert.equal(response.id, id);
   assert.equal(`response.${response.status}`, last.type);
-  assert.deepEqual(response.output, items, 'the whole is what was announced, in its order');
+  assert.deepEqual(response.output, items, 'the final output equals the announced items in order');
   assert.ok(
     items.slice(0, -1).every(({ status }) => status === 'completed'),
     'only the last item can be incomplete',
@@ -79,7 +79,7 @@ class Reader {
   }
   next(type?: string): Event {
     const event = this.events[this.#at++];
-    assert.ok(event !== undefined, 'the stream broke off');
+    assert.ok(event !== undefined, 'the stream ended early');
     if (type !== undefined) assert.equal(event.type, type);
     return event;
   }
@@ -139,11 +139,11 @@ function readItem(reader: Reader, index: number, names: Names): Item {
   assert.equal(item!.id, added!.id);
   assert.equal(item!['call_id'], added!['call_id']);
   assert.match(item!.status, /^(completed|incomplete)$/);
-  assert.equal(textOf(item!), pieces, 'the pieces make up the item');
+  assert.equal(textOf(item!), pieces, 'the deltas add up to the item');
   return item!;
 }
 
-/** The text of an item, whichever kind it is. */
+/** Returns the text of an item of any type. */
 export function textOf(item: Item): string {
   if (item.type === 'function_call') return item['arguments'] as string;
   const parts = (list: unknown): string => ((list ?? []) as Part[]).map(({ text }) => text).join('');

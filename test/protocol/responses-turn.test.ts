@@ -1,4 +1,4 @@
-// The beginning of a turn, over a real store.
+// The start of a response run, with a real store.
 import t from 'tap';
 import { apiError } from '../../src/shared/errors.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
@@ -30,7 +30,7 @@ const parsed = (body: object) =>
   );
 const charged = <T>(work: () => T): T => work();
 
-t.test('a parent is held from its reading to the end of the turn, however that comes', async (t) => {
+t.test('keeps a parent from its lookup until the response ends, for any reason', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses } = open;
@@ -42,7 +42,7 @@ t.test('a parent is held from its reading to the end of the turn, however that c
     await responses.save(parent);
     const continued = await findChain(responses, 'org_a', parent.id);
     await responses.delete('org_a', parent.id);
-    t.ok((await open.rows())['responses'], 'deleted, but not erased');
+    t.ok((await open.rows())['responses'], 'deleted, but not erased yet');
     await t.rejects(findChain(responses, 'org_a', parent.id), {
       code: 'previous_response_not_found',
       message: `Previous response with id "${parent.id}" not found.`,
@@ -52,18 +52,18 @@ t.test('a parent is held from its reading to the end of the turn, however that c
 
   await t.rejects(begin({ input: [{ type: 'item_reference', id: 'msg_none' }] }), { code: 'item_not_found' });
   await responses.sweep();
-  t.same(await open.rows(), EMPTY, 'a request that is refused for its content lets go of it');
+  t.same(await open.rows(), EMPTY, 'a request refused for its content releases it');
 
   const { created } = await begin();
-  // All that is reached of the rest: it ends before anything is admitted.
+  // Members that a request uses before admission; it ends before anything is admitted.
   await t.rejects(startTurn(deps, caller, model, created, { take: null, dialect: 'openai', errorEvents: false }), {
     code: 'model_loading',
   });
   await responses.sweep();
-  t.same(await open.rows(), EMPTY, 'and so does one that is not admitted');
+  t.same(await open.rows(), EMPTY, 'so does a request that is not admitted');
 });
 
-t.test('a request that names nothing stored is read in one go', async (t) => {
+t.test('a request without stored references is parsed in one go', async (t) => {
   let read = 0;
   void readContent(
     parsed({ model: 'm' }),
@@ -72,7 +72,7 @@ t.test('a request that names nothing stored is read in one go', async (t) => {
       organizationId: 'org_a',
       responses: {
         items: () => {
-          throw new Error('nothing is looked up');
+          throw new Error('must not look anything up');
         },
       },
       findModel: () => model,
@@ -82,10 +82,10 @@ t.test('a request that names nothing stored is read in one go', async (t) => {
       },
     },
   );
-  t.equal(read, 1, 'before its body is let go');
+  t.equal(read, 1, 'before its body is freed');
 });
 
-t.test('what a background response was asked is let go once it is stored', async (t) => {
+t.test('the input of a background response is freed once it is stored', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const queued = { ...record(), status: 'queued' as const, background: true };
@@ -99,7 +99,7 @@ t.test('what a background response was asked is let go once it is stored', async
   } as unknown as Turn;
   const run = new BackgroundRun(open.responses, {} as Telemetry, new LocalBus());
   const stored = run.begin(turn);
-  t.equal(forgotten, 0, 'not before');
+  t.equal(forgotten, 0, 'not earlier');
   await stored;
   t.equal(forgotten, 1);
   t.same(run.queued.input, []);
@@ -109,5 +109,5 @@ t.test('what a background response was asked is let go once it is stored', async
     limit: 100,
     images: false,
   });
-  t.equal(typeof chain === 'string' ? chain : chain.items.length, queued.input.length, 'storage has it');
+  t.equal(typeof chain === 'string' ? chain : chain.items.length, queued.input.length, 'it is in storage');
 });

@@ -1,4 +1,4 @@
-// The one place that adds up what a generation has come to.
+// The running totals of a generation.
 import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import type { TokenCount } from '../../src/shared/token-count.js';
@@ -8,7 +8,7 @@ import { createTelemetry } from '../../src/telemetry/telemetry.js';
 const telemetry = createTelemetry({ format: 'json', level: 'silent' });
 t.teardown(() => telemetry.close());
 
-/** Each of its own model, so that its metrics are its own. */
+/** Each test uses its own model name, so that its metrics are separate. */
 let models = 0;
 function tallied(promptTokens: TokenCount, n: number) {
   const labels = { model: `m${models++}`, endpoint: '/v1/chat/completions' };
@@ -42,7 +42,7 @@ const finished = (choice: number, completionTokens: number, reasoningTokens = 0)
   timings: { prefillMs: 1, decodeMs: 1 },
 });
 
-t.test('what the prompt was estimated to have, and what it has', async (t) => {
+t.test('replaces the estimated prompt size with the actual one', async (t) => {
   const { tally } = tallied({ tokens: 500, exact: false }, 1);
   t.match(tally, { stage: 'queue', startedAt: null, usage: { promptTokens: 500, cachedTokens: 0 } });
   tally.take({ type: 'started', promptTokens: 40, cachedTokens: 5, queueMs: 1 });
@@ -54,7 +54,7 @@ t.test('what the prompt was estimated to have, and what it has', async (t) => {
   });
 });
 
-t.test('what the vision tower took is a time of its own', async (t) => {
+t.test("records the vision encoder's time separately", async (t) => {
   const seeing = tallied({ tokens: 1, exact: true }, 1),
     blind = tallied({ tokens: 1, exact: true }, 1);
   seeing.tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1.2, towerMs: 30.6 });
@@ -70,7 +70,7 @@ t.test('what the vision tower took is a time of its own', async (t) => {
   t.same([await seeing.observed('queue_seconds'), await blind.observed('queue_seconds')], [1, 1]);
 });
 
-t.test('each choice: what its events told, and then what its end tells', async (t) => {
+t.test('each choice: counts its events, then takes the total from its end', async (t) => {
   const { tally } = tallied({ tokens: 1, exact: true }, 2);
   tally.take(text(0, 2, 'reasoning'));
   tally.take(text(0, 1));
@@ -81,7 +81,7 @@ t.test('each choice: what its events told, and then what its end tells', async (
   t.match(
     tally,
     { choicesLeft: 1, usage: { completionTokens: 10, reasoningTokens: 4 } },
-    'of the other as far as it is',
+    'the other choice as far as it got',
   );
   tally.take(text(1, 1));
   t.match(tally.usage, { completionTokens: 11 });
@@ -89,11 +89,11 @@ t.test('each choice: what its events told, and then what its end tells', async (
   t.match(
     tally,
     { choicesLeft: 0, usage: { completionTokens: 11, reasoningTokens: 4 } },
-    'what was told of is never taken back',
+    'reported tokens are never taken back',
   );
 });
 
-t.test('what was told was estimated: the end has what was counted, of that choice alone', async (t) => {
+t.test('estimated counts are replaced at the end, for that choice alone', async (t) => {
   const { tally } = tallied({ tokens: 9, exact: false }, 2);
   tally.take(text(0, 8, 'reasoning'));
   tally.take(text(1, 3, 'reasoning'));
@@ -106,22 +106,22 @@ t.test('what was told was estimated: the end has what was counted, of that choic
   t.match(tally, { estimated: true, usage: { completionTokens: 5 + 7, reasoningTokens: 1 + 4 } }, 'or more');
 });
 
-t.test('its times, by choice', async (t) => {
+t.test('records times per choice', async (t) => {
   const { tally, observed } = tallied({ tokens: 1, exact: true }, 2);
   tally.take({ type: 'started', promptTokens: 1, cachedTokens: 0, queueMs: 1 });
   tally.take(text(0, 0));
-  t.match(tally, { stage: 'prefill', firstTokenAt: null }, 'held text that is let go is no token');
+  t.match(tally, { stage: 'prefill', firstTokenAt: null }, 'released held text is not a token');
   tally.take(text(0, 1));
   tally.take(text(1, 1));
   t.match(tally, { stage: 'decode', firstTokenAt: Number });
-  t.equal(await observed('inter_token_seconds'), 0, 'the first of each has none before it');
+  t.equal(await observed('inter_token_seconds'), 0, 'the first token of each choice has no predecessor');
   tally.take(text(0, 3));
   t.equal(await observed('inter_token_seconds'), 3);
   t.equal(await observed('time_to_first_token_seconds'), 1);
   t.equal(await observed('queue_seconds'), 1);
 });
 
-t.test('its times, when the clock is set or the machine has slept meanwhile', async (t) => {
+t.test('times are consistent if the clock is set or the machine sleeps', async (t) => {
   const HOUR_MS = 3_600_000,
     now = Date.now;
   for (const ahead of [0, 8 * HOUR_MS, -8 * HOUR_MS]) {
@@ -137,14 +137,14 @@ t.test('its times, when the clock is set or the machine has slept meanwhile', as
       setTimeout(done, 20);
     });
     const { receivedAt, startedAt, firstTokenAt, endedAt } = tally.times();
-    t.ok(Math.abs(endedAt - Date.now()) <= 5, 'by the clock as it stands');
-    t.ok(receivedAt <= startedAt! && startedAt! <= firstTokenAt! && firstTokenAt! <= endedAt, 'in their order');
-    t.ok(endedAt - firstTokenAt! >= 15 && endedAt - receivedAt < HOUR_MS, 'and as far apart as they were');
+    t.ok(Math.abs(endedAt - Date.now()) <= 5, 'by the current wall clock');
+    t.ok(receivedAt <= startedAt! && startedAt! <= firstTokenAt! && firstTokenAt! <= endedAt, 'in order');
+    t.ok(endedAt - firstTokenAt! >= 15 && endedAt - receivedAt < HOUR_MS, 'with the actual intervals');
     Date.now = now;
   }
 });
 
-t.test('an event of a choice that there is not', async (t) => {
+t.test('throws on an event of an unknown choice', async (t) => {
   const { tally } = tallied({ tokens: 1, exact: true }, 1);
   t.throws(() => tally.take(text(1, 1)), /choice 1/);
 });

@@ -1,4 +1,4 @@
-// What is kept of the texts of a request: no more characters than there is room for, of the prompt its end, of the answer its beginning.
+// Recorded texts of a request are limited in length: the end of the prompt and the start of the response.
 import t from 'tap';
 import { RunText } from '../../src/protocol/run-text.js';
 import type { RunEvent } from '../../src/protocol/run-tally.js';
@@ -10,7 +10,7 @@ const told = (room: number, ...events: [choice: number, section: 'content' | 're
   return text;
 };
 
-t.test('of an answer what fits, of all choices and sections together, in the order in which it came', async (t) => {
+t.test('keeps the start of the response over all choices and sections, in order of arrival', async (t) => {
   const events = [
     [0, 'reasoning', 'abc'],
     [1, 'content', 'de'],
@@ -28,10 +28,10 @@ t.test('of an answer what fits, of all choices and sections together, in the ord
     answer: [...whole.slice(0, 2), { choice: 0, section: 'content', text: 'g' }],
     cut: true,
   });
-  t.same(told(6, ...events).text, { prompt: [], answer: whole.slice(0, 2), cut: true }, 'and no empty piece');
+  t.same(told(6, ...events).text, { prompt: [], answer: whole.slice(0, 2), cut: true }, 'without empty pieces');
 });
 
-t.test('a call has its name before what it is given, each call by itself', async (t) => {
+t.test('a call has its name before its arguments, each call separately', async (t) => {
   const text = new RunText(100, []);
   for (const index of [0, 1]) {
     text.take({ type: 'call_started', choice: 0, index, name: 'look', tokens: 1 });
@@ -44,7 +44,7 @@ t.test('a call has its name before what it is given, each call by itself', async
   );
 });
 
-t.test('of a prompt the end', async (t) => {
+t.test('keeps the end of the prompt', async (t) => {
   const messages = [
     { role: 'system' as const, content: 'abcd' },
     { role: 'user' as const, content: 'efg' },

@@ -1,4 +1,4 @@
-// What runs for a suspended organization or a revoked key ends with an error, whether a change was reported or not.
+// Generations of a suspended organization or a revoked key end with an error, with or without a change notification.
 import t, { type Test } from 'tap';
 import { RunningGenerations } from '../../src/protocol/running-generations.js';
 import { eventually } from '../e2e/monolith.js';
@@ -36,7 +36,7 @@ function bench({ teardown }: Pick<Test, 'teardown'>) {
   return { generations, suspended, revoked, looked, stopped, add, tell: (id: string | null) => tell(id) };
 }
 
-t.test('a reported change of one organization, or of any, ends what the suspended ones have running', async (t) => {
+t.test('a change notification ends the generations of suspended organizations', async (t) => {
   const { suspended, looked, stopped, add, tell } = bench(t);
   add('one');
   add('two');
@@ -53,7 +53,7 @@ t.test('a reported change of one organization, or of any, ends what the suspende
   t.same(stopped.slice(1).sort(), ['one key_a organization_suspended', 'two key_a organization_suspended']);
 });
 
-t.test('a revoked key ends what runs with it and nothing else, with one lookup for the organization', async (t) => {
+t.test('a revoked key ends only its own generations, with one lookup per organization', async (t) => {
   const { revoked, looked, stopped, add, tell } = bench(t);
   for (const key of ['key_a', 'key_b', 'key_b', 'playground']) add('one', key);
   revoked.add('key_b');
@@ -65,7 +65,7 @@ t.test('a revoked key ends what runs with it and nothing else, with one lookup f
   );
 });
 
-t.test('without a report, organizations with something running are looked up every second', async (t) => {
+t.test('without a notification, organizations with running generations are checked every second', async (t) => {
   const { generations, suspended, looked, stopped, add } = bench(t);
   const ended = add('one');
   ended();
@@ -73,9 +73,5 @@ t.test('without a report, organizations with something running are looked up eve
   t.equal(generations.size, 1);
   suspended.add('two');
   t.ok(await eventually(() => stopped.length > 0));
-  t.same(
-    [new Set(looked), stopped],
-    [new Set(['two: key_a']), ['two key_a organization_suspended']],
-    'the others are not',
-  );
+  t.same([new Set(looked), stopped], [new Set(['two: key_a']), ['two key_a organization_suspended']], 'others are not');
 });

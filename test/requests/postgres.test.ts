@@ -1,5 +1,5 @@
-// The request log over a real PostgreSQL: what every RequestLog promises, and entries that are there once although they
-// were written twice.
+// The request log in a real PostgreSQL: the requirements for every RequestLog, and no duplicates if an entry is written
+// twice.
 import t, { type Test } from 'tap';
 import { PostgresRequestLog } from '../../src/storage/postgres/usage/request-log.js';
 import { databaseFor, postgresFor } from '../support/databases.js';
@@ -7,7 +7,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { entry, requestLogTests } from './request-log.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
@@ -15,7 +15,7 @@ const open = async (t: Test): Promise<PostgresRequestLog> => new PostgresRequest
 
 requestLogTests(open);
 
-t.test('what is told again because nobody heard that it was written is there once, and counted once', async (t) => {
+t.test('an entry whose write was not confirmed is written again but stored and counted once', async (t) => {
   const log = await open(t);
   await log.add([entry(1), entry(2)]);
   const once = await log.size();

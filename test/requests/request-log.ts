@@ -1,4 +1,4 @@
-// What every RequestLog promises, whatever it is kept in.
+// Requirements for every implementation of RequestLog.
 import { type Test, default as t } from 'tap';
 import type { RequestLog, RequestQuery } from '../../src/usage/requests/request-log.js';
 import type { RequestEntry } from '../../src/shared/request-entry.js';
@@ -56,9 +56,9 @@ async function all(log: RequestLog, asked: RequestQuery, limit: number): Promise
   }
 }
 
-/** `open`: a new one, empty, that goes with the test. */
+/** `open` returns a new, empty log that is removed with the test. */
 export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
-  t.test('youngest first, page by page, by organization or all, filtered', async (t) => {
+  t.test('lists newest first, in pages, by organization or all, with filters', async (t) => {
     const log = await open(t);
     const entries = Array.from({ length: 60 }, (_, at) =>
       entry(at, {
@@ -99,7 +99,7 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.match(await log.size(), { rows: 60 });
   });
 
-  t.test('one of them, its text apart, unknown to another organization', async (t) => {
+  t.test('returns an entry and, separately, its text; other organizations see neither', async (t) => {
     const log = await open(t);
     await log.add([entry(1, { text }), entry(2)]);
     const [youngest, first] = (await log.list(query(), 10, null)).rows;
@@ -120,7 +120,7 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.match(await log.size(), { rows: 2 });
   });
 
-  t.test("texts that are not kept any more go altogether, however many, and nobody else's", async (t) => {
+  t.test('turning off text recording removes all texts of that organization only', async (t) => {
     const log = await open(t);
     await log.add(
       Array.from({ length: 1_200 }, (_, at) =>
@@ -134,7 +134,8 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
       for (let after: string | null = null; ; ) {
         const page = await log.list(query({ organizationId }), 100, after);
         for (const { id, row } of page.rows) {
-          if (row.hasText !== ((await log.text(organizationId, id)) !== null)) t.fail('what is said of a text is so');
+          if (row.hasText !== ((await log.text(organizationId, id)) !== null))
+            t.fail('reports whether an entry has a text');
           if (row.hasText) texts++;
         }
         if (page.next === null) return texts;
@@ -151,7 +152,7 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     );
   });
 
-  t.test('days, rows and bytes are bounds; what is beyond them goes, the oldest first', async (t) => {
+  t.test('limits days, rows and bytes, and removes the oldest entries beyond them', async (t) => {
     const log = await open(t);
     await log.add(Array.from({ length: 1_300 }, (_, at) => entry(at, at < 100 ? { text } : {})));
     const stopped = new AbortController();
@@ -168,7 +169,7 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.same(await log.size(), { rows: 0, bytes: 0 }, 'counted down to nothing');
   });
 
-  t.test('an organization that goes takes its own along', async (t) => {
+  t.test("removes an organization's entries with the organization", async (t) => {
     const log = await open(t);
     await log.add(
       Array.from({ length: 1_200 }, (_, at) => entry(at, { organizationId: at % 2 === 0 ? 'org_a' : 'org_aa', text })),

@@ -1,4 +1,4 @@
-// The request log on a real database, and what comes into it without a generation.
+// The request log in a real database, including entries of requests without a generation.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ async function storeFor(t: Test): Promise<{ store: Store; log: LmdbRequestLog }>
 
 requestLogTests(async (t) => (await storeFor(t)).log);
 
-t.test('nothing is left in any table, and the bounds are the settings', async (t) => {
+t.test('removal leaves no rows in any table, and the limits follow the settings', async (t) => {
   const { store, log } = await storeFor(t);
   const settings = configWith({ requests: { days: 2, max_rows: 1_000 } }).requests;
   const recorder = new RequestRecorder(log, settings, quiet);
@@ -57,7 +57,7 @@ t.test('nothing is left in any table, and the bounds are the settings', async (t
   t.equal((await log.size()).rows, 0, 'days 0: none');
 });
 
-t.test('a page looks at so many entries, and says where to go on', async (t) => {
+t.test('a page examines a limited number of entries and reports where to continue', async (t) => {
   const { log } = await storeFor(t);
   for (let from = 0; from < 21_000; from += 1_000)
     await log.add(Array.from({ length: 1_000 }, (_, at) => entry(from + at, from + at === 0 ? { model: 'rare' } : {})));
@@ -68,7 +68,7 @@ t.test('a page looks at so many entries, and says where to go on', async (t) => 
   t.match((await log.list(asked, 10, page.next)).rows, [{ row: { requestId: 'req_0' } }]);
 });
 
-t.test('what was not admitted', (t) => {
+t.test('logs requests that were not admitted', (t) => {
   const record = (more: object = {}) =>
     finished({
       requestId: 'req_1',

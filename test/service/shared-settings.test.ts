@@ -1,9 +1,9 @@
-// What several processes share: both, or neither.
+// Processes that share state must share both Redis and the database.
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
 import { checkShared } from '../../src/server/shared-settings.js';
 
-t.test('a start with one of the two names the other', (t) => {
+t.test('a start with only one of the two fails and names the other', (t) => {
   const state = { url: 'postgres://localhost/monolith' };
   const counters = { url: 'redis://localhost' };
   t.throws(() => checkShared(configWith({ state })), {

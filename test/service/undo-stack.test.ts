@@ -1,10 +1,10 @@
-// What has been opened is closed once, the last first, whether the start failed or the end has come.
+// Closes resources once, in reverse order, after a failed start or at shutdown.
 
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { UndoStack } from '../../src/server/undo-stack.js';
 
-t.test('closes the last first, one after the other, once', async (t) => {
+t.test('closes the last resource first, one after another, once', async (t) => {
   const closed: string[] = [];
   const close = await UndoStack.opening((undo) => {
     undo.add(() => {
@@ -25,7 +25,7 @@ t.test('closes the last first, one after the other, once', async (t) => {
   t.same(closed, ['http', 'usage', 'store']);
 });
 
-t.test('a start that fails closes what it had opened before it rejects', async (t) => {
+t.test('a failed start closes everything opened before it rejects', async (t) => {
   const closed: string[] = [];
   await t.rejects(
     UndoStack.opening(async (undo) => {
@@ -44,7 +44,7 @@ t.test('a start that fails closes what it had opened before it rejects', async (
   t.same(closed, ['service', 'lock']);
 });
 
-t.test('a step that fails stops no other, and is told at the end', async (t) => {
+t.test('a failing step does not stop the others and is reported at the end', async (t) => {
   const closed: string[] = [];
   const steps = (undo: UndoStack): void => {
     undo.add(() => {

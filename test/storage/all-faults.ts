@@ -1,6 +1,6 @@
-// npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: a fault of every kind at every write and sync of the
-// store's file. An end of the process or of the power is made of one recorded run (recorded.ts); a call that fails is a run of
-// its own, and the last call of all is found by coming to none.
+// npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: injects a fault of every kind at every write
+// and sync of the store's file. A process or power loss is replayed from one recorded run (recorded.ts). A failing call
+// needs a run of its own; runs continue until no further call exists.
 import { parseArgs } from 'node:util';
 import { badOption } from '../support/bad-option.js';
 import { FAULTS, runWithFault } from './faults.js';
@@ -8,7 +8,7 @@ import type { Fault } from './faults.js';
 import { Recorded, wrongAfter } from './recorded.js';
 
 const ENDS = ['kill', 'torn', 'power'] as const satisfies readonly Fault[];
-/** Those that fail at the first call of their sort from a place on: the places between two of them are one. */
+/** Faults that hit the first call of their kind from a position on: positions between two such calls are equivalent. */
 const SEEK: readonly Fault[] = ['sync', 'meta'];
 
 const { values } = parseArgs({
@@ -37,7 +37,7 @@ const tell = (fault: Fault, at: number, seed: number, problems: readonly string[
   for (const problem of problems) process.stdout.write(`${fault} at call ${at}, seed ${seed}: ${problem}\n`);
 };
 
-/** `seeds` of them draw what a loss of power leaves. */
+/** Random seeds for the state that a power loss leaves. */
 async function ends(fault: (typeof ENDS)[number]): Promise<string> {
   const recorded = Recorded.make(fault === 'power');
   const last = Math.min(to, recorded.calls.length - 1);
@@ -65,7 +65,7 @@ async function ends(fault: (typeof ENDS)[number]): Promise<string> {
 
 async function failures(fault: Fault): Promise<string> {
   const sum = { runs: 0, acknowledged: 0, refused: 0 };
-  let last = to; // the last place that is looked at
+  let last = to; // the last position to test
   let next = from;
   const worker = async (): Promise<void> => {
     while (next <= last) {

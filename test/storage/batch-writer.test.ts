@@ -1,4 +1,4 @@
-// What many tell is written together: in order, again after a failure, and bounded where nothing can be written.
+// Batched writes: in order, retried after a failure, and limited while nothing can be written.
 import t from 'tap';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchWriter } from '../../src/storage/batch-writer.js';
@@ -29,7 +29,7 @@ function bench(more: { batch?: number; maxWaiting?: number } = {}) {
   return { writer, written, said, state };
 }
 
-t.test('a quarter of a second after the first, all together', async (t) => {
+t.test('writes together everything that arrives within a quarter of a second of the first', async (t) => {
   const { writer, written } = bench();
   const began = performance.now();
   for (const one of [1, 2, 3]) writer.add(one);
@@ -41,7 +41,7 @@ t.test('a quarter of a second after the first, all together', async (t) => {
   t.same([written, writer.waiting], [[[1, 2, 3]], 0]);
 });
 
-t.test('flush writes all at once, a batch after the other, also what comes meanwhile', async (t) => {
+t.test('flush writes everything in batches, including entries that arrive meanwhile', async (t) => {
   const { writer, written, state, said } = bench({ batch: 2 });
   let open = (): void => undefined;
   state.gate = new Promise((resolve) => {
@@ -59,7 +59,7 @@ t.test('flush writes all at once, a batch after the other, also what comes meanw
   t.same(said, []);
 });
 
-t.test('an eighth of what waits at a time, from 32 to a thousand, in order', async (t) => {
+t.test('a batch is an eighth of the queue, from 32 to a thousand, in order', async (t) => {
   const { writer, written } = bench();
   const all = Array.from({ length: 5_000 }, (_, one) => one);
   for (const one of all) writer.add(one);
@@ -76,7 +76,7 @@ t.test('an eighth of what waits at a time, from 32 to a thousand, in order', asy
   t.equal(written[sizes.length]?.length, 1_000);
 });
 
-t.test('a pause between two batches, for requests', async (t) => {
+t.test('pauses between batches so that requests can run', async (t) => {
   const at: number[] = [];
   const writer = new BatchWriter<number>({
     what: 'use',
@@ -101,7 +101,7 @@ t.test('a pause between two batches, for requests', async (t) => {
     );
 });
 
-t.test('what could not be written comes first when it can be again, and the log says each once', async (t) => {
+t.test('retries a failed batch first; the log reports the failure and the recovery once each', async (t) => {
   const { writer, written, said, state } = bench();
   state.fails = true;
   writer.add(1);
@@ -124,7 +124,7 @@ t.test('what could not be written comes first when it can be again, and the log 
   t.equal(said.length, 2);
 });
 
-t.test('more than may wait is dropped, and told of once', async (t) => {
+t.test('drops entries beyond the limit and reports it once', async (t) => {
   const { writer, written, said, state } = bench({ maxWaiting: 2 });
   state.fails = true;
   for (const one of [1, 2, 3, 4]) writer.add(one);

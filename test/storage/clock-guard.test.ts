@@ -1,4 +1,4 @@
-// The guard of the clock over LMDB, and sweeps of stored responses that it holds.
+// The clock guard over LMDB, and the sweeps of stored responses that it holds back.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ async function opened(t: Test): Promise<OpenedStore> {
 
 clockGuardTests(async (t, clock) => new LmdbClockRecords(await opened(t), () => clock.wall));
 
-t.test('stored responses outlive a clock a month ahead; their own time still ends them', async (t) => {
+t.test('stored responses survive a clock that is a month ahead, and still expire at their own time', async (t) => {
   const store = await opened(t);
   const one = record();
   let wall = one.createdAt * 1_000;

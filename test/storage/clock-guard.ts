@@ -1,4 +1,4 @@
-// What the guard of the clock promises, wherever the time is stored.
+// Requirements for the clock guard, for every storage of the time.
 import t, { type Test } from 'tap';
 import { ERASURE_HOLD_BYTES, ErasureHold } from '../../src/shared/erasure-hold.js';
 import { ClockGuard } from '../../src/storage/clock-guard.js';
@@ -42,29 +42,32 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     };
   };
 
-  t.test('a start a day ahead of the last stored time erases nothing; the right time is trusted at once', async (t) => {
-    const { clock, hold, told, start, run } = await bench(t);
-    const first = await start();
-    t.ok(first.allows(), 'nothing is known at first');
-    run(3 * DAY);
-    t.ok(first.allows(), 'time that runs is no jump');
-    await first.close();
-    clock.wall += DAY;
-    const second = await start();
-    t.ok(second.allows(), 'a day is no jump');
-    await second.close();
-    clock.wall += DAY + 1_000;
-    const third = await start();
-    t.notOk(third.allows());
-    t.match(hold.held, { aheadMs: DAY + 1_000, leftMs: 6 * HOUR });
-    clock.wall -= DAY;
-    t.ok(third.allows());
-    t.equal(hold.held, null);
-    await third.close();
-    t.same(told, ['held', 'allowed']);
-  });
+  t.test(
+    'a start one day after the last stored time erases nothing; a corrected clock is trusted immediately',
+    async (t) => {
+      const { clock, hold, told, start, run } = await bench(t);
+      const first = await start();
+      t.ok(first.allows(), 'nothing is known at first');
+      run(3 * DAY);
+      t.ok(first.allows(), 'time that runs is no jump');
+      await first.close();
+      clock.wall += DAY;
+      const second = await start();
+      t.ok(second.allows(), 'a day is no jump');
+      await second.close();
+      clock.wall += DAY + 1_000;
+      const third = await start();
+      t.notOk(third.allows());
+      t.match(hold.held, { aheadMs: DAY + 1_000, leftMs: 6 * HOUR });
+      clock.wall -= DAY;
+      t.ok(third.allows());
+      t.equal(hold.held, null);
+      await third.close();
+      t.same(told, ['held', 'allowed']);
+    },
+  );
 
-  t.test('six hours of running end the hold, over restarts too', async (t) => {
+  t.test('six hours of run time end the hold, also across restarts', async (t) => {
     const { clock, told, start, run } = await bench(t);
     await (await start()).close();
     clock.wall += 31 * DAY;
@@ -88,7 +91,7 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     t.same(told, ['held', 'held', 'allowed']);
   });
 
-  t.test('a jump while it runs, and what an operator confirms meanwhile', async (t) => {
+  t.test("handles a jump at run time and an operator's confirmation during it", async (t) => {
     const { clock, records, start, run } = await bench(t);
     const guard = await start();
     run(HOUR);

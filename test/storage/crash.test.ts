@@ -1,5 +1,5 @@
-// kill -9 while 16 writers save: every response whose save had resolved is there, whole, with its chain; none
-// is there in part; and what a cut-short save had written ahead is gone after the next start.
+// kill -9 while 16 writers save. Every response whose save resolved must be complete with its chain, no response may be
+// partial, and data written ahead by an interrupted save is removed at the next start.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -13,11 +13,11 @@ import type { TableName } from '../../src/storage/store.js';
 import { endsWithParent } from '../e2e/monolith.js';
 import { isWhole } from './whole.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 const KILLS = 5;
 
-t.test('killed at any moment', async (t) => {
+t.test('keeps acknowledged responses when killed at any time', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-crash-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const saved = new Map<string, string | null>();

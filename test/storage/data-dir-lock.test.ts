@@ -1,4 +1,4 @@
-// One server per data folder: between processes, containers and threads, and never longer than the server lives.
+// One server per data folder, across processes, containers and threads. The lock ends with the server.
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,7 +10,7 @@ import t from 'tap';
 import { lockDataDir, lockPath } from '../../src/storage/data-dir-lock.js';
 import { main } from '../e2e/monolith.js';
 
-t.setTimeout(120_000); // for a busy machine
+t.setTimeout(120_000); // long timeout for busy machines
 
 const path = mkdtempSync(join(tmpdir(), 'monolith-lock-'));
 t.teardown(() => rmSync(path, { recursive: true, force: true }));
@@ -27,11 +27,11 @@ async function held(): Promise<ChildProcess> {
   return child;
 }
 
-/** Whether a process of its own gets the lock. */
+/** Whether another process can take the lock. */
 const isFree = (): boolean =>
   spawnSync(process.execPath, [holder, path], { stdio: ['ignore', 'pipe', 'ignore'] }).status === 0;
 
-t.test('within a process', (t) => {
+t.test('refuses a second lock within a process', (t) => {
   const lock = lockDataDir(path);
   t.throws(() => lockDataDir(join(path, '.')), IN_USE);
   lock.release();
@@ -40,7 +40,7 @@ t.test('within a process', (t) => {
   t.end();
 });
 
-t.test('another process has it, however it ends', async (t) => {
+t.test('another process holds the lock until it ends in any way', async (t) => {
   const child = await held();
   t.throws(() => lockDataDir(path), { ...IN_USE, message: new RegExp(`process ${child.pid} on `) });
   child.kill('SIGKILL');
@@ -52,7 +52,7 @@ const unshare = spawnSync('unshare', ['-rn', 'true'], { encoding: 'utf8' });
 const skip =
   unshare.status === 0 ? false : `network namespaces cannot be made here: ${unshare.error?.message ?? unshare.stderr}`;
 
-t.test('a server in a network namespace of its own, as a container has', { skip }, (t) => {
+t.test('works for a server in its own network namespace, like a container', { skip }, (t) => {
   const lock = lockDataDir(path);
   const second = spawnSync('unshare', ['-rn', process.execPath, main, 'serve', '--port', '0'], {
     encoding: 'utf8',
@@ -76,13 +76,13 @@ t.test('a server in a network namespace of its own, as a container has', { skip 
   t.end();
 });
 
-t.test('children do not keep it, threads do not lose it', async (t) => {
+t.test('children do not inherit the lock, and threads do not release it', async (t) => {
   const lock = lockDataDir(path);
   const child = spawn(process.execPath, ['-e', 'process.stdout.write("up"); process.stdin.resume()'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   await once(child.stdout, 'data');
-  // POSIX record locks would go with the first descriptor of the file that is closed in the process.
+  // POSIX record locks would be released when the process closes any descriptor of the file.
   const worker = new Worker(
     `const fs = require('node:fs'); fs.closeSync(fs.openSync(${JSON.stringify(lockPath(path))}, 'r+'));`,
     { eval: true },

@@ -1,5 +1,5 @@
-// The database file: a damaged one is told before LMDB maps it, a full disk is a sentence, and a copy made while
-// responses are saved has all that was acknowledged before, whole.
+// The database file: damage is detected before LMDB maps it, a full disk is a clear error, and a copy made during
+// writes contains everything acknowledged before it.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -31,14 +31,14 @@ import { endsWithParent, eventually, main } from '../e2e/monolith.js';
 import { randomFrom } from '../support/random.js';
 import { expected } from './saver.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-copy-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const path = join(folder, 'data');
 const copy = join(folder, 'copy.mdb');
 
-t.test('a copy while responses are saved', async (t) => {
+t.test('copies while responses are saved', async (t) => {
   const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '8'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -50,7 +50,7 @@ t.test('a copy while responses are saved', async (t) => {
   const closed = once(child, 'close');
   t.teardown(() => child.kill('SIGKILL'));
   t.ok(await eventually(() => saved().length > 200));
-  const lock = lockDataDir(path); // as its server would have it
+  const lock = lockDataDir(path); // as its server would hold it
   const before = saved();
   const made = await backUp(path, copy);
   t.ok(await eventually(() => saved().length > before.length), 'saving went on meanwhile');
@@ -97,7 +97,7 @@ t.test('a copy while responses are saved', async (t) => {
   await store.close();
 });
 
-t.test('back in its place, the one before kept', async (t) => {
+t.test('restores a copy and keeps the previous file', async (t) => {
   const entries = (await checkDatabase(copy)).tables;
   const lock = lockDataDir(path);
   await t.rejects(restore(path, copy), { name: 'StorageError', message: /Another server is using the data folder/ });
@@ -134,7 +134,7 @@ t.test('back in its place, the one before kept', async (t) => {
   );
 });
 
-t.test('damaged files are refused with a sentence, before LMDB maps them', async (t) => {
+t.test('refuses damaged files with an error before LMDB maps them', async (t) => {
   const good = join(folder, 'good');
   const store = await openStore(good);
   const table = store.table('keys');
@@ -229,7 +229,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
     });
     await t.rejects(checkDatabase(bad), { name: 'StorageError', message: says }, `${name}, checked`);
   }
-  // The root of the list of tables: bounds of its nodes that cannot be, each of them looked at before it is followed.
+  // The root page of the table list, with impossible node bounds. The check must examine each before following it.
   const content = readFileSync(databasePath(good));
   const meta = content.readBigUInt64LE(152) > content.readBigUInt64LE(4096 + 152) ? 0 : 4096;
   const root = Number(content.readBigUInt64LE(meta + 136));
@@ -250,7 +250,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
       );
   }
   for (const flags of [0, 1, 3]) {
-    // it is a leaf: 2
+    // flag 2: a leaf page
     fresh(() => overwrite(4096 * root + 18, new Uint8Array([flags])));
     for (const look of [checkHead, checkWhole])
       t.throws(
@@ -259,11 +259,11 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
         `flags ${flags}`,
       );
   }
-  // While a server has it, too: what is damaged stays so, and is not taken for a page that was used again meanwhile.
+  // Also while a server has it open: damage must not be mistaken for a page that was reused meanwhile.
   const served = lockDataDir(bad);
   await t.rejects(checkDatabase(bad), { name: 'StorageError', message: /is damaged/ });
   served.release();
-  // A page of any tree: found by the check, and whatever is wrong it says so, and nothing else.
+  // Pages of any tree: the check must report any damage and nothing else.
   let found = 0;
   for (let round = 0; round < 60; round++) {
     const page = 2 + random.below(pages - 2);
@@ -282,7 +282,7 @@ t.test('damaged files are refused with a sentence, before LMDB maps them', async
   await (await openStore(bad)).close();
 });
 
-t.test('however much of its end is missing, what has lost something is refused before it is mapped', async (t) => {
+t.test('refuses a truncated file before mapping it if any data is lost', async (t) => {
   const short = join(folder, 'short');
   const store = await openStore(short);
   const table = store.table('keys');
@@ -292,7 +292,8 @@ t.test('however much of its end is missing, what has lost something is refused b
   await store.transaction(() => {
     for (let n = 0; n < 100; n++) void table.remove(`key ${n}`);
   });
-  for (let n = 0; n < 4; n++) await table.put('key 200', n); // so that the roots are on pages that were free, before those of values
+  // places the root pages before those of values, on pages that were free
+  for (let n = 0; n < 4; n++) await table.put('key 200', n);
   await store.close();
   const file = databasePath(short);
   const refuses = (look: (path: string) => unknown): boolean => {
@@ -311,7 +312,7 @@ t.test('however much of its end is missing, what has lost something is refused b
   }
 });
 
-t.test('a value that cannot be decoded, and a process that ends by it, are verdicts', async (t) => {
+t.test('reports a value that cannot be decoded, and a check process that crashes', async (t) => {
   const odd = join(folder, 'odd');
   const store = await openStore(odd);
   const marker = 'a text that is found in the file, '.repeat(4);
@@ -320,13 +321,13 @@ t.test('a value that cannot be decoded, and a process that ends by it, are verdi
   const file = databasePath(odd);
   const content = readFileSync(file);
   const at = content.lastIndexOf(marker);
-  content[at - 1] = 0xc1; // what follows is of no type msgpack has
+  content[at - 1] = 0xc1; // 0xc1 is not a valid msgpack type
   content[at - 2] = 0xc1;
   writeFileSync(file, content);
   await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /in table organizations, .* cannot be read/ });
 });
 
-t.test('a process that says nothing of the file is a sentence', async (t) => {
+t.test('reports a check process that ends without a verdict', async (t) => {
   t.teardown(() => {
     delete process.env['NODE_OPTIONS'];
   });
@@ -343,7 +344,7 @@ const mount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', '-o', 'size=6
 const skip =
   mount.status === 0 ? false : `a small file system cannot be mounted here: ${mount.error?.message ?? mount.stderr}`;
 
-t.test('a full disk at the start', { skip }, (t) => {
+t.test('reports a full disk at startup', { skip }, (t) => {
   const small = join(folder, 'small');
   mkdirSync(small);
   for (const command of ['keys list', 'serve --port 0']) {
@@ -366,7 +367,7 @@ t.test('a full disk at the start', { skip }, (t) => {
   t.end();
 });
 
-t.test('as commands', (t) => {
+t.test('works as command-line commands', (t) => {
   const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
     spawnSync(process.execPath, [main, 'data', ...args, '--data-dir', path], { encoding: 'utf8' });
   t.match(run('check'), { status: 0, stdout: /data\.mdb is intact: [\d,]+ entries in \d+ tables/ });

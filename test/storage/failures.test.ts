@@ -1,4 +1,4 @@
-// What a failure of the shared database means to those who asked: told by its SQLSTATE, as PostgreSQL's client gives it.
+// Failures of the shared database as seen by clients, classified by SQLSTATE as PostgreSQL's client reports it.
 import t from 'tap';
 import {
   isAnswer,
@@ -13,7 +13,7 @@ import {
 const answer = (code: string): Error => Object.assign(new Error('what it said'), { code, severity: 'ERROR' });
 const wayDown = (code: string): Error => Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code });
 
-t.test('an answer has a SQLSTATE and a severity; all else is of the way to it', (t) => {
+t.test('a database error has a SQLSTATE and a severity; anything else is a connection error', (t) => {
   t.equal(isAnswer(answer('23505')), true);
   for (const none of [
     wayDown('ECONNREFUSED'),
@@ -31,7 +31,7 @@ t.test('an answer has a SQLSTATE and a severity; all else is of the way to it', 
   t.end();
 });
 
-t.test('what may be asked again, what is there already', (t) => {
+t.test('recognizes errors that can be retried and duplicates', (t) => {
   for (const [code, conflict, duplicate] of [
     ['40001', true, false],
     ['40P01', true, false],
@@ -45,7 +45,7 @@ t.test('what may be asked again, what is there already', (t) => {
   t.end();
 });
 
-t.test('whether it passes or an operator can change it, and whether the connection is of no use any more', (t) => {
+t.test('recognizes transient errors, errors that an operator can fix, and connections that must be closed', (t) => {
   const cases: [string, boolean, boolean][] = [
     ['08006', true, true],
     ['57P01', true, true],
@@ -75,7 +75,7 @@ t.test('whether it passes or an operator can change it, and whether the connecti
   t.end();
 });
 
-t.test('the reason in words, for the operator alone', (t) => {
+t.test('reports the reason in words only to the operator', (t) => {
   t.equal(reasonOf(answer('53100')), 'what it said (53100)');
   t.equal(reasonOf(wayDown('ECONNREFUSED')), 'connect ECONNREFUSED 127.0.0.1:1');
   t.equal(reasonOf(new AggregateError([wayDown('x'), new Error('other')])), 'connect ECONNREFUSED 127.0.0.1:1; other');

@@ -8,7 +8,7 @@ import { openResponseStore } from '../../src/storage/lmdb/responses/open-respons
 import { expected } from './saver.js';
 
 const ROUNDS = 6;
-/** Said when the file has its name; before that it is one in a folder beside, which nobody reads. */
+/** Printed when the file has its final name. Before that it is a temporary file that nothing reads. */
 export const MADE = 'made';
 
 const idOf = (number: number): string =>

@@ -1,5 +1,5 @@
-// A disk that fails at one of the store's writes or syncs: what was acknowledged is there when the database is opened
-// again, and nothing is there in part. Every place and every way: npm run faults; here some of them.
+// A disk that fails at one of the store's writes or syncs. When the database is reopened, acknowledged data is there
+// and nothing is partial. `npm run faults` tests every position and kind; this test samples them.
 import t from 'tap';
 import { FAULTS, runWithFault } from './faults.js';
 import type { Fault } from './faults.js';
@@ -7,7 +7,10 @@ import { Recorded, wrongAfter } from './recorded.js';
 
 t.setTimeout(600_000);
 
-/** Of some 330 calls: when the file is made (1, 2), when its tables are (40, 200, 201), in saves large and small, and in deletions; 200, 300 and 302 are writes of meta pages. */
+/**
+ * Of about 330 calls: creation of the file (1, 2), creation of the tables (40, 200, 201), large and small saves, and
+ * deletions; 200, 300 and 302 write meta pages.
+ */
 const PLACES: Readonly<Record<Fault, readonly number[]>> = {
   eio: [1, 2, 40, 200, 201, 250, 302],
   enospc: [1, 215, 280],
@@ -19,11 +22,11 @@ const PLACES: Readonly<Record<Fault, readonly number[]>> = {
   power: [2, 232, 300],
 };
 
-/** While the file is made, and shortly after. */
+/** While the file is created, and shortly after. */
 const FIRST = 6;
 
 for (const fault of FAULTS) {
-  t.test(`${fault} at some of the calls`, async (t) => {
+  t.test(`${fault} at sampled calls loses no acknowledged data`, async (t) => {
     let met = 0;
     for (const at of PLACES[fault]) {
       const found = await runWithFault(fault, at);
@@ -34,7 +37,7 @@ for (const fault of FAULTS) {
   });
 }
 
-t.test('where power was lost, what was not synced is left out, and the file is no damaged one', async (t) => {
+t.test('after a power loss, unsynced data is missing and the file is not damaged', async (t) => {
   for (const [at, seed] of [
     [25, 1],
     [30, 1],
@@ -42,10 +45,10 @@ t.test('where power was lost, what was not synced is left out, and the file is n
     t.same((await runWithFault('power', at, seed)).problems, [], `at call ${at}`);
 });
 
-t.test('whenever the process ends, or the power: what lies behind one call in forty of a recorded run', async (t) => {
+t.test('the process or the power may end at any time: sampled after one call in forty of a recorded run', async (t) => {
   const [killed, powerless] = [Recorded.make(false), Recorded.make(true)];
   t.ok(killed.calls.length > 300);
-  // All of the first, while the file is made.
+  // All of the first calls, while the file is created.
   for (let call = 0; call < Math.min(killed.calls.length, powerless.calls.length); call += call < FIRST ? 1 : 40) {
     t.same(await wrongAfter(killed.killed(killed.calls[call]!)), [], `killed behind call ${call}`);
     t.same(await wrongAfter(killed.torn(killed.calls[call]!)), [], `killed within the call behind ${call}`);

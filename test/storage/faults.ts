@@ -1,5 +1,5 @@
-// One run of fault-saver.ts with a fault at one of its writes or syncs (test/native/faults/storage_faults.cc), and what is
-// found when the database is opened again.
+// Runs fault-saver.ts with a fault at one of its writes or syncs (test/native/faults/storage_faults.cc) and checks the
+// reopened database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,13 +11,13 @@ import { databasePath, openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { isWhole } from './whole.js';
 
-/** What takes longer waits for ever; a busy machine is slow. */
+/** A run that takes longer is considered stuck; busy machines are slow. */
 const STUCK_MS = 300_000;
 
 export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** `met`: it came to the fault; false where there are not so many calls. `call`: the number of the one that failed; 0: none. */
+/** `met`: the fault occurred; false if there are fewer calls. `call`: number of the failed call; 0: none. */
 export interface Found {
   met: boolean;
   call: number;
@@ -57,8 +57,8 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     const call = met ? Number(readFileSync(seen, 'utf8')) : 0;
     const problems = await look(folder, text);
     const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
-    // A database that could not be made is an orderly end, too: its first writes are among those that fail.
-    // The library writes over its memory where the message of a page that it could not write is long: docs/internals/simulation.md.
+    // Failing to create the database is also an orderly end, because its first writes may fail. The library overwrites
+    // its own memory if the error message for a failed page write is long: docs/internals/simulation.md.
     const byLibrary = (signal === 'SIGABRT' || signal === 'SIGSEGV') && /Write error:/.test(errors);
     if (
       (signal !== null && !byLibrary) ||
@@ -73,7 +73,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
   }
 }
 
-/** What is found in a data folder whose process said `text` before it ended. */
+/** Checks a data folder against the output (`text`) of its ended process and returns the problems. */
 export async function look(folder: string, text: string): Promise<string[]> {
   const problems: string[] = [];
   const saved = new Map<string, string | null>();

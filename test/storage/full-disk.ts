@@ -1,5 +1,5 @@
-// A process that saves responses until the disk takes no more, and beyond: run where files may not grow for
-// ever. Prints what it met as JSON. Argument: data folder.
+// A process that saves responses until the disk is full, and continues after that. Run it where files cannot grow
+// without limit. Prints its results as JSON. Argument: data folder.
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { ApiError } from '../../src/shared/errors.js';
@@ -41,7 +41,7 @@ if (process.argv[2] !== undefined && import.meta.filename === process.argv[1]) {
     },
     (error: unknown) => errors.push(error),
   );
-  // What is small fits for longer. To the last page it may not be filled: erasing takes some, too.
+  // Small responses fit for longer. The disk must not be filled to the last page, because erasing needs some pages too.
   for (let isFull = false; !isFull; )
     await responses.save(record({}, 'x'.repeat(3_000))).then(
       () => {

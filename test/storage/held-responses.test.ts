@@ -4,7 +4,7 @@ import { HeldResponses } from '../../src/storage/held-responses.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { openResponses, record } from './records.js';
 
-t.test('what one thread holds, another does not erase', async (t) => {
+t.test('responses held by one thread are not erased by another', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const held = new SharedArrayBuffer(HeldResponses.bytes(3));
@@ -43,7 +43,7 @@ t.test('what one thread holds, another does not erase', async (t) => {
   t.notOk(stored(lost.id), 'nobody holds it any more');
 });
 
-t.test('ids are told apart, and counted', (t) => {
+t.test('distinguishes ids and counts holds', (t) => {
   const held = new HeldResponses();
   const [id, ...others] = Array.from({ length: 100 }, newResponseId) as [string, ...string[]];
   held.hold(id);

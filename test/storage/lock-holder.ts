@@ -1,4 +1,4 @@
-// A process that takes the lock of a data folder, says so, and keeps it until its standard input ends.
+// A process that locks a data folder, prints a message, and holds the lock until its standard input ends.
 import { lockDataDir } from '../../src/storage/data-dir-lock.js';
 
 lockDataDir(process.argv[2] as string);

@@ -1,4 +1,5 @@
-// Stored responses in PostgreSQL: what every store promises, by two processes at once, and what a crash leaves.
+// Stored responses in PostgreSQL: the requirements for every store, with two concurrent processes, and the state after
+// a crash.
 import t from 'tap';
 import { eventually } from '../e2e/monolith.js';
 import { leaveOutIf } from '../support/needed-programs.js';
@@ -9,7 +10,7 @@ import { openPostgresResponses } from '../../src/storage/postgres/responses/open
 import { DAY, record, START } from './records.js';
 import { allOf, responseStoreTests } from './response-store.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await startPostgres();
@@ -17,7 +18,7 @@ t.teardown(() => postgres.close());
 
 await responseStoreTests(() => openPostgres(postgres));
 
-t.test('a process that was taken for gone writes to its background response no more', async (t) => {
+t.test('a process whose lease has expired can no longer write to its background response', async (t) => {
   const one = await openPostgres(postgres);
   const other = await openPostgres(postgres, one.url);
   t.teardown(async () => {
@@ -35,7 +36,7 @@ t.test('a process that was taken for gone writes to its background response no m
   t.equal((await one.responses.get('org_a', queued.id))?.status, 'failed');
 });
 
-t.test('where another thread sweeps, this one erases nothing by itself', async (t) => {
+t.test('a thread does not erase while another thread sweeps', async (t) => {
   const one = await openPostgres(postgres);
   t.teardown(() => one.close());
   await one.responses.save(record());
@@ -54,7 +55,7 @@ t.test('where another thread sweeps, this one erases nothing by itself', async (
   t.equal(await erased(true, 30_000), true);
 });
 
-t.test('a server that ends does not wait for a long sweep; the next one goes on with it', async (t) => {
+t.test('a stopping server does not wait for a long sweep, and the next server continues it', async (t) => {
   const one = await openPostgres(postgres);
   t.teardown(() => one.close());
   await Promise.all(Array.from({ length: 450 }, () => one.responses.save(record())));

@@ -1,5 +1,5 @@
-// The room of the shared database, over a real PostgreSQL: tables brought up to date, failures as clients see them, and
-// what processes tell each other.
+// The shared database on a real PostgreSQL: schema migrations, failures as clients see them, and notifications between
+// processes.
 
 import t from 'tap';
 import { ApiError } from '../../src/shared/errors.js';
@@ -16,7 +16,7 @@ import type { Log } from '../../src/telemetry/types.js';
 import { leaveOutIf } from '../support/needed-programs.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await startPostgres({ settings: { deadlock_timeout: '20ms' } });
@@ -55,7 +55,7 @@ const eventually = async (met: () => boolean | Promise<boolean>, ms = 10_000): P
   return false;
 };
 
-t.test('tables from an empty database and from each earlier version, whoever starts at once', async (t) => {
+t.test('migrates an empty database and every earlier version, with concurrent starts', async (t) => {
   const url = await postgres.create();
   await Promise.all([1, 2, 3].map(() => migrate(settingsOf(url))));
   const whole = await tablesOf(url);
@@ -80,7 +80,7 @@ const ADDS: Migration = {
   statements: ['ALTER TABLE processes ADD COLUMN note text'],
 };
 
-t.test('a release starts on the tables of a later one that lets it, and on no others', async (t) => {
+t.test('a release starts on a later schema only if that schema allows it', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url), DATABASE_VERSION + 1, [...MIGRATIONS, ADDS]);
   await migrate(settingsOf(url));
@@ -98,7 +98,7 @@ t.test('a release starts on the tables of a later one that lets it, and on no ot
   });
 });
 
-t.test('a step that an earlier release could not work beside waits for the end of its processes', async (t) => {
+t.test('a migration that earlier releases cannot work with waits until their processes have ended', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url));
   const database = openPool(settingsOf(url));
@@ -135,7 +135,7 @@ t.test('a step that an earlier release could not work beside waits for the end o
   );
 });
 
-t.test('a process renews its lease as long as it runs, one that was over too', async (t) => {
+t.test('a process renews its lease while it runs, even an expired one', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url));
   const database = openPool(settingsOf(url));
@@ -150,7 +150,7 @@ t.test('a process renews its lease as long as it runs, one that was over too', a
   t.same(await database.query(ALIVE), [], 'and no longer');
 });
 
-t.test('a step that fails leaves nothing behind', async (t) => {
+t.test('a failed migration leaves nothing behind', async (t) => {
   const url = await postgres.create();
   await postgres.ask(url, 'CREATE TABLE response_holds (mine integer)');
   await t.rejects(migrate(settingsOf(url)), { name: 'StorageError', message: /response_holds/ });
@@ -162,7 +162,7 @@ t.test('a step that fails leaves nothing behind', async (t) => {
   await migrate(settingsOf(url));
 });
 
-t.test('what is wrong is named, and no secret with it', async (t) => {
+t.test('errors name the problem and contain no secret', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url));
   await postgres.ask(url, "INSERT INTO monolith_versions (version, what, oldest) VALUES (1000, 'a later one', 1000)");
@@ -191,7 +191,7 @@ t.test('what is wrong is named, and no secret with it', async (t) => {
   }
 });
 
-t.test('transactions: whole or not at all, again after a conflict', async (t) => {
+t.test('transactions are atomic and retried after a conflict', async (t) => {
   const url = await postgres.create();
   await postgres.ask(url, 'CREATE TABLE counted (id integer PRIMARY KEY, n bigint NOT NULL)');
   await postgres.ask(url, 'INSERT INTO counted VALUES (1, 0), (2, 0)');
@@ -209,7 +209,7 @@ t.test('transactions: whole or not at all, again after a conflict', async (t) =>
     { code: '23505' },
     "what was asked wrongly is not the database's failure",
   );
-  // Half of them in the other order: PostgreSQL ends one of two that wait for each other.
+  // Half of them lock in the opposite order: PostgreSQL aborts one of two transactions that deadlock.
   let runs = 0;
   await Promise.all(
     Array.from({ length: 16 }, (_, at) =>
@@ -233,7 +233,7 @@ t.test('transactions: whole or not at all, again after a conflict', async (t) =>
   t.ok(runs > 16, `${runs} runs of 16`);
 });
 
-t.test('no more connections than allowed, and none that stays broken', async (t) => {
+t.test('opens no more connections than allowed and keeps no broken one', async (t) => {
   const url = await postgres.create();
   const database = openPool(settingsOf(url, { connections: 3 }));
   t.teardown(() => database.close());
@@ -252,7 +252,7 @@ t.test('no more connections than allowed, and none that stays broken', async (t)
   t.ok(await eventually(async () => (await database.query('SELECT 1 AS one').catch(() => [])).length === 1));
 });
 
-t.test('a statement that takes too long', async (t) => {
+t.test('aborts a statement that takes too long', async (t) => {
   const url = await postgres.create();
   const failures: object[] = [];
   const database = openPool(settingsOf(url, { timeout_ms: 200 }), { onFailure: (failure) => failures.push(failure) });
@@ -263,7 +263,7 @@ t.test('a statement that takes too long', async (t) => {
 });
 
 t.test(
-  'what is told while something is told goes with the next statement, in order, and none overlaps another',
+  'notifications sent during another one are batched into the next statement, in order and without overlap',
   async (t) => {
     const warned: string[] = [];
     const warn = ({ message }: Error): void => {
@@ -284,7 +284,7 @@ t.test(
   },
 );
 
-t.test('a message that cannot be taken is passed over: what follows is heard', async (t) => {
+t.test('skips a notification that cannot be parsed and delivers the following ones', async (t) => {
   const heard: string[] = [],
     unheard: unknown[] = [];
   const onMessage = (text: string): void => {
@@ -302,7 +302,7 @@ t.test('a message that cannot be taken is passed over: what follows is heard', a
   t.match(unheard, [{ message: 'not understood' }, { message: 'not understood' }]);
 });
 
-t.test('the bus between processes: logs that grow and end, and who is asked answers once', async (t) => {
+t.test('the bus between processes delivers log events and gets one reply per request', async (t) => {
   const url = await postgres.create();
   const open = async () => {
     const shared = await openSharedDatabase(settingsOf(url), true, {} as Log);
@@ -344,7 +344,8 @@ t.test('the bus between processes: logs that grow and end, and who is asked answ
     '{"kind":"ask","from":"x","n":1,"topic":"response.cancel","message":null}',
     '{"kind":"answer","from":"x","to":"y","n":1,"answers":5}',
   ];
-  for (const text of none) await two.shared.tell(`bus ${text}`); // whoever may connect to the database can do so
+  // anyone who can connect to the database could send these
+  for (const text of none) await two.shared.tell(`bus ${text}`);
   t.ok(await eventually(() => heard.length >= 4));
   one.bus.publish('response.logged', { id: 'e', ended: false });
   t.ok(await eventually(() => heard.length >= 5));
@@ -366,7 +367,7 @@ t.test('the bus between processes: logs that grow and end, and who is asked answ
     if (id === 'slow')
       await new Promise((done) => {
         setTimeout(done, 400);
-      }); // longer than until it is asked again
+      }); // longer than the interval between two requests
     return id !== 'none';
   });
   const ask = (id: string) =>
@@ -377,7 +378,7 @@ t.test('the bus between processes: logs that grow and end, and who is asked answ
   t.same(await ask('there'), [], 'nobody else is there');
 });
 
-t.test('what waits behind a notification whose connection is lost is told to nobody, and says so', async (t) => {
+t.test('notifications queued when the connection is lost fail and are not delivered', async (t) => {
   const notifications = await Notifications.open(settingsOf(postgres.url), { onMessage: () => undefined });
   t.teardown(() => notifications.close());
   const [newest] = await postgres.ask<{ pid: number }>(
@@ -391,7 +392,7 @@ t.test('what waits behind a notification whose connection is lost is told to nob
   t.same(await Promise.all(told), [false, false]);
 });
 
-t.test('lost while running: 503, once in the log, and back without a restart', async (t) => {
+t.test('a lost connection gives 503, is logged once, and recovers without a restart', async (t) => {
   const failures: { reason: string; database: string }[] = [];
   const database = openPool(settingsOf(postgres.url), { onFailure: (failure) => failures.push(failure) });
   const heard: string[] = [];

@@ -1,5 +1,5 @@
-// All writes and syncs of one run of fault-saver.ts (test/native/faults/storage_faults.cc, FAULT_HOW record), and the file as
-// a process or a machine that ends after any of them leaves it.
+// Records all writes and syncs of one run of fault-saver.ts (test/native/faults/storage_faults.cc, FAULT_HOW record),
+// and rebuilds the file as a process or machine failure after any of them would leave it.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ const DID = ['', 'wrote', 'wrote durably', 'synced', 'cut', 'said'] as const;
 
 type Entry =
   | { did: 'wrote' | 'wrote durably'; at: number; bytes: Buffer }
-  | { did: 'synced'; begun: number } // what was written before that entry is on the disk
+  | { did: 'synced'; begun: number } // everything written before entry `begun` is on disk
   | { did: 'cut'; length: number }
   | { did: 'said'; text: string };
 
@@ -26,14 +26,16 @@ export interface Left {
 }
 
 export class Recorded {
-  /** Positions, one before each call, and the end: what was said since the call before has been heard there. */
+  /**
+   * Positions before each call, and the end. Output printed after the previous call has been received at that position.
+   */
   readonly calls: readonly number[];
 
   private constructor(private readonly entries: readonly Entry[]) {
     this.calls = [...entries.flatMap(({ did }, at) => (did === 'said' ? [] : [at])), entries.length];
   }
 
-  /** `restarted`: for a machine that loses its power, whose next start is another one to LMDB. */
+  /** `restarted`: the machine lost power, so LMDB treats the next start as another boot. */
   static make(restarted: boolean): Recorded {
     const folder = mkdtempSync(join(tmpdir(), 'monolith-recorded-'));
     try {
@@ -49,22 +51,22 @@ export class Recorded {
           FAULT_BOOT: restarted ? 'another' : '',
         },
       });
-      if (status !== 0) throw new Error(`what was to be recorded ended with ${status}: ${stderr.slice(0, 500)}`);
+      if (status !== 0) throw new Error(`the recorded process ended with ${status}: ${stderr.slice(0, 500)}`);
       const recorded = new Recorded(read(readFileSync(trace)));
       if (!recorded.#upTo(recorded.entries.length).file.equals(readFileSync(databasePath(folder))))
-        throw new Error('what was recorded is not all that was written');
+        throw new Error('the recording does not contain every write');
       return recorded;
     } finally {
       rmSync(folder, { recursive: true, force: true });
     }
   }
 
-  /** The process ended there. */
+  /** The state if the process ended at that position. */
   killed(position: number): Left {
     return this.#upTo(position);
   }
 
-  /** In the midst of the call behind it. */
+  /** The state if the process ended in the middle of the next call. */
   torn(position: number): Left {
     const next = this.entries[position];
     return this.#upTo(
@@ -75,7 +77,7 @@ export class Recorded {
     );
   }
 
-  /** Of what was written since the last sync, any sector may be missing: a disk writes in any order. */
+  /** After a power loss, any sector written since the last sync may be missing, because a disk writes in any order. */
   powerless(position: number, seed: number): Left {
     const random = randomFrom(seed * 1_000_003 + position);
     let durable = 0;
@@ -116,17 +118,17 @@ function read(trace: Buffer): Entry[] {
     else if (did === 'synced') entries.push({ did, begun: where });
     else if (did === 'cut') entries.push({ did, length: where });
     else if (did === 'said') entries.push({ did, text: bytes.toString('utf8') });
-    else throw new Error('the record is damaged');
+    else throw new Error('the recording is damaged');
     at += HEAD + bytes.length;
   }
   return entries;
 }
 
-/** What is wrong when the database is opened again. */
+/** Reopens the database and returns the problems found. */
 export async function wrongAfter({ file, text }: Left): Promise<string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-left-'));
   try {
-    // Before it was made it had not its name yet, but that of what is made beside.
+    // Until the database is complete, the file has a temporary name next to its final one.
     const path = text.startsWith(`${MADE}\n`)
       ? databasePath(folder)
       : join(dirname(databasePath(folder)), 'new-killed', 'data.mdb');

@@ -1,4 +1,4 @@
-// Stored responses for tests: small, with items that can be told apart.
+// Small stored responses for tests, with distinguishable items.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { Store, TableName } from '../../src/storage/store.js';
 export const DAY = 86_400;
 export const START = 1_789_000_000;
 
-/** A response whose input and output are one message each. */
+/** Creates a response with one input and one output message. */
 export function record(change: Partial<ResponseRecord> = {}, text = 'four'): ResponseRecord {
   const id = change.id ?? newResponseId();
   const input = change.input ?? [message('user', [{ type: 'input_text', text: '2+2?' }])];
@@ -49,16 +49,16 @@ export function message(role: 'user' | 'assistant', content: object[], images?: 
   return { id, item: { id, type: 'message', status: 'completed', role, content }, images };
 }
 
-/** A store with what its tests need besides the port. */
+/** A store, with the test hooks that its port lacks. */
 export interface OpenedResponses {
   responses: ResponseStore;
-  /** Seconds; assign to turn it. */
+  /** Seconds; assign to change the time. */
   clock: { now: number };
-  /** How many rows each of its tables has, by the names of EMPTY. */
+  /** Number of rows per table, by the names in EMPTY. */
   rows(): Promise<Record<string, number>>;
-  /** Rows that only say what is to be done still. */
+  /** Number of rows that only record pending work. */
   noted(): Promise<number>;
-  /** As by another process, after the one that had it open has ended. */
+  /** Reopens the store as another process would after the first has ended. */
   reopen(): Promise<void>;
   close(): Promise<void>;
 }
@@ -75,7 +75,7 @@ const TABLE_NAMES = [
   'response-items',
   'response-events',
 ] as const satisfies readonly TableName[];
-/** Those that are LMDB's alone. */
+/** Tables that only LMDB has. */
 const MORE_NAMES: readonly TableName[] = [
   'response-resources',
   'response-outputs',

@@ -1,4 +1,4 @@
-// How the items of a stored response are laid down: what they count, where pages end, what an item is found by.
+// Storage layout of response items: their size, page boundaries, and lookup keys.
 import t from 'tap';
 import { itemKey, itemRows, outputRow, pages, sizeOf, type ItemRow } from '../../src/storage/response-parts.js';
 import { itemSize } from '../../src/storage/response-size.js';
@@ -10,7 +10,7 @@ const row = (characters: number, id = 'i'): ItemRow => ({
   images: 0,
 });
 
-t.test('an item counts its text, and something for itself, each part and each value', (t) => {
+t.test('the size of an item counts its text plus a constant for the item, each part and each value', (t) => {
   t.equal(itemSize({}), 128);
   t.equal(itemSize({ type: 'message', role: 'user' }), 128 + 11);
   t.equal(itemSize({ content: [{ text: 'abc' }, 'de', 7] }), 128 + (128 + 8 + 3) + (128 + 2) + 128);
@@ -22,7 +22,7 @@ t.test('an item counts its text, and something for itself, each part and each va
   t.end();
 });
 
-t.test('pages: of 32 items or 8,192 characters; a larger item has one of its own', (t) => {
+t.test('a page has at most 32 items or 8,192 characters; a larger item gets its own page', (t) => {
   const firsts = (rows: readonly ItemRow[]): [number, number][] =>
     pages(rows).map(({ first, rows: own }) => [first, own.length]);
   t.same(firsts([]), [[0, 0]], 'one that is empty');
@@ -67,7 +67,7 @@ t.test('pages: of 32 items or 8,192 characters; a larger item has one of its own
   t.end();
 });
 
-t.test('plain ids are keys themselves, what is unusual or long goes by its digest', (t) => {
+t.test('ordinary ids are used as keys; unusual or long ones are hashed', (t) => {
   for (const plain of ['a', 'msg_0-1.2:3', 'x'.repeat(128)]) t.equal(itemKey(plain), plain);
   const others = ['', 'x'.repeat(129), 'a b', 'ü', '#a', 'a\n'];
   for (const other of others) t.match(itemKey(other), /^#[0-9a-f]{64}$/, JSON.stringify(other));
@@ -75,7 +75,7 @@ t.test('plain ids are keys themselves, what is unusual or long goes by its diges
   t.end();
 });
 
-t.test('the bytes of images lie beside the item, all else stays as it is', (t) => {
+t.test('stores image bytes separately and everything else unchanged', (t) => {
   const picture = { type: 'input_image', image_url: 'data:image/png;base64,AAAA' };
   const item = {
     type: 'message',
@@ -127,7 +127,7 @@ t.test('the bytes of images lie beside the item, all else stays as it is', (t) =
   t.end();
 });
 
-t.test('what is shown as output is written only where it is not the very items', (t) => {
+t.test('stores shown output only if it differs from the items', (t) => {
   const items = [{ a: 1 }, { b: 2 }];
   const of = (output: unknown): unknown[] | null =>
     outputRow({

@@ -1,4 +1,4 @@
-// Stored responses over a real database.
+// Stored responses in a real database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -14,11 +14,11 @@ import type { Store, Table, TableName } from '../../src/storage/store.js';
 import { DAY, EMPTY, message, openResponses, record, START } from './records.js';
 import { responseStoreTests } from './response-store.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 await responseStoreTests(openResponses);
 
-t.test("what an organization builds on another's response counts nothing of it", async (t) => {
+t.test("a response that continues another organization's response gains nothing from it", async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses, store } = open;
@@ -38,7 +38,7 @@ t.test("what an organization builds on another's response counts nothing of it",
 });
 
 t.test(
-  'what is being erased when the store is closed stops after its transaction, and the next one goes on',
+  'an erasure stops after its transaction when the store is closed, and the next process continues it',
   async (t) => {
     const open = await openResponses();
     t.teardown(() => open.close());
@@ -58,7 +58,7 @@ t.test(
   },
 );
 
-t.test('what was written ahead of a save that comes too late goes with it', async (t) => {
+t.test('data written ahead of a save is removed if the save comes too late', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses } = open;
@@ -75,7 +75,7 @@ t.test('what was written ahead of a save that comes too late goes with it', asyn
   await responses.save(large(deleted));
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 
-  // Deleted while it is written ahead; somebody continues it, so that its own items stay.
+  // Deleted while it is written ahead; another response continues it, so that its own items stay.
   const held = record({
     background: true,
     status: 'queued',
@@ -97,7 +97,7 @@ t.test('what was written ahead of a save that comes too late goes with it', asyn
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 });
 
-/** As a disk with few free pages has a store: what writes more rows at once than there is room for is undone. */
+/** Simulates a store on a disk with few free pages: a transaction that writes more rows than fit is rolled back. */
 function tight(store: Store, rows: number, refused: () => void): Store {
   let written = 0;
   const watched = <V>(table: Table<V>): Table<V> => ({
@@ -129,7 +129,7 @@ function tight(store: Store, rows: number, refused: () => void): Store {
   };
 }
 
-t.test('what has expired is erased a little at a time where the disk has room for little', async (t) => {
+t.test('erases expired responses in small steps on a nearly full disk', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const running = record({ background: true, status: 'queued', output: [] });
@@ -156,7 +156,7 @@ t.test('what has expired is erased a little at a time where the disk has room fo
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 });
 
-/** Notes the keys that are removed, by table, in order; `admit` may refuse a transaction as a crash would. */
+/** Records the removed keys in order, by table; `admit` may refuse a transaction, as in a crash. */
 function noting(
   store: Store,
   removed: { table: TableName; key: string }[],
@@ -191,7 +191,7 @@ function noting(
   };
 }
 
-t.test('expiry erases the rows of one table after the other, in the order of their keys', async (t) => {
+t.test('expiry erases rows table by table, in key order', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   for (let n = 0; n < 200; n++) await open.responses.save(record({ id: `resp_${hex(48)}`, createdAt: START + n }));
@@ -220,7 +220,7 @@ t.test('expiry erases the rows of one table after the other, in the order of the
   t.equal(removed.length, 200 * 8, 'nothing is removed twice');
 });
 
-t.test('ids begin with the time, so that what is stored together lies together', async (t) => {
+t.test('ids begin with the time, so that data stored at the same time is adjacent', async (t) => {
   const before = [newResponseId(), newItemId('msg')];
   await sleep(5);
   const after = [newResponseId(), newItemId('msg')];
@@ -235,66 +235,63 @@ t.test('ids begin with the time, so that what is stored together lies together',
     );
 });
 
-t.test(
-  'a sweep that is cut short at any transaction loses nothing that is needed, and the next one erases the rest',
-  async (t) => {
-    let whole = false;
-    for (let admitted = 1; !whole; admitted++) {
-      const open = await openResponses();
-      const { responses, clock } = open;
-      const [root, middle] = [record(), record({ createdAt: START + 1 })];
-      const last = record({ createdAt: START + 25 * DAY, previousId: middle.id });
-      await responses.save(root);
-      await responses.save({ ...middle, previousId: root.id });
-      await responses.save(last);
-      const image = message(
-        'user',
-        [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }],
-        [new Uint8Array([1])],
-      );
-      const logged = record({ background: true, status: 'queued', output: [] });
-      for (const one of [record(), record({ input: [image] }), logged]) await responses.save(one);
-      await responses.appendEvents(logged.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
-      clock.now = START + 31 * DAY;
-      let seen = 0;
-      // The first is refused, as by a full disk: from then on each transaction takes one step.
-      const admit = (): void => {
-        if (seen++ === 0 || seen > admitted) throw refusedWrite(new UndoneWrite('No space left on device'));
-      };
-      let failures = 0;
-      const cut = openResponseStore(
-        noting(open.store, [], admit),
-        { retention_days: 30 },
-        {
-          now: () => clock.now,
-          onError: () => {
-            failures++;
-          },
+t.test('a sweep interrupted at any transaction loses no needed data, and the next one erases the rest', async (t) => {
+  let whole = false;
+  for (let admitted = 1; !whole; admitted++) {
+    const open = await openResponses();
+    const { responses, clock } = open;
+    const [root, middle] = [record(), record({ createdAt: START + 1 })];
+    const last = record({ createdAt: START + 25 * DAY, previousId: middle.id });
+    await responses.save(root);
+    await responses.save({ ...middle, previousId: root.id });
+    await responses.save(last);
+    const image = message(
+      'user',
+      [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }],
+      [new Uint8Array([1])],
+    );
+    const logged = record({ background: true, status: 'queued', output: [] });
+    for (const one of [record(), record({ input: [image] }), logged]) await responses.save(one);
+    await responses.appendEvents(logged.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
+    clock.now = START + 31 * DAY;
+    let seen = 0;
+    // The first is refused, as on a full disk; from then on each transaction makes one step.
+    const admit = (): void => {
+      if (seen++ === 0 || seen > admitted) throw refusedWrite(new UndoneWrite('No space left on device'));
+    };
+    let failures = 0;
+    const cut = openResponseStore(
+      noting(open.store, [], admit),
+      { retention_days: 30 },
+      {
+        now: () => clock.now,
+        onError: () => {
+          failures++;
         },
-      );
-      await cut.sweep().catch(() => undefined); // after the sweep at its opening
-      await cut.close();
-      whole = failures === 0;
-      await open.reopen();
-      await open.responses.sweep();
-      const chain = await open.responses.chain('org_a', last.id);
-      chain?.release();
-      if (
-        JSON.stringify(chain?.responses.map(({ id, input }) => [id, input[0]?.id])) !==
-        JSON.stringify([root, middle, last].map(({ id, input }) => [id, input[0]?.id]))
-      )
-        t.fail(`after ${admitted} transactions the chain is damaged`);
-      if ((await open.rows())['responses'] !== 3)
-        t.fail(`after ${admitted} transactions rows are left: ${JSON.stringify(await open.rows())}`);
-      clock.now = START + 400 * DAY;
-      await open.responses.sweep();
-      t.same([await open.rows(), await open.noted()], [EMPTY, 0], `${admitted} transactions`);
-      await open.close();
-    }
-  },
-);
+      },
+    );
+    await cut.sweep().catch(() => undefined); // after the sweep at startup
+    await cut.close();
+    whole = failures === 0;
+    await open.reopen();
+    await open.responses.sweep();
+    const chain = await open.responses.chain('org_a', last.id);
+    chain?.release();
+    if (
+      JSON.stringify(chain?.responses.map(({ id, input }) => [id, input[0]?.id])) !==
+      JSON.stringify([root, middle, last].map(({ id, input }) => [id, input[0]?.id]))
+    )
+      t.fail(`after ${admitted} transactions the chain is damaged`);
+    if ((await open.rows())['responses'] !== 3)
+      t.fail(`after ${admitted} transactions rows are left: ${JSON.stringify(await open.rows())}`);
+    clock.now = START + 400 * DAY;
+    await open.responses.sweep();
+    t.same([await open.rows(), await open.noted()], [EMPTY, 0], `${admitted} transactions`);
+    await open.close();
+  }
+});
 
-t.test('a disk that takes no more', async (t) => {
+t.test('handles a full disk', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const script = join(import.meta.dirname, 'full-disk.js');

@@ -1,5 +1,5 @@
-// What every ResponseStore promises, whatever it is kept in: what is written comes back, for its organization alone, in
-// chains, until it is deleted or past its time; and what goes leaves nothing behind.
+// Requirements for every implementation of ResponseStore. Saved responses are readable by their organization only, in
+// chains, until deletion or expiry, and erasure leaves nothing behind.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
@@ -21,11 +21,11 @@ export async function allOf<T>(some: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
-/** `begin`: a new one, empty, with a clock that the tests turn. */
+/** `begin` returns a new, empty store with a clock that the tests control. */
 export async function responseStoreTests(begin: () => Promise<OpenedResponses>): Promise<void> {
   const open = await begin();
   t.teardown(() => open.close());
-  /** What the store has of a chain, held no longer than it is read. */
+  /** Reads a chain and releases it immediately. */
   async function chainOf(
     responses: ResponseStore,
     organizationId: string,
@@ -55,11 +55,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     open.clock.now = START + 400 * DAY;
     await open.responses.sweep();
     const left = Object.entries(await open.rows()).filter(([, rows]) => rows > 0);
-    if (left.length > 0) throw new Error(`what has expired leaves rows behind: ${left.join(' ')}`);
+    if (left.length > 0) throw new Error(`expiry left rows behind: ${left.join(' ')}`);
     open.clock.now = START;
   });
 
-  t.test('what is saved comes back', async (t) => {
+  t.test('returns saved responses', async (t) => {
     const { responses } = open;
     const saved = record();
     await responses.save(saved);
@@ -111,7 +111,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same((await chainOf(open.responses, 'org_a', saved.id))![0]!.output[0]!.item, saved.output[0]!.item);
   });
 
-  t.test('a later save replaces what may change', async (t) => {
+  t.test('a later save replaces mutable fields', async (t) => {
     const { responses } = open;
     const queued = record({ background: true, status: 'queued', output: [] });
     await responses.save(queued);
@@ -132,7 +132,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal((await open.rows())['response-items'], 0);
   });
 
-  t.test('the item of the youngest response counts', async (t) => {
+  t.test("the latest response's version of an item is used", async (t) => {
     const shared = (text: string) => ({ id: 'msg_1', item: { id: 'msg_1', text } });
     const [older, newer] = [
       record({ input: [shared('old')] }),
@@ -145,7 +145,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal((await itemOf(open.responses, 'org_a', 'msg_1'))?.item['text'], 'old');
   });
 
-  t.test('chains, and ancestors that go', async (t) => {
+  t.test('reads chains, also after the deletion of ancestors', async (t) => {
     const { responses } = open;
     const root = record();
     const middle = record({ previousId: root.id });
@@ -205,7 +205,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal(await chainOf(responses, 'org_a', orphan.id), null, 'never half a context');
   });
 
-  t.test('expiry is to the second, and by the time of creation', async (t) => {
+  t.test('expires responses to the second, by creation time', async (t) => {
     const { responses, clock } = open;
     const root = record();
     const leaf = record({ previousId: root.id, createdAt: START + 100 });
@@ -229,9 +229,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(await open.rows(), EMPTY);
   });
 
-  t.test('images', async (t) => {
+  t.test('stores images', async (t) => {
     const { responses } = open;
-    const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(9 * 1024 * 1024).fill(7)]; // more than goes in one statement
+    // more than fits in one statement
+    const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(9 * 1024 * 1024).fill(7)];
     const content = [
       { type: 'input_image', image_url: 'data:image/png;base64,AQL/', detail: 'low' },
       { type: 'input_text', text: 'data:,kept' },
@@ -257,7 +258,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal((await open.rows())['response-images'], 0);
   });
 
-  t.test('a response of very many items', async (t) => {
+  t.test('stores a response with very many items', async (t) => {
     const items = Array.from({ length: 3_000 }, (_, index) => ({
       id: `item_${index}`,
       item: { text: `text ${index}` },
@@ -273,8 +274,9 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const spent = cpuTime();
     for (let n = 0; n < 10; n++) {
       const found = await open.responses.items('org_a', [...items.map(({ id }) => id), 'item_3000'], Infinity);
-      if (!items.every(({ id, item }) => found.get(id)?.item['text'] === item.text)) t.fail('each id finds its item');
-      if (found.has('item_3000')) t.fail('an id that is none finds nothing');
+      if (!items.every(({ id, item }) => found.get(id)?.item['text'] === item.text))
+        t.fail('finds each item by its id');
+      if (found.has('item_3000')) t.fail('finds nothing for an unknown id');
     }
     const ms = spent();
     t.ok(ms < 3_000, `30,000 look-ups in ${ms.toFixed(0)} ms`);
@@ -292,7 +294,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     );
   });
 
-  t.test('what a response was generated from, from any item on, in both orders', async (t) => {
+  t.test('lists the input items of a response, from any item on, in both orders', async (t) => {
     const { responses } = open;
     const texts = (name: string, count: number): StoredItem[] =>
       Array.from({ length: count }, (_, index) => ({
@@ -324,7 +326,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     );
   });
 
-  t.test('an item that was sent again is listed once, where it came first', async (t) => {
+  t.test('lists a repeated item once, at its first position', async (t) => {
     const { responses } = open;
     const item = (id: string, repeats = false): StoredItem => ({ id, item: { text: id }, repeats });
     const root = record({ input: [item('a0'), item('a1')], output: [item('b0')] });
@@ -350,7 +352,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same((await itemOf(responses, 'org_a', 'b0'))?.item, { text: 'b0' }, 'who was sent it again has it too');
   });
 
-  t.test('a list has its order within a second too', async (t) => {
+  t.test('keeps the order of a list within one second', async (t) => {
     const { responses } = open;
     const made = Array.from({ length: 30 }, (_, at) =>
       record({ createdAt: START + (at >> 4), madeAt: START + (at >> 4) + (at % 16) / 1_000_000 }),
@@ -371,7 +373,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(listed, made.map(({ id }) => id).toReversed());
   });
 
-  t.test('names that clients chose come back, whatever they are', async (t) => {
+  t.test('returns client-chosen names unchanged', async (t) => {
     const metadata = JSON.parse('{"__proto__":"x","constructor":"y","a":"\\ud800"}') as object;
     const saved = record();
     await open.responses.save({ ...saved, resource: { ...saved.resource, metadata } });
@@ -381,7 +383,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     );
   });
 
-  t.test("no response is part of another organization's chain, nor written by it", async (t) => {
+  t.test("a response is never read or written through another organization's chain", async (t) => {
     const { responses } = open;
     const theirs = record();
     await responses.save(theirs);
@@ -401,7 +403,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(await open.rows(), EMPTY, 'neither keeps the other');
   });
 
-  t.test('a chain with too much in it is refused before any of it is read', async (t) => {
+  t.test('refuses a chain that is too large before reading any of it', async (t) => {
     const { responses } = open;
     const megabytes = (count: number): StoredItem[] => [
       {
@@ -429,11 +431,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
         message: /too long to be read/,
       });
     const ms = spent();
-    t.ok(ms < 2_000, `100 refusals in ${ms.toFixed(0)} ms`); // of 64 MiB each
+    t.ok(ms < 2_000, `100 refusals in ${ms.toFixed(0)} ms`); // 64 MiB each
     t.match((await listedOf(responses, 'org_a', leaf.id, true, null)).length, 5, 'it can be listed all the same');
   });
 
-  t.test('event logs', async (t) => {
+  t.test('stores event logs', async (t) => {
     const { responses, clock } = open;
     const running = record({ background: true, status: 'queued', output: [] });
     const event = (sequence: number) => ({ sequence, type: 'response.output_text.delta', data: `{"n":${sequence}}` });
@@ -472,7 +474,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal(await open.noted(), 0);
   });
 
-  t.test('what was running when the process ended has failed', async (t) => {
+  t.test('marks responses that were running when the process ended as failed', async (t) => {
     const queued = record({ background: true, status: 'queued', output: [] });
     const done = record({ background: true, status: 'queued', output: [] });
     const deleted = record({ background: true, status: 'queued', output: [] });
@@ -491,7 +493,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(await responses.events(queued.id, -1), [], 'its log has an hour');
   });
 
-  t.test('a response that was cut short is what its log says', async (t) => {
+  t.test('an interrupted response is restored from its log', async (t) => {
     const started = record({ background: true, status: 'queued', output: [] });
     const ended = record({ background: true, status: 'queued', output: [] });
     const event = (sequence: number, type: string, fields: object = {}) => ({
@@ -609,7 +611,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal((await responses.events(started.id, -1))!.length, 11);
   });
 
-  t.test('events of another thread: the end of a log is the end', async (t) => {
+  t.test('another thread sees the end of a log', async (t) => {
     const saved = record({ background: true, status: 'queued', output: [] });
     await open.responses.save(saved);
     await open.responses.appendEvents(
@@ -640,7 +642,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     );
   });
 
-  t.test('what has failed is told, though the next one cannot be stored', async (t) => {
+  t.test('reports a failed response even if the next one cannot be stored', async (t) => {
     const { responses } = open;
     const saved = [1, 2].map(() => record({ background: true, status: 'queued', output: [] }));
     for (const one of saved) await responses.save(one);
@@ -669,7 +671,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     );
   });
 
-  t.test('a log with a gap: the end has what is missing', async (t) => {
+  t.test('a log with a gap ends with the complete response', async (t) => {
     const event = (sequence: number, type: string, fields: object = {}) => ({
       sequence,
       type,
@@ -731,7 +733,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [told?.map(({ sequence, type }) => [sequence, type]), two.running.ended],
       [[[6, 'response.completed']], true],
     );
-    // It comes late, and a little at a time.
+    // It arrives late and in small pieces.
     const late = await begin();
     let woken = false;
     leaving.push(
@@ -762,7 +764,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [null, [7]],
       'what is deleted meanwhile ends as it was told',
     );
-    // Cut short.
+    // Interrupted.
     const three = await begin();
     const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(
       ({ record: { id } }) => id === three.saved.id,
@@ -775,7 +777,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(sequences(await three.running.after(1, 10)), [6, 7]);
   });
 
-  t.test('events of another thread: nothing follows the last', async (t) => {
+  t.test('no event follows the last one in another thread', async (t) => {
     const saved = record({ background: true, status: 'queued', output: [] });
     await open.responses.save(saved);
     await open.responses.appendEvents(
@@ -789,7 +791,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     }
   });
 
-  t.test('a long chain', async (t) => {
+  t.test('handles a long chain', async (t) => {
     const { responses } = open;
     let previousId: string | null = null;
     const all: string[] = [];
@@ -807,7 +809,8 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
     const ms = spent();
     t.ok(ms < 3_000, `read in ${ms.toFixed(0)} ms`);
-    await responses.sweep(); // who read it has let go of it by then: it would erase what is deleted meanwhile, and nobody waits for that
+    // the reader has released it by now; otherwise it would have to erase responses deleted meanwhile
+    await responses.sweep();
     const deleted = all.slice(0, -1).map((id) => responses.delete('org_a', id));
     t.equal(await responses.delete('org_a', previousId!), true);
     await Promise.all(deleted);

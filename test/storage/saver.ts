@@ -1,5 +1,5 @@
-// A process that saves responses, many at a time, and prints each id once its save has resolved: to be killed.
-// Arguments: data folder, how many at once. What is in a response follows from its id, see expected().
+// A process that saves many responses concurrently and prints each id after its save has resolved. Tests kill it.
+// Arguments: data folder, number of concurrent saves. The content of a response follows from its id, see expected().
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { newResponseId } from '../../src/shared/ids.js';
@@ -7,7 +7,10 @@ import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import type { ResponseRecord, StoredItem } from '../../src/storage/response-store.js';
 
-/** From the id alone: small ones, ones of hundreds of items, ones with images beyond what one transaction takes. */
+/**
+ * Derived from the id alone: small responses, ones with hundreds of items, and ones with more image data than one
+ * transaction takes.
+ */
 export function expected(id: string, previousId: string | null): ResponseRecord {
   const digest = createHash('sha256').update(id).digest();
   const items = digest[0]! < 20 ? 400 : 1 + (digest[1]! % 5);

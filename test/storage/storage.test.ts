@@ -9,17 +9,17 @@ import { loadAddon } from '../../src/engine/load-addon.js';
 import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/lmdb/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb/lmdb-store.js';
 
-/** Of this process. */
+/** Files that this process has open. */
 const openFiles = (): string[] =>
   readdirSync('/proc/self/fd').flatMap((fd) => {
     try {
       return [readlinkSync(join('/proc/self/fd', fd))];
     } catch {
-      return []; // what listed them
+      return []; // the descriptor used for listing
     }
   });
 
-t.test('tables', async (t) => {
+t.test('reads and writes tables', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const store = await openStore(join(path, 'deep', 'er'));
@@ -66,7 +66,7 @@ t.test('tables', async (t) => {
   );
 });
 
-t.test('what is being written when the store is closed is on disk, and told so', async (t) => {
+t.test('closing the store completes pending writes and resolves them', async (t) => {
   const said: string[] = [];
   t.capture(console, 'warn', (...words: unknown[]) => {
     said.push(String(words[0]));
@@ -88,10 +88,11 @@ t.test('what is being written when the store is closed is on disk, and told so',
     await again.close();
   }
   await new Promise((resolve) => setTimeout(resolve, 20));
-  t.same(said, [], 'the library has nothing to warn of'); // and throws nothing into the event loop, which would fail this file
+  // and raises no error in the event loop, which would fail this file
+  t.same(said, [], 'the library has nothing to warn of');
 });
 
-t.test('within a turn of the event loop one state is read, until it is renewed', async (t) => {
+t.test('reads within one event loop turn see one state until it is renewed', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
   t.teardown(async () => {
@@ -114,7 +115,7 @@ t.test('within a turn of the event loop one state is read, until it is renewed',
   t.equal(table.get('k'), 1);
 });
 
-t.test('a new file has the bytes that the library gives it', async (t) => {
+t.test('a new file is byte-identical to one created by the library', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const mapSize = 3 * 1024 ** 3;
@@ -122,7 +123,7 @@ t.test('a new file has the bytes that the library gives it', async (t) => {
   t.ok(readFileSync(join(path, 'data.mdb')).equals(emptyDatabase(mapSize)));
 });
 
-t.test('pages have any size that the library makes, and no other', async (t) => {
+t.test('accepts every page size that the library supports, and no other', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   for (const pageSize of [512, 32_768]) {
@@ -148,7 +149,7 @@ t.test('pages have any size that the library makes, and no other', async (t) => 
   t.match(checkWhole(join(path, 'exact', 'data.mdb')), { usedPages: 6 }, 'a value that fills its pages');
 });
 
-t.test('of a file that is written meanwhile counts what two readings agree on', (t) => {
+t.test('copies of a file that is being written use what two reads agree on', (t) => {
   const damaged = new DamagedFile('is cut off');
   const outcome = (...readings: unknown[]): unknown => {
     const left = [...readings];
@@ -173,7 +174,7 @@ t.test('of a file that is written meanwhile counts what two readings agree on', 
   t.end();
 });
 
-t.test('keys alone, and backwards', async (t) => {
+t.test('lists keys without values, and in reverse', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
   t.teardown(async () => {
@@ -201,7 +202,7 @@ t.test('keys alone, and backwards', async (t) => {
   );
 });
 
-t.test('a write that cannot be undoes its whole transaction', async (t) => {
+t.test('a failed write rolls back its transaction', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
   t.teardown(async () => {
@@ -223,7 +224,7 @@ t.test('a write that cannot be undoes its whole transaction', async (t) => {
   t.equal(table.get('next'), 1);
 });
 
-t.test('a database of the release before', async (t) => {
+t.test('opens a database of the previous release', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const old = await openStore(path);
@@ -254,7 +255,7 @@ t.test('a database of the release before', async (t) => {
   await store.close();
 });
 
-t.test('a folder that cannot be', async (t) => {
+t.test('refuses an unusable folder', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   writeFileSync(join(path, 'file'), '');
@@ -262,6 +263,6 @@ t.test('a folder that cannot be', async (t) => {
   t.throws(() => lockDataDir(join(path, 'file', 'x')), { name: 'StorageError' });
 });
 
-t.test('the pinned lmdb imports malloc where the guard of its error texts looks for it', async (t) => {
+t.test('the pinned lmdb imports malloc where the guard for its error messages expects it', async (t) => {
   t.equal(loadAddon().guardLmdbErrors(), 1);
 });

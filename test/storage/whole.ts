@@ -1,8 +1,8 @@
-// Whether a response that saver.ts has made is there, with all that belongs to it.
+// Checks that a response created by saver.ts is complete.
 import type { ChainedResponse, ResponseStore } from '../../src/storage/response-store.js';
 import { expected } from './saver.js';
 
-/** `previousId`: what it must continue, if that is known. */
+/** `previousId`: the response that it must continue, if known. */
 export async function isWhole(responses: ResponseStore, id: string, previousId?: string | null): Promise<boolean> {
   const held = await responses.chain('org_a', id);
   held?.release();

@@ -1,5 +1,5 @@
-/** What is there without waiting. */
+/** Returns a value that must be available synchronously. */
 export function atOnce<T>(value: T | Promise<T>): T {
-  if (value instanceof Promise) throw new Error('it is not there at once');
+  if (value instanceof Promise) throw new Error('the value is not available synchronously');
   return value;
 }

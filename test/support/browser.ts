@@ -1,5 +1,5 @@
-// A real headless browser for tests of the page: the machine's Chromium, driven by playwright-core. Every page
-// fails its test if it asks anything of another host, breaks the content security policy, throws, or scrolls sideways.
+// A real headless browser for page tests: the machine's Chromium, driven by playwright-core. A test fails if its page
+// contacts another host, violates the content security policy, throws, or scrolls sideways.
 
 import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,12 +24,12 @@ const ARGUMENTS = [
 
 const executable = process.env['CHROMIUM'] ?? PLACES.find((path) => existsSync(path));
 
-/** For `{ skip: notBuilt }` of tests that need the page, but no browser. */
+/** For `{ skip: notBuilt }` in tests that need the built page but no browser. */
 export const notBuilt: string | false = existsSync(join(root, 'dist', 'web', 'index.html'))
   ? false
   : 'the page is not built (npm run build:web)';
 
-/** Why tests in a browser cannot run here, for `{ skip: noBrowser }`; false if they can. */
+/** The reason why browser tests cannot run on this machine, for `{ skip: noBrowser }`; false if they can. */
 export const noBrowser: string | false =
   executable === undefined ? 'no Chromium on this machine (apt-get install chromium, or set CHROMIUM)' : notBuilt;
 
@@ -39,7 +39,7 @@ export const PHONE = { width: 390, height: 844 };
 export interface Opened {
   context: BrowserContext;
   page: Page;
-  /** What went wrong so far: errors of scripts, of the policy, requests beyond the server, failed ones. */
+  /** Problems recorded so far: script errors, policy violations, failed requests and requests to other hosts. */
   problems: string[];
 }
 
@@ -47,7 +47,7 @@ export async function openBrowser(): Promise<Browser> {
   return await chromium.launch({ executablePath: executable as string, headless: true, args: ARGUMENTS });
 }
 
-/** A person's window on the server at `url`: cookies of its own. */
+/** Opens a browser window on the server at `url`, with its own cookies. */
 export async function openWindow(
   browser: Browser,
   url: string,
@@ -65,12 +65,13 @@ export async function openWindow(
     locale: 'en-GB',
     timezoneId: 'Europe/Berlin',
   });
-  context.setDefaultTimeout(20_000); // CI machines are busy
+  context.setDefaultTimeout(20_000); // long timeout: CI machines are busy
   const page = await context.newPage();
   const problems: string[] = [];
   page.on('pageerror', (error) => problems.push(`script: ${error.message}`));
   page.on('console', (message) => {
-    // What the server refuses with a status is part of many tests; the browser logs each.
+    // The browser logs every error status. Tests provoke such responses on purpose, so they are not recorded as
+    // problems.
     if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
       problems.push(`console: ${message.text()}`);
   });
@@ -82,7 +83,7 @@ export async function openWindow(
   return { context, page, problems };
 }
 
-/** A browser of the test's own with a window on the server at `url`, in which whoever has the session `cookie` is signed in. */
+/** Starts a browser for one test and opens a window on the server at `url`, signed in with the session `cookie`. */
 export async function openSignedIn(
   t: Test,
   url: string,
@@ -100,20 +101,20 @@ export async function signIn({ context }: Opened, url: string, cookie: string | 
   await context.addCookies([{ name: 'sid', value: cookie ?? '', url, httpOnly: true, sameSite: 'Lax' }]);
 }
 
-/** Widths of content beyond the window's: 0 unless the page scrolls sideways. */
+/** Returns how many pixels the content is wider than the window; 0 unless the page scrolls sideways. */
 export async function overflow(page: Page): Promise<number> {
   return await page.evaluate(
     'Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)',
-  ); // a reserved scrollbar makes it negative
+  ); // a reserved scrollbar makes the difference negative
 }
 
 const SCREENSHOTS = join(root, 'build', 'screenshots');
 const wanted = (process.env['MONOLITH_TEST_SCREENSHOTS'] ?? '') !== '';
 
 /**
- * If MONOLITH_TEST_SCREENSHOTS is set, pictures of the whole page in both colour schemes and both widths:
- * build/screenshots/NAME-wide-light.png and so on. `few`: wide in light and narrow in dark alone, for dialogs and
- * small states.
+ * If MONOLITH_TEST_SCREENSHOTS is set, saves screenshots of the whole page in both color schemes and both widths:
+ * build/screenshots/NAME-wide-light.png and so on. `few` limits this to wide in light and narrow in dark, for dialogs
+ * and small states.
  */
 export async function screenshots(
   page: Page,
@@ -132,7 +133,7 @@ export async function screenshots(
       if (options.few === true && (width === 'wide') !== (colorScheme === 'light')) continue;
       await page.emulateMedia({ colorScheme });
       await page.evaluate('window.scrollTo(0, 0)');
-      await page.waitForTimeout(60); // charts are drawn anew
+      await page.waitForTimeout(60); // charts are redrawn after a resize
       await page.screenshot({
         path: join(SCREENSHOTS, `${name}-${width}-${colorScheme}.png`),
         fullPage: options.fullPage ?? true,
@@ -144,13 +145,13 @@ export async function screenshots(
   await page.setViewportSize(before);
 }
 
-/** Says what is wrong with what a window shows, if anything. */
+/** Fails the test if the window has recorded a problem or scrolls sideways. */
 export async function noneWrong(t: Test, { page, problems }: Opened, where: string): Promise<void> {
-  t.same(problems, [], `${where}: nothing went wrong in the browser`);
+  t.same(problems, [], `${where}: no errors in the browser`);
   t.equal(await overflow(page), 0, `${where}: no horizontal scrolling`);
 }
 
-/** To a page by its link in the navigation. */
+/** Opens a page through its navigation link. */
 export async function go(page: Page, link: string): Promise<void> {
   await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: link, exact: true }).click();
   await page.getByRole('heading', { level: 1, name: link }).waitFor();

@@ -1,4 +1,5 @@
-// A self-signed certificate for a test's own https server, made on the spot: nothing in the repository can expire.
+// Creates a self-signed certificate for a test's HTTPS server at run time, so that no certificate in the repository can
+// expire.
 import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto';
 
 const der = (tag: number, ...contents: readonly (Uint8Array | string)[]): Buffer => {
@@ -11,7 +12,7 @@ const sequence = (...parts: readonly Uint8Array[]): Buffer => der(0x30, ...parts
 const oid = (...bytes: readonly number[]): Buffer => der(0x06, Uint8Array.from(bytes));
 const utcTime = (date: Date): Buffer => der(0x17, `${date.toISOString().replace(/[-:T]/g, '').slice(2, 14)}Z`);
 
-/** PEM texts; the certificate is its own authority and names these hosts. */
+/** Returns PEM texts. The certificate is its own certificate authority and names these hosts. */
 export function selfSigned(hosts: readonly string[]): { key: string; cert: string } {
   const { publicKey, privateKey } = generateKeyPairSync('ec', {
     namedCurve: 'prime256v1',

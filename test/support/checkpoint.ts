@@ -1,5 +1,5 @@
-// A Hugging Face folder made of a GGUF file of the architecture llama with a byte-level vocabulary: what its
-// converter did, turned around, in F32. For tests that serve a folder.
+// Converts a GGUF file of the llama architecture with a byte-level vocabulary back to a Hugging Face folder in F32: the
+// inverse of llama.cpp's converter. For tests that serve a folder.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -17,7 +17,7 @@ interface Gguf {
   floats(tensor: Tensor): Float32Array;
 }
 
-/** Reads what such files hold: no nested arrays, tensors in F32 and Q8_0. */
+/** Reads only what these files contain: no nested arrays, tensors in F32 and Q8_0. */
 function readGguf(path: string): Gguf {
   const bytes = readFileSync(path);
   let at = 8;
@@ -111,7 +111,7 @@ function checkpointName(name: string): string {
   return `${layer === undefined ? '' : `model.layers.${layer}.`}${NAMES[stem] ?? stem}.weight`;
 }
 
-/** The rows of each head with their halves apart, which the converter had interleaved. */
+/** Separates the two halves of each attention head's rows, which the converter to GGUF interleaves. */
 function withHalves(values: Float32Array, cols: number, heads: number): Float32Array {
   const rows = values.length / cols;
   const width = rows / heads;
@@ -124,7 +124,7 @@ function withHalves(values: Float32Array, cols: number, heads: number): Float32A
   return out;
 }
 
-/** `shards` files of tensors, with an index if more than one. */
+/** Writes `shards` tensor files, with an index if there is more than one. */
 export function writeCheckpoint(gguf: string, folder: string, shards: number): void {
   const file = readGguf(gguf);
   const known = (key: string): Value => {

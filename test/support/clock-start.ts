@@ -1,4 +1,4 @@
-// What the clocks that tests turn themselves begin with: test/admission/clocks.test.ts runs them with others.
+// Start value of the clocks that tests control. test/admission/clocks.test.ts runs the tests with other start values.
 
-/** Nanoseconds: MONOLITH_TEST_CLOCK_NS, else `usual`. */
+/** In nanoseconds: MONOLITH_TEST_CLOCK_NS if set, else `usual`. */
 export const clockStart = (usual: bigint): bigint => BigInt(process.env['MONOLITH_TEST_CLOCK_NS'] ?? usual);

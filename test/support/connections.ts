@@ -1,5 +1,5 @@
-// Requests on connections of their own: several answering threads get them in turns, where a client that keeps
-// its connection stays with one.
+// Sends each request on its own connection. New connections are distributed over the HTTP workers, whereas a client
+// that keeps its connection always reaches the same worker.
 import { once } from 'node:events';
 import { type Agent, request, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -34,7 +34,7 @@ export async function post(place: Place, path: string, body: object): Promise<{ 
   return { status: response.statusCode ?? 0, text: await text(response) };
 }
 
-/** Resolves with the status; the answer goes on until `leave`, unread. */
+/** Resolves with the status. The response body is left unread, so the request keeps running until `leave`. */
 export async function hold(
   place: Place,
   path: string,

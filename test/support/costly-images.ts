@@ -1,12 +1,13 @@
-// Small image files that cost a decoder far more than their pixels: many scans, many frames, compressed comments. For tests.
+// Small image files that cost a decoder far more than their pixels suggest: many scans, many frames, compressed
+// comments.
 import { deflateSync } from 'node:zlib';
 import { pngChunk } from './png-chunk.js';
 
 const segment = (code: number, data: readonly number[]): Buffer =>
   Buffer.from([0xff, code, (data.length + 2) >> 8, (data.length + 2) & 0xff, ...data]);
-/** A Huffman table of one code, 0, for the symbol 0. */
+/** A Huffman table with one code, 0, for symbol 0. */
 const table = (id: number): Buffer => segment(0xc4, [id, 1, ...Array<number>(15).fill(0), 0]);
-/** So many bits of 0, filled up with ones. */
+/** Returns `count` zero bits, padded with ones to a whole byte. */
 function zeroBits(count: number): Buffer {
   const bits = Buffer.alloc(Math.ceil(count / 8));
   if (count % 8 > 0) bits[bits.length - 1] = (1 << (8 - (count % 8))) - 1;
@@ -15,7 +16,10 @@ function zeroBits(count: number): Buffer {
 
 const repeated = (bytes: Buffer, count: number): Buffer => Buffer.alloc(bytes.length * count, bytes);
 
-/** A grey JPEG without errors. Progressive: each scan but the first covers all AC coefficients. Sequential: of two components, one for each scan. */
+/**
+ * A valid grayscale JPEG. Progressive: each scan except the first covers all AC coefficients. Sequential: two
+ * components, one per scan.
+ */
 export function jpegOfScans(
   side: number,
   scans: number,
@@ -50,10 +54,10 @@ export function jpegOfScans(
   ]);
 }
 
-/** So many JPEG segments of one byte each, to be put in front of the others. */
+/** Returns `count` one-byte JPEG segments, to be inserted before the others. */
 export const jpegSegments = (code: number, count: number): Buffer => repeated(segment(code, [0x41]), count);
 
-/** `png` with this many comments, each of which decompresses to 8 MB. */
+/** Returns `png` with `count` text chunks, each of which decompresses to 8 MB. */
 export function pngWithComments(png: Buffer, count: number): Buffer {
   const comment = pngChunk(
     'zTXt',
@@ -62,14 +66,14 @@ export function pngWithComments(png: Buffer, count: number): Buffer {
   return Buffer.concat([png.subarray(0, 33), repeated(comment, count), png.subarray(33)]);
 }
 
-/** A GIF of one pixel, that many times. */
+/** A GIF with `count` one-pixel frames. */
 export function gifOfFrames(count: number): Buffer {
   const head = Buffer.from([...Buffer.from('GIF89a'), 1, 0, 1, 0, 0x80, 0, 0, 0, 0, 0, 255, 255, 255]);
   const frame = Buffer.from([0x21, 0xf9, 4, 0, 1, 0, 0, 0, 0x2c, 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 0x44, 1, 0]);
   return Buffer.concat([head, repeated(frame, count), Buffer.from([0x3b])]);
 }
 
-/** An animation of one WebP of one pixel, that many times. */
+/** A WebP animation that repeats a one-pixel WebP `count` times. */
 export function webpOfFrames(webp: Buffer, count: number): Buffer {
   const chunk = (name: string, data: Buffer): Buffer => {
     const head = Buffer.alloc(8);

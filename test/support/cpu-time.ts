@@ -1,7 +1,7 @@
-// Time of the processor instead of the clock's, for bounds on what code costs: the machine may be busy with
-// something else.
+// Measures CPU time instead of wall-clock time, for upper bounds on the cost of code: the machine may be busy with
+// other work.
 
-/** Starts to count; what it returns tells the milliseconds that this process has computed since. */
+/** Starts measuring; the returned function gives the CPU milliseconds that this process has used since. */
 export function cpuTime(): () => number {
   const before = process.cpuUsage();
   return () => process.cpuUsage(before).user / 1_000;

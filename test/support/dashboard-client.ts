@@ -1,22 +1,23 @@
-// A browser's part of the dashboard API: keeps the cookie, sends the Origin and the CSRF token.
+// A dashboard API client that acts like a browser: it keeps the session cookie and sends the Origin header and the CSRF
+// token.
 
 export interface DashboardClient {
   readonly url: string;
-  /** The session cookie's value; null without one. Set it to be another browser with the same session. */
+  /** Value of the session cookie; null if there is none. Assign it to use the same session from another browser. */
   cookie: string | null;
-  /** The last answer's headers. */
+  /** Headers of the last response. */
   headers: Headers;
-  /** Path under /dashboard/api. Headers given replace the client's own; '' leaves one out. */
+  /** `path` is relative to /dashboard/api. Given headers override the client's own; an empty string omits a header. */
   fetch(
     path: string,
     init?: { method?: string; body?: unknown; headers?: Record<string, string>; signal?: AbortSignal },
   ): Promise<Response>;
-  /** These fail with a DashboardError unless the answer is 200. */
+  /** The following methods throw a DashboardError unless the status is 200. */
   get<T>(path: string): Promise<T>;
   post<T>(path: string, body?: unknown): Promise<T>;
   patch<T>(path: string, body: unknown): Promise<T>;
   delete<T>(path: string): Promise<T>;
-  /** A new user with an organization of their own, or with `invite` in another's. */
+  /** Signs up a new user with a new organization, or with `invite` as a member of an existing one. */
   signUp(fields?: {
     email?: string;
     password?: string;
@@ -117,7 +118,7 @@ export function dashboardClient(url: string): DashboardClient {
   return client;
 }
 
-/** The DashboardError that a call fails with. */
+/** Returns the DashboardError that a call rejects with. */
 export async function refusal(call: Promise<unknown>): Promise<DashboardError> {
   try {
     await call;
@@ -125,5 +126,5 @@ export async function refusal(call: Promise<unknown>): Promise<DashboardError> {
     if (error instanceof DashboardError) return error;
     throw error;
   }
-  throw new Error('the call was not refused');
+  throw new Error('the call did not fail');
 }

@@ -1,4 +1,4 @@
-// A server in this process whose dashboard a test uses: real accounts on a real database, one small model.
+// A server in this process for dashboard tests: real accounts in a real database, one small model.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,11 +18,14 @@ export interface DashboardServer {
   url: string;
   dataDir: string;
   logs: string[];
-  /** The server's own database: opening it a second time in one process can wait for ever for a write of the first. */
+  /**
+   * Accesses the server's own database. A second open of the same database in one process can block forever on the
+   * first one's write.
+   */
   inside<T>(work: (store: Store) => Promise<T>): Promise<T>;
-  /** A new browser. */
+  /** Returns a new browser client. */
   client(): DashboardClient;
-  /** The same data folder, another process as far as it can tell. `settings` replace those of the start. */
+  /** Restarts on the same data folder as if in another process. `settings` replace those of the first start. */
   restart(settings?: object): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,11 +1,11 @@
-// Databases of a real PostgreSQL for tests of what is kept in one: each new, with its tables, and gone with its test.
+// PostgreSQL databases for storage tests. Each is new, has all tables and is dropped when its test ends.
 
 import type { Test } from 'tap';
 import { openPool, type Database } from '../../src/storage/postgres/database.js';
 import { migrate } from '../../src/storage/postgres/migrations.js';
 import { startPostgres, type Postgres } from './postgres.js';
 
-/** Ends with the test. */
+/** Starts a PostgreSQL server that stops when the test ends. */
 export async function postgresFor(t: Test): Promise<Postgres> {
   const postgres = await startPostgres();
   t.teardown(() => postgres.close());

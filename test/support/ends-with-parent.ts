@@ -1,5 +1,6 @@
-// Loaded into the servers that tests start (--import): the process ends when its standard input does, which the
-// test's process holds open. However a test's process ends, killed for its time included, no server outlives it.
+// Preloaded (--import) into the servers that tests start. The test process holds this process's standard input open,
+// and this process exits when it closes. No server therefore outlives its test, even if the test is killed by a
+// timeout.
 import { isMainThread } from 'node:worker_threads';
 
 if (isMainThread) {
@@ -7,5 +8,5 @@ if (isMainThread) {
     .on('error', () => undefined)
     .on('end', () => process.kill(process.pid, 'SIGKILL'))
     .resume();
-  (process.stdin as unknown as { unref?(): void }).unref?.(); // it keeps nobody alive
+  (process.stdin as unknown as { unref?(): void }).unref?.(); // standard input does not keep the process alive
 }

@@ -1,4 +1,4 @@
-// The directory of a server in this process that keeps it in its data folder, for tests that look into its tables.
+// Opens the LMDB directory of a server in this process, for tests that inspect its tables.
 
 import type { SweptDirectory } from '../../src/accounts/directory.js';
 import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';

@@ -1,8 +1,8 @@
-// A port for a program that a test starts and that must be told one.
+// Finds a port for a program under test that cannot choose one itself.
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 
-/** Free a moment ago: whoever starts on it should be quick. */
+/** The port was free a moment ago; another program may take it, so start on it soon. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

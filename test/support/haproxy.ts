@@ -1,5 +1,5 @@
-// Debian's HAProxy in front of servers of a test, by the configuration that deploy/haproxy.cfg publishes: only addresses and
-// the pace of its checks are the test's. It ends with the test's process.
+// Starts Debian's HAProxy in front of test servers with the configuration published in deploy/haproxy.cfg. Only the
+// addresses and the health check interval differ. HAProxy stops with the test process.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import { root } from '../e2e/monolith.js';
 import { freePort } from './free-port.js';
 
 const PROGRAM = '/usr/sbin/haproxy';
-/** For tap: why such tests are left out, or false. */
+/** The reason to skip HAProxy tests, in tap's form; false if HAProxy is installed. */
 export const withoutHaproxy: string | false = existsSync(PROGRAM)
   ? false
   : 'there is no haproxy on this machine (Debian: apt-get install haproxy)';
@@ -21,7 +21,7 @@ export interface Haproxy {
   stop(): Promise<void>;
 }
 
-/** Answers have `x-served-by`: the place in `ports` of who made them. */
+/** Each response carries `x-served-by`: the index in `ports` of the server that produced it. */
 export async function startHaproxy(ports: readonly number[]): Promise<Haproxy> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-haproxy-'));
   const port = await freePort();
@@ -57,7 +57,7 @@ export async function startHaproxy(ports: readonly number[]): Promise<Haproxy> {
       break;
     if (child.exitCode === null && Date.now() < end) continue;
     child.kill('SIGKILL');
-    throw new Error(`haproxy does not serve:\n${log}`);
+    throw new Error(`haproxy does not accept connections:\n${log}`);
   }
   return {
     url,

@@ -1,5 +1,5 @@
-// Random chat templates that do what none should: everything the language has, nested, in loops and macros, on texts
-// and lists that grow. Each is harmless unless the first message says `go`, so that it loads.
+// Random chat templates that behave badly: every language feature, nested, in loops and macros, on growing texts and
+// lists. Each does nothing costly unless the first message is `go`, so that it still loads.
 import type { Random } from './random.js';
 
 const TEXTS = [

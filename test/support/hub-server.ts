@@ -1,5 +1,5 @@
-// A hub of models on this machine that speaks the Hugging Face hub's API over HTTP, and misbehaves on demand: lists and
-// commits, redirects to a second origin with ranges, hashes, tokens, 401, 403, 404, 429, broken connections, wrong bytes.
+// A local server that speaks the Hugging Face hub's HTTP API and fails on demand. It covers file lists and commits,
+// redirects to a second origin with ranges, hashes, tokens, 401, 403, 404, 429, broken connections and wrong bytes.
 
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -7,29 +7,29 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface HubRepo {
-  /** Path → content. Those of 1,000 bytes and more are "large files" with a SHA-256. */
+  /** Path → content. Files of 1,000 bytes or more are "large files" with a SHA-256. */
   files: Record<string, Buffer>;
-  /** Needs this token. */
+  /** Requires this token if set. */
   token?: string;
   gated?: boolean;
 }
 
 export interface Faults {
-  /** Connections that end after so many bytes of a large file: one entry for each, in order. */
+  /** Breaks the connection after this many bytes of a large file: one entry per connection, in order. */
   breakAfter?: number[];
-  /** Requests of any kind answered so before anything else. */
+  /** These responses are sent first, to any request, before normal handling. */
   answers?: { status: number; headers?: Record<string, string> }[];
-  /** Paths whose bytes are not what their hash says, so many times. */
+  /** Number of times that each path is served with bytes that do not match its hash. */
   wrongBytes?: Map<string, number>;
-  /** A range is answered with everything. */
+  /** Answers a range request with the whole file. */
   ignoresRanges?: boolean;
-  /** Lists come without the tree: siblings, with or without hashes. */
+  /** Lists use `siblings` instead of the tree, with or without hashes. */
   noTree?: 'with_blobs' | 'names_alone';
-  /** A large file stands still after so many bytes. */
+  /** Stalls after this many bytes of a large file. */
   stallAfter?: number;
-  /** Names in lists that are not files' own. */
+  /** Extra paths in lists that are not files. */
   extraPaths?: string[];
-  /** Where large files are sent on to, instead of the second origin. */
+  /** Redirect target for large files, instead of the second origin. */
   location?: string;
 }
 
@@ -37,7 +37,7 @@ export interface TestHub {
   readonly endpoint: string;
   readonly repos: Map<string, HubRepo>;
   faults: Faults;
-  /** Of every request: method, path, and what it brought. */
+  /** Method, path and relevant headers of every request. */
   readonly seen: {
     method: string;
     url: string;
@@ -121,7 +121,7 @@ export async function startHub(repos: Record<string, HubRepo>): Promise<TestHub>
     }
     if (kind === 'tree') {
       if (hub.faults.noTree !== undefined) return refuse(response, 404, 'EntryNotFound');
-      const page = Number(url.searchParams.get('cursor') ?? 0); // three a page
+      const page = Number(url.searchParams.get('cursor') ?? 0); // three entries per page
       const list = [...entries, ...(hub.faults.extraPaths ?? []).map((extra) => [extra, Buffer.from('x')] as const)];
       if ((page + 1) * 3 < list.length)
         response.setHeader('link', `<${url.origin}${url.pathname}?recursive=true&cursor=${page + 1}>; rel="next"`);

@@ -1,7 +1,7 @@
-// Test files that start programs which a machine may lack.
+// For test files that start programs which may not be installed.
 import type { Test } from 'tap';
 
-/** Leaves a whole file out, with the reason said, if one is given; called before the file starts anything. */
+/** Skips the whole test file with the first given reason, if any. Call it before the file starts anything. */
 export function leaveOutIf(t: Test, ...reasons: readonly (string | false)[]): void {
   const reason = reasons.find((one): one is string => one !== false);
   if (reason === undefined) return;

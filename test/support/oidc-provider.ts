@@ -1,4 +1,5 @@
-// A real provider of OpenID Connect on this machine. Whoever is sent to it is at once the person that the test names.
+// A real local OpenID Connect provider. Every browser sent to it is signed in immediately as the person that the test
+// has set.
 
 import { createServer } from 'node:http';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -16,11 +17,11 @@ export interface OidcTestProvider {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Who is at the browser; null: says no. */
+  /** The person at the browser; null refuses the sign-in. */
   person: Person | null;
-  /** Of its authorization requests, the last. */
+  /** Parameters of the last authorization request. */
   asked: URLSearchParams | null;
-  /** Once the server to sign in to has its address. */
+  /** Call this when the address of the server that uses the provider is known. */
   register(redirectUri: string): void;
   close(): Promise<void>;
 }
@@ -69,7 +70,7 @@ export async function startOidcProvider(): Promise<OidcTestProvider> {
         const url = new URL(request.url ?? '/', issuer);
         if (url.pathname === '/auth') running.asked = url.searchParams;
         if (!url.pathname.startsWith('/interaction/')) {
-          // Each visit is somebody who is not signed in there yet.
+          // Dropping the cookie makes every visit start signed out at the provider.
           if (url.pathname === '/auth') request.headers.cookie = '';
           void callback(request, response);
           return;

@@ -1,4 +1,4 @@
-// An authenticator app: the codes of a secret as the page shows it.
+// An authenticator app: generates codes from the secret that the page shows.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { STEP_MS, codeAt, stepAt } from '../../src/accounts/totp.js';
@@ -11,7 +11,10 @@ export function codeOf(secret: string, stepsAhead = 0): string {
   return codeAt(bytes, stepAt(Date.now()) + stepsAhead);
 }
 
-/** Until the present code stays the present one for so long: what a test says of "the code before" is about the same step then. */
+/**
+ * Waits until the current code stays valid for at least this long, so that "the previous code" refers to the same time
+ * step for the test and the server.
+ */
 export async function roomInStep(milliseconds = 10_000): Promise<void> {
   const left = STEP_MS - (Date.now() % STEP_MS);
   if (left < milliseconds) await sleep(left);

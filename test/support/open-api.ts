@@ -1,4 +1,4 @@
-// Validators made from the published interface descriptions in test/data/specs, to hold real answers against.
+// Validators built from the published API descriptions in test/data/specs, to check real responses against.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
@@ -25,19 +25,19 @@ function document(spec: Spec): Document {
   return content;
 }
 
-// What the descriptions state and no answer can keep, since clients or the other description demand otherwise.
+// Corrections to the descriptions where clients or the other description require something else.
 const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
   openai: [
     allowNull,
-    // `user` of a response is null where none was sent, as the vendor itself answers.
+    // `user` of a response is null if the request had none; the vendor's API does the same.
     (schemas) =>
       replaceIn(schemas['ModelResponseProperties'], 'user', { anyOf: [{ type: 'string' }, { type: 'null' }] }),
-    // So is the description of a schema.
+    // The description of a schema may be null as well.
     (schemas) =>
       replaceIn(schemas['TextResponseFormatJsonSchema'], 'description', {
         anyOf: [{ type: 'string' }, { type: 'null' }],
       }),
-    // And `usage` until the end, as in the vendor's own events.
+    // `usage` may be null until the response ends, as in the vendor's own events.
     (schemas) => {
       const parts = schemas['Response']?.['allOf'] as Schema[];
       replaceIn(
@@ -48,13 +48,13 @@ const changes: Record<Spec, ((schemas: Record<string, Schema>) => void)[]> = {
     },
   ],
   openresponses: [
-    // The resource's text.format.schema admits only null; the openai client needs the object.
+    // The resource's text.format.schema admits only null, but the openai client needs the object.
     (schemas) =>
       replaceIn(schemas['JsonSchemaResponseFormat'], 'schema', { anyOf: [{ type: 'object' }, { type: 'null' }] }),
   ],
 };
 
-/** OpenAPI's old `nullable`: JSON Schema knows it only beside a type, and not for an enum. */
+/** Rewrites OpenAPI 3.0's `nullable`: JSON Schema validators support it only next to `type`, and not for an enum. */
 function allowNull(value: unknown): void {
   if (typeof value !== 'object' || value === null) return;
   const schema = value as Schema;
@@ -71,7 +71,7 @@ function allowNull(value: unknown): void {
 
 function replaceIn(schema: Schema | undefined, property: string, by: Schema): void {
   const properties = schema?.['properties'] as Record<string, Schema> | undefined;
-  if (properties?.[property] === undefined) throw new Error(`the description has no ${property} there any more`);
+  if (properties?.[property] === undefined) throw new Error(`the description no longer has ${property}`);
   properties[property] = by;
 }
 
@@ -90,7 +90,7 @@ function validator(spec: Spec, schema: string): ValidateFunction {
   return validate;
 }
 
-/** Null if `value` is what the description's schema of that name says; else where and how it is not. */
+/** Returns null if `value` matches the named schema, else the location and reason of the mismatch. */
 export function mismatch(spec: Spec, schema: string, value: unknown): string | null {
   const validate = validator(spec, schema);
   if (validate(value)) return null;
@@ -98,7 +98,7 @@ export function mismatch(spec: Spec, schema: string, value: unknown): string | n
   return `${spec} ${schema}: ${error?.instancePath || '(top)'} ${error?.message ?? 'is not valid'} ${JSON.stringify(error?.params ?? {})}`;
 }
 
-/** The stream events of the Open Responses description by their `type`. */
+/** Stream events in the Open Responses description, by `type`. */
 export function openResponsesEvents(): Map<string, string> {
   const events = new Map<string, string>();
   for (const [name, schema] of Object.entries(document('openresponses').components.schemas)) {

@@ -1,5 +1,5 @@
-// A collector of traces on this machine: OTLP over HTTP in protobuf, read by its published field numbers
-// (opentelemetry-proto, trace/v1 and common/v1) and by nothing of the exporter's own.
+// A local trace collector: OTLP over HTTP in protobuf. It decodes by the published field numbers (opentelemetry-proto,
+// trace/v1 and common/v1) and shares no code with the exporter.
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
@@ -11,7 +11,7 @@ export interface SeenSpan {
   name: string;
   kind: number;
   traceState: string;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since the Unix epoch. */
   start: number;
   end: number;
   facts: Record<string, Fact>;
@@ -20,11 +20,11 @@ export interface SeenSpan {
 }
 
 export interface OtlpReceiver {
-  /** Without /v1/traces. */
+  /** Base URL, without /v1/traces. */
   readonly url: string;
   readonly spans: SeenSpan[];
   readonly requests: { path: string; headers: IncomingHttpHeaders; body: Buffer }[];
-  /** hangs: reads and never answers. */
+  /** `hangs`: reads the request and never responds. */
   behaviour: 'takes' | 'hangs' | 'refuses';
   close(): Promise<void>;
 }
@@ -60,7 +60,7 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
 
 type Fields = Map<number, (Buffer | bigint)[]>;
 
-/** A protobuf message's fields by number: bytes, or a number. */
+/** Decodes a protobuf message into its fields by number; a value is bytes or a number. */
 function fieldsOf(bytes: Buffer): Fields {
   const fields: Fields = new Map();
   let at = 0;
@@ -95,7 +95,7 @@ function fieldsOf(bytes: Buffer): Fields {
         at += 4;
         break;
       default:
-        throw new Error(`a protobuf field of wire type ${key & 7}`);
+        throw new Error(`unexpected protobuf wire type ${key & 7}`);
     }
     fields.set(key >> 3, [...(fields.get(key >> 3) ?? []), value]);
   }

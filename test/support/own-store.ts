@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 
-/** A store in a folder of its own, which is gone with the test. */
+/** Opens a store in a new folder that is removed when the test ends. */
 export async function ownStore(t: Pick<Test, 'teardown'>, name: string): ReturnType<typeof openStore> {
   const folder = mkdtempSync(join(tmpdir(), `monolith-${name}-`));
   const store = await openStore(folder);

@@ -1,5 +1,4 @@
-// A scripted server whose dashboard somebody has signed up on: its first user, operator and owner of an
-// organization of their own.
+// A scripted server whose dashboard has its first user: an operator, and the owner of an organization.
 
 import { dashboardClient, type DashboardClient } from './dashboard-client.js';
 import { startScripted } from './script-model.js';
@@ -9,12 +8,12 @@ export interface Owned {
   server: Monolith;
   owner: DashboardClient;
   organization: { id: string; name: string };
-  /** Somebody who is not signed in. */
+  /** Returns a client that is not signed in. */
   client(): DashboardClient;
   close(): Promise<void>;
 }
 
-/** `signUp` false: of a data folder where that has been done. */
+/** Set `signUp` to false for a data folder in which the first user has already signed up. */
 export async function openOwned({
   signUp = true,
   ...settings

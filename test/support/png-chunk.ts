@@ -1,4 +1,4 @@
-// One chunk of a PNG file. For tests.
+// Builds one chunk of a PNG file.
 const TABLE = Array.from({ length: 256 }, (_, n) => {
   for (let bit = 0; bit < 8; ++bit) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
   return n >>> 0;
@@ -10,7 +10,7 @@ function crc32(bytes: Uint8Array): number {
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-/** With its length and checksum. */
+/** Returns the chunk with its length and checksum. */
 export function pngChunk(type: string, data: Uint8Array): Buffer {
   const body = Buffer.concat([Buffer.from(type, 'latin1'), data]);
   const out = Buffer.alloc(body.length + 8);

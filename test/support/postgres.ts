@@ -1,5 +1,6 @@
-// A real PostgreSQL for tests: on a free port and in a folder of its own, which only it and the test can enter. As root it
-// runs as the service's user, since PostgreSQL refuses root. It ends with the test's process, however that ends.
+// A real PostgreSQL server for tests, on a free port and in a folder that only it and the test can read. PostgreSQL
+// refuses to run as root, so under root it runs as the service's user. It stops with the test process, even if that is
+// killed.
 
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,38 +22,38 @@ const INSTALLED = '/usr/lib/postgresql';
 const PASSWORD = 'pass-word-of-tests';
 const START_MS = 60_000;
 
-/** Newest first. */
+/** Installed versions, newest first. */
 const versions = (): string[] =>
   (existsSync(INSTALLED) ? readdirSync(INSTALLED) : []).sort((a, b) => Number(b) - Number(a));
 
-/** The folder of its programs; null where Debian's package is not installed. */
+/** Folder of the PostgreSQL programs; null if Debian's package is not installed. */
 export const postgresPrograms = (): string | null =>
   versions()
     .map((version) => join(INSTALLED, version, 'bin'))
     .find((folder) => existsSync(join(folder, 'initdb'))) ?? null;
 
-/** For tap: why such tests are left out, or false. */
+/** The reason to skip PostgreSQL tests, in tap's form; false if PostgreSQL is installed. */
 export const withoutPostgres: string | false =
   postgresPrograms() === null ? 'there is no PostgreSQL on this machine (Debian: apt-get install postgresql)' : false;
 
 export interface Postgres {
   readonly port: number;
-  /** Its first database, `monolith`. */
+  /** URL of the first database, `monolith`. */
   readonly url: string;
-  /** A new, empty database. */
+  /** Creates a new, empty database. */
   create(name?: string): Promise<string>;
-  /** Statements to look from outside, by its superuser. */
+  /** Runs a statement as superuser on a separate connection. */
   ask<Row>(url: string, text: string, values?: unknown[]): Promise<Row[]>;
-  /** Ends at once, without a checkpoint; stop() is orderly and cuts connections. */
+  /** Stops immediately, without a checkpoint; stop() shuts down in order and closes the connections. */
   kill(): Promise<void>;
-  /** SIGKILL of all its processes. */
+  /** Sends SIGKILL to all server processes. */
   crash(): Promise<void>;
   stop(): Promise<void>;
   start(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** `durable`: with fsync, for tests of what a crash leaves. `settings`: further ones, as in postgresql.conf. */
+/** `durable` turns fsync on, for tests of what survives a crash. `settings` are further lines of postgresql.conf. */
 export async function startPostgres({
   durable = false,
   settings = {},
@@ -63,7 +64,7 @@ export async function startPostgres({
   const programs = postgresPrograms();
   if (programs === null) throw new Error('PostgreSQL is not installed: apt-get install postgresql');
   const user = process.getuid?.() === 0 ? serviceUser() : null;
-  // Not in the test run's own folder, which that user could not enter.
+  // Not in the test run's own folder, because the service's user could not enter it.
   const folder = mkdtempSync('/tmp/monolith-postgres-');
   const data = join(folder, 'data');
   const as = user === null ? {} : { uid: user.uid, gid: user.gid };
@@ -135,7 +136,7 @@ export async function startPostgres({
     }
   };
   const start = async (): Promise<void> => {
-    // A shell beside it holds our end of a pipe: when that closes, the server is told to end.
+    // A shell next to the server holds our end of a pipe. When the pipe closes, the shell stops the server.
     server = spawn(
       '/bin/sh',
       [
@@ -160,7 +161,8 @@ export async function startPostgres({
     const exited = running ? once(ended, 'exit') : null;
     ended.ref();
     const pid = running ? Number(readFileSync(join(data, 'postmaster.pid'), 'utf8').split('\n')[0]) : 0;
-    // Told to end, it tells its processes; killed, it cannot.
+    // A signal other than SIGKILL is forwarded by the main process to its children; after SIGKILL it cannot forward
+    // anything.
     for (const one of running && signal === 'SIGKILL' ? [pid, ...childrenOf(pid)] : running ? [pid] : [])
       process.kill(one, signal);
     await exited;
@@ -175,7 +177,7 @@ export async function startPostgres({
     },
     ask,
     start,
-    kill: () => end('SIGQUIT'), // recovery follows
+    kill: () => end('SIGQUIT'), // the next start runs recovery
     crash: () => end('SIGKILL'),
     stop: () => end('SIGINT'),
     async close() {
@@ -198,8 +200,7 @@ function serviceUser(): { uid: number; gid: number } {
     .split('\n')
     .find((one) => one.startsWith('postgres:'));
   const [, , uid, gid] = line?.split(':') ?? [];
-  if (uid === undefined || gid === undefined)
-    throw new Error('there is no user "postgres" that PostgreSQL could run as');
+  if (uid === undefined || gid === undefined) throw new Error('there is no user "postgres" to run PostgreSQL as');
   return { uid: Number(uid), gid: Number(gid) };
 }
 

@@ -1,4 +1,4 @@
-// A real Prometheus on this machine that scrapes one server every second, for tests; Debian's package, or any in the path.
+// A real local Prometheus that scrapes one server every second: Debian's package, or any in the PATH.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ export interface Sample {
 }
 
 export interface Prometheus {
-  /** Series that a query gives now. Throws what Prometheus says is wrong with it. */
+  /** Runs an instant query. Throws Prometheus's error message if the query fails. */
   query(expression: string): Promise<Sample[]>;
   close(): Promise<void>;
 }

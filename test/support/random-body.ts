@@ -1,8 +1,8 @@
-// Random values that a JSON Schema allows, for the schemas that /openapi.json publishes. Deterministic for a seed.
+// Random values that a JSON Schema allows, for the schemas published in /openapi.json. Deterministic for a given seed.
 
 export type JsonSchema = { readonly [keyword: string]: unknown };
 
-/** Returns a whole number from 0 to `below` - 1. */
+/** Returns an integer from 0 to `below` - 1. */
 export type Random = (below: number) => number;
 
 export function randomOf(seed: number): Random {
@@ -16,10 +16,10 @@ export function randomOf(seed: number): Random {
 }
 
 export interface BodyOptions {
-  /** Where `$ref` leads. */
+  /** The document that `$ref` refers into. */
   readonly document: JsonSchema;
   readonly random: Random;
-  /** Percentage of optional members that are present. */
+  /** Percentage of optional members to include. */
   readonly optional: number;
 }
 
@@ -27,15 +27,18 @@ const LETTERS = 'abcXYZ019_-';
 const TEXTS = ['', 'hello', 'é日本😀', ' ', '\n\t"\\', 'null', '-1'];
 const DEEPEST = 7;
 
-/** Throws for a keyword that it does not know and that restricts values: the document must not outgrow this file unnoticed. */
+/**
+ * Throws on an unsupported keyword that restricts values, so that the document cannot use keywords that this file
+ * ignores.
+ */
 export function randomBody(schema: JsonSchema | boolean, options: BodyOptions, depth = 0): unknown {
   const { random, document } = options;
   const pick = <T>(list: readonly T[]): T => list[random(list.length)] as T;
-  if (schema === false) throw new Error('no value fits the schema false');
+  if (schema === false) throw new Error('no value matches the schema `false`');
   if (schema === true || Object.keys(schema).every((keyword) => ANNOTATIONS.has(keyword)))
     return pick<unknown>([null, true, 0, 1.5, 'text', [], {}, { a: [1] }]);
   for (const keyword of Object.keys(schema))
-    if (!KNOWN.has(keyword)) throw new Error(`the keyword ${keyword} is not known here`);
+    if (!KNOWN.has(keyword)) throw new Error(`unsupported keyword: ${keyword}`);
   const {
     $ref: ref,
     anyOf,
@@ -70,7 +73,7 @@ export function randomBody(schema: JsonSchema | boolean, options: BodyOptions, d
       const value = randomBody(rest, options, depth);
       if (!excludes(not as JsonSchema, value)) return value;
     }
-    throw new Error(`no value found for ${JSON.stringify(schema)}`);
+    throw new Error(`found no value for ${JSON.stringify(schema)}`);
   }
   if ('const' in rest) return rest['const'];
   if (Array.isArray(rest['enum'])) return pick(rest['enum'] as unknown[]);
@@ -129,7 +132,7 @@ const KNOWN = new Set([
   'maxProperties',
 ]);
 
-/** A branch was chosen that contradicts the rest of the schema. */
+/** Thrown if the chosen branch contradicts the rest of the schema. */
 class NoValue extends Error {}
 
 function firstOf<T>(list: readonly T[], make: (item: T) => unknown): unknown {
@@ -157,7 +160,7 @@ const isImpossible = (schema: JsonSchema): boolean =>
   (schema['const'] !== undefined &&
     typesOf(schema)?.includes(schema['const'] === null ? 'null' : typeof schema['const']) === false);
 
-/** The conjunction of two schemas. Alternatives of both stay apart, in `allOf`. */
+/** Returns the conjunction of two schemas. Alternatives of both are kept separate, in `allOf`. */
 function merged(first: JsonSchema, second: JsonSchema, document: JsonSchema): JsonSchema {
   const resolved = (schema: JsonSchema): JsonSchema => {
     const { $ref: ref, ...rest } = schema;
@@ -216,7 +219,7 @@ function excludes(not: JsonSchema, value: unknown): boolean {
     return (not['required'] as string[]).every(holds);
   }
   if (not['type'] === 'null') return value === null;
-  throw new Error(`"not" of ${JSON.stringify(not)} is not known here`);
+  throw new Error(`unsupported "not": ${JSON.stringify(not)}`);
 }
 
 function randomNumber(
@@ -253,7 +256,7 @@ function randomText(
     text = [...text].slice(0, most).join('');
     if (pattern === undefined || new RegExp(pattern, 'u').test(text)) return text;
   }
-  throw new Error(`no text found for ${pattern}`);
+  throw new Error(`found no text that matches ${pattern}`);
 }
 
 function randomObject(schema: Record<string, unknown>, options: BodyOptions, depth: number): object {

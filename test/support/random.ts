@@ -1,7 +1,7 @@
-// Random choices that repeat: the same seed draws the same, so a failing round can be run again.
+// Seeded random numbers: the same seed gives the same sequence, so a failed round can be repeated.
 
 export interface Random {
-  /** 0 … bound - 1. */
+  /** Returns an integer from 0 to `bound` - 1. */
   below(bound: number): number;
   pick<T>(values: readonly T[]): T;
 }

@@ -1,5 +1,5 @@
-// A Redis of a test's own: the machine's redis-server on a free port with a folder of its own. It ends with the test's
-// process, however that ends (setpriv --pdeathsig).
+// A Redis server for one test: the installed redis-server on a free port in a new folder. It stops with the test
+// process, even if that is killed (setpriv --pdeathsig).
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -12,7 +12,7 @@ const PROGRAM = ['/usr/bin/redis-server', '/usr/local/bin/redis-server', '/usr/b
   existsSync(path),
 );
 export const redisIsThere = (): boolean => PROGRAM !== undefined;
-/** For tap: why such tests are left out, or false. */
+/** The reason to skip Redis tests, in tap's form; false if Redis is installed. */
 export const withoutRedis: string | false = redisIsThere()
   ? false
   : 'there is no redis-server on this machine (Debian: apt-get install redis-server)';
@@ -20,20 +20,20 @@ export const withoutRedis: string | false = redisIsThere()
 export interface OwnRedis {
   readonly url: string;
   readonly port: number;
-  /** kill -9; what it held is gone. */
+  /** Sends SIGKILL; the data is lost. */
   kill(): Promise<void>;
-  /** Again, on the same port. */
+  /** Starts the server again on the same port. */
   start(): Promise<void>;
-  /** It takes connections and answers nothing, until resume(). */
+  /** Suspends the server: it accepts connections but sends no replies until resume(). */
   pause(): void;
   resume(): void;
-  /** A client of the test's own. */
+  /** Opens a separate client for the test. */
   client(): Redis;
   stop(): Promise<void>;
 }
 
 export async function startRedis(): Promise<OwnRedis> {
-  if (PROGRAM === undefined) throw new Error('there is no redis-server');
+  if (PROGRAM === undefined) throw new Error('redis-server is not installed');
   const folder = mkdtempSync(join(tmpdir(), 'monolith-redis-'));
   const port = await freePort();
   let child: ChildProcess;

@@ -1,6 +1,6 @@
 import { ApiError } from '../../src/shared/errors.js';
 
-/** The ApiError that `work` throws; anything else it throws goes on, and nothing thrown is an error. */
+/** Returns the ApiError that `work` throws. Any other exception is rethrown; if nothing is thrown, the call fails. */
 export function refusal(work: () => unknown): ApiError {
   try {
     work();
@@ -8,5 +8,5 @@ export function refusal(work: () => unknown): ApiError {
     if (error instanceof ApiError) return error;
     throw error;
   }
-  throw new Error('was admitted');
+  throw new Error('expected an ApiError, but the request was admitted');
 }

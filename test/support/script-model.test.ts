@@ -1,10 +1,10 @@
-// The scripted model says its scripts, through the real engine and the real server.
+// The scripted model reproduces its scripts through the real engine and the real server.
 import t from 'tap';
 import { said, spoken, standardScripts, type Said } from './scripts.js';
 import { planOf } from './script-plan.js';
 import { startScripted } from './script-model.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // long timeout for busy machines
 
 interface Answer {
   choices: {
@@ -49,7 +49,7 @@ async function ask(content: string, more: object = {}): Promise<Said & { finish:
 
 const endless = new Set(['L', 'Q', 'R']);
 
-t.test('every script without calls is said as written, greedy and sampled', async (t) => {
+t.test('outputs every script without calls as written, greedy and sampled', async (t) => {
   for (const [letter, script] of Object.entries(standardScripts)) {
     const expected = said(script);
     if (endless.has(letter) || spoken(script).includes('<tool_call>\n')) continue;
@@ -67,7 +67,7 @@ const tools = ['get_weather', 'get_time', 'save_note', 'write_file'].map((name) 
   function: { name, parameters: { type: 'object' } },
 }));
 
-t.test('every script with calls is said as written, offered tools in any order', async (t) => {
+t.test('outputs every script with calls as written, with the offered tools in any order', async (t) => {
   for (const letter of ['W', 'P', 'K', 'D', 'O'] as const) {
     const expected = said(letter);
     for (const more of [{ temperature: 0 }, { temperature: 1 }, { tools: tools.toReversed() }]) {
@@ -80,7 +80,7 @@ t.test('every script with calls is said as written, offered tools in any order',
   }
 });
 
-t.test('calls that are forced, and forbidden', async (t) => {
+t.test('follows forced and forbidden tool choices', async (t) => {
   t.same(
     (await ask('A: hello', { tools, tool_choice: 'required' })).calls.map((call) => call.arguments),
     ['{"location": "Paris"}'],
@@ -96,7 +96,7 @@ t.test('calls that are forced, and forbidden', async (t) => {
   });
 });
 
-t.test('calls are cut as written', async (t) => {
+t.test("splits a call's arguments into tokens as written", async (t) => {
   t.same(said('W').calls, [{ name: 'get_weather', arguments: '{"location": "Paris"}' }]);
   t.same(
     said('P').calls.map((call) => call.arguments),
@@ -105,17 +105,21 @@ t.test('calls are cut as written', async (t) => {
   t.equal(JSON.parse(said('D').calls[0]!.arguments).text, 'Zoë says "hi" é\n}]{👋');
 });
 
-t.test('no letter, a thinking script without thinking, endless parts', async (t) => {
+t.test('handles prompts without a letter, reasoning scripts with reasoning off, and endless parts', async (t) => {
   t.equal((await ask('hello')).content, said('A').content);
   t.match(await ask('H: hello', { reasoning_effort: 'none' }), { content: said('H').content, reasoning: '' });
   const story = await ask('L: tell', { max_tokens: 50 });
   t.match(story, { finish: 'length', tokens: 50 });
   const closed = await ask('R: think', { max_tokens: 80 });
-  t.match(closed, { finish: 'stop', content: said('R').content }, 'after the budget the answer follows');
+  t.match(
+    closed,
+    { finish: 'stop', content: said('R').content },
+    'the content follows once the reasoning budget is used up',
+  );
   t.match(closed.reasoning, /^Hmm, let me think/);
 });
 
-t.test('scripts that no model can follow are refused', async (t) => {
+t.test('refuses scripts that no model could follow', async (t) => {
   t.throws(() => planOf({ A: ['<tool_call>', '<tool_call>', 'x'] }), /script A: .*text of its own between/);
   t.throws(() => planOf({ AB: ['x'] }), /one letter/);
 });

@@ -1,33 +1,46 @@
-// A model for tests that says exactly what a script tells it to, token by token: a real GGUF file that the
-// real engine loads and runs, with weights that were calculated instead of learned.
+// A test model that outputs exactly what a script prescribes, token by token. It is a real GGUF file that the real
+// engine loads and runs; its weights are calculated instead of trained.
 //
 //   const server = await startScripted();                              // the standard scripts (scripts.ts)
-//   … messages: [{ role: 'user', content: 'W: weather in Paris?' }]   // the letter chooses script W
-//   … { role: 'tool', content: 'T: 14 C' }                            // and goes by the last user or tool message
-//   said('W')                                                          // what its answer is: reasoning, content, calls
+//   … messages: [{ role: 'user', content: 'W: weather in Paris?' }]   // the letter selects script W
+//   … { role: 'tool', content: 'T: 14 C' }                            // the last user or tool message decides
+//   said('W')                                                          // the expected reasoning, content and calls
 //
-// A message without "X:" in front gets script A, a tool's answer without it script T. All three model names
-// are served by the file. Prompts are one token per byte and a few control tokens.
+// A message without "X:" at its start selects script A, a tool result without it script T. The file is served under
+// all three model names. A prompt has one token per byte and a few control tokens.
 //
-// Reasoning: scripts that begin with <think> reason if the request asks for it (the files' default effort is
-// `medium`, so chat does unless told `none`); otherwise their answer alone is said. With
-// `startScripted({ opensThinking: true })` the prompt itself opens the section, as some models' templates do.
+// The letters of the standard scripts (scripts.ts):
+//   A  plain text, "Paris is the capital of France."       M  call that needs its schema to stay well-formed
+//   B  tool call marker spelled out as text                O  call without arguments
+//   C  text, then a call                                   P  two calls
+//   D  call with nested arguments, split characters        Q  call whose arguments never end
+//   E  multi-byte characters split over tokens             R  reasoning without end
+//   F  JSON in a code fence                                S  text with a possible stop string, "STOP"
+//   H  reasoning, then text                                T  text after a tool result
+//   I  JSON that violates the test schema                  U  call to a tool that was not offered
+//   J  JSON that matches the test schema                   W  call split at unusual positions
+//   K  reasoning, text and a call                          Z  empty output
+//   L  story without end
 //
-// Tools: a call's head is written under the engine's mask, so its tool must be among those the request offers;
-// with others alone, one of them is called with the script's arguments. A call that is forced upon a script
-// without one gets {"location": "Paris"}; where a call is not allowed the model says "I may call no tool.".
-// After reasoning that the engine closes the script's answer follows; a continued answer goes on with
-// " and so on.". Greedy and sampled runs say the same (up to temperature 1).
+// Reasoning: a script that begins with <think> reasons if the request enables reasoning. The files' default effort is
+// `medium`, so chat requests reason unless they set `none`. Otherwise the model outputs only the part after the
+// reasoning. With `startScripted({ opensThinking: true })` the prompt itself opens the section, as some models'
+// templates do.
 //
-// A script of your own: `writeScriptModel(path, { scripts: { A: ['one ', 'two'], B: [...] } })`. Each piece is one
-// token. Texts should differ from all others; one that does not grows by the piece behind it, or else needs a
-// text of its own on either side (white space behind </think> too). Scripts end with <|im_end|> unless their last
-// piece is a `repeat`.
+// Tools: the engine's mask restricts a call's head to the offered tools. If the script's tool is not among them, the
+// model calls an offered tool with the script's arguments. If a call is forced and the script has none, its arguments
+// are {"location": "Paris"}. If calls are not allowed, the model outputs "I may call no tool.". After the engine closes
+// the reasoning, the script's text follows. A continued assistant message continues with " and so on.". Greedy and
+// sampled runs give the same output (up to temperature 1).
 //
-// How it works: one layer. Its feed-forward part is zero; three of its attention heads look back exactly 1, 2 and
-// 4 tokens (constant queries and keys, and RoPE frequencies under which scores peak at that distance), the fourth
-// at the latest of the tokens that tell where in which script we are. They copy what stood there, and the output
-// matrix turns that and the last token into logits: votes (script-plan.ts).
+// Custom scripts: `writeScriptModel(path, { scripts: { A: ['one ', 'two'], B: [...] } })`. Each piece is one token.
+// Texts should be unique. A text that occurs twice is joined with the piece after it; otherwise it needs a unique text
+// on both sides (also white space after </think>). A script ends with <|im_end|> unless its last piece is a `repeat`.
+//
+// Implementation: one layer with a zero feed-forward part. Three attention heads look back exactly 1, 2 and 4 tokens:
+// their queries and keys are constant, and scores peak at that distance because of the RoPE frequencies. The fourth
+// head looks at the latest anchor, a token that identifies the position in the scripts. The heads copy these tokens,
+// and the output matrix turns the copies and the last token into logits: the votes of script-plan.ts.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -41,15 +54,15 @@ export { said, standardScripts, type Said } from './scripts.js';
 export type { Piece, Repeat, Script } from './script-plan.js';
 
 export interface ScriptModelOptions {
-  /** By letter. A is the default, T answers tools. */
+  /** Scripts by letter. A is the default; T responds to tool results. */
   scripts?: Readonly<Record<string, Script>>;
-  /** Prompt plus output, in tokens; 16,384 if absent. */
+  /** Maximum prompt plus output in tokens; default 16,384. */
   context?: number;
-  /** The template opens the reasoning in the prompt instead of the model in its answer. */
+  /** The template opens the reasoning section in the prompt, so the model does not open it itself. */
   opensThinking?: boolean;
 }
 
-/** Writes the file: some 10 MB, in a fraction of a second. */
+/** Writes the model file: about 10 MB, in a fraction of a second. */
 export function writeScriptModel(path: string, options: ScriptModelOptions = {}): void {
   const scripts = options.scripts ?? standardScripts;
   const plan = planOf(scripts);
@@ -64,11 +77,14 @@ export function writeScriptModel(path: string, options: ScriptModelOptions = {})
 export interface ScriptedSettings extends ScriptModelOptions {
   args?: string[];
   env?: Record<string, string>;
-  /** Names that are served by the file. */
+  /** Names under which the file is served. */
   models?: readonly string[];
 }
 
-/** A server whose models say the scripts. Stop it as any other; the file goes with it. */
+/**
+ * Starts a server whose models follow the scripts. Stop it like any other; the model file is removed when the process
+ * exits.
+ */
 export async function startScripted(settings: ScriptedSettings = {}): Promise<Monolith> {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-script-'));
   const path = join(folder, 'script.gguf');
@@ -88,13 +104,14 @@ interface Tensor extends TensorEntry {
 
 const F32 = 0,
   F16 = 1; // GGML's type numbers
-const MAGNITUDE = 16; // of what stands in the residual stream: far above what the norm's epsilon changes
-const SHARPNESS = 8; // of queries and keys
+const MAGNITUDE = 16; // magnitude of values in the residual stream: large enough that the norm's epsilon has no effect
+const SHARPNESS = 8; // scale of queries and keys
 
-/** What the attention heads look at, in their order. */
+/** Distances at which the attention heads look, in head order. */
 const LOOKS = [1, 2, 4, 'anchor'] as const;
-// Two pairs of a head's dimensions serve the search for the latest anchor: one turns so slowly that it does not
-// turn, and lifts anchors above all else; the other falls with the distance, for the first few hundred tokens.
+// Two pairs of a head's dimensions find the latest anchor token. LIFTING rotates so slowly that it is constant in
+// practice, and raises anchors above all other tokens. FALLING decreases with distance over the first few hundred
+// tokens.
 const LIFTING = 0,
   FALLING = 1;
 const ANCHOR_KEY = 60,
@@ -109,7 +126,7 @@ interface Shape {
   classes: ReadonlyMap<number, number>;
 }
 
-/** What a head copies is a token's class: 0 for the many that nobody asks about. */
+/** A head copies a token's class; 0 is the class of all tokens that no vote refers to. */
 function shapeOf({ spellings, votes, anchors }: Plan): Shape {
   const classes = new Map<number, number>();
   const asked = [...anchors, ...votes.flatMap(({ where, token }) => (where === 0 ? [] : [token]))];
@@ -122,7 +139,7 @@ function shapeOf({ spellings, votes, anchors }: Plan): Shape {
 function tensorsOf(plan: Plan): Tensor[] {
   const { vocabulary, head, width, classes } = shapeOf(plan);
   const heads = LOOKS.length;
-  // The residual stream: the last token, a one, and what each head copied.
+  // Residual stream: the last token, a constant one, and the value that each head copied.
   const one = vocabulary,
     copied = vocabulary + 1;
   const tensors: Tensor[] = [];
@@ -149,7 +166,7 @@ function tensorsOf(plan: Plan): Tensor[] {
       put(token, one, MAGNITUDE);
     }
   });
-  vector('blk.0.attn_norm.weight', width, () => Math.sqrt(2 / width)); // the token's two values become 1
+  vector('blk.0.attn_norm.weight', width, () => Math.sqrt(2 / width)); // normalizes the token's two values to 1
   matrix('blk.0.attn_q.weight', width, heads * head);
   matrix('blk.0.attn_k.weight', width, head, (put) => {
     for (const token of plan.anchors) for (const pair of [LIFTING, FALLING]) put(2 * pair, token, ANCHOR_KEY);
@@ -169,7 +186,7 @@ function tensorsOf(plan: Plan): Tensor[] {
   matrix('blk.0.ffn_gate.weight', width, 32);
   matrix('blk.0.ffn_up.weight', width, 32);
   matrix('blk.0.ffn_down.weight', 32, width);
-  // As many equal values as there are heads, and those two: they become 1 again.
+  // The input has one equal value per head and two more; the norm maps each of them to 1 again.
   vector('output_norm.weight', width, () => Math.sqrt((2 + heads) / width));
   matrix('output.weight', width, vocabulary, (put) => {
     for (let byte = 0; byte < 256; byte++) put(byte, one, -BYTE_HANDICAP);
@@ -177,12 +194,15 @@ function tensorsOf(plan: Plan): Tensor[] {
       put(next, where === 0 ? token : copied + LOOKS.indexOf(where) * head + classes.get(token)!, weight);
     }
   });
-  // The reader divides the usual frequencies (base^(-2i/n)) by these.
+  // The engine divides the usual frequencies (base^(-2i/n)) by these values.
   vector('rope_freqs.weight', head / 2, (pair) => ROPE_BASE ** ((-2 * pair) / head) / frequency(pair));
   return tensors;
 }
 
-/** One half of a pair of a head's query; with keys along the first half, scores are sums of cos(frequency * distance + turn). */
+/**
+ * One half of a pair of a head's query. Keys point along the first half, so that scores are sums of cos(frequency *
+ * distance + turn).
+ */
 function query(look: (typeof LOOKS)[number], pair: number, second: boolean, head: number): number {
   const along = (turn: number): number => (second ? Math.sin(turn) : Math.cos(turn));
   if (look !== 'anchor') return pair > FALLING ? SHARPNESS * along(-frequency(pair) * look) : 0;
@@ -193,14 +213,14 @@ function query(look: (typeof LOOKS)[number], pair: number, second: boolean, head
 
 const ROPE_BASE = 10_000;
 
-/** Spread without a common period: the sum of cos(frequency * distance) is large at distance 0 alone. */
+/** The frequencies have no common period, so that the sum of cos(frequency * distance) is large only at distance 0. */
 function frequency(pair: number): number {
   if (pair === LIFTING) return 1e-9;
   if (pair === FALLING) return FALLING_FREQUENCY;
   return Math.PI * (0.05 + 0.9 * ((pair * 0.6180339887498949) % 1));
 }
 
-/** The bits of a whole number as a 16-bit float; exact up to 2,048. */
+/** Returns the bits of an integer as a 16-bit float; exact up to 2,048. */
 function half(value: number): number {
   const magnitude = Math.abs(value);
   const exponent = Math.floor(Math.log2(magnitude));
@@ -244,7 +264,7 @@ function metadataOf(plan: Plan, scripts: Readonly<Record<string, Script>>, optio
   ];
 }
 
-/** ChatML with tools as Qwen writes them; at its end the token that chooses the script. */
+/** ChatML with Qwen's tool format. The template ends the prompt with the token that selects the script. */
 function templateOf({ thinking }: Plan, letters: readonly string[], opensThinking: boolean): string {
   const standard = (letter: string): string => (letters.includes(letter) ? letter : letters[0]!);
   return `{%- set chosen = namespace(letter='${standard('A')}') %}

@@ -1,26 +1,29 @@
-// From scripts to a plan of votes: which token follows which, and what has to be remembered where the
-// last token alone does not tell. Knows nothing of weights or files; script-model.ts explains the whole.
+// Turns scripts into a plan of votes: which token follows which, and what must be remembered where the last token alone
+// does not determine the next. Independent of weights and files; script-model.ts explains the whole.
 
-/** A part that is said again and again; what stands behind it is reached only when the engine ends the reasoning by force. */
+/**
+ * A part that is repeated without end. The pieces after it are reached only when the engine forces the reasoning to
+ * end.
+ */
 export interface Repeat {
   readonly repeat: readonly (string | Uint8Array)[];
 }
 
-/** A text, raw bytes (for characters split over tokens), or the spelling of one of `SPECIALS`: each is one token. */
+/** One token: a text, raw bytes (for characters split over tokens), or the spelling of one of `SPECIALS`. */
 export type Piece = string | Uint8Array | Repeat;
 export type Script = readonly Piece[];
 
 export const CONTROLS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>'] as const;
-/** Markers; user-defined tokens, as in the models that have them. */
+/** Reasoning and tool call markers, as user-defined tokens; real models with these markers define them the same way. */
 export const MARKERS = ['<think>', '</think>', '<tool_call>', '</tool_call>'] as const;
 const SPECIALS: ReadonlySet<string> = new Set([...CONTROLS, ...MARKERS]);
 
-/** Ends the prompt and chooses the script; `plain`: without its reasoning. */
+/** Token that ends the prompt and selects the script; `plain` selects the script without its reasoning. */
 export const selector = (letter: string, plain: boolean): string => `<|script:${letter}${plain ? ':plain' : ''}|>`;
 
 /**
- * "If `token` stands there, `next` gains `weight`." 0: it is the last token; 1, 2, 4: it stands so many tokens
- * before the last one; 'anchor': it is the latest of the anchors.
+ * "If `token` is at position `where`, add `weight` to the logit of `next`." 0 is the last token; 1, 2 and 4 are that
+ * many tokens before it; 'anchor' is the latest anchor token.
  */
 export interface Vote {
   where: 0 | 1 | 2 | 4 | 'anchor';
@@ -31,30 +34,31 @@ export interface Vote {
 
 export interface Plan {
   readonly spellings: readonly string[];
-  /** 1 normal, 3 control, 4 user-defined: the numbers of the GGUF specification. */
+  /** Token types as numbered in the GGUF specification: 1 normal, 3 control, 4 user-defined. */
   readonly types: readonly number[];
   readonly votes: readonly Vote[];
-  /** Tokens that tell which script, and which of its calls, is being said. */
+  /** Tokens that identify the script, and the call within it, that is being generated. */
   readonly anchors: ReadonlySet<number>;
-  /** Letters of scripts that begin with reasoning. */
+  /** Letters of the scripts that begin with reasoning. */
   readonly thinking: readonly string[];
 }
 
-// Weights are logits. What should be said next leads by at least 20, so that sampling at temperature 1 never
-// leaves the script. `SIGN`: a line feed or colon says what kind of thing comes next, `OWN` whose; both are
-// needed to beat the others of that kind, and what stands in for something that is not allowed beats `OWN` alone.
+// Weights are logits. The intended next token leads by at least 20, so that sampling at temperature 1 never leaves the
+// script. `SIGN`: a line feed or colon votes for every token of the kind that follows it. `OWN`: the anchor votes for
+// its own script's token. Both votes together beat the other tokens of that kind; a substitute for a forbidden token
+// beats `OWN` alone.
 const NEXT = 140,
   AFTER_SHARED = 115,
   SIGN_DEFAULT = 70,
   SIGN = 45,
   OWN = 45,
   INSTEAD = 70;
-/** Single bytes are said where a script has them or a mask allows nothing else. */
+/** Penalty of single-byte tokens: they appear only where a script contains them or a mask allows nothing else. */
 export const BYTE_HANDICAP = 400;
 const NAME_LEAD = 25;
 
-// What is said where no script says how to go on: after text of a prompt that is continued, after reasoning
-// closed by force, after a call's forced beginning, and where a call is not allowed.
+// Output where no script defines a continuation: after the text of a continued prompt, after reasoning closed by force,
+// after a call's forced beginning, and where a call is not allowed.
 const CONTINUATION = [' and so', ' on.'];
 const AFTER_CLOSE = ['Forty', '-two.'];
 const ARGUMENTS = [' {"loca', 'tion": "Pa', 'ris"}}\n', '</tool_call>'];
@@ -69,7 +73,8 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   const spellings = [...byteCharacters, ...CONTROLS, ...MARKERS];
   const types: number[] = spellings.map((_, id) => (id < 256 ? 1 : id < 256 + CONTROLS.length ? 3 : 4));
   const ids = new Map(spellings.map((spelling, id) => [spelling, id]));
-  const uses = new Map<number, number>(); // how many nodes a token has; two or more: the token alone does not tell the next
+  // number of nodes per token; with two or more, the token alone does not determine the next one
+  const uses = new Map<number, number>();
 
   const idOf = (spelling: string, type: number): number => {
     let id = ids.get(spelling);
@@ -83,8 +88,8 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   const special = (spelling: string): number => ids.get(spelling)!;
   const isShared = (token: number): boolean => token < 256 + SPECIALS.size || (uses.get(token) ?? 0) > 1;
 
-  // A text that is some token already grows by the piece behind it, or else joins the one before, so that most
-  // pieces are tokens of their own.
+  // A text that already is a token is joined with the following piece, or else with the previous one, so that most
+  // pieces are unique tokens.
   const merged = (pieces: readonly (string | Uint8Array)[]): string[] => {
     const texts: string[] = [];
     for (let at = 0; at < pieces.length; at++) {
@@ -165,7 +170,7 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
       if (!isShared(token)) follow(token, next);
       else if (next !== null && isShared(next.token) && next.next !== null && next.token !== special('<|im_end|>')) {
         throw new Error(
-          `script ${where}: ${JSON.stringify(spellings[token])} and ${JSON.stringify(spellings[next.token])} both occur elsewhere; put a text of its own between them`,
+          `script ${where}: ${JSON.stringify(spellings[token])} and ${JSON.stringify(spellings[next.token])} both occur elsewhere; put a unique text between them`,
         );
       }
     }
@@ -173,11 +178,11 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   const lineFeed = ids.get(spelled('\n'))!,
     colon = ids.get(spelled(':'))!;
   for (let byte = 0; byte < 256; byte++) if (byte !== lineFeed && byte !== colon) vote(0, byte, continuation, INSTEAD);
-  vote(0, special('</tool_call>'), special('<|im_end|>'), SIGN); // behind arguments that no script has
+  vote(0, special('</tool_call>'), special('<|im_end|>'), SIGN); // after arguments that belong to no script
   vote(0, lineFeed, afterClose, SIGN_DEFAULT);
   vote(0, colon, callArguments, SIGN_DEFAULT);
 
-  // The engine writes a call's head byte by byte, under a mask of the tools there are; then the script goes on.
+  // The engine writes a call's head byte by byte, under a mask of the offered tools; then the script continues.
   const argumentsOf = (nodes: readonly Node[], at: number): { tool: string; first: Node } | null => {
     const head = spelled('", "arguments":');
     let text = '';
@@ -188,7 +193,7 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
       const tool = /"([^"]*)$/.exec(text.slice(0, found))?.[1] ?? '';
       let rest = text.slice(found + head.length);
       let next = nodes[end]!.next;
-      // Where the head ends within a piece, the rest of that piece becomes a token.
+      // If the head ends inside a piece, the rest of that piece becomes a token.
       while (next !== null && (rest === '' || ids.has(rest)) && next.token >= 256 + SPECIALS.size) {
         rest += spellings[next.token]!;
         ({ next } = next);
@@ -232,10 +237,10 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
     const answer = nodes.find(({ token }, at) => at > close && !/^[ĠĊ]+$/.test(spellings[token]!));
     if (close === -1 || answer === undefined) throw new Error(`script ${letter}: reasoning needs an end and an answer`);
     follow(plain, answer);
-    // The prompt may have opened the reasoning: chooser, <think>, line feed.
+    // If the prompt has opened the reasoning, it ends with: selector, <think>, line feed.
     vote(0, lineFeed, start.next!.token, SIGN);
     vote(2, chooser, start.next!.token, OWN);
-    // The engine closes it with four tokens: line feed, </think>, line feed, line feed.
+    // The engine closes the reasoning with four tokens: line feed, </think>, line feed, line feed.
     vote(0, lineFeed, answer.token, SIGN);
     for (const { token } of nodes.slice(1, close)) if (!isShared(token)) vote(4, token, answer.token, OWN);
   }
@@ -250,11 +255,15 @@ export function planOf(scripts: Readonly<Record<string, Script>>): Plan {
   return { spellings, types, votes: [...votes.values()], anchors, thinking };
 }
 
-/** How much an anchor wants each byte of its tool's name, so that it wins wherever another known name parts from it. */
+/**
+ * Weights with which an anchor votes for each byte of its tool's name. They make that name win wherever another known
+ * name differs from it.
+ */
 function nameWeights(tool: string, all: readonly string[]): Map<string, number> {
   const weights = new Map([...tool].map((byte) => [byte, NAME_LEAD]));
   for (let changed = true, rounds = 0; changed; rounds++) {
-    if (rounds > 100) throw new Error(`tools ${all.join(', ')}: ${tool} cannot be told from the others by its letters`);
+    if (rounds > 100)
+      throw new Error(`tools ${all.join(', ')}: ${tool} cannot be distinguished from the others by its letters`);
     changed = false;
     for (const other of all) {
       let at = 0;
@@ -268,7 +277,7 @@ function nameWeights(tool: string, all: readonly string[]): Map<string, number> 
   return weights;
 }
 
-/** The printable stand-in of each byte that byte-level BPE uses. */
+/** The printable character that byte-level BPE uses for each byte. */
 const byteCharacters: readonly string[] = (() => {
   let next = 256;
   return Array.from({ length: 256 }, (_, byte) => {

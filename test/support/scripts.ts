@@ -1,24 +1,24 @@
-// The scripts tests share, and what a client should see of each. How to use them: script-model.ts.
+// Scripts that tests share, and the output that a client should receive for each. See script-model.ts for their use.
 import type { Piece, Script } from './script-plan.js';
 
-/** What an answer is once its markers are taken out. Endless parts stand once. */
+/** A response after its markers are removed. Endless parts appear once. */
 export interface Said {
   reasoning: string;
   content: string;
-  /** `arguments` is the text as the model wrote it. */
+  /** `arguments` is the text exactly as the model wrote it. */
   calls: { name: string; arguments: string }[];
 }
 
 const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
 
 export const standardScripts = {
-  /** Plain text; the default. */
+  /** Script A: plain text; the default. */
   A: ['Paris', ' is the', ' capital', ' of', ' France', '.'],
 
-  /** A literal marker, spelled out: text, no call. */
+  /** Script B: a tool call marker spelled out as ordinary text; not a call. */
   B: ['To call, write ', '<tool', '_call>', ' and then', ' JSON.', ' Think with <th', 'ink>.'],
 
-  /** A call behind a text. */
+  /** Script C: text, then a call. */
   C: [
     'Before',
     ' it. ',
@@ -29,7 +29,7 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** One call with nested arguments, escapes and characters split over tokens. */
+  /** Script D: one call with nested arguments, escapes and characters split over tokens. */
   D: [
     '<tool_call>',
     '\n{"name": "save_note',
@@ -51,7 +51,7 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** Characters of two to four bytes, split over tokens in the middle. */
+  /** Script E: characters of two to four bytes, split in the middle over tokens. */
   E: [
     'Gr',
     bytes(0xc3),
@@ -71,10 +71,13 @@ export const standardScripts = {
     bytes(0xb7, 0x2e),
   ],
 
-  /** JSON in a code fence: right in itself, and not what a schema asks for (under one, it cannot be said). */
+  /**
+   * Script F: JSON in a code fence. The JSON is valid but does not match the test schema, so it cannot be generated
+   * under that schema.
+   */
   F: ['```js', 'on\n{"name": "Gr', 'ace", "age": 85}', '\n```', '\n'],
 
-  /** Reasoning, then text. */
+  /** Script H: reasoning, then text. */
   H: [
     '<think>',
     '\nThe user',
@@ -90,13 +93,13 @@ export const standardScripts = {
     '!',
   ],
 
-  /** JSON in the wrong form: age is a text, and a property is missing. */
+  /** Script I: JSON that violates the test schema: `age` is a string, and a property is missing. */
   I: ['{"na', 'me": "Alan', '", "ag', 'e": "forty-', 'one"}'],
 
-  /** JSON: {"name": string, "age": integer, "tags": string[]}. */
+  /** Script J: valid JSON: {"name": string, "age": integer, "tags": string[]}. */
   J: ['{"', 'name":"Ad', 'a",', '"age":3', '6,"tags":["ma', 'th","engi', 'nes"]}'],
 
-  /** Reasoning, text and a call. */
+  /** Script K: reasoning, text and a call. */
   K: [
     '<think>',
     '\nI need',
@@ -118,7 +121,7 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** A story without end. */
+  /** Script L: a story without end. */
   L: [
     'Once',
     ' upon a time',
@@ -139,7 +142,7 @@ export const standardScripts = {
     },
   ],
 
-  /** A call whose syntax would break, were its arguments not held to their schema. */
+  /** Script M: a call whose syntax would break if its arguments were not constrained by their schema. */
   M: [
     '<tool_call>',
     '\n{"name": "get_weather", "argu',
@@ -150,10 +153,10 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** A call without arguments. */
+  /** Script O: a call without arguments. */
   O: ['<tool_call>', '\n{"name": "get_', 'time", "arguments": {', '}}\n', '</tool_call>'],
 
-  /** Two calls at once. */
+  /** Script P: two calls in one response. */
   P: [
     '<tool_call>',
     '\n{"',
@@ -173,7 +176,7 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** A call whose arguments never end: for output caps. */
+  /** Script Q: a call whose arguments never end, for output token limits. */
   Q: [
     '<tool_call>',
     '\n{"name": "write_',
@@ -182,7 +185,7 @@ export const standardScripts = {
     { repeat: ['line', ' of', ' text', ' and', ' another', '\\n'] },
   ],
 
-  /** Reasoning without end: for budgets. */
+  /** Script R: reasoning without end, for reasoning budgets. */
   R: [
     '<think>',
     '\nHmm',
@@ -194,16 +197,16 @@ export const standardScripts = {
     ' seven.',
   ],
 
-  /** Something that may be a stop string, split over tokens: "one two STOP three". */
+  /** Script S: "one two STOP three" split over tokens; contains a possible stop string. */
   S: ['one', ' two', ' ST', 'OP', ' three', ' STO', 'RE', ' four'],
 
-  /** The answer after a tool's result. */
+  /** Script T: the response to a tool result. */
   T: ['It is', ' 14', ' degrees', ' in Paris', '.'],
 
-  /** A call of a tool that nobody offered. */
+  /** Script U: a call to a tool that the request does not offer. */
   U: ['<tool_call>', '\n{"name": "no_such', '_tool", "arguments": {"x": ', '1}}\n', '</tool_call>'],
 
-  /** One call, cut into odd pieces. */
+  /** Script W: one call, split at unusual positions. */
   W: [
     '<tool_call>',
     '\n',
@@ -227,7 +230,7 @@ export const standardScripts = {
     '</tool_call>',
   ],
 
-  /** Nothing at all. */
+  /** Script Z: empty output. */
   Z: [],
 } as const satisfies Record<string, Script>;
 
@@ -239,12 +242,15 @@ const flat = (script: Script): Buffer =>
       .map(textOf),
   );
 
-/** What a script says word for word, markers included. */
+/** Returns a script's full text, markers included. */
 export function spoken(script: Script): string {
   return flat(script).toString('utf8');
 }
 
-/** Of a standard script, or one of your own: white space around reasoning and between calls is not part of the answer. */
+/**
+ * Returns the expected output of a standard or custom script. White space around reasoning and between calls is not
+ * part of it.
+ */
 export function said(script: keyof typeof standardScripts | Script): Said {
   let rest = spoken(typeof script === 'string' ? standardScripts[script] : script);
   let reasoning = '';

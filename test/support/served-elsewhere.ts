@@ -1,5 +1,6 @@
-// With TEST_UPSTREAM set to a format, servers that tests start compute nothing themselves: each one's models are served by a
-// second process, which it asks in that format. `npm run test:upstream` sets it, for the suites that official clients run in.
+// With TEST_UPSTREAM set to an API format, servers that tests start run no model themselves. A second process serves
+// the models, and the first uses it as an upstream in that format. `npm run test:upstream` sets it for the suites that
+// run the official clients.
 import type { UpstreamApi } from '../../src/config/upstream.js';
 
 export interface Start {
@@ -7,10 +8,13 @@ export interface Start {
   env?: Record<string, string>;
 }
 
-/** The format in which models are asked that run in a second process; undefined: they run in the first. */
+/** Upstream format if the models run in a second process; undefined if they run in the first. */
 export const askedIn = process.env['TEST_UPSTREAM'] as UpstreamApi | undefined;
 
-/** What a process with the engine of `start` needs: its models and how they are computed. Limits, storage and threads are the first one's. */
+/**
+ * Options that the process with the engine needs: the models and how to compute them. Limits, storage and threads
+ * belong to the first process.
+ */
 export function engineOf({ args = [], env = {} }: Start): Start {
   const isEngines = (name: string): boolean =>
     /^(--)?(model|threads|engine|images|structured[-_]outputs|device|backend)([-_=]|$)/.test(name);
@@ -34,7 +38,7 @@ export function engineOf({ args = [], env = {} }: Start): Start {
   };
 }
 
-/** What `start` is where its models run on a server: the same, but for where they are. */
+/** Options of `start` with its models replaced by upstream models. */
 export function askingOf(
   { args = [], env = {} }: Start,
   api: UpstreamApi,
@@ -63,7 +67,7 @@ export function askingOf(
   };
 }
 
-/** Flags and what follows them, by name. */
+/** Selects flags by name, with their values. */
 function chosen(args: readonly string[], isChosen: (name: string) => boolean): string[] {
   const kept: string[] = [];
   for (let at = 0; at < args.length; ) {

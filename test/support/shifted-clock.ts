@@ -1,5 +1,5 @@
-// Preloaded into a server (`NODE_OPTIONS=--import …`): its wall clock differs from the machine's by MONOLITH_TEST_CLOCK_MS
-// milliseconds, or by the number in the file MONOLITH_TEST_CLOCK_FILE, which may change while it runs. The monotonic clock is right.
+// Preloaded into a server (`NODE_OPTIONS=--import …`). Shifts its wall clock by MONOLITH_TEST_CLOCK_MS milliseconds, or
+// by the number in the file MONOLITH_TEST_CLOCK_FILE, which may change at run time. The monotonic clock is not shifted.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
@@ -7,7 +7,7 @@ const AGAIN_MS = 50;
 const file = process.env['MONOLITH_TEST_CLOCK_FILE'];
 const fixed = process.env['MONOLITH_TEST_CLOCK_MS'];
 
-/** The variables of a server whose clock is `ms` ahead, or as far ahead as the file says. */
+/** Environment variables for a server whose clock is ahead by a number of milliseconds, or by the number in a file. */
 export const clockAhead = (ahead: number | { file: string }): Record<string, string> => ({
   NODE_OPTIONS: `--import ${pathToFileURL(fileURLToPath(import.meta.url)).href}`,
   ...(typeof ahead === 'number' ? { MONOLITH_TEST_CLOCK_MS: String(ahead) } : { MONOLITH_TEST_CLOCK_FILE: ahead.file }),

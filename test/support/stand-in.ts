@@ -1,4 +1,4 @@
-// A server elsewhere that says what a test tells it to, byte by byte, over real sockets.
+// A fake upstream that sends exactly the bytes a test sets, over real sockets.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { configWith } from '../../src/config/load.js';
@@ -19,12 +19,12 @@ export type Say = (response: ServerResponse, heard: Heard) => void | Promise<voi
 export interface StandIn {
   readonly url: string;
   readonly heard: Heard[];
-  /** Requests whose connection was closed before their answer was complete. */
+  /** Number of requests whose connection closed before their response was complete. */
   readonly left: number;
   readonly sockets: ReadonlySet<Socket>;
-  /** What the next ones are answered with; the last one stays. */
+  /** Sets the responses to the next requests; the last one is repeated. */
   say: Say;
-  /** What it tells of itself, by path: requests for that are not among those heard. */
+  /** Descriptions that it serves by path, such as model metadata. Requests for them are not recorded. */
   facts: Readonly<Record<string, object>>;
   close(): Promise<void>;
 }
@@ -80,7 +80,7 @@ export async function startStandIn(say: Say): Promise<StandIn> {
   return standIn;
 }
 
-/** The lines of a stream, at once. */
+/** Lines of a stream, sent in one piece. */
 export const stream =
   (...data: (object | string)[]): Say =>
   (response) => {
@@ -105,12 +105,12 @@ export interface Gateway extends Pick<Monolith, 'close' | 'drain' | 'url'> {
   get(path: string): Promise<Response>;
 }
 
-/** A whole server of ours, in this process, whose models run elsewhere. */
+/** Starts a complete Monolith server in this process whose models are upstream models. */
 export async function startGateway(models: Record<string, object>, settings: object = {}): Promise<Gateway> {
   const dataDir = mkdtempSync(join(tmpdir(), 'monolith-upstream-'));
   const logs: string[] = [];
   const key = 'test-key-0123456789';
-  // Given as flags are, so that there are no built-in models beside them.
+  // Passed like command-line flags, so that there are no built-in models in addition.
   const first = Object.entries(models)
     .filter(([, one]) => 'upstream' in one)
     .map(([name]) => `${name}=http://127.0.0.1:9/v1`);

@@ -1,19 +1,19 @@
-// A way for TCP between two programs of a test that goes wrong when it is told to. Within a connection bytes keep their order;
-// connections that are slow overtake one another.
+// A TCP proxy between two programs under test that fails on demand. Bytes keep their order within a connection;
+// different slow connections may overtake one another.
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * `cut`: connections are reset, and new ones as well. `held`: they stay and carry nothing, nor word of an end. `deaf`: what is
- * asked arrives, the answers do not. `slow`: each piece comes late, by up to `slowMs`.
+ * `cut`: resets existing and new connections. `held`: keeps connections open but forwards nothing, not even their end.
+ * `deaf`: forwards requests but no responses. `slow`: delays each chunk by up to `slowMs`.
  */
 export type Way = 'through' | 'cut' | 'held' | 'deaf' | 'slow';
 
 export interface TcpProxy {
   readonly port: number;
   set(way: Way, slowMs?: number): void;
-  /** Cuts the connections there are; new ones are carried as before. */
+  /** Resets the existing connections; new ones are forwarded as before. */
   reset(): void;
   close(): Promise<void>;
 }
@@ -29,7 +29,7 @@ export async function startTcpProxy(target: number): Promise<TcpProxy> {
     });
   const isHeld = (answers: boolean): boolean => way === 'held' || (way === 'deaf' && answers);
 
-  /** Until something can be carried. */
+  /** Waits until data can be forwarded. */
   async function passage(answers: boolean): Promise<void> {
     if (way === 'slow') await sleep(Math.random() * slowMs);
     while (isHeld(answers)) await changed();

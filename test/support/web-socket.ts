@@ -1,4 +1,4 @@
-// A WebSocket connection of a test to /v1/responses: turns in, events out.
+// A test's WebSocket connection to /v1/responses: sends requests and reads events.
 import { once } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { WebSocket, type ClientOptions } from 'ws';
@@ -58,7 +58,7 @@ export class Connection {
     );
   }
 
-  /** The next message; rejects if the connection ends first, or after 20 seconds. */
+  /** Returns the next message; rejects if the connection ends first, or after 20 seconds. */
   async next(): Promise<Received> {
     for (const end = Date.now() + 20_000; this.#received.length === 0; ) {
       if (this.ended || Date.now() > end) throw new Error(this.ended ? 'the connection has ended' : 'no message came');
@@ -73,7 +73,7 @@ export class Connection {
     return this.#received.shift() as Received;
   }
 
-  /** Every message up to the turn's last. */
+  /** Returns every message up to the last one of the current response. */
   async rest(): Promise<Received[]> {
     const events: Received[] = [];
     do events.push(await this.next());
@@ -86,14 +86,15 @@ export class Connection {
     return this.rest();
   }
 
-  /** A turn that must be refused with one message. */
+  /** Sends a request that must be refused with exactly one error message. */
   async refused(message: object | string): Promise<WireError> {
     const [first, ...more] = await this.turn(message);
-    if (first?.type !== 'error' || more.length > 0) throw new Error(`not refused: ${JSON.stringify(first)}`);
+    if (first?.type !== 'error' || more.length > 0)
+      throw new Error(`expected one error message, got ${JSON.stringify(first)}`);
     return first as WireError;
   }
 
-  /** What has come so far and was not asked for. */
+  /** Number of messages received but not yet read. */
   get unread(): number {
     return this.#received.length;
   }
@@ -114,10 +115,10 @@ export interface Resource {
   incomplete_details: object | null;
 }
 
-/** The resource of a turn's last event. */
+/** Returns the response resource in the last event. */
 export function resourceOf(events: readonly Received[]): Resource {
   const last = events.at(-1) as WireEvent;
-  if (!('response' in last)) throw new Error(`no response: ${JSON.stringify(last)}`);
+  if (!('response' in last)) throw new Error(`no response in ${JSON.stringify(last)}`);
   return last['response'] as Resource;
 }
 
@@ -127,7 +128,7 @@ export function textOf({ output }: Pick<Resource, 'output'>): string {
     .join('');
 }
 
-/** The status a handshake is refused with. */
+/** Returns the status with which a handshake is refused. */
 export async function handshakeStatus(port: number, key: string): Promise<number | undefined> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/v1/responses`, { headers: { authorization: `Bearer ${key}` } });
   socket.on('error', () => undefined);

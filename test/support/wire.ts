@@ -1,4 +1,4 @@
-// Plain HTTP to a running server, for tests that look at every byte of an answer.
+// Plain HTTP requests to a running server, for tests that check every byte of a response.
 import type { Monolith } from '../e2e/monolith.js';
 
 export interface WireEvent {
@@ -27,7 +27,7 @@ export function post(
   });
 }
 
-/** A whole answer, read as JSON. */
+/** Returns a complete response, parsed as JSON. */
 export async function ask(
   server: Monolith,
   path: string,
@@ -58,11 +58,11 @@ async function read(response: Response): Promise<Answer> {
   };
 }
 
-/** Every event of a stream in order; comments left out. Throws if the answer is no stream. */
+/** Returns every event of a stream in order, without comments. Throws if the response is not a stream. */
 export async function events(response: Response): Promise<WireEvent[]> {
   const text = await response.text();
   if (response.headers.get('content-type') !== 'text/event-stream; charset=utf-8')
-    throw new Error(`no stream: ${response.status} ${text.slice(0, 300)}`);
+    throw new Error(`not a stream: ${response.status} ${text.slice(0, 300)}`);
   return text
     .split('\n\n')
     .slice(0, -1)

@@ -13,7 +13,7 @@ async function scrape(telemetry: Telemetry): Promise<Map<string, number>> {
 const labels = { model: 'm', endpoint: '/v1/chat/completions' };
 const series = 'model="m",endpoint="/v1/chat/completions"';
 
-t.test('a generation from start to end', async (t) => {
+t.test('records a generation from start to end', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const meter = telemetry.generation(labels);
@@ -42,7 +42,7 @@ t.test('a generation from start to end', async (t) => {
   t.equal(values.get(`monolith_choices_finished_total{${series},reason="max_tokens"}`), 1);
 });
 
-t.test('times between tokens and delays of events are histograms like any other', async (t) => {
+t.test('inter-token times and event delays are histograms like the others', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const bounds = (values: Map<string, number>, name: string): [bound: string, count: number][] =>
@@ -75,7 +75,7 @@ t.test('times between tokens and delays of events are histograms like any other'
   t.ok(Math.abs((values.get('monolith_event_delay_seconds_sum') ?? 0) - 20.0052) < 1e-9);
 });
 
-t.test('cancels are told apart by how far the request was', async (t) => {
+t.test('labels cancellations by the stage of the request', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const stages = ['queue', 'prefill', 'decode'] as const;
@@ -123,7 +123,7 @@ t.test('engine totals follow the engine', async (t) => {
   t.ok((values.get('process_resident_memory_bytes') ?? 0) > 1e6);
 });
 
-t.test('log lines for people', (t) => {
+t.test('formats readable log lines', (t) => {
   t.equal(
     readable(
       '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}',
@@ -149,7 +149,7 @@ t.test('log lines for people', (t) => {
   t.end();
 });
 
-t.test('the names that boards made for vLLM read', async (t) => {
+t.test('exports the metric names that vLLM dashboards read', async (t) => {
   const engine = {
     model: 'm "1"',
     waiting: 2,
@@ -195,7 +195,7 @@ t.test('the names that boards made for vLLM read', async (t) => {
     if (metricNames === 'monolith') continue;
     const of = (name: string, more = ''): number | undefined =>
       values.get(`vllm:${name}{model_name="m \\"1\\"",engine="0"${more}}`);
-    // Endpoints are added up.
+    // Counts of different endpoints are added.
     for (const [name, count] of [
       ['time_to_first_token_seconds', 2],
       ['inter_token_latency_seconds', 6],

@@ -1,4 +1,4 @@
-// Percentiles of times: within the error that is said of them, adding up over hours and writers, gone with their hour.
+// Latency percentiles: within the documented error, additive over hours and writers, and removed with their hour.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,11 +15,11 @@ import { latencyTests } from './latency-reports.js';
 
 t.setTimeout(300_000);
 
-/** By the nearest rank, of the times themselves. */
+/** Exact percentile by the nearest-rank method. */
 const exact = (times: readonly number[], share: number): number =>
   [...times].sort((a, b) => a - b)[Math.ceil(share * times.length) - 1] as number;
 
-t.test('within the error, whatever the times are like', (t) => {
+t.test('percentiles are within the documented error for any distribution', (t) => {
   let seed = 7;
   const random = (): number => {
     seed = (seed * 1_103_515_245 + 12_345) % 2 ** 31;
@@ -75,7 +75,7 @@ latencyTests(async (t) => {
   return new LmdbUsageStore(store);
 });
 
-t.test('asked for by members', async (t) => {
+t.test('members can read them', async (t) => {
   const { owner, organization, server, client, close } = await openOwned();
   t.teardown(close);
   const path = `/organizations/${organization.id}/usage/latency`;

@@ -1,4 +1,4 @@
-// What every UsageStore promises of times: within the error that is said of them, adding up over hours and writers, gone
+// Latency requirements for every UsageStore: within the documented error, additive over hours and writers, and removed
 // with their hour.
 import t, { type Test } from 'tap';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
@@ -28,9 +28,9 @@ const used = (more: Partial<FinishedUsage>): FinishedUsage => ({
   ...more,
 });
 
-/** `open`: a new one, empty, that goes with the test. */
+/** `open` returns a new, empty store that is removed with the test. */
 export function latencyTests(open: (t: Test) => Promise<UsageStore>): void {
-  t.test('kept by hour, model and key', async (t) => {
+  t.test('stores latencies by hour, model and key', async (t) => {
     const usage = await open(t);
     const at = (hour: number): number => (1_000 + hour) * HOUR_MS;
     await Promise.all(

@@ -1,4 +1,4 @@
-// What every UsageStore promises, whatever it is kept in.
+// Requirements for every implementation of UsageStore.
 import t, { type Test } from 'tap';
 import type { FinishedUsage, RejectedUsage } from '../../src/shared/usage-sink.js';
 import { HOUR_MS } from '../../src/usage/sums.js';
@@ -57,9 +57,9 @@ const refused = (more: Partial<RejectedUsage> = {}): UsageEntry => ({
 });
 const go = new AbortController().signal;
 
-/** `open`: a new one, empty, that goes with the test. */
+/** `open` returns a new, empty store that is removed with the test. */
 export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
-  t.test('several at once add up, in sums and in the month', async (t) => {
+  t.test('concurrent writes add up, in the sums and in the month', async (t) => {
     const store = await open(t);
     await Promise.all(
       [1, 2, 3].map(async (thread) => {
@@ -76,7 +76,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     t.equal(await store.erase({ rows: NOW + 1, sums: 0 }, go), 1_500, 'a row each');
   });
 
-  t.test('by day and hour, grouped and filtered, page by page', async (t) => {
+  t.test('reports by day and hour, grouped, filtered and in pages', async (t) => {
     const store = await open(t);
     const models = ['hal-1.0', 'clarke-1.0'];
     const keys = ['key_a', 'key_b', 'key_c'];
@@ -136,7 +136,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     ]);
   });
 
-  t.test('cost by the prices of today; cached tokens have their own', async (t) => {
+  t.test('costs use current prices; cached tokens have their own price', async (t) => {
     const store = await open(t);
     await store.record([ran(), ran({ model: 'clarke-1.0' }), ran({ model: 'free' })]);
     const prices = {
@@ -165,7 +165,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     );
   });
 
-  t.test('thousands of entries in one bucket', async (t) => {
+  t.test('handles thousands of entries in one bucket', async (t) => {
     const store = await open(t);
     await store.record(Array.from({ length: 3_500 }, (_, at) => refused({ keyId: `key_${at}` })));
     const { rows } = await store.rows(query({ bucket: 'day' }), 10, null);
@@ -175,7 +175,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     );
   });
 
-  t.test('what is past its days goes', async (t) => {
+  t.test('removes rows after their retention', async (t) => {
     const store = await open(t);
     for (const [organizationId, days] of [
       ['org_a', 0],

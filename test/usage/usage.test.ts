@@ -1,5 +1,4 @@
-// Usage on a real database: what is told adds up, is found again by hour, day and group, and goes when its days are
-// over.
+// Usage in a real database: records add up, are found by hour, day and group, and are removed after their retention.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -29,11 +28,11 @@ async function storeFor(t: Test): Promise<{ store: Store; usages: LmdbUsageStore
 
 usageStoreTests(async (t) => (await storeFor(t)).usages);
 
-t.test('rows, sums of the hour and of the month; failures and refusals', async (t) => {
+t.test('writes rows and the sums of the hour and the month, with failures and refusals', async (t) => {
   const { store, usages } = await storeFor(t);
   const usage = new UsageRecorder(usages, quiet, () => NOW);
   usage.finished(finished());
-  usage.finished(finished()); // one request may be several generations
+  usage.finished(finished()); // one request may have several generations
   usage.finished(
     finished({ status: 'failed', errorCode: 'model_error', outputTokens: 3, reasoningTokens: 0, images: 0 }),
   );
@@ -87,7 +86,7 @@ t.test('rows, sums of the hour and of the month; failures and refusals', async (
   await usage.close();
 });
 
-t.test('it is written by itself, and a timer keeps no process alive', async (t) => {
+t.test('writes by itself, and its timer does not keep the process alive', async (t) => {
   const { usages } = await storeFor(t);
   const usage = new UsageRecorder(usages, quiet);
   usage.finished(finished());
@@ -95,7 +94,7 @@ t.test('it is written by itself, and a timer keeps no process alive', async (t) 
   await usage.close();
 });
 
-t.test('a disk that is full: kept for later, bounded, never thrown', async (t) => {
+t.test('a full disk: keeps a limited number of records for later and never throws', async (t) => {
   const { store, usages } = await storeFor(t);
   let full = true;
   const errors: string[] = [];
@@ -122,7 +121,7 @@ t.test('a disk that is full: kept for later, bounded, never thrown', async (t) =
   await usage.close();
 });
 
-t.test('the sweep goes by the settings', async (t) => {
+t.test('the sweep follows the settings', async (t) => {
   const { usages } = await storeFor(t);
   const DAY = 24 * 3_600_000;
   for (const days of [0, 89, 91, 800])
@@ -134,7 +133,7 @@ t.test('the sweep goes by the settings', async (t) => {
   await sweep.close();
 });
 
-t.test('which answers are refusals', (t) => {
+t.test('recognizes refusals', (t) => {
   const generating = new Map([
     ['/v1/messages', '/v1/messages'],
     ['/playground', '/v1/chat/completions'],

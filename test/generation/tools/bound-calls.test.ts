@@ -1,4 +1,4 @@
-// A model that has learned none of it, made to call: whatever it samples is calls of the tools, in every syntax.
+// An untrained model with forced calls: whatever it samples is a valid call of the tools, in every syntax.
 import t from 'tap';
 import type { NativeEngine } from '../../../src/engine/addon-types.js';
 import { Engine } from '../../../src/engine/engine.js';
@@ -118,7 +118,7 @@ t.test('a forced call cannot fail', async (t) => {
   for (const [family, syntax] of syntaxes) {
     for (let seed = 0n; seed < 8n; seed++) {
       const { calls, text, reason } = await call(native, engine, syntax, seed, true);
-      // The cap may cut the last of many.
+      // The token limit may truncate the last of many calls.
       const cut = reason === 'max_tokens' ? calls.pop() : undefined;
       const right = calls.every(({ name, json, complete }) => complete === true && fits(name, json));
       const ended = reason === 'tool_calls' ? calls.length > 0 : cut !== undefined;
@@ -127,19 +127,19 @@ t.test('a forced call cannot fail', async (t) => {
       if (calls.length > 1) several.add(family);
     }
     const single = await call(native, engine, syntax, 1n, false);
-    t.match(single, { calls: [{ complete: true }], reason: 'tool_calls', text: /^\s*$/ }, `${family}: one call alone`);
+    t.match(single, { calls: [{ complete: true }], reason: 'tool_calls', text: /^\s*$/ }, `${family}: a single call`);
     t.equal(single.calls.length, 1, family);
   }
   for (const [family, syntax] of syntaxes) {
     if (syntax.several === undefined) continue;
-    // The model would rather end some lists at once.
+    // The model would end some lists immediately.
     if (!several.has(family) && (await call(native, engine, syntax, 0n, true, syntax.several.end)).calls.length > 1)
       several.add(family);
     t.ok(several.has(family), `${family}: several in one section`);
   }
 });
 
-t.test('a marker that is spelled binds too, where a token ends with it', async (t) => {
+t.test('a marker spelled in text also constrains the call, if a token ends with it', async (t) => {
   const native = await loadStarter('bound-spelled');
   const engine = new Engine(native);
   t.teardown(() => engine.close());
@@ -168,7 +168,7 @@ t.test('a marker that is spelled binds too, where a token ends with it', async (
     whiteSpace: 'none',
     suffix: '</end>',
   });
-  // The model writes the marker of its own will: it is what it begins with.
+  // The model writes the marker without being forced, as its first output.
   const calls = {
     open: first,
     close: '</end>',

@@ -1,4 +1,4 @@
-// Texts as models write them, and what they are. Every split of a text has to give the same.
+// Texts as models write them, and the expected result, which must not depend on how the text is split.
 import { HERMES } from '../../../src/generation/local/tools/hermes.js';
 import { MISTRAL } from '../../../src/generation/local/tools/json-list.js';
 import { COMMAND } from '../../../src/generation/local/tools/command.js';
@@ -19,7 +19,7 @@ import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
 import { XML } from '../../../src/generation/local/tools/xml.js';
 import type { CallableTools } from '../../../src/generation/local/tools/call-reader.js';
 
-/** `call NAME ARGUMENTS` for a complete call, `cut NAME ARGUMENTS` for one that is not, `text TEXT` for content. */
+/** `call NAME ARGUMENTS` for a complete call, `cut NAME ARGUMENTS` for a truncated one, `text TEXT` for content. */
 export type Told = string;
 
 export interface CallFixture {
@@ -27,7 +27,7 @@ export interface CallFixture {
   syntax: ToolSyntax;
   text: string;
   told: Told[];
-  /** The turn was cut; else it ended by itself. */
+  /** The response was truncated; otherwise it ended by itself. */
   cut?: true;
 }
 

@@ -4,18 +4,18 @@ import type { ToolSyntax } from '../../../src/generation/local/tools/syntax.js';
 import { cpuTime } from '../../support/cpu-time.js';
 import { fixtures, tools, type Told } from './call-fixtures.js';
 
-/** What a stream tells of these pieces, joined; checks that it tells in order and never told JSON that is none. */
+/** Returns the joined events for these pieces. Checks their order, and that complete arguments are valid JSON. */
 function read(syntax: ToolSyntax, pieces: readonly string[], cut: boolean): Told[] {
   const told: Told[] = [];
   let open: { name: string; text: string } | null = null;
   let over = false;
   const stream = new CallStream(syntax, tools, {
     started(name) {
-      if (open !== null || over) throw new Error('started within a call, or after the end');
+      if (open !== null || over) throw new Error('a call started within a call, or after the end');
       open = { name, text: '' };
     },
     arguments(text) {
-      if (open === null || text === '' || over) throw new Error('arguments of no call, or empty');
+      if (open === null || text === '' || over) throw new Error('arguments without a call, or empty');
       open.text += text;
     },
     finished(complete) {
@@ -34,11 +34,11 @@ function read(syntax: ToolSyntax, pieces: readonly string[], cut: boolean): Told
   });
   for (const piece of pieces) stream.push(piece);
   stream.end(!cut);
-  if (open !== null) throw new Error('left open');
+  if (open !== null) throw new Error('a call was left open');
   return told;
 }
 
-/** Adjacent texts are one text; white space at the edges is the choice's affair (choice-events). */
+/** Joins adjacent texts. White space at the edges is handled by choice-events. */
 function joined(told: readonly Told[]): Told[] {
   const result: Told[] = [];
   for (const one of told) {
@@ -52,7 +52,7 @@ function joined(told: readonly Told[]): Told[] {
 const spaceless = (told: readonly Told[]): Told[] =>
   told.map((one) => (one.startsWith('text ') ? `text ${one.slice(5).replaceAll(/\s/g, '')}` : one));
 
-t.test('every fixture in every split', async (t) => {
+t.test('parses every fixture at every split', async (t) => {
   for (const { name, syntax, text, told, cut = false } of fixtures) {
     const label = `${syntax.name}: ${name}`;
     const whole = read(syntax, [text], cut);
@@ -75,7 +75,7 @@ t.test('every fixture in every split', async (t) => {
   }
 });
 
-/** A small generator of its own: the same failures every time. */
+/** A small seeded generator, so that failures repeat. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -84,7 +84,7 @@ function randomOf(seed: number): (below: number) => number {
   };
 }
 
-t.test('damaged texts never throw, and tell the same in any split', async (t) => {
+t.test('damaged texts never throw, and give the same result at every split', async (t) => {
   const random = randomOf(7);
   const alphabet = [
     '{',
@@ -147,7 +147,7 @@ t.test('damaged texts never throw, and tell the same in any split', async (t) =>
   t.equal(different, '');
 });
 
-t.test('a call of great length costs no more per character than a short one', async (t) => {
+t.test('a very long call costs no more per character than a short one', async (t) => {
   for (const { syntax, head, piece, tail } of [
     {
       syntax: fixtures.find(({ syntax }) => syntax.name === 'hermes')!.syntax,

@@ -11,7 +11,7 @@ import { tools } from './call-fixtures.js';
 
 type Section = 'content' | 'reasoning' | 'tool';
 
-/** Pieces as the engine gives them, two tokens each, then the end. */
+/** Feeds pieces like the engine's, two tokens each, then the end. */
 function run(
   syntax: ToolSyntax,
   pieces: [Section, string][],
@@ -69,7 +69,7 @@ function run(
 
 const call = (args: string): string => `<tool_call>\n{"name": "get_weather", "arguments": ${args}}\n</tool_call>`;
 
-t.test('text, calls and their numbers in order', async (t) => {
+t.test('emits text and calls in order with their numbers', async (t) => {
   const { told, tokens, choices, ends } = run(HERMES, [
     ['reasoning', 'Hm.'],
     ['content', '  \n'],
@@ -92,12 +92,12 @@ t.test('text, calls and their numbers in order', async (t) => {
     'end 1 true',
     'finished tool_calls 2',
   ]);
-  t.equal(tokens, 16, 'all but those of the last piece, which nothing tells of');
+  t.equal(tokens, 16, 'all but those of the last piece, for which there is no event');
   t.same([...choices], [3]);
   t.equal(ends, 0);
 });
 
-t.test('no text, no call: white space is an answer too', async (t) => {
+t.test('white space is a response if there is no text and no call', async (t) => {
   t.same(run(HERMES, [['content', ' \n']]).told, ['content  \n', 'finished end_of_turn 0']);
   t.same(
     run(HERMES, [
@@ -106,7 +106,7 @@ t.test('no text, no call: white space is an answer too', async (t) => {
       ['content', '\n'],
     ]).told.slice(0, 1),
     ['start 0 get_weather'],
-    'but none beside a call',
+    'not next to a call',
   );
   t.same(
     run(HERMES, [
@@ -125,7 +125,7 @@ t.test('no text, no call: white space is an answer too', async (t) => {
   );
 });
 
-t.test('texts with calls between them stay apart', async (t) => {
+t.test('keeps texts with calls between them separate', async (t) => {
   const between = (...pieces: string[]): string => {
     const { told } = run(
       HERMES,
@@ -137,16 +137,16 @@ t.test('texts with calls between them stay apart', async (t) => {
       .join('');
   };
   const one = call('{}');
-  t.equal(between('a. ', one, ' b'), 'a. b', 'one side');
+  t.equal(between('a. ', one, ' b'), 'a. b', 'white space on one side');
   t.equal(between('a.', '\n', one, one, '\n\n', 'b'), 'a.\nb');
   for (const behind of [['\n\n b'], ['\n', '\n ', 'b'], ['\n', '\n b']])
-    t.equal(between('a.', one, ...behind), 'a.\n\n b', 'however it comes in pieces');
+    t.equal(between('a.', one, ...behind), 'a.\n\n b', 'at every split');
   t.equal(between('a.', one, '\n', one, '\n\n', 'b'), 'a.\nb');
   t.equal(between('a', one, 'b'), 'ab');
-  t.equal(between('a \n', one, '\n'), 'a', 'nothing behind it');
+  t.equal(between('a \n', one, '\n'), 'a', 'nothing after it');
 });
 
-t.test('a marker that nothing followed is text, where it stood', async (t) => {
+t.test('a marker without a call stays text at its position', async (t) => {
   const { told } = run(FUNCTIONARY_NAMED, [
     ['tool', '>>>'],
     ['tool', 'all\n'],
@@ -168,7 +168,7 @@ t.test('a marker that nothing followed is text, where it stood', async (t) => {
   ]);
 });
 
-t.test('how it ended', async (t) => {
+t.test('maps how the generation ended', async (t) => {
   const reasons: [EngineEnd, string][] = [
     ['end_of_turn', 'tool_calls'],
     ['stop_string', 'tool_calls'],
@@ -187,7 +187,7 @@ t.test('how it ended', async (t) => {
   t.same(
     run(HERMES, [['tool', open]]).told.slice(-2),
     ['end 0 false', 'finished malformed_call 1'],
-    'the model left off',
+    'the model stopped',
   );
   t.same(
     run(
@@ -202,7 +202,7 @@ t.test('how it ended', async (t) => {
   );
 });
 
-t.test('a broken call ends the choice', async (t) => {
+t.test('a malformed call ends the choice', async (t) => {
   const { told, ends } = run(HERMES, [
     ['tool', '<tool_call>\n{"name": "get_weather", "arguments": {"days": ?'],
     ['tool', '}}'],
@@ -212,7 +212,7 @@ t.test('a broken call ends the choice', async (t) => {
   t.equal(ends, 1);
 });
 
-t.test('a close marker within a string ends the call all the same', async (t) => {
+t.test('a closing marker within a string still ends the call', async (t) => {
   const { told, ends } = run(HERMES, [
     ['tool', '<tool_call>\n{"name": "get_weather", "arguments": {"days": "</tool_call>'],
     ['content', ' and more'],
@@ -227,7 +227,7 @@ t.test('a close marker within a string ends the call all the same', async (t) =>
   t.equal(early.told.at(-1), 'finished tool_calls 1', JSON.stringify(early.told));
 });
 
-t.test('a call that was demanded and does not come about is no answer', async (t) => {
+t.test('a required call that is missing is an error', async (t) => {
   const noObject = '<tool_call>\n{"name": "get_weather", "arguments": []}\n</tool_call>';
   for (const pieces of [[['tool', noObject]], [['content', 'I would rather talk.']], []] as [Section, string][][]) {
     const { told } = run(HERMES, pieces, { required: true });
@@ -237,7 +237,7 @@ t.test('a call that was demanded and does not come about is no answer', async (t
   t.equal(run(HERMES, [['tool', call('{}')]], { required: true }).told.at(-1), 'finished tool_calls 1');
 });
 
-t.test('one call only', async (t) => {
+t.test('limits to one call', async (t) => {
   const { told, ends } = run(
     HERMES,
     [
@@ -253,16 +253,20 @@ t.test('one call only', async (t) => {
       parallel: false,
       reasoningTokens: 4,
     }).completionTokens;
-  t.equal(usage(), 8, 'reasoning with its markers, and two tokens of each other piece');
-  t.equal(usage(['content', '\n'], ['tool', call('{}')]), 8, 'what the engine wrote before it heard counts for nobody');
+  t.equal(usage(), 8, 'reasoning with its markers, and two tokens per other piece');
+  t.equal(
+    usage(['content', '\n'], ['tool', call('{}')]),
+    8,
+    'tokens that the engine generated before it was stopped are not counted',
+  );
   t.equal(
     run(HERMES, [['tool', call('{}')]], { parallel: false, reason: 'max_tokens' }).told.at(-1),
     'finished tool_calls 1',
-    'the cap came too late',
+    'the token limit came too late',
   );
 });
 
-t.test('a bare call is found in whatever section it comes', async (t) => {
+t.test('finds a bare call in any section', async (t) => {
   const pieces = ['\n', '{"na', 'me": "get_time", "parameters": {}}'];
   const expected = ['start 0 get_time', 'args 0 {}', 'end 0 true', 'finished tool_calls 1'];
   for (const section of ['content', 'tool'] as const)
@@ -280,7 +284,7 @@ t.test('a bare call is found in whatever section it comes', async (t) => {
       ['content', ': 1}\n'],
     ]).told.join('|'),
     'content  {"a": 1}|content \n|finished end_of_turn 0'.replace(' {"a": 1}', ' {"a"|content : 1}'),
-    'an answer in JSON, whole',
+    'a complete JSON response',
   );
   t.same(
     run(LLAMA, [
@@ -288,11 +292,11 @@ t.test('a bare call is found in whatever section it comes', async (t) => {
       ['content', '{"name": "get_time", "parameters": {}}'],
     ]).told.at(-1),
     'finished end_of_turn 0',
-    'not behind text',
+    'not after text',
   );
 });
 
-t.test('what is no call keeps its text', async (t) => {
+t.test('keeps the text of something that is not a call', async (t) => {
   const { told } = run(MISTRAL_NAMED, [
     ['content', 'A '],
     ['tool', '[TOOL_CALLS]rm['],
@@ -308,7 +312,7 @@ t.test('what is no call keeps its text', async (t) => {
   t.equal(told.at(-1), 'finished end_of_turn 0');
 });
 
-t.test('logprobs of held text come with it', async (t) => {
+t.test('log probabilities of held text are emitted with it', async (t) => {
   const events: GenerationEvent[] = [];
   const choice = new ChoiceEvents(
     0,

@@ -7,7 +7,7 @@ import { findDialect } from '../../../src/generation/local/tools/dialect.js';
 import { KIMI } from '../../../src/generation/local/tools/kimi.js';
 import type { ToolDefinition } from '../../../src/generation/types.js';
 
-/** A template in the manner of a family: only what it writes for a call differs. */
+/** A template in a family's style that differs only in how it renders a call. */
 const template = (call: string, begin = '', end = ''): ChatTemplate =>
   new ChatTemplate(
     `{{ tools | tojson if tools }}{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}${begin}{% for c in m.tool_calls %}${call}{% endfor %}${end}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}`,
@@ -15,7 +15,7 @@ const template = (call: string, begin = '', end = ''): ChatTemplate =>
   );
 const none = (): boolean => false;
 
-t.test('the template decides how calls are written', async (t) => {
+t.test('the template determines the call syntax', async (t) => {
   const cases: [string, ChatTemplate, string, string, tail: string | null][] = [
     [
       'hermes',
@@ -93,7 +93,7 @@ t.test('the template decides how calls are written', async (t) => {
   }
 });
 
-t.test('a template that knows no calls, or unknown ones, gets them described', async (t) => {
+t.test('describes the tools if the template renders no calls or an unknown syntax', async (t) => {
   const expected = { showsTools: false, showsCalls: false };
   t.match(
     findDialect(new ChatTemplate('{% for m in messages %}{{ m.content }}{% endfor %}', { bos: null, eos: null }), none),
@@ -109,9 +109,9 @@ t.test('a template that knows no calls, or unknown ones, gets them described', a
       none,
     ),
     { ...expected, syntax: { name: 'hermes' } },
-    'JSON behind an unknown marker',
+    'JSON after an unknown marker',
   );
-  // One that shows tools and no calls: the model has learned how, and its vocabulary tells.
+  // A template that renders tools but no calls: the vocabulary shows which syntax the model was trained on.
   for (const [token, name] of [
     ['[TOOL_CALLS]', 'mistral'],
     ['<|tool_calls_section_begin|>', 'kimi'],
@@ -145,7 +145,7 @@ const llama = findDialect(
   none,
 ).syntax;
 
-t.test('what the engine is told', async (t) => {
+t.test('passes call options to the engine', async (t) => {
   const tools = [tool('a'), tool('b')];
   const options = (mode: 'none' | 'auto' | 'required', allowed: string[] | null, syntax = hermes) =>
     callOptions({ tools, toolChoice: { mode, allowed }, parallelToolCalls: true }, syntax, grammars);
@@ -197,7 +197,7 @@ t.test('what the engine is told', async (t) => {
       ['get', 'set'],
       ['get_time\n', 'set\n', 'get\n'],
     ],
-    'a name that begins another is told from it',
+    'a name that is a prefix of another is distinguished',
   );
   const kimi = callOptions(
     { tools, toolChoice: { mode: 'auto', allowed: null }, parallelToolCalls: true },
@@ -225,7 +225,7 @@ t.test('what the engine is told', async (t) => {
   t.same([...callableTools({ tools, toolChoice: { mode: 'auto', allowed: ['b', 'x'] } }).keys()], ['b']);
 });
 
-t.test('a description names tools and syntax', async (t) => {
+t.test('a description names the tools and the syntax', async (t) => {
   const text = describeTools(
     [{ type: 'function', function: { name: 'a', description: 'adds', parameters: { type: 'object' } } }],
     hermes,

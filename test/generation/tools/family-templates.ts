@@ -1,6 +1,7 @@
-// Chat templates in the manner of each family: what they write for calls is as the vendors' own do, the rest is ours.
+// Chat templates in the style of each family. They render calls like the vendors' templates; the rest is written for
+// these tests.
 
-/** Hy3 and Hy4: all markers end alike, which the template puts in. */
+/** Hy3 and Hy4: all markers have the same suffix, which the template inserts. */
 function hunyuan(suffix: string, line: string, separated: boolean): string {
   const tag = (name: string): string => `{{ "<${name}{}>".format(HYTK) }}`;
   return (
@@ -10,7 +11,7 @@ function hunyuan(suffix: string, line: string, separated: boolean): string {
   );
 }
 
-/** By family: a message's calls, between a turn's markers. */
+/** By family: a message's calls, without the message's own markers. */
 const written: Readonly<Record<string, string>> = {
   hermes:
     '{% for c in m.tool_calls %}<tool_call>\n{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}\n</tool_call>\n{% endfor %}',
@@ -69,7 +70,7 @@ const turns = (calls: string, reasoning: string): string =>
 
 const THINKING = '{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}';
 
-/** gpt-oss: one call in a message, which is one itself; reasoning in a field of another name. */
+/** gpt-oss: each call is a message, and reasoning has a different field name. */
 const HARMONY_TEMPLATE =
   '<|start|>developer<|message|>{{ tools | tojson if tools }}<|end|>{% for m in messages %}{% if m.role == "tool" %}<|start|>functions.f to=assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>' +
   '{% elif m.tool_calls %}{% if m.thinking %}{% if m.content %}{{ raise_exception("a text beside thinking") }}{% endif %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}' +
@@ -79,7 +80,7 @@ const HARMONY_TEMPLATE =
   '{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}' +
   '{# <|channel|>analysis<|message|> #}';
 
-/** Solar Open: messages of a kind each, reasoning among them. */
+/** Solar Open: one kind of message each for content, calls and reasoning. */
 const SOLAR_TEMPLATE =
   '<|begin|>system<|content|>{{ tools | tojson if tools }}<|end|>{% for m in messages %}{% if m.role == "tool" %}<|begin|>tool<|tool_response|>{{ m.tool_call_id }}{{ m.content }}<|end|>' +
   '{% elif m.role == "assistant" %}{% if m.reasoning %}<|begin|>assistant<|think|>{{ m.reasoning }}<|end|>{% endif %}' +
@@ -87,7 +88,7 @@ const SOLAR_TEMPLATE =
   '{% else %}<|begin|>assistant<|content|>{{ m.content }}<|end|>{% endif %}' +
   '{% else %}<|begin|>{{ m.role }}<|content|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|begin|>assistant{% endif %}';
 
-/** Functionary 3.2: a text has a recipient as calls have, and the prompt ends with the marker of one. */
+/** Functionary 3.2: text has a recipient like calls, and the prompt ends with a recipient marker. */
 const RECIPIENTS_TEMPLATE =
   '{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == "assistant" %}' +
   '{% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}{% if m.content %}>>>all\n{{ m.content }}{% endif %}{% for c in m.tool_calls or [] %}>>>{{ c.function.name }}\n{{ c.function.arguments }}{% endfor %}' +

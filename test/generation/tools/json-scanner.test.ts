@@ -1,7 +1,7 @@
 import t from 'tap';
 import { At, JsonScanner } from '../../../src/generation/local/tools/json-scanner.js';
 
-/** How much of a text the scanner takes, and whether that is a whole object. */
+/** Returns how much text the scanner consumes, and whether that is a complete object. */
 function scan(text: string): { taken: number; done: boolean } {
   const scanner = new JsonScanner();
   let taken = 0;
@@ -18,7 +18,7 @@ function isObject(text: string): boolean {
   }
 }
 
-t.test('takes what JSON.parse takes', async (t) => {
+t.test('accepts what JSON.parse accepts', async (t) => {
   const whole = [
     '{}',
     ' {\n} ',
@@ -66,27 +66,30 @@ t.test('takes what JSON.parse takes', async (t) => {
   );
   const deep = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`;
   t.ok(scan(deep(128)).done);
-  t.notOk(scan(deep(129)).done, 'nested without end');
+  t.notOk(scan(deep(129)).done, 'nested too deeply');
 });
 
-t.test('damaged JSON: taken whole only if it is, and up to a place from which it could go on', async (t) => {
-  let state = 11;
-  const random = (below: number): number => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-  const seed = '{"a": [1, -2.5e3, {"b": "x\\n\\u0041"}, true, null], "c": {"d": false}, "e": 0}';
-  const alphabet = '{}[]",:\\ 0123456789+-.eEtrufalsn\n/';
-  const wrong: string[] = [];
-  for (let round = 0; round < 20_000; round++) {
-    let text = seed;
-    for (let edits = 1 + random(3); edits > 0; edits--) {
-      const at = random(text.length + 1);
-      text = text.slice(0, at) + (alphabet[random(alphabet.length)] ?? '') + text.slice(at + random(2));
+t.test(
+  'consumes damaged JSON up to a point from which it could be completed, and completely only if it is valid',
+  async (t) => {
+    let state = 11;
+    const random = (below: number): number => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      return Math.floor((state / 2 ** 32) * below);
+    };
+    const seed = '{"a": [1, -2.5e3, {"b": "x\\n\\u0041"}, true, null], "c": {"d": false}, "e": 0}';
+    const alphabet = '{}[]",:\\ 0123456789+-.eEtrufalsn\n/';
+    const wrong: string[] = [];
+    for (let round = 0; round < 20_000; round++) {
+      let text = seed;
+      for (let edits = 1 + random(3); edits > 0; edits--) {
+        const at = random(text.length + 1);
+        text = text.slice(0, at) + (alphabet[random(alphabet.length)] ?? '') + text.slice(at + random(2));
+      }
+      const { taken, done } = scan(text);
+      // The scanner stops after the closing brace; JSON.parse reads on.
+      if (done ? !isObject(text.slice(0, taken)) : isObject(text)) wrong.push(text);
     }
-    const { taken, done } = scan(text);
-    // Behind the closing brace the scanner is done; JSON.parse goes on.
-    if (done ? !isObject(text.slice(0, taken)) : isObject(text)) wrong.push(text);
-  }
-  t.same(wrong, []);
-});
+    t.same(wrong, []);
+  },
+);

@@ -1,4 +1,4 @@
-// The provider on the embedded model under each family's template: thinking, then a call that must come, or a form.
+// The local provider under each family's template: reasoning, then a forced call or a format.
 import t from 'tap';
 import { modelOfFile } from '../../../src/engine/catalog.js';
 import { Engine } from '../../../src/engine/engine.js';
@@ -14,7 +14,7 @@ const limits = {
   images: { perImage: 1_000, perRequest: 10_000 },
 } as const;
 
-/** The engine, as if its file had another template. */
+/** Returns the engine as if its file had another template. */
 function withTemplate(engine: Engine, chatTemplate: string): Engine {
   return new Proxy(engine, {
     get(target, key): unknown {
@@ -77,7 +77,7 @@ const textOf = (events: readonly GenerationEvent[], section: string): string =>
 const argumentsOf = (events: readonly GenerationEvent[]): string =>
   events.map((event) => (event.type === 'call_arguments' ? event.text : '')).join('');
 
-t.test('thinking, and a call that must come, under every template', async (t) => {
+t.test('reasons, then makes a forced call, under every template', async (t) => {
   const engine = new Engine(await loadStarter('provided-calls', { maxContext: 2_048 }));
   t.teardown(() => engine.close());
   for (const [family, source] of Object.entries(templates)) {
@@ -89,7 +89,7 @@ t.test('thinking, and a call that must come, under every template', async (t) =>
   }
 });
 
-// `thinks`: there are reasoning markers.
+// `thinks`: the template has reasoning markers.
 const inMessages: readonly { family: string; answer: string; call: string; thinks?: true }[] = [
   {
     family: 'harmony',
@@ -107,7 +107,7 @@ const inMessages: readonly { family: string; answer: string; call: string; think
 ];
 
 for (const { family, answer: answerHead, call: callHead, thinks = false } of inMessages) {
-  t.test(`${family}: what a client hears has no headers`, async (t) => {
+  t.test(`${family}: clients receive no headers`, async (t) => {
     const engine = new Engine(await loadStarter(`provided-${family}`, { maxContext: 2_048 }));
     t.teardown(() => engine.close());
     const provider = new LocalProvider(withTemplate(engine, templates[family]!), modelOfFile('m', starterPath), limits);
@@ -131,7 +131,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
       t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\||>>>/);
   });
 
-  t.test(`${family}: a form and tools at once`, async (t) => {
+  t.test(`${family}: allows a format and tools together`, async (t) => {
     const engine = new Engine(await loadStarter(`provided-both-${family}`, { maxContext: 2_048 }));
     t.teardown(() => engine.close());
     const provider = new LocalProvider(withTemplate(engine, templates[family]!), modelOfFile('m', starterPath), limits);
@@ -162,7 +162,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
         Number.isInteger(count)
       );
     };
-    // Where the headers part: one token leads to the answer, another to a call.
+    // Where the headers differ: one token leads to the response, another to a call.
     const encode = (text: string): Promise<Int32Array> =>
       engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard: 0 });
     const answer = await encode(answerHead);
@@ -174,7 +174,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
 
     for (const budget of [0, 5]) {
       const form = await run(provider, both({ ...towards(answer[parts]!), reasoningBudget: budget }));
-      t.ok(isForm(form), `the form: ${textOf(form, 'content')}`);
+      t.ok(isForm(form), `the format: ${textOf(form, 'content')}`);
       t.match(form.at(-1), { type: 'finished', reason: 'end_of_turn', calls: 0 });
       const called = await run(provider, both({ ...towards(call[parts]!), reasoningBudget: budget }));
       t.ok(isCall(called), `a call: ${argumentsOf(called)}`);
@@ -184,7 +184,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
         t.notMatch(textOf(events, 'content') + textOf(events, 'reasoning'), /<\||>>>/);
       }
     }
-    // What the model closes of its own will parts in the same way; whatever it samples is one of the two.
+    // After a header that the model closes itself, the same holds: any sample is one of the two.
     const end = (await encode('<|end|>'))[0]!;
     for (let seed = 0n; seed < 4n; seed++) {
       const events = await run(
@@ -195,25 +195,25 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
     }
     t.ok(
       isForm(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'none', allowed: null } }))),
-      'tools that may not be called',
+      'tools that must not be called',
     );
     t.ok(
       isCall(
         await run(provider, both({ ...towards(answer[parts]!), toolChoice: { mode: 'required', allowed: null } })),
       ),
-      'a call that must come',
+      'a required call',
     );
     t.same(
       names(await run(provider, both({ toolChoice: { mode: 'required', allowed: ['other'] } }))),
       ['other'],
-      'a tool that must be called',
+      'a required tool',
     );
     t.same(
       names(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'auto', allowed: ['other'] } }))),
       ['other'],
-      'of those that may be called',
+      'only an allowed tool',
     );
-    // Probabilities are of tokens that are sampled one by one.
+    // Log probabilities exist only for tokens that are sampled one by one.
     const told = await run(provider, both({ ...towards(answer[parts]!), topLogprobs: 0 }));
     t.ok(isForm(told));
   });

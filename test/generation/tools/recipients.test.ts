@@ -1,11 +1,11 @@
-// Where content has a header that begins as calls do (Functionary 3.2), its marker within an answer is one where a recipient
-// follows, and text where none does. The marker is what the model says of its own will, and so is what follows it.
+// For models whose content has a header like their calls (Functionary 3.2): a marker inside a response counts as a
+// marker if a recipient follows, and as text otherwise. The model generates both the marker and the text after it.
 import t from 'tap';
 import { Engine } from '../../../src/engine/engine.js';
 import type { EngineEvent } from '../../../src/engine/events.js';
 import { loadStarter, plainText, promptOf, submitOptions } from '../../addon/starter.js';
 
-t.test('a marker within an answer', async (t) => {
+t.test('parses a marker inside a response', async (t) => {
   const native = await loadStarter('recipients');
   const engine = new Engine(native);
   t.teardown(() => engine.close());
@@ -36,7 +36,7 @@ t.test('a marker within an answer', async (t) => {
       .join('');
   const whole = textOf(await say({}));
   const tokens = [...native.tokenize(whole, plainText)].map((token) => native.detokenize(Int32Array.of(token)));
-  // A marker that stands once, behind some content, and a token behind it.
+  // A marker that occurs once, after some content, and the token after it.
   const at = tokens.findIndex(
     (text, index) =>
       index > 0 && text.trim() !== '' && whole.split(text).length === 2 && (tokens[index + 1] ?? '').trim() !== '',
@@ -67,13 +67,13 @@ t.test('a marker within an answer', async (t) => {
     });
   const recipient = [...native.tokenize(`${next}=get:`, plainText)],
     [token] = native.tokenize(next, plainText);
-  t.equal(recipient[0], token, 'the recipient begins with a token that the model says');
+  t.equal(recipient[0], token, 'the recipient begins with a token that the model generated');
   const called = textOf(await withCalls(next), 'tool');
   t.ok(
     ['here', 'there'].some((place) => called.startsWith(`${open}${next}=get:"${place}"`)),
-    `held to its name and arguments: ${called}`,
+    `constrained to its name and arguments: ${called}`,
   );
   const text = await withCalls('zebra');
-  t.equal(textOf(text), whole, 'text, where none follows');
-  t.equal(textOf(text, 'tool'), open, 'told as what may be a call until it is known');
+  t.equal(textOf(text), whole, 'text, if no recipient follows');
+  t.equal(textOf(text, 'tool'), open, 'emitted as a possible call until it is known');
 });

@@ -1,6 +1,6 @@
-// Every way to write calls: recognized in a template as the vendor's own writes them; what the template makes of several
-// calls with awkward arguments is read back as the same, cut at any place; and what the engine's grammar lets through is
-// always a call that fits its tool, read back.
+// Every call syntax: it is recognized in the vendor's template; several calls with awkward arguments, as the template
+// renders them, parse back unchanged at every split; and every text that the engine's grammar allows parses as a call
+// that matches its tool.
 import t from 'tap';
 import type { NativeEngine, NativeGrammar } from '../../../src/engine/addon-types.js';
 import { ChatTemplate } from '../../../src/generation/local/chat-template.js';
@@ -63,7 +63,7 @@ const definitions: ToolDefinition[] = [
   }),
   definition('get_time', null),
 ];
-/** Objects and arrays that are empty, nested, or of no schema; numbers at the ends of 64 bits. */
+/** Empty, nested and schemaless objects and arrays; numbers at the limits of 64 bits. */
 const store = definition('store', {
   type: 'object',
   required: [],
@@ -90,12 +90,12 @@ const STORED =
 
 const callable = new Map([...definitions, store].map(({ name, parameters }) => [name, parameters]));
 
-/** Quotes, line breaks, nested objects, whole numbers of 64 bits, nothing at all. */
+/** Quotes, line breaks, nested objects, 64-bit integers and empty values. */
 const AWKWARD =
   '{"location": "a \\"q\\" \\\\ b\\n\\n\'c\' é 😀 <x> [1] {y}", "days": -9007199254740993123, "unit": null, "hourly": true, ' +
   '"filter": {"a": [{"b": "x\\ty", "n": 12345678901234567890}], "empty": ""}, "tags": ["", "7", 7, 1e3], "note": ""}';
 
-/** MiniMax M3's template writes the text 7 as it does the number, where a value may be both. */
+/** MiniMax M3's template renders the text 7 and the number 7 the same where a value may be either. */
 const awkwardOf = (family: string): string => (family === 'minimax-m3' ? AWKWARD.replace('"7"', '"7 of 9"') : AWKWARD);
 
 interface Told {
@@ -122,7 +122,7 @@ function read(syntax: ToolSyntax, pieces: readonly string[]): Told {
   return told;
 }
 
-/** JSON with numbers as the text they are. */
+/** Parses JSON and keeps numbers as their text. */
 const exact = (json: string): unknown =>
   JSON.parse(
     json.replace(/"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g, (token) =>
@@ -141,7 +141,7 @@ const alike = (json: string): unknown => {
 const user: Message = { role: 'user', content: 'Weather?' };
 const result = (id: string): Message => ({ role: 'tool', toolCallId: id, content: 'result-text' });
 
-/** What a template writes for a message with these calls, from the first call's marker on. */
+/** Returns the template's output for a message with these calls, from the first call marker on. */
 function writtenBy(
   { template, dialect, syntax, source }: (typeof families)[number],
   calls: { id: string; name: string; arguments: string }[],
@@ -180,12 +180,12 @@ const names: Readonly<Record<string, string>> = {
   'gigachat-marked': 'gigachat',
 };
 
-t.test('templates are recognized', async (t) => {
+t.test('recognizes templates', async (t) => {
   for (const { family, syntax, dialect } of families)
     t.same([syntax.name, dialect.showsTools, dialect.showsCalls], [names[family] ?? family, true, true], family);
 });
 
-t.test('several calls with awkward arguments come back as they were, cut anywhere', async (t) => {
+t.test('several calls with awkward arguments parse back unchanged at every split', async (t) => {
   for (const one of families) {
     const awkward = awkwardOf(one.family);
     const calls = [
@@ -194,12 +194,11 @@ t.test('several calls with awkward arguments come back as they were, cut anywher
       { id: 'call_3', name: 'get_weather', arguments: awkward },
     ];
     const { whole, calls: text } = writtenBy(one, calls, { reasoning: 'thinking-text' });
-    t.match(whole, /thinking-text/, `${one.family}: thinking before calls`);
+    t.match(whole, /thinking-text/, `${one.family}: reasoning before calls`);
     t.equal(whole.split('result-text').length, 4, `${one.family}: results`);
     if (one.family === 'harmony')
-      t.match(whole, '<|channel|>analysis<|message|>thinking-text<|end|>', 'in a channel of its own');
-    if (one.family === 'solar')
-      t.match(whole, '<|begin|>assistant<|think|>thinking-text<|end|>', 'in a message of its own');
+      t.match(whole, '<|channel|>analysis<|message|>thinking-text<|end|>', 'in its own channel');
+    if (one.family === 'solar') t.match(whole, '<|begin|>assistant<|think|>thinking-text<|end|>', 'in its own message');
     const told = read(one.syntax, [text]);
     t.same(
       told.calls.map(({ name, complete, text: json }) => ({ name, complete, json: alike(json) })),
@@ -216,7 +215,7 @@ t.test('several calls with awkward arguments come back as they were, cut anywher
   }
 });
 
-t.test('arguments that are empty, nested or at the ends of 64 bits come back too', async (t) => {
+t.test('empty, nested and 64-bit arguments parse back unchanged', async (t) => {
   for (const one of families) {
     const { calls: text } = writtenBy(one, [{ id: 'call_1', name: 'store', arguments: STORED }]);
     for (const pieces of [
@@ -235,7 +234,7 @@ t.test('arguments that are empty, nested or at the ends of 64 bits come back too
   }
 });
 
-t.test('what is written without a template is read back', async (t) => {
+t.test('parses output written without a template', async (t) => {
   for (const { family, syntax } of families) {
     const told = read(syntax, [
       syntax
@@ -280,7 +279,7 @@ async function grammarsOf(
   ).calls;
 }
 
-t.test('what a model has learned to write is among what its grammar lets through', async (t) => {
+t.test('a grammar allows the syntax that its model was trained on', async (t) => {
   const engine = await loadStarter('syntaxes-learned');
   t.teardown(() => engine.close());
   for (const one of families) {
@@ -296,8 +295,8 @@ t.test('what a model has learned to write is among what its grammar lets through
         grammars,
       );
       const { calls: text } = writtenBy(one, [{ id: 'call_1', name, arguments: json }]);
-      // gpt-oss's template has another order than the model; a list's end is no grammar's affair.
-      // A bound call's id is a number.
+      // gpt-oss's template uses another order than the model. The end of a list is not part of the grammar. The id of a
+      // constrained call is a number.
       const learned =
         family === 'harmony'
           ? `${syntax.engineOpen}${syntax.head(name)}${json}`
@@ -315,7 +314,7 @@ t.test('what a model has learned to write is among what its grammar lets through
         t.ok(body.endsWith(end), `${family}: ${JSON.stringify(body.slice(-40))} ends with ${JSON.stringify(end)}`);
         body = body.slice(0, -end.length);
       }
-      if (family === 'dsml' && name === 'get_time') body = body.trimStart(); // where there are no parameters, it has an empty line
+      if (family === 'dsml' && name === 'get_time') body = body.trimStart(); // without parameters, it has an empty line
       if (family === 'mistral') body = body.replace(/, "id": "[^"]*"\}$/, '}');
       const next = grammars.get(name)!.follow(bytesOf(engine, body));
       t.equal(next?.accepts, true, `${family}, ${name}: ${JSON.stringify(body)}`);
@@ -323,7 +322,7 @@ t.test('what a model has learned to write is among what its grammar lets through
   }
 });
 
-/** A grammar sees special tokens as symbols of four bytes. */
+/** In a grammar, special tokens are symbols of four bytes. */
 function symbolsOf(engine: NativeEngine): [spelling: string, symbol: Buffer][] {
   return engine.info.specialTokens.map((spelling) => {
     const id = engine.findToken(spelling);
@@ -347,7 +346,7 @@ function textOf(engine: NativeEngine, bytes: readonly number[]): string {
   return Buffer.from(text, 'latin1').toString();
 }
 
-/** A small generator of its own: the same failures every time. */
+/** A small seeded generator, so that failures repeat. */
 function randomOf(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -356,7 +355,7 @@ function randomOf(seed: number): (below: number) => number {
   };
 }
 
-/** A text of the grammar: bytes by chance, those that lead to an end after a while; null if it leads nowhere. */
+/** Generates a random text of the grammar that tends to end after a while; null if it does not end. */
 function someText(
   engine: NativeEngine,
   grammar: NativeGrammar,
@@ -371,8 +370,8 @@ function someText(
     const may = [...next.bytes];
     if (next.accepts && (may.length === 0 || random(4) === 0)) return textOf(engine, bytes);
     if (may.length === 0) return null;
-    // What could be taken for an end is tried often; and in the long run whatever ends strings and numbers.
-    // Or that end itself is written, as far as it may be.
+    // Favors bytes that may look like an end marker, and over time those that end strings and numbers. Sometimes writes
+    // the end marker itself as far as the grammar allows.
     const said = Buffer.from(bytes).toString('latin1');
     let begun = Math.min(end.length - 1, said.length);
     while (begun > 0 && !said.endsWith(end.slice(0, begun).toString('latin1'))) begun--;
@@ -388,7 +387,7 @@ function someText(
   return '';
 }
 
-t.test('whatever the grammar lets through is a call of the tool, read back', async (t) => {
+t.test('every text that the grammar allows parses as a call of the tool', async (t) => {
   const engine = await loadStarter('syntaxes-bound');
   t.teardown(() => engine.close());
   const schema = {
@@ -459,10 +458,10 @@ t.test('whatever the grammar lets through is a call of the tool, read back', asy
     }
   }
   t.same(wrong, []);
-  t.ok(whole > families.length * 6, `${whole} texts`);
+  t.ok(whole > families.length * 6, `${whole} complete texts`);
 });
 
-/** Whether arguments fit the schema of the test above, as far as types go. */
+/** Whether arguments match the schema of the test above, by type. */
 function fits(json: string): boolean {
   let value: Record<string, unknown>;
   try {

@@ -1,5 +1,5 @@
-// Servers of the messages, responses and completions forms: what they are sent, and what their streams and whole answers
-// become. The forms as their makers' references have them; texts our own.
+// Upstreams with the Messages, Responses and Completions APIs: the requests they receive, and the conversion of their
+// streams and complete responses. The formats follow the vendors' references; the texts are written for these tests.
 import t from 'tap';
 import { startGateway, startStandIn, type Heard, type Say } from '../../support/stand-in.js';
 
@@ -155,13 +155,13 @@ const expected = {
   usage: { prompt_tokens: 30, completion_tokens: 25, prompt_tokens_details: { cached_tokens: 7 } },
 };
 
-t.test('messages', async (t) => {
+t.test('converts a Messages upstream', async (t) => {
   const {
     heard: { path, headers, body },
     answer,
   } = await asked('m', messagesStream);
   t.match(answer, expected);
-  t.match((await asked('m', messagesWhole)).answer, expected, 'whole');
+  t.match((await asked('m', messagesWhole)).answer, expected, 'without streaming');
   t.equal(path, '/v1/messages');
   t.match(headers, { 'x-api-key': 'sk-messages-key', 'anthropic-version': '2023-06-01' });
   t.match(body, {
@@ -202,10 +202,10 @@ t.test('messages', async (t) => {
       },
     ],
   });
-  t.notOk('temperature' in body, 'who thinks has no say in how');
+  t.notOk('temperature' in body, 'sampling settings are omitted with reasoning');
 });
 
-t.test('messages: an error within the stream', async (t) => {
+t.test('reports an error inside a Messages stream', async (t) => {
   const { answer } = await asked(
     'm',
     named({ type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } }),
@@ -213,13 +213,13 @@ t.test('messages: an error within the stream', async (t) => {
   t.match(answer, { error: { code: 'capacity_exhausted', details: { upstream_status: 529 } } });
 });
 
-t.test('responses', async (t) => {
+t.test('converts a Responses upstream', async (t) => {
   const {
     heard: { path, headers, body },
     answer,
   } = await asked('r', responsesStream);
   t.match(answer, { ...expected, usage: { ...expected.usage, completion_tokens_details: { reasoning_tokens: 8 } } });
-  t.match((await asked('r', whole(finished))).answer, expected, 'whole');
+  t.match((await asked('r', whole(finished))).answer, expected, 'without streaming');
   t.equal(path, '/v1/responses');
   t.match(headers, { authorization: 'Bearer sk-responses-key' });
   t.match(body, {
@@ -255,7 +255,7 @@ t.test('responses', async (t) => {
   });
 });
 
-t.test('responses: cut, and failed', async (t) => {
+t.test('handles truncated and failed Responses', async (t) => {
   const cut = { ...finished, status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' }, output: [] };
   t.match(
     (
@@ -283,7 +283,7 @@ t.test('responses: cut, and failed', async (t) => {
   );
 });
 
-t.test('completions: plain prompts; conversations are refused by name', async (t) => {
+t.test("Completions: sends plain prompts, and refuses conversations with the parameter's name", async (t) => {
   standIn.say = (response) =>
     void response
       .writeHead(200, { 'content-type': 'text/event-stream' })
@@ -323,7 +323,7 @@ t.test('completions: plain prompts; conversations are refused by name', async (t
   t.match(await other.json(), { error: { code: 'unsupported_feature' } });
 });
 
-t.test('stop strings of a server that knows none', async (t) => {
+t.test('applies stop strings locally if the upstream does not support them', async (t) => {
   const refused = await gateway.post('/v1/chat/completions', {
     model: 'r',
     messages: [{ role: 'user', content: 'Hi' }],
@@ -332,7 +332,7 @@ t.test('stop strings of a server that knows none', async (t) => {
   t.match(await refused.json(), { error: { code: 'unsupported_parameter', param: 'stop' } });
 });
 
-t.test('numbers beyond 2^53 keep their digits on the way to a server and back', async (t) => {
+t.test('numbers beyond 2^53 keep their digits in requests and responses', async (t) => {
   const listed = '175928847299117063',
     past = '-9223372036854775808',
     answered = '1234567890123456789';

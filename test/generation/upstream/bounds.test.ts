@@ -1,5 +1,6 @@
-// What one response of an upstream may take: text and arguments by the cap, everything by upstream.max_answer_bytes, all of them together
-// by http.max_answering_bytes; in every format, streamed and whole, of ours and of the upstream's. Nothing is held afterwards.
+// Size limits of one upstream response: text and arguments by the token limit, everything by upstream.max_answer_bytes,
+// and all responses together by http.max_answering_bytes. Tested for every client and upstream format, streamed and
+// complete. No memory is held afterwards.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, type Gateway, type Say } from '../../support/stand-in.js';
@@ -65,7 +66,7 @@ function body(format: Format, model: string, stream: boolean, cap: number | null
   }
 }
 
-/** Status, and the error's code and message if there is one, of a whole answer or of a stream's last events. */
+/** Status, and the error's code and message if there is one, of a complete response or of a stream's last events. */
 async function ask(
   server: Gateway,
   format: Format,
@@ -77,7 +78,7 @@ async function ask(
   return { status: response.status, code, message: /"message":"((?:[^"\\]|\\.)*)"/.exec(text)?.[1] ?? '', text };
 }
 
-/** A reader of TCP sees chunks of any size; these are some kilobytes each. */
+/** A TCP reader sees chunks of any size; these are a few kilobytes each. */
 async function send(
   response: Parameters<Say>[0],
   head: string,
@@ -100,7 +101,7 @@ const sse = (...events: object[]): string => events.map((event) => `data: ${JSON
 type Kind = 'text' | 'arguments' | 'single characters';
 const part = (kind: Kind): string => (kind === 'single characters' ? 'x' : 'x'.repeat(500));
 
-/** An endless stream in a format of the upstream's. */
+/** An endless stream in an upstream's format. */
 function endless(api: string, kind: Kind): { head: string; unit: string } {
   const text = part(kind),
     isCall = kind === 'arguments';
@@ -158,7 +159,7 @@ function endless(api: string, kind: Kind): { head: string; unit: string } {
   }
 }
 
-/** The head and the tail of a JSON body with text, or arguments, of any length. */
+/** Start and end of a JSON body around text or arguments of any length. */
 function wholeOf(api: string, kind: Kind): [string, string] {
   const cut = (value: object): [string, string] => JSON.stringify(value).split('@') as [string, string];
   const isCall = kind === 'arguments';
@@ -224,7 +225,7 @@ for (const api of ['chat', 'messages', 'responses', 'completions']) {
             t.match(code, /model_error|api_error/, `${format} ${streamed}`);
             t.match(message, /more text than|more than an answer|larger response/, `${format} ${streamed}`);
             t.ok(text.length < (kind === 'single characters' ? 400 : 20) * BOUND, `${text.length} bytes were sent`);
-            t.equal(standIn.heard.length - before, 1, 'not tried again');
+            t.equal(standIn.heard.length - before, 1, 'not retried');
           }
         }
       }
@@ -238,14 +239,14 @@ for (const api of ['chat', 'messages', 'responses', 'completions']) {
   }
 }
 
-/** What the tests look at of a whole chat completion. */
+/** The fields of a complete chat completion that the tests check. */
 interface Whole {
   choices: [{ message: { content: string }; logprobs: { content: object[] } }];
   usage: { completion_tokens: number };
 }
 
 t.test(
-  'the bound is exact: 64 KiB and 64 bytes for each token of the cap, in UTF-8, of text and arguments together',
+  'the limit is exact: 64 KiB plus 64 bytes per token of the cap, in UTF-8, for text and arguments together',
   async (t) => {
     const answer =
       (text: string, given: string): Say =>
@@ -303,12 +304,12 @@ const logprob = {
   ],
 };
 
-t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 of them', async (t) => {
+t.test('log probabilities do not count towards that limit: a body of 1.6 MB with 10,000 of them', async (t) => {
   const tokens = 10_000;
   const list = `[${Array.from({ length: tokens }, () => JSON.stringify(logprob)).join(',')}]`;
   t.ok(list.length > 1.5e6);
   const text = ' a'.repeat(1_000);
-  // The content after its log-probabilities, as servers write it that sort names.
+  // The content comes after its log probabilities, as from servers that sort member names.
   standIn.say = (response) =>
     void response
       .writeHead(200, { 'content-type': 'application/json' })
@@ -331,7 +332,7 @@ t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 o
     '/v1/chat/completions',
     body('/v1/chat/completions', 'chat', false),
   );
-  t.equal(status, 500, 'that nobody asked for');
+  t.equal(status, 500, 'not requested');
   t.match(without, /larger response than is allowed/);
 
   standIn.say = (response) =>
@@ -369,7 +370,7 @@ t.test('log-probabilities are outside that bound: a body of 1.6 MB with 10,000 o
   t.match(legacy, { text, logprobs: lists }, 'completions');
 });
 
-t.test('one event of 2 MB with log-probabilities, and those after it, come in order', async (t) => {
+t.test('handles one event of 2 MB with log probabilities and the following events in order', async (t) => {
   const tokens = 12_000;
   standIn.say = (response) =>
     void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(
@@ -402,85 +403,82 @@ t.test('one event of 2 MB with log-probabilities, and those after it, come in or
   t.equal(choice.logprobs.content.length, tokens + 1);
 });
 
-t.test(
-  'all responses together are bounded by http.max_answering_bytes, and everything is free again afterwards',
-  async (t) => {
-    // 2 MiB for one organization: the least there is, twice the largest body.
-    const tight = await startGateway(
-      { chat: model('chat-completions') },
-      { ...settings, http: { max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },
-    );
-    try {
-      const list = Array.from({ length: 9_000 }, () => logprob);
-      const text = 'x'.repeat(120_000);
-      const waiting: (() => void)[] = [];
-      const big: Say = (response) => {
-        response
-          .writeHead(200, { 'content-type': 'text/event-stream' })
-          .write(sse({ choices: [{ index: 0, delta: { content: text } }] }));
-        waiting.push(() => response.end(sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })));
-      };
-      for (let round = 0; round < 2; round++) {
-        standIn.say = big;
-        const asked = Array.from({ length: 30 }, () =>
-          ask(tight, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false, null)),
+t.test('http.max_answering_bytes limits all responses together, and all memory is freed afterwards', async (t) => {
+  // 2 MiB for one organization: the minimum, twice the largest body.
+  const tight = await startGateway(
+    { chat: model('chat-completions') },
+    { ...settings, http: { max_answering_bytes: 1_024, max_body_bytes: 1_048_576, threads: 1 } },
+  );
+  try {
+    const list = Array.from({ length: 9_000 }, () => logprob);
+    const text = 'x'.repeat(120_000);
+    const waiting: (() => void)[] = [];
+    const big: Say = (response) => {
+      response
+        .writeHead(200, { 'content-type': 'text/event-stream' })
+        .write(sse({ choices: [{ index: 0, delta: { content: text } }] }));
+      waiting.push(() => response.end(sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })));
+    };
+    for (let round = 0; round < 2; round++) {
+      standIn.say = big;
+      const asked = Array.from({ length: 30 }, () =>
+        ask(tight, '/v1/chat/completions', body('/v1/chat/completions', 'chat', false, null)),
+      );
+      t.ok(await eventually(() => waiting.length === 30));
+      await new Promise((resolve) => setTimeout(resolve, 200));
+      for (const go of waiting.splice(0)) go();
+      const answers = await Promise.all(asked);
+      const full = answers.filter(({ status }) => status === 503),
+        served = answers.filter(({ status }) => status === 200);
+      t.equal(full.length + served.length, 30, JSON.stringify(answers.map(({ status }) => status)));
+      t.ok(full.length >= 10 && served.length >= 10, `${served.length} were served, ${full.length} were refused`);
+      t.match(full[0], { code: 'capacity_exhausted', message: /too many large responses/ });
+      // The buffered part of an incomplete body counts too.
+      standIn.say = (response) =>
+        void response.writeHead(200, { 'content-type': 'application/json' }).end(
+          JSON.stringify({
+            choices: [
+              {
+                index: 0,
+                message: { content: 'x' },
+                logprobs: { content: [...list, ...list] },
+                finish_reason: 'stop',
+              },
+            ],
+          }),
         );
-        t.ok(await eventually(() => waiting.length === 30));
-        await new Promise((resolve) => setTimeout(resolve, 200));
-        for (const go of waiting.splice(0)) go();
-        const answers = await Promise.all(asked);
-        const full = answers.filter(({ status }) => status === 503),
-          served = answers.filter(({ status }) => status === 200);
-        t.equal(full.length + served.length, 30, JSON.stringify(answers.map(({ status }) => status)));
-        t.ok(full.length >= 10 && served.length >= 10, `${served.length} were served, ${full.length} were not`);
-        t.match(full[0], { code: 'capacity_exhausted', message: /too many large responses/ });
-        // Of a body, what is kept until it is complete counts, too.
-        standIn.say = (response) =>
-          void response.writeHead(200, { 'content-type': 'application/json' }).end(
-            JSON.stringify({
-              choices: [
-                {
-                  index: 0,
-                  message: { content: 'x' },
-                  logprobs: { content: [...list, ...list] },
-                  finish_reason: 'stop',
-                },
-              ],
-            }),
-          );
-        t.match(
+      t.match(
+        await ask(tight, '/v1/chat/completions', {
+          ...body('/v1/chat/completions', 'chat', false),
+          logprobs: true,
+          top_logprobs: 2,
+        }),
+        { status: 422, code: 'unsupported_value' },
+      );
+      standIn.say = (response) =>
+        void response.writeHead(200, { 'content-type': 'application/json' }).end(
+          JSON.stringify({
+            choices: [{ index: 0, message: { content: 'x' }, logprobs: { content: list }, finish_reason: 'stop' }],
+          }),
+        );
+      t.equal(
+        (
           await ask(tight, '/v1/chat/completions', {
             ...body('/v1/chat/completions', 'chat', false),
             logprobs: true,
             top_logprobs: 2,
-          }),
-          { status: 422, code: 'unsupported_value' },
-        );
-        standIn.say = (response) =>
-          void response.writeHead(200, { 'content-type': 'application/json' }).end(
-            JSON.stringify({
-              choices: [{ index: 0, message: { content: 'x' }, logprobs: { content: list }, finish_reason: 'stop' }],
-            }),
-          );
-        t.equal(
-          (
-            await ask(tight, '/v1/chat/completions', {
-              ...body('/v1/chat/completions', 'chat', false),
-              logprobs: true,
-              top_logprobs: 2,
-            })
-          ).status,
-          200,
-          'there is room again',
-        );
-      }
-    } finally {
-      await tight.close();
+          })
+        ).status,
+        200,
+        'memory is available again',
+      );
     }
-  },
-);
+  } finally {
+    await tight.close();
+  }
+});
 
-t.test('a body that arrives at full speed does not hold up others', async (t) => {
+t.test('a body that arrives at full speed does not block other requests', async (t) => {
   const head = '{"choices":[{"index":0,"message":{"content":"x"},"logprobs":{"content":[',
     unit = `${JSON.stringify(logprob)},`;
   standIn.say = (response, heard) => {
@@ -505,5 +503,5 @@ t.test('a body that arrives at full speed does not hold up others', async (t) =>
     served++;
   }
   t.match(await large, { status: 200 });
-  t.ok(served > 10, `${served} others were served meanwhile`);
+  t.ok(served > 10, `${served} other requests were served meanwhile`);
 });

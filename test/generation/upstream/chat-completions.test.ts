@@ -1,5 +1,5 @@
-// Models that run on a server of the chat completions form: recorded streams through all three of our formats, what such a
-// server is sent, what becomes of its errors and of what is no answer, who leaves, and limits of time. Over real sockets.
+// Upstreams with the Chat Completions API over real sockets: recorded streams through all three client formats, the
+// requests they receive, errors and invalid responses, client disconnects, and timeouts.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { error, startGateway, startStandIn, stream, type Say } from '../../support/stand-in.js';
@@ -41,7 +41,7 @@ const now = { name: 'now', parameters: { type: 'object', properties: {} } };
 const tools = [tool, now].map((one) => ({ type: 'function', function: one }));
 const chat = (more: object = {}): object => ({ model: 'far', messages: [user], ...more });
 
-/** What of an answer all formats tell. */
+/** The parts of a response that all formats report. */
 interface Told {
   reasoning: string;
   text: string;
@@ -173,16 +173,16 @@ const expected = ({ reasoning, text, calls, usage, finish }: Recorded): object =
 });
 
 for (const [name, one] of Object.entries(recorded)) {
-  t.test(`${name}: the same through all formats`, async (t) => {
+  t.test(`${name}: the same response in all formats`, async (t) => {
     standIn.say = stream(...one.lines);
-    t.same(await toldByChat(false), expected(one), 'chat, whole');
+    t.same(await toldByChat(false), expected(one), 'chat, complete');
     t.same(await toldByChat(true), expected(one), 'chat, streamed');
     t.same(await toldByMessages(), expected(one), 'messages');
     t.same(await toldByResponses(), expected(one), 'responses');
   });
 }
 
-t.test('a server that does not stream', async (t) => {
+t.test('handles an upstream that does not stream', async (t) => {
   standIn.say = (response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(
       JSON.stringify({
@@ -211,7 +211,7 @@ t.test('a server that does not stream', async (t) => {
   });
 });
 
-t.test('one call at most, where no more are wanted', async (t) => {
+t.test('returns at most one call if parallel calls are disabled', async (t) => {
   standIn.say = stream(...recorded['vLLM: reasoning, then two calls']!.lines);
   const {
     choices: [{ message }],
@@ -221,7 +221,7 @@ t.test('one call at most, where no more are wanted', async (t) => {
   t.equal(standIn.heard.at(-1)!.body['parallel_tool_calls'], false);
 });
 
-t.test('what it is sent', async (t) => {
+t.test('sends the expected upstream request', async (t) => {
   standIn.say = stream(...recorded['llama-server: text']!.lines);
   await (
     await gateway.post('/v1/chat/completions', {
@@ -273,10 +273,10 @@ t.test('what it is sent', async (t) => {
       { role: 'tool', tool_call_id: 'c1', content: 'noon' },
     ],
   });
-  t.notOk('top_k' in body || 'min_p' in body, 'nothing that was left open');
+  t.notOk('top_k' in body || 'min_p' in body, 'omits fields that the client did not set');
 });
 
-t.test('usage that nobody tells is estimated, and said to be', async (t) => {
+t.test('estimates missing usage and marks it as estimated', async (t) => {
   standIn.say = stream(
     ...recorded['llama-server: text']!.lines.filter(
       (one) => typeof one === 'string' || (one as any).usage === undefined,
@@ -329,7 +329,7 @@ for (const [upstream, body, status, code, words, headers] of [
   [500, '<html>Internal</html>', 500, 'model_error', /failed on this request/],
   [302, 'x', 503, 'model_unavailable', /not followed/, { location: 'http://127.0.0.1:1/' }],
 ] as const) {
-  t.test(`its ${upstream}`, async (t) => {
+  t.test(`handles the upstream error ${upstream}`, async (t) => {
     standIn.say = error(upstream, body as object, headers ?? {});
     for (const path of formats) {
       for (const streamed of [false, true]) {
@@ -422,18 +422,18 @@ for (const [name, say, words] of [
     /encoding/,
   ],
 ] as [string, Say, RegExp][]) {
-  t.test(`hostile: ${name}`, async (t) => {
+  t.test(`handles an invalid response: ${name}`, async (t) => {
     standIn.say = say;
     const response = await gateway.post('/v1/chat/completions', chat());
     const body = (await response.json()) as any;
     t.ok(response.status >= 500, JSON.stringify(body));
     t.match(body.error.message, words);
     standIn.say = stream(...recorded['llama-server: text']!.lines);
-    t.equal((await toldByChat(false)).text, 'Hello! Hör', 'and the next is answered');
+    t.equal((await toldByChat(false)).text, 'Hello! Hör', 'the next request is served');
   });
 }
 
-t.test('usage that cannot be is none: nobody is charged for ever by a wrong number', async (t) => {
+t.test('ignores impossible usage, so that a wrong number does not block an organization', async (t) => {
   for (const wrong of [2 ** 53 - 1, 2 ** 24 + 1, -1, 1.5, '7', null]) {
     standIn.say = stream(
       {
@@ -452,7 +452,7 @@ t.test('usage that cannot be is none: nobody is charged for ever by a wrong numb
   }
 });
 
-t.test('arguments of a call nested deeper than a tool takes: no call that could be made, in any format', async (t) => {
+t.test('refuses call arguments nested deeper than allowed, in every format', async (t) => {
   const nested = (levels: number): string => `{"a":${'['.repeat(levels)}${']'.repeat(levels)}}`;
   const say =
     (given: string): Say =>
@@ -499,7 +499,7 @@ t.test('arguments of a call nested deeper than a tool takes: no call that could 
   }
 });
 
-t.test('more calls than an answer may have', async (t) => {
+t.test('refuses more calls than a response may have', async (t) => {
   standIn.say = (response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(
       JSON.stringify({
@@ -523,7 +523,7 @@ t.test('more calls than an answer may have', async (t) => {
   t.match(await answer.json(), { error: { code: 'model_error', message: /more than 1024 tool calls/ } });
 });
 
-t.test('one that does not begin', async (t) => {
+t.test('times out an upstream that does not start to respond', async (t) => {
   standIn.say = () => undefined;
   const { left } = standIn;
   const begun = Date.now();
@@ -531,11 +531,11 @@ t.test('one that does not begin', async (t) => {
   t.equal(response.status, 503);
   t.match(await response.json(), { error: { code: 'model_unavailable', message: /did not respond in time/ } });
   t.ok(Date.now() - begun >= 1_400);
-  t.ok(await eventually(() => standIn.left === left + 1), 'it is given up there');
+  t.ok(await eventually(() => standIn.left === left + 1), 'the upstream request is cancelled');
 });
 
 for (const streamed of [false, true]) {
-  t.test(`a client that leaves${streamed ? ' a stream' : ''}: the request elsewhere is given up`, async (t) => {
+  t.test(`a client that disconnects${streamed ? ' a stream' : ''} cancels the upstream request`, async (t) => {
     const { left } = standIn;
     const heard = standIn.heard.length;
     standIn.say = (response) => {
@@ -558,7 +558,7 @@ for (const streamed of [false, true]) {
   });
 }
 
-t.test('stored responses and chains', async (t) => {
+t.test('supports stored responses and chains', async (t) => {
   standIn.say = stream(...recorded['SGLang: reasoning_content, usage beside the last piece, no [DONE]']!.lines);
   const first = (await (await gateway.post('/v1/responses', { model: 'far', input: 'One?' })).json()) as any;
   await (await gateway.post('/v1/responses', { model: 'far', input: 'Two?', previous_response_id: first.id })).json();
@@ -570,10 +570,10 @@ t.test('stored responses and chains', async (t) => {
   t.match(await (await gateway.get(`/v1/responses/${first.id}`)).json(), { id: first.id, status: 'completed' });
 });
 
-t.test('their keys are in no log', async (t) => {
+t.test('upstream keys are not logged', async (t) => {
   t.ok(
     gateway.logs.some((line) => line.includes('"upstream_status":401')),
-    'what they say is',
+    'their messages are',
   );
   t.notMatch(gateway.logs.join('\n'), new RegExp(`${KEY}|${HEADER}|sk-up`));
 });

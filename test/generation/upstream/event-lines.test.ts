@@ -1,4 +1,4 @@
-// Bytes as events: however they are cut, by whatever ends of lines; what is too long ends at its bound.
+// Parsing of server-sent events: any split, any line ending, and a length limit.
 import t from 'tap';
 import { EventLines } from '../../../src/generation/upstream/event-lines.js';
 
@@ -17,7 +17,7 @@ function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, strin
     maxBytes,
     tooLong: () => new Error('too long'),
     longReader: () => {
-      throw new Error('no event is long');
+      throw new Error('no event should be too long');
     },
   });
   const take = (): void => {
@@ -26,7 +26,7 @@ function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, strin
   };
   for (const part of parts) {
     lines.push(part);
-    part.fill(0); // the socket's memory is used again
+    part.fill(0); // the socket reuses its memory
     take();
   }
   lines.end();
@@ -34,21 +34,21 @@ function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, strin
   return events;
 }
 
-t.test('cut at every byte, and into single bytes', async (t) => {
+t.test('parses events split at every byte, and into single bytes', async (t) => {
   const bytes = Buffer.from(text);
   for (let at = 0; at <= bytes.length; at++)
-    t.same(read([Buffer.from(bytes.subarray(0, at)), Buffer.from(bytes.subarray(at))]), expected, `cut at ${at}`);
+    t.same(read([Buffer.from(bytes.subarray(0, at)), Buffer.from(bytes.subarray(at))]), expected, `split at ${at}`);
   t.same(read([...bytes].map((byte) => Buffer.from([byte]))), expected);
 });
 
-t.test('a line, and an event of many lines, that are too long', async (t) => {
+t.test('refuses a line, and an event of many lines, that are too long', async (t) => {
   const small = (count: number, part: string): Buffer[] => Array.from({ length: count }, () => Buffer.from(part));
   t.throws(() => read(small(101, 'xxxxxxxxxx'), 1_000), /too long/);
   t.throws(() => read(small(200, 'data: xxxxx\n'), 1_000), /too long/);
   t.same(read([...small(90, 'data: x\n'), Buffer.from('\n')], 1_000).length, 1);
 });
 
-t.test('a byte order mark before the first event is none of its bytes', async (t) => {
+t.test('skips a byte-order mark before the first event', async (t) => {
   const bytes = Buffer.from('\ufeffdata: 1\n\ndata: \ufeff2\n\n');
   const told = [
     [null, '1'],

@@ -1,5 +1,4 @@
-// What servers elsewhere tell of a model when they are asked: its context, the tokens of a prompt; and whose trace a request
-// belongs to, which they are told.
+// Metadata of upstream models: context length and prompt token counts; and trace propagation to upstreams.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { startGateway, startStandIn, stream, type Heard, type Say, type StandIn } from '../../support/stand-in.js';
@@ -9,7 +8,7 @@ const answer = stream(
   { choices: [], usage: { prompt_tokens: 5, completion_tokens: 1 } },
   '[DONE]',
 );
-/** Answers by path; for an answer itself the stream above. */
+/** Responses by path; for a generation, the stream above. */
 const says =
   (answers: Readonly<Record<string, (heard: Heard) => object>>): Say =>
   (response, heard) => {
@@ -74,7 +73,7 @@ t.teardown(async () => {
   await Promise.all([vllm, llama, claude, silent].map((server) => server.close()));
 });
 
-t.test('the context that servers tell is published; what the operator has set counts before it', async (t) => {
+t.test("publishes the context length that upstreams report; an operator's setting takes precedence", async (t) => {
   const windows = async (): Promise<Record<string, number>> => {
     const { data } = (await (await gateway.get('/v1/models')).json()) as {
       data: { id: string; max_model_len: number }[];
@@ -93,7 +92,7 @@ t.test('the context that servers tell is published; what the operator has set co
   });
 });
 
-t.test('an answer that fills the context was ended by it, one that reached its cap by that', async (t) => {
+t.test('distinguishes a full context from a reached token limit', async (t) => {
   const { say } = vllm;
   t.teardown(() => {
     vllm.say = say;
@@ -112,11 +111,11 @@ t.test('an answer that fills the context was ended by it, one that reached its c
   };
   t.equal(await endOf('set', 1_000, 1_948, 100), 'model_context_window_exceeded');
   t.equal(await endOf('set', 100, 1_948, 100), 'max_tokens');
-  t.equal(await endOf('set', 1_000, 1_900, 100), 'max_tokens', 'cut by something else');
+  t.equal(await endOf('set', 1_000, 1_900, 100), 'max_tokens', 'truncated for another reason');
 });
 
 t.test(
-  'of a server that counts all along the first event has the true prompt, and an answer without usage at its end its tokens',
+  'an upstream with continuous usage reports the prompt tokens in its first event, and a response without final usage still has its tokens',
   async (t) => {
     const { say } = vllm;
     t.teardown(() => {
@@ -152,7 +151,7 @@ t.test(
     t.same(
       vllm.heard.at(-1)?.body['stream_options'],
       { include_usage: true },
-      'nobody else is asked in words they may not know',
+      'other upstreams do not get this option, which they may not support',
     );
   },
 );
@@ -167,9 +166,9 @@ async function counted(model: string, more: object = {}): Promise<[tokens: numbe
   return [((await response.json()) as { input_tokens: number }).input_tokens, response.headers.get('x-token-count')];
 }
 
-t.test('tokens are counted by the server that knows them', async (t) => {
+t.test('the upstream counts tokens if it can', async (t) => {
   t.same(await counted('vllm'), [12, null]);
-  t.same(await counted('vllm', { tools }), [42, null], 'tools among them');
+  t.same(await counted('vllm', { tools }), [42, null], 'including tools');
   t.match(vllm.heard.at(-1), {
     path: '/tokenize',
     body: {
@@ -207,11 +206,11 @@ t.test('tokens are counted by the server that knows them', async (t) => {
       })
     ).status,
     400,
-    'it takes no pictures',
+    'it does not accept images',
   );
 });
 
-t.test('counting is no way past the limits: few questions at once, and others wait', async (t) => {
+t.test('token counting does not bypass limits: few count requests run concurrently, others wait', async (t) => {
   const waiting: (() => void)[] = [];
   const { say } = vllm;
   let most = 0,
@@ -251,11 +250,15 @@ t.test('counting is no way past the limits: few questions at once, and others wa
     }),
   );
   vllm.say = say;
-  t.match(await (await zero).json(), { usage: { input_tokens: 12, output_tokens: 0 } }, 'also for a prompt alone');
+  t.match(
+    await (await zero).json(),
+    { usage: { input_tokens: 12, output_tokens: 0 } },
+    'also for a prompt-only request',
+  );
   t.equal(most, 24);
 });
 
-t.test('a request that is recorded tells its trace on', async (t) => {
+t.test('propagates the trace of a sampled request', async (t) => {
   const ask = async (server: StandIn, headers: Record<string, string>): Promise<Heard['headers']> => {
     await (
       await gateway.post(
@@ -271,13 +274,13 @@ t.test('a request that is recorded tells its trace on', async (t) => {
   t.match(
     told['traceparent'],
     new RegExp(`^00-${parent}-(?!00f067aa0ba902b7)[0-9a-f]{16}-01$`),
-    'below a span of ours',
+    'with a span of this server as parent',
   );
   t.equal(told['tracestate'], 'congo=t61rcWkgMzE');
-  t.match((await ask(vllm, {}))['traceparent'], /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/, 'a trace of its own');
+  t.match((await ask(vllm, {}))['traceparent'], /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/, 'with a new trace');
   t.equal(
     (await ask(vllm, { traceparent: `00-${parent}-00f067aa0ba902b7-00` }))['traceparent'],
     undefined,
-    'one that is not recorded',
+    'not sampled',
   );
 });

@@ -1,5 +1,5 @@
-// Structured output of models that run elsewhere: passed on where the server holds to it, else checked here and said so.
-// The small check of schemas against the suite's own full validator.
+// Structured output of upstream models: passed on if the upstream enforces it, otherwise validated here and reported as
+// such. The small schema validator is compared with the full one.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import t from 'tap';
 import { schemaProblem } from '../../../src/generation/upstream/schema-problem.js';
@@ -56,7 +56,7 @@ async function answer(
   };
 }
 
-t.test('the messages form knows schemas alone: of others nothing is taken for held', async (t) => {
+t.test('a Messages upstream supports only JSON schemas; other formats are validated here', async (t) => {
   const said = (text: string) =>
     stream(
       { type: 'content_block_start', index: 0, content_block: { type: 'text', text } },
@@ -76,7 +76,7 @@ t.test('the messages form knows schemas alone: of others nothing is taken for he
   t.equal((await ask('regex')).status, 422);
 });
 
-t.test('what a server holds to is passed on', async (t) => {
+t.test('passes on formats that an upstream enforces', async (t) => {
   t.match(await answer('json_schema', 'schema', '{"city":"Oslo"}'), {
     status: 200,
     header: null,
@@ -116,11 +116,11 @@ t.test('what a server holds to is passed on', async (t) => {
   t.match(
     await answer('json_schema', 'loose', '{}'),
     { sent: { response_format: { json_schema: { strict: false } } } },
-    'strict or not as the client asks',
+    'strict or not, as the client requests',
   );
 });
 
-t.test('else it is checked, and said so', async (t) => {
+t.test('otherwise validates the response and reports it', async (t) => {
   t.match(await answer('none', 'schema', '{"city":"Oslo"}'), {
     status: 200,
     header: 'checked',
@@ -142,12 +142,12 @@ t.test('else it is checked, and said so', async (t) => {
     const { status, body } = await answer(model, form, text);
     t.equal(status, 500, text);
     t.match(body.error, { code: 'model_error', message: words });
-    t.notMatch(body.error.message, /Paris|more|maybe/, 'nothing of it is quoted');
+    t.notMatch(body.error.message, /Paris|more|maybe/, 'the error quotes nothing of the response');
   }
-  t.match(await answer('none', 'schema', '{"ci', 'length'), { status: 200 }, 'what was cut may end anywhere');
+  t.match(await answer('none', 'schema', '{"ci', 'length'), { status: 200 }, 'a truncated response may end anywhere');
 });
 
-t.test('which stop string ended an answer is guessed only where nothing is said of it', async (t) => {
+t.test('infers the stop string only if the upstream reports nothing about it', async (t) => {
   const endOf = async (model: string, ...said: (object | string)[]): Promise<unknown[]> => {
     standIn.say = stream(...said);
     const response = await gateway.post('/v1/messages', {
@@ -170,9 +170,9 @@ t.test('which stop string ended an answer is guessed only where nothing is said 
       { choices: [{ index: 0, delta: {}, finish_reason: 'stop', ...more }] },
       '[DONE]',
     );
-  t.same(await chat({}), ['stop_sequence', null], 'nothing said');
+  t.same(await chat({}), ['stop_sequence', null], 'nothing reported');
   t.same(await chat({ stop_reason: 'Os' }), ['stop_sequence', 'Os']);
-  t.same(await chat({ stop_reason: null }), [500], 'it ended by itself, and is not of the form');
+  t.same(await chat({ stop_reason: null }), [500], 'it ended by itself and does not match the format');
   t.same(await chat({ matched_stop: 'Os' }), ['stop_sequence', 'Os']);
   t.same(await chat({ matched_stop: 151_645 }), [500], 'by a token');
   const messages = (delta: object) =>
@@ -187,7 +187,7 @@ t.test('which stop string ended an answer is guessed only where nothing is said 
   t.same(await messages({ stop_reason: 'stop_sequence', stop_sequence: 'Os' }), ['stop_sequence', 'Os']);
 });
 
-t.test('what cannot be checked is refused by name', async (t) => {
+t.test('refuses schemas that cannot be validated, naming the keyword', async (t) => {
   for (const form of ['regex', 'grammar'] as const)
     t.match(await answer('json_schema', form, 'a'), {
       status: 422,
@@ -196,7 +196,7 @@ t.test('what cannot be checked is refused by name', async (t) => {
     });
 });
 
-t.test('the check never refuses what a full validator takes, and finds what is of structure', async (t) => {
+t.test('never refuses a value that the full validator accepts, and finds structural errors', async (t) => {
   const schemas: [object, unknown[], unknown[]][] = [
     [{ type: ['integer', 'null'], minimum: 1, exclusiveMaximum: 9 }, [1, 8, null], [0, 9, 1.5, '1']],
     [{ type: 'string', minLength: 2, maxLength: 3 }, ['ab', 'ä😀x'], ['a', 'abcd', 3]],
@@ -257,7 +257,7 @@ t.test('the check never refuses what a full validator takes, and finds what is o
   }
 });
 
-t.test('its work is bounded', async (t) => {
+t.test('limits the work of a validation', async (t) => {
   const deep: any = { anyOf: [] };
   deep.anyOf = [{ $ref: '#' }, { $ref: '#' }];
   t.equal(schemaProblem(deep, 1), 'it takes too long to check');

@@ -1,5 +1,5 @@
-// What real servers do differently from their documentation, and what must come of it; each reported publicly. The same for every
-// format of ours, and none of it counts against the server.
+// Publicly reported deviations of real servers from their documentation, and how they are handled. The result is the
+// same in every client format, and none counts as an upstream failure.
 import t from 'tap';
 import { startGateway, startStandIn, type Say } from '../../support/stand-in.js';
 
@@ -98,7 +98,7 @@ interface Said {
   content?: string | null;
   tool_calls?: { index?: number; function: { arguments: string } }[];
 }
-/** A chunk of a stream, or a whole chat completion. */
+/** A chunk of a stream, or a complete chat completion. */
 interface Piece {
   error?: object;
   choices?: { delta?: Said; message?: Said; finish_reason: string | null }[];
@@ -503,12 +503,12 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
 for (const [name, model, say, told] of habits) {
   t.test(`${model}: ${name}`, async (t) => {
     standIn.say = say;
-    // The breaker would open at the first failure.
+    // The circuit breaker would open at the first failure.
     for (const stream of [false, true]) t.same(await ask(model, stream), told, stream ? 'streamed' : 'whole');
   });
 }
 
-t.test('completions: finish_reason "" and the end twice', async (t) => {
+t.test('Completions: an empty finish_reason and a repeated end', async (t) => {
   const piece = (text: string, finish: string | null, more: object = {}): string =>
     `data: ${JSON.stringify({ choices: [{ index: 0, text, finish_reason: finish }], ...more })}\n\n`;
   standIn.say = streaming(piece('Hel', ''), 'data:\n\n', piece('lo', 'stop'), piece('', 'stop', { usage }), DONE);
@@ -518,7 +518,7 @@ t.test('completions: finish_reason "" and the end twice', async (t) => {
   });
 });
 
-t.test('the other formats of ours get the same', async (t) => {
+t.test('the other client formats get the same', async (t) => {
   standIn.say = habits.find(([name]) => name === 'two calls, arguments only in arguments.done')![2];
   const messages = await (
     await gateway.post('/v1/messages', {
@@ -552,7 +552,7 @@ t.test('the other formats of ours get the same', async (t) => {
   });
 });
 
-t.test('text after the end is still refused: which of the two is the answer, nobody knows', async (t) => {
+t.test('refuses text after the end, because it is unclear which text is the response', async (t) => {
   standIn.say = streaming(chunk({ content: 'Hello' }, 'stop'), chunk({ content: ' again' }), DONE);
   await t.rejects(ask('chat', false), /data after the end/);
 });

@@ -1,5 +1,5 @@
-// What images of requests to servers elsewhere take of memory is bounded: many large ones that wait for a slow server are
-// refused, whoever sends them, and what ends gives back what it had.
+// Image memory of upstream requests is limited: many large images that wait for a slow upstream are refused, for any
+// client. Each request frees its memory when it ends.
 import sharp from 'sharp';
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
@@ -13,7 +13,7 @@ const picture = await sharp(
 )
   .png()
   .toBuffer();
-const standIn = await startStandIn(() => undefined); // it hears everything and says nothing
+const standIn = await startStandIn(() => undefined); // records requests and never responds
 const gateway = await startGateway(
   { far: { upstream: { url: standIn.url, images: true } } },
   { images: { max_bytes: picture.length, max_held_bytes: 1_024 }, upstream: { retries: 0 } },
@@ -49,10 +49,10 @@ const refused = async (t: Tap): Promise<void> => {
 };
 type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 
-// The images of one request always fit: five of the largest, so five requests of one here.
+// The images of one request always fit: five of the largest, which allows five requests with one image each.
 const FIT = 5;
 
-t.test('requests under way hold their images; those beyond are refused, and what ends makes room', async (t) => {
+t.test('requests in progress hold their images; further ones are refused until one ends', async (t) => {
   const clients = Array.from({ length: FIT }, () => new AbortController());
   const waiting = clients.map((client) =>
     asked({ signal: client.signal }).then(
@@ -71,7 +71,7 @@ t.test('requests under way hold their images; those beyond are refused, and what
       () => 'left',
     ),
   );
-  t.ok(await eventually(() => standIn.heard.length === FIT + 1), 'one that left made room for one');
+  t.ok(await eventually(() => standIn.heard.length === FIT + 1), 'a disconnect made space for one request');
   await refused(t);
   for (const client of [...clients, next]) client.abort();
   t.strictSame(
@@ -87,7 +87,7 @@ t.test('requests under way hold their images; those beyond are refused, and what
     },
     '[DONE]',
   );
-  for (let i = 0; i < 2 * FIT; i++) t.equal((await asked()).status, 200, 'answers give back what they had');
+  for (let i = 0; i < 2 * FIT; i++) t.equal((await asked()).status, 200, 'completed responses free their memory');
   const counted = {
     model: 'far',
     max_tokens: 5,
@@ -101,7 +101,7 @@ t.test('requests under way hold their images; those beyond are refused, and what
     ],
   };
   for (let i = 0; i < 2 * FIT; i++)
-    t.equal((await gateway.post('/v1/messages/count_tokens', counted)).status, 200, 'counting, too');
+    t.equal((await gateway.post('/v1/messages/count_tokens', counted)).status, 200, 'so do count requests');
   const damaged = {
     ...counted,
     messages: [
@@ -117,6 +117,6 @@ t.test('requests under way hold their images; those beyond are refused, and what
     ],
   };
   for (let i = 0; i < 4 * FIT; i++)
-    t.equal((await gateway.post('/v1/messages', damaged)).status, 400, 'and what is refused');
+    t.equal((await gateway.post('/v1/messages', damaged)).status, 400, 'and refused requests');
   t.equal((await asked()).status, 200);
 });

@@ -1,4 +1,5 @@
-// Tests the reader of large JSON: wherever the input is cut, it keeps the members that a wire format reads, nothing else, and within its bound.
+// The streaming JSON reader: for any split of the input, it keeps only the members that an API format uses, within its
+// limit.
 import t from 'tap';
 import { JsonEntries, JsonReader, RawJson } from '../../../src/generation/upstream/json-reader.js';
 
@@ -27,7 +28,7 @@ function read(text: string, cut: number, { maxBytes = 1_000_000, logprobs = true
   return kept;
 }
 
-/** Lists that are kept as text, as lists; what is kept as JSON text, as that. */
+/** Converts lists kept as text to lists, and leaves values kept as JSON text unchanged. */
 const plain = (value: unknown): unknown => {
   if (value instanceof JsonEntries) return [...value.batches()].flat();
   if (value instanceof RawJson) return { raw: value.text };
@@ -80,7 +81,7 @@ const wanted = {
   usage: { prompt_tokens: 5, completion_tokens: 7, prompt_tokens_details: { cached_tokens: 2 } },
 };
 
-t.test('keeps what a wire format reads, however the text is cut and written', async (t) => {
+t.test('keeps the members that an API format uses, for any split and spelling', async (t) => {
   const escaped = JSON.stringify(answer).replace(
     /[äö€😀]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
@@ -91,7 +92,7 @@ t.test('keeps what a wire format reads, however the text is cut and written', as
   }
 });
 
-t.test('keeps arguments that are an object as their JSON text', async (t) => {
+t.test('keeps an object of arguments as its JSON text', async (t) => {
   const text =
     '{"content":[{"type":"tool_use","name":"f","input":{"id": 2512292042121000001, "x":"}"}}],"function":{"arguments":{"a":1.0}}}';
   for (const cut of [1, 6, 200]) {
@@ -102,7 +103,7 @@ t.test('keeps arguments that are an object as their JSON text', async (t) => {
   }
 });
 
-t.test('drops log-probabilities that were not asked for', async (t) => {
+t.test('drops log probabilities that were not requested', async (t) => {
   const { value, reserved } = read(JSON.stringify(answer), 50, { logprobs: false });
   const { logprobs, ...choice } = wanted.choices[0]!;
   t.equal(logprobs.content.length, 2);
@@ -110,7 +111,7 @@ t.test('drops log-probabilities that were not asked for', async (t) => {
   t.equal(reserved, 0);
 });
 
-t.test('a long list is kept outside the bound of everything else, reserved, and freed while it is read', async (t) => {
+t.test('keeps a long list outside the general limit, reserves its memory, and frees it as it is read', async (t) => {
   const entry = '{"token":"a","logprob":-1,"bytes":[97]}',
     count = 20_000;
   const { value, reserved } = read(
@@ -130,7 +131,7 @@ t.test('a long list is kept outside the bound of everything else, reserved, and 
   t.ok(most < 1_000, `at most ${most} entries at a time`);
 });
 
-t.test('what is kept is bounded, what is skipped is not', async (t) => {
+t.test('limits the kept text, but not the skipped text', async (t) => {
   const long = 'x'.repeat(2_000);
   t.throws(() => read(`{"content":"${long}"}`, 100, { maxBytes: 1_000 }), /too long/);
   t.throws(() => read(`{"choices":[${'{},'.repeat(500)}{}]}`, 100, { maxBytes: 1_000 }), /too long/);
@@ -144,7 +145,7 @@ t.test('what is kept is bounded, what is skipped is not', async (t) => {
   );
 });
 
-t.test('refuses what is not JSON', async (t) => {
+t.test('refuses text that is not JSON', async (t) => {
   for (const text of [
     '',
     '{',

@@ -1,5 +1,5 @@
-// What servers say, as recorded of llama-server (its own build, embedded models), and as the forms of vLLM, Ollama and hosted
-// models have it: the same pieces and fields in the same order, texts our own.
+// Upstream output as recorded from llama-server (its own build, embedded models), and in the form of vLLM, Ollama and
+// hosted models: the same chunks and fields in the same order, with texts written for these tests.
 const chunk = (choices: object[], more: object = {}): object => ({
   id: 'chatcmpl-1',
   object: 'chat.completion.chunk',

@@ -1,4 +1,4 @@
-// What is secret of a configured key or header, however an upstream repeats it; and that other words stay as they are.
+// Masking of configured keys and headers that an upstream repeats in any form. Other words stay unchanged.
 import t from 'tap';
 import { error, startGateway, startStandIn } from '../../support/stand-in.js';
 import { masked, secretsIn } from '../../../src/generation/upstream/secrets.js';
@@ -26,7 +26,7 @@ t.teardown(async () => {
   await standIn.close();
 });
 
-/** Ways in which a server may write a secret into its message. */
+/** Forms in which a server may write a secret into its message. */
 const forms = (secret: string): string[] => [
   secret,
   encodeURIComponent(secret),
@@ -39,7 +39,7 @@ const forms = (secret: string): string[] => [
   secret.replaceAll('&', '&amp;').replaceAll('"', '&quot;'),
 ];
 
-t.test('every part of a header that is a credential is masked, in every form, in answers and in the log', async (t) => {
+t.test('masks every part of a credential header, in every form, in responses and in the log', async (t) => {
   const before = gateway.logs.length;
   for (const [model, secrets] of [
     [
@@ -82,17 +82,16 @@ t.test('every part of a header that is a credential is masked, in every form, in
     }
   }
   const logs = gateway.logs.slice(before).join('\n');
-  for (const secret of [BASIC, PASSWORD, SESSION, SIGNATURE, TOKEN, KEY])
-    t.notOk(logs.includes(secret), 'nor in the log');
+  for (const secret of [BASIC, PASSWORD, SESSION, SIGNATURE, TOKEN, KEY]) t.notOk(logs.includes(secret), 'nor logged');
 });
 
-t.test('a secret that was shortened is masked as well', async (t) => {
+t.test('masks a shortened secret as well', async (t) => {
   const secrets = secretsIn([`Basic ${BASIC}`, KEY]);
   t.equal(masked(`got ${BASIC.slice(0, 14)}***`, secrets), 'got …***');
   t.match(masked('Incorrect API key provided: sk-up***7f3a', secrets), /^Incorrect API key provided: …$/);
 });
 
-t.test('words that only name a scheme, and short values, leave messages readable', async (t) => {
+t.test('does not mask scheme names and short values', async (t) => {
   const secrets = secretsIn(Object.values(headers));
   t.equal(
     masked('Basic or Bearer authorization is required. Use a token.', secrets),

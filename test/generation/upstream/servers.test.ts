@@ -1,4 +1,4 @@
-// Several servers of one model: who is asked, who no more, what is tried again and what never, and who answers in their place.
+// Several upstreams of one model: selection, removal from rotation, retries and fallback models.
 import t from 'tap';
 import { eventually } from '../../e2e/monolith.js';
 import { error, startGateway, startStandIn, stream, type Say, type StandIn } from '../../support/stand-in.js';
@@ -40,7 +40,7 @@ async function said(model: string): Promise<string> {
   const body = (await (await ask(model)).json()) as any;
   return body.choices?.[0].message.content ?? `${body.error.code}`;
 }
-/** So many at once, none answered before all have come. */
+/** Sends requests concurrently; none is answered before all have arrived. */
 async function held(servers: readonly StandIn[], requests: () => Promise<unknown>[], count: number): Promise<number[]> {
   const before = servers.map(({ heard }) => heard.length);
   const release: (() => void)[] = [];
@@ -56,24 +56,27 @@ async function held(servers: readonly StandIn[], requests: () => Promise<unknown
   return counts;
 }
 
-t.test('weights and what is under way decide', async (t) => {
+t.test('chooses by weight and requests in flight', async (t) => {
   t.same(await held([one, two], () => Array.from({ length: 16 }, () => said('pair')), 16), [12, 4]);
 });
 
-t.test('a server that cannot be reached: the next one, and after some failures it is asked no more', async (t) => {
-  for (let i = 0; i < 8; i++) t.equal(await said('half'), 'two');
-  t.equal(gateway.logs.filter((line) => line.includes('"kind":"connect"')).length, 3, 'three times it was tried');
-  t.equal(gateway.logs.filter((line) => line.includes('asked no more')).length, 1);
-  await new Promise((resolve) => setTimeout(resolve, 500));
-  for (let i = 0; i < 4; i++) t.equal(await said('half'), 'two');
-  t.equal(
-    gateway.logs.filter((line) => line.includes('"kind":"connect"')).length,
-    4,
-    'one tried again, and that was all',
-  );
-});
+t.test(
+  'retries on the next upstream if one is unreachable, and takes it out of rotation after some failures',
+  async (t) => {
+    for (let i = 0; i < 8; i++) t.equal(await said('half'), 'two');
+    t.equal(gateway.logs.filter((line) => line.includes('"kind":"connect"')).length, 3, 'three attempts');
+    t.equal(gateway.logs.filter((line) => line.includes('asked no more')).length, 1);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    for (let i = 0; i < 4; i++) t.equal(await said('half'), 'two');
+    t.equal(
+      gateway.logs.filter((line) => line.includes('"kind":"connect"')).length,
+      4,
+      'a single retry after the pause',
+    );
+  },
+);
 
-t.test('nothing is tried again behind the first token', async (t) => {
+t.test('does not retry after the first token', async (t) => {
   const before = one.heard.length + two.heard.length;
   const broken: Say = (response) => {
     response.writeHead(200, { 'content-type': 'text/event-stream' }).write(`data: ${JSON.stringify(delta('a'))}\n\n`);
@@ -86,17 +89,17 @@ t.test('nothing is tried again behind the first token', async (t) => {
   two.say = answers('two');
 });
 
-t.test("what is the request's own fault is tried nowhere else, and blames nobody", async (t) => {
+t.test('does not retry a client error or count it as an upstream failure', async (t) => {
   const before = one.heard.length + two.heard.length;
   one.say = two.say = error(400, { error: { message: 'no' } });
   for (let i = 0; i < 5; i++) t.equal(await said('pair'), 'invalid_value');
   t.equal(one.heard.length + two.heard.length - before, 5);
   one.say = answers('one');
   two.say = answers('two');
-  t.match(await said('pair'), /one|two/, 'and they are asked on');
+  t.match(await said('pair'), /one|two/, 'they stay in rotation');
 });
 
-t.test('one server: asked again, then given a rest, and back when it answers', async (t) => {
+t.test('a single upstream is retried, taken out of rotation, and used again when it responds', async (t) => {
   const before = one.heard.length;
   let failures = 2;
   one.say = (response, heard) => (failures-- > 0 ? busy : answers('one'))(response, heard);
@@ -120,7 +123,7 @@ t.test('one server: asked again, then given a rest, and back when it answers', a
   t.ok(gateway.logs.some((line) => line.includes('back in rotation')));
 });
 
-t.test('requests that a server fails on shut it for nobody else: it has answered', async (t) => {
+t.test('requests that fail an upstream do not take it out of rotation for others once it has responded', async (t) => {
   const fails: Say[] = [
     error(500, { error: { message: 'the template failed' } }),
     error(403, 'a firewall'),
@@ -135,19 +138,22 @@ t.test('requests that a server fails on shut it for nobody else: it has answered
   one.say = answers('one');
 });
 
-t.test('one that fails on what another answers is given a rest, though nobody else asks', async (t) => {
-  one.say = error(500, { error: { message: 'out of memory' } });
-  for (let i = 0; i < 10; i++) t.equal(await said('pair'), 'two');
-  const shut = one.heard.length;
-  for (let i = 0; i < 6; i++) t.equal(await said('pair'), 'two');
-  t.equal(one.heard.length, shut, 'nobody asks it now');
-  one.say = answers('one');
-  await new Promise((resolve) => setTimeout(resolve, 900));
-  for (let i = 0; i < 4; i++) await said('pair');
-  t.ok(one.heard.length > shut, 'and again later');
-});
+t.test(
+  'an upstream that fails on requests that another one serves is taken out of rotation, though no other client uses it',
+  async (t) => {
+    one.say = error(500, { error: { message: 'out of memory' } });
+    for (let i = 0; i < 10; i++) t.equal(await said('pair'), 'two');
+    const shut = one.heard.length;
+    for (let i = 0; i < 6; i++) t.equal(await said('pair'), 'two');
+    t.equal(one.heard.length, shut, 'it receives no requests now');
+    one.say = answers('one');
+    await new Promise((resolve) => setTimeout(resolve, 900));
+    for (let i = 0; i < 4; i++) await said('pair');
+    t.ok(one.heard.length > shut, 'and is tried again later');
+  },
+);
 
-t.test('another model in their place, by name', async (t) => {
+t.test('uses the configured fallback model', async (t) => {
   const before = spare.heard.length;
   t.equal(await said('last'), 'spare');
   const streamed = await (await ask('last', { stream: true })).text();
@@ -156,11 +162,11 @@ t.test('another model in their place, by name', async (t) => {
   t.equal(spare.heard.length - before, 2);
   t.ok(gateway.logs.some((line) => line.includes('using its fallback model')));
   spare.say = error(400, { error: { message: 'no' } });
-  t.equal(await said('last'), 'invalid_value', 'its refusals are told');
+  t.equal(await said('last'), 'invalid_value', "the fallback's refusals are returned");
   spare.say = answers('spare');
 });
 
-t.test('no more than so many at once; who waits too long is told', async (t) => {
+t.test('limits requests in flight; one that waits too long gets an error', async (t) => {
   const statuses: number[] = [];
   const going = async (): Promise<void> => {
     const response = await ask('tight');
@@ -171,7 +177,7 @@ t.test('no more than so many at once; who waits too long is told', async (t) => 
   const waiting: (() => void)[] = [];
   one.say = (response, heard) => void waiting.push(() => void answers('one')(response, heard));
   const all = Array.from({ length: 45 }, going);
-  t.ok(await eventually(() => statuses.length === 5), 'five have waited in vain');
+  t.ok(await eventually(() => statuses.length === 5), 'five have timed out');
   t.same(statuses, [503, 503, 503, 503, 503]);
   t.equal(one.heard.length - before, 40);
   one.say = answers('one');
@@ -180,42 +186,45 @@ t.test('no more than so many at once; who waits too long is told', async (t) => 
   t.equal(statuses.filter((status) => status === 200).length, 40);
 });
 
-t.test('who keeps the connection open behind a whole answer, or breaks it off there, has answered', async (t) => {
-  const shut = (): number => gateway.logs.filter((line) => line.includes('asked no more')).length;
-  const before = shut();
-  for (const breaks of [false, true]) {
-    one.say = (response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      response.write(
-        [delta('one'), delta('', 'stop'), '[DONE]']
-          .map((line) => `data: ${typeof line === 'string' ? line : JSON.stringify(line)}\n\n`)
-          .join(''),
-      );
-      if (breaks) setTimeout(() => response.destroy(), 10);
-    };
-    for (let i = 0; i < 3; i++)
-      t.same(
-        await Promise.all(Array.from({ length: 40 }, () => said('tight'))),
-        Array.from({ length: 40 }, () => 'one'),
-        'places are free again',
-      );
-  }
-  one.say = answers('one');
-  t.ok(
-    await eventually(async () =>
-      /monolith_upstream_outstanding\{model="tight",server="[^"]+"\} 0/.test(
-        await (await gateway.get('/metrics')).text(),
+t.test(
+  'an upstream that keeps the connection open after a complete response, or resets it there, has succeeded',
+  async (t) => {
+    const shut = (): number => gateway.logs.filter((line) => line.includes('asked no more')).length;
+    const before = shut();
+    for (const breaks of [false, true]) {
+      one.say = (response) => {
+        response.writeHead(200, { 'content-type': 'text/event-stream' });
+        response.write(
+          [delta('one'), delta('', 'stop'), '[DONE]']
+            .map((line) => `data: ${typeof line === 'string' ? line : JSON.stringify(line)}\n\n`)
+            .join(''),
+        );
+        if (breaks) setTimeout(() => response.destroy(), 10);
+      };
+      for (let i = 0; i < 3; i++)
+        t.same(
+          await Promise.all(Array.from({ length: 40 }, () => said('tight'))),
+          Array.from({ length: 40 }, () => 'one'),
+          'slots are free again',
+        );
+    }
+    one.say = answers('one');
+    t.ok(
+      await eventually(async () =>
+        /monolith_upstream_outstanding\{model="tight",server="[^"]+"\} 0/.test(
+          await (await gateway.get('/metrics')).text(),
+        ),
       ),
-    ),
-  );
-  t.match(
-    await (await gateway.get('/metrics')).text(),
-    /monolith_upstream_requests_total\{model="tight",server="[^"]+",outcome="answered"\} 280/,
-  );
-  t.equal(shut(), before, 'and nothing is held against it');
-});
+    );
+    t.match(
+      await (await gateway.get('/metrics')).text(),
+      /monolith_upstream_requests_total\{model="tight",server="[^"]+",outcome="answered"\} 280/,
+    );
+    t.equal(shut(), before, 'it is not counted as a failure');
+  },
+);
 
-t.test("the dashboard's list of models, metrics", async (t) => {
+t.test('shows the models in the dashboard and the metrics', async (t) => {
   const { data } = (await (await gateway.get('/v1/models')).json()) as any;
   t.same(
     data.map(({ id }: any) => id),

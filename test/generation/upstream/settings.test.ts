@@ -1,4 +1,4 @@
-// Settings of models that run elsewhere: what they take, what they refuse by place, and that no key is ever shown.
+// Settings of upstream models: accepted and refused values, and that keys are never shown.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +20,7 @@ const message = (work: () => unknown): string => {
   return '';
 };
 
-t.test('one address, or servers that take what they leave open from beside them', async (t) => {
+t.test('accepts one address, or several servers that inherit unset values', async (t) => {
   t.match(upstreamOf({ url: 'http://127.0.0.1:8000/v1/', key: KEY }), {
     servers: [{ url: 'http://127.0.0.1:8000/v1', api: 'chat-completions', model: null, key: KEY, weight: 1 }],
     fallback: null,
@@ -47,7 +47,7 @@ t.test('one address, or servers that take what they leave open from beside them'
   );
 });
 
-t.test('refused by place, and without the key', async (t) => {
+t.test('refuses invalid settings with their path and without the key', async (t) => {
   for (const [upstream, words] of [
     [{ key: KEY }, /far\.upstream\.url: is required, unless servers is set/],
     [{ url: 'http://x/v1', servers: [{ url: 'http://y/v1' }] }, /upstream\.url: is required, unless servers/],
@@ -68,11 +68,11 @@ t.test('refused by place, and without the key', async (t) => {
   t.notMatch(
     message(() => loadConfig({ env: { MONOLITH_MODELS: `{"far": {"upstream": {"key": "${KEY}"` } })),
     KEY,
-    'also of what is no JSON',
+    'also for invalid JSON',
   );
 });
 
-t.test('which models there are', async (t) => {
+t.test('lists the models', async (t) => {
   const named = configuredModels(
     configWith({
       model: ['far=http://127.0.0.1:8000/v1'],
@@ -96,7 +96,7 @@ t.test('which models there are', async (t) => {
   t.equal(
     configuredModels(configWith({ models: { far: { upstream: { url: 'http://x/v1' } } } })).at(-1)!.id,
     'far',
-    'behind the built-in ones',
+    'after the built-in ones',
   );
   const fallback = (a: string, b: string): string =>
     message(() =>
@@ -117,7 +117,7 @@ t.test('which models there are', async (t) => {
   );
 });
 
-t.test('monolith models shows where they run, and no key', async (t) => {
+t.test('`monolith models` shows the upstream but no key', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-upstream-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'config.json');

@@ -1,4 +1,4 @@
-// Several threads that answer: servers elsewhere have one circuit breaker, and one number of requests under way, for all.
+// Several HTTP workers share each upstream's circuit breaker and its number of requests in flight.
 import { Agent, request } from 'node:http';
 import t from 'tap';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
@@ -22,7 +22,7 @@ t.teardown(async () => {
   await one.close();
 });
 
-/** Over a connection of its own: connections are given to the threads in turn. */
+/** Uses a new connection: connections are distributed over the workers in turn. */
 const status = (model: string): Promise<number> =>
   new Promise((resolve, reject) => {
     request(
@@ -38,7 +38,7 @@ const status = (model: string): Promise<number> =>
       .end(JSON.stringify({ model, messages: [{ role: 'user', content: 'Hi' }] }));
   });
 
-t.test('no more at once than all threads may have together, and all get their turn', async (t) => {
+t.test('limits requests in flight over all workers, and every request is served', async (t) => {
   const waiting: (() => void)[] = [];
   let atOnce = 0,
     most = 0;
@@ -53,7 +53,7 @@ t.test('no more at once than all threads may have together, and all get their tu
   for (let answered = 0; answered < 12; answered++) {
     t.ok(
       await eventually(() => waiting.length > 0 && (waiting.length === 3 || answered + waiting.length === 12)),
-      `the ${answered + 1}th is there`,
+      `request ${answered + 1} has arrived`,
     );
     waiting.shift()!();
   }
@@ -61,14 +61,14 @@ t.test('no more at once than all threads may have together, and all get their tu
   t.equal(most, 3);
 });
 
-t.test('failures in all threads count together, and shut it for all', async (t) => {
+t.test('failures in all workers count together and open the circuit breaker for all', async (t) => {
   one.say = error(503, { error: { message: 'overloaded' } });
   const before = one.heard.length;
   for (let i = 0; i < 10; i++) t.equal(await status('far'), 503);
   t.equal(one.heard.length - before, 4);
 });
 
-/** What threads 1 to `threads` of a process have of one model on one server. */
+/** Creates the counts that workers 1 to `threads` of a process share for one model on one upstream. */
 const shared = (threads: number): { buffer: SharedArrayBuffer; counts: SharedCounts[]; all: SharedCounts } => {
   const shape = { models: 1, servers: 1, threads };
   const buffer = new SharedArrayBuffer(upstreamBytes(shape));
@@ -79,7 +79,7 @@ const shared = (threads: number): { buffer: SharedArrayBuffer; counts: SharedCou
   };
 };
 
-t.test('a server that has answered, and fails on the requests of several, is counted', (t) => {
+t.test('counts an upstream that has responded and then fails requests of several organizations', (t) => {
   const {
     counts: [one, two],
   } = shared(2);
@@ -87,26 +87,26 @@ t.test('a server that has answered, and fails on the requests of several, is cou
   t.same(
     [rows[0].failedFor(7, 1_000), rows[1].failedFor(7, 1_000), rows[0].failedFor(7, 1_000)],
     [true, false, false],
-    'of one organization once, whatever threads it comes by',
+    'one organization counts once, for all workers',
   );
   t.same([rows[0].failedFor(8, 1_000), rows[1].failedFor(7, 1_000)], [true, true]);
   t.same(
     [rows[0].failedFor(null, 1_000), rows[1].failedFor(null, 1_000)],
     [true, true],
-    "what is no request's fault always counts",
+    'failures not caused by a request always count',
   );
   t.same([rows[0].failedFor(0, 1_000), rows[0].failedFor(0, 1_000)], [true, false]);
   rows[1].answered();
-  t.ok(rows[0].failedFor(0, 1_000), 'anew when it has answered well');
+  t.ok(rows[0].failedFor(0, 1_000), 'again after a success');
   t.same(
     [1_000 + FAILING_MS - 1, 1_000 + FAILING_MS].map((now) => rows[1].failedFor(0, now)),
     [false, true],
-    'and one that answers nobody for long is at fault itself',
+    'an upstream without any success for a long time is at fault itself',
   );
   t.end();
 });
 
-/** Work of one thread, told when it may end; `begun` is everybody's. */
+/** Jobs of one worker that the test ends; `begun` is shared by all workers. */
 class Bench {
   constructor(
     readonly slots: FairSlots<number>,
@@ -122,7 +122,7 @@ class Bench {
   }
 }
 
-/** `end` ends what began first, and waits for `more` to begin. */
+/** `end` ends the oldest job and waits for `more` to start. */
 const benches = (places: number, threads = 2): { of: Bench[]; begun: string[]; end(more?: number): Promise<void> } => {
   const begun: string[] = [],
     ends: (() => void)[] = [];
@@ -140,7 +140,7 @@ const benches = (places: number, threads = 2): { of: Bench[]; begun: string[]; e
   };
 };
 
-t.test('who waits is taken in turns of the organizations, whatever threads they came by', async (t) => {
+t.test('organizations take turns, whichever worker their requests use', async (t) => {
   const {
     of: [one, two],
     begun,
@@ -155,13 +155,13 @@ t.test('who waits is taken in turns of the organizations, whatever threads they 
   t.same(
     begun,
     ['a1', 'a2', 'b1', 'c1', 'a5', 'b2', 'a3', 'a4'],
-    'and of an organization first what waits longest for a turn',
+    'within an organization, the longest wait goes first',
   );
-  t.ok(sharedNow() - waited < 2_000, 'nobody waited for a look at the clock');
+  t.ok(sharedNow() - waited < 2_000, 'no job waited for a timer');
   await Promise.all(all);
 });
 
-t.test('nobody has two while another who waits in another thread has none', async (t) => {
+t.test('no organization has two slots while another one waiting in another worker has none', async (t) => {
   const {
     of: [one, two],
     begun,
@@ -176,7 +176,7 @@ t.test('nobody has two while another who waits in another thread has none', asyn
   await Promise.all(all);
 });
 
-t.test('who comes now does not pass those who wait elsewhere', async (t) => {
+t.test('a new request does not overtake those waiting in other workers', async (t) => {
   const {
     of: [one, two],
     begun,
@@ -191,7 +191,7 @@ t.test('who comes now does not pass those who wait elsewhere', async (t) => {
   await Promise.all(all);
 });
 
-t.test('who leaves, and a thread that does not come for its turn, hold up nobody', async (t) => {
+t.test('a cancelled request, and a worker that does not take its turn, block no other', async (t) => {
   const {
     of: [one, two],
     begun,
@@ -208,7 +208,7 @@ t.test('who leaves, and a thread that does not come for its turn, hold up nobody
   await end(0);
   await Promise.all([first, stays]);
 
-  // A thread that waits by its own word and does nothing.
+  // A worker that registers as waiting and does nothing.
   const {
     counts: [awake, asleep],
   } = shared(2);
@@ -216,16 +216,16 @@ t.test('who leaves, and a thread that does not come for its turn, hold up nobody
   t.ok(mine.take(1, null));
   t.notOk(theirs.take(2, theirs.now()));
   mine.release(1);
-  t.notOk(mine.take(3, null), 'who comes now does not pass it');
+  t.notOk(mine.take(3, null), 'a new request does not overtake it');
   const freed = sharedNow();
   const taken = await new FairSlots(mine, 'tests', 100).run({ organization: 1 }, 1, async () => sharedNow());
   t.ok(taken - freed >= 50, `after ${taken - freed} ms`);
   const slots = new FairSlots(mine, 'tests', 100);
   for (let at = 0; at < 40; at++) await slots.run({ organization: 1 }, 1, async () => undefined);
-  t.ok(sharedNow() - taken < 2_000, 'it is not waited for again and again');
+  t.ok(sharedNow() - taken < 2_000, 'it is not waited for repeatedly');
 });
 
-t.test('what a thread had under way is given back when it has ended', async (t) => {
+t.test("frees a worker's requests in flight when it terminates", async (t) => {
   const {
     all,
     counts: [one, two],
@@ -250,11 +250,11 @@ t.test('what a thread had under way is given back when it has ended', async (t) 
   const begun = sharedNow();
   all.leaveAll(1);
   await freed;
-  t.ok(sharedNow() - begun < 900, 'and who waits hears of it');
+  t.ok(sharedNow() - begun < 900, 'waiting requests are notified');
   t.same([second.underWay, second.trying, second.tryIt()], [1, false, true]);
   t.same(
     [theirs.atWork(1), theirs.take(1, theirs.now()), theirs.atWork(1), theirs.atWork(2)],
     [0, true, 1, 1],
-    'and waits for nobody who is gone',
+    'and do not wait for the terminated worker',
   );
 });
