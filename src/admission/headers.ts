@@ -9,7 +9,7 @@ export interface LimitState {
   concurrency: { limit: number; remaining: number } | null;
 }
 
-/** Of two limits that both apply, returns the one with less remaining, separately for each kind of limit. */
+/** Combines two limits that both apply: for each kind of limit, the one with less remaining. */
 export function tighter(one: LimitState, other: LimitState): LimitState {
   return {
     requests: less(one.requests, other.requests),

@@ -129,7 +129,7 @@ export class RecordTable {
     return Atomics.load(this.ints, record * INTS + MEAN_MS);
   }
 
-  /** Adds a request's duration to the mean. Of two concurrent calls, one may be lost. */
+  /** Adds a request's duration to the mean. When two calls run concurrently, one may be lost. */
   took(record: number, ms: number): void {
     const mean = this.meanMs(record);
     const took = Math.min(3_600_000, Math.max(1, Math.round(ms)));

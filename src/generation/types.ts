@@ -116,7 +116,7 @@ export interface GenerationRequest {
   maxTokens: number | null; // null: no cap in the request; 0: only prepare the prefix cache, generate nothing
   stop: string[];
   topLogprobs: number | null; // null: no log-probabilities
-  // null: the model's default; 'enabled': the default, or medium if that is none
+  // null: the model's default; 'enabled': the default, or medium if the default is 'none'
   effort: ReasoningEffort | 'enabled' | null;
   /**
    * Explicit budget of reasoning tokens. Overrides the effort's budget and is not reduced to leave space for the

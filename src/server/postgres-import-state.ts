@@ -26,13 +26,13 @@ export async function importParts(
   finish: (sql: Queryable) => Promise<void>,
   told: (part: string, rows: number) => void,
 ): Promise<Imported[]> {
-  const [{ begun = false } = {}] = await database.query<{ begun: boolean }>(
-    'SELECT count(*) > 0 AS begun FROM imports',
+  const [{ started = false } = {}] = await database.query<{ started: boolean }>(
+    'SELECT count(*) > 0 AS started FROM imports',
   );
   const [{ used = false } = {}] = await database.query<{ used: boolean }>(
     'SELECT EXISTS (SELECT 1 FROM organizations) OR EXISTS (SELECT 1 FROM users) OR EXISTS (SELECT 1 FROM usage_hours) AS used',
   );
-  if (used && !begun)
+  if (used && !started)
     throw new StorageError(`The database ${database.address} already contains accounts; use an empty one.`);
   for (const part of parts) await bringOver(database, part, told);
   await database.transaction(finish);

@@ -40,7 +40,7 @@ export interface UsageRows {
   next: UsageCursor | null;
 }
 
-/** Of one model or key, or of all. Null: no request completed. */
+/** Latencies of one model or key, or of all. Null: no request completed. */
 export interface LatencyGroup {
   readonly model: string | null;
   readonly apiKeyId: string | null;

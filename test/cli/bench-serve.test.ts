@@ -253,7 +253,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
     [[], 2, /no server runs on .*set --url/],
     [['what'], 2, /unexpected argument "what"/],
     [['--concurency', '4'], 2, /--concurency: unknown flag\. Did you mean --concurrency\?/],
-    [['--mooncake', 'bad.jsonl'], 2, /bad\.jsonl:2: is no JSON/],
+    [['--mooncake', 'bad.jsonl'], 2, /bad\.jsonl:2: is not valid JSON/],
     [['--url', gone.url], 1, /http:\/\/127\.0\.0\.1:[0-9]+\/v1\/models: cannot be reached: .*ECONNREFUSED/],
   ];
   for (const [given, status, said] of mistakes) {

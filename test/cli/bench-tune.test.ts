@@ -118,7 +118,7 @@ t.test('on a running server', async (t) => {
   for (const [args, message] of [
     [['--slo', 'ttft=fast'], /"ttft=fast": a latency/],
     [[], /--slo is required/],
-    [['--slo', 'ttft=1s', '--admin-url', admin, '--model', 'nobody'], /no such model/],
+    [['--slo', 'ttft=1s', '--admin-url', admin, '--model', 'nobody'], /Model not found/],
     [['--slo', 'ttft=1s', '--admin-url', admin, '--trials', '2'], /--trials: "2" is not a number from 16/],
     [['--slo', 'ttft=1s', '--admin-url', admin, '--load', 'speed'], /needs a trace/],
     [['--slo', 'ttft=1s', '--admin-url', 'http://127.0.0.1:1'], /operator API at .* cannot be reached/],

@@ -108,7 +108,7 @@ t.test('without an end', async (t) => {
   };
   t.equal(await come(), FAILED);
   t.ok(sent < 64, `${sent} MiB were taken of it`);
-  t.match(dashboard.logs.at(-1), /more than 1048576 bytes/);
+  t.match(dashboard.logs.at(-1), /larger than 1048576 bytes/);
 });
 
 t.test('of nobody', async (t) => {

@@ -141,8 +141,8 @@ async function check(
 // Run in another process: one thread that opens a database twice waits for its own batch of writes for ever.
 const source = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
 const program = (change: string): string => `
-  import { openAccounts } from ${source('accounts/lmdb-directory.js')};
-  import { openStore } from ${source('storage/lmdb-store.js')};
+  import { openAccounts } from ${source('storage/lmdb/accounts/directory.js')};
+  import { openStore } from ${source('storage/lmdb/lmdb-store.js')};
   const store = await openStore(${JSON.stringify(join(folder, 'data'))});
   const accounts = openAccounts(store);
   await accounts.${change};

@@ -410,8 +410,8 @@ t.test('a collector that does not answer, or is not there', async (t) => {
   }
   t.ok(slow.requests.length > 0, 'it was asked');
   t.ok(Math.max(...times.slice(5)) < 1_000, `no request waits for it: ${Math.max(...times.slice(5))}`);
-  t.ok(await eventually(() => one.log().includes('does not take traces')), 'the log says so');
-  t.equal(one.log().split('does not take traces').length - 1 <= 2, true, 'once a thread');
+  t.ok(await eventually(() => one.log().includes('does not accept spans')), 'the log says so');
+  t.equal(one.log().split('does not accept spans').length - 1 <= 2, true, 'once a thread');
   t.ok((await one.metrics()).get('monolith_trace_spans_total{outcome="failed"}')! > 0);
   const from = performance.now();
   t.equal(await one.stop(), 0);

@@ -13,7 +13,7 @@ export interface Observation {
   readonly point: Point;
   /** Completed requests per second. */
   readonly throughput: number;
-  /** Those of them that met every objective. */
+  /** Completed requests per second that met every objective. */
   readonly goodput: number;
   /** For each objective, the measured value divided by the limit; above 1 it is missed. */
   readonly ratios: readonly number[];

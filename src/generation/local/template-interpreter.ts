@@ -487,8 +487,8 @@ const NO_ARGUMENTS: Arguments = [[], new Map()];
 const SURROGATE = /[\ud800-\udfff]/;
 
 /**
- * Values are immutable except namespaces. Those of tools recur with every request of a conversation (cached by
- * chat-template.ts).
+ * Values are immutable except namespaces. The values of tools recur with every request of a conversation (cached
+ * by chat-template.ts).
  */
 const jsonOf = new WeakMap<Value, Value>();
 

@@ -1,0 +1,68 @@
+// Wordings that docs/internals/contributing.md rules out must not appear in comments, strings and pages. This is the floor that a
+// program can check, not the goal: read every text. A sentence that needs such a wording goes into ALLOWED.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import t from 'tap';
+import ts from 'typescript';
+import { root } from '../e2e/monolith.js';
+
+/** Folders and files whose texts have been rewritten. The others are test, native, bench and models. */
+const COVERED = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs', 'deploy', 'scripts', 'src'];
+/** Files that quote the wordings to rule them out. */
+const QUOTING = new Set(['docs/internals/contributing.md']);
+/** Whole lines, trimmed, that may stay, by file. */
+const ALLOWED: Readonly<Record<string, readonly string[]>> = {};
+
+const words = readFileSync(join(root, 'test', 'repo-checks', 'words.txt'), 'utf8')
+  .split('\n')
+  .filter((line) => line !== '' && !line.startsWith('#'))
+  .map((line) => new RegExp(line));
+
+function filesIn(path: string): string[] {
+  if (/\.[a-z]+$/.test(path)) return [path];
+  return readdirSync(join(root, path), { recursive: true, withFileTypes: true })
+    .map((entry) => relative(root, join(entry.parentPath, entry.name)))
+    .filter((file) => /\.(tsx?|mjs|md|ya?ml|sh)$/.test(file) && !file.includes('node_modules/'));
+}
+
+/** Comments and strings of a TypeScript or JavaScript file, with the line on which each starts, counted from 0. */
+function textsOf(file: string, source: string): { line: number; text: string }[] {
+  const parsed = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true);
+  const found: { line: number; text: string }[] = [];
+  const add = (from: number, to: number): void => {
+    found.push({ line: parsed.getLineAndCharacterOfPosition(from).line, text: source.slice(from, to) });
+  };
+  const visit = (node: ts.Node): void => {
+    const parts = node.getChildren(parsed).filter((part) => !ts.isJSDoc(part));
+    if (parts.length > 0) return parts.forEach(visit);
+    const start = node.getStart(parsed);
+    // All comments are between two tokens.
+    if (start > node.pos) add(node.pos, start);
+    if (/String|Template|JsxText/.test(ts.SyntaxKind[node.kind])) add(start, node.end);
+  };
+  visit(parsed);
+  return found;
+}
+
+function linesOf(file: string): { line: number; text: string }[] {
+  const source = readFileSync(join(root, file), 'utf8');
+  const texts = /\.(tsx?|mjs)$/.test(file)
+    ? textsOf(file, source)
+    : source.split('\n').map((text, line) => ({ line, text }));
+  // Wordings in backticks are identifiers and code.
+  return texts.flatMap(({ line, text }) =>
+    text.split('\n').map((part, at) => ({ line: line + at, text: part.replace(/`[^`]*`/g, '') })),
+  );
+}
+
+t.test('texts contain no wording that reads as translated', (t) => {
+  const found = COVERED.flatMap(filesIn)
+    .filter((file) => !QUOTING.has(file))
+    .flatMap((file) =>
+      linesOf(file)
+        .filter(({ text }) => words.some((word) => word.test(text)) && ALLOWED[file]?.includes(text.trim()) !== true)
+        .map(({ line, text }) => `${file}:${line + 1}: ${text.trim()}`),
+    );
+  t.same(found, []);
+  t.end();
+});
