@@ -133,7 +133,7 @@ t.test('requests wait for the load, limited in number and time', async (t) => {
   await served({ loadWaitMs: 1 }).find(HAL.id).awake();
   const one = served({ loadWaitMax: 1 }).find('broken');
   const first = one.awake();
-  await t.rejects(one.awake(), { status: 503, code: 'model_loading', message: /1 requests wait/ });
+  await t.rejects(one.awake(), { status: 503, code: 'model_loading', message: /already has 1 waiting requests/ });
   await first;
   t.throws(() => one.ready(), { status: 503, code: 'model_unavailable' });
   await hal.awake();

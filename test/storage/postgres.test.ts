@@ -178,7 +178,7 @@ t.test('errors name the problem and contain no secret', async (t) => {
     [postgres.url.replace(/monolith$/, 'absent'), /cannot be used: database "absent" does not exist/],
     [postgres.url.replace(/:[^:@]+@/, ':another-secret@'), /cannot be used: password authentication failed/],
     [postgres.url.replace(`:${postgres.port}`, ':1'), /cannot be reached: connect ECONNREFUSED/],
-    [postgres.url.replace(/monolith$/, 'latin'), /has the encoding LATIN1; UTF8 is needed/],
+    [postgres.url.replace(/monolith$/, 'latin'), /has the encoding LATIN1; UTF8 is required/],
   ];
   for (const [address, says] of wrong) {
     const error = await migrate(settingsOf(address)).then(
