@@ -173,7 +173,7 @@ for (const threads of [1, 2]) {
         child.on('close', (status) => resolve({ status, out }));
       });
     if (threads > 1) return;
-    t.match(await cli('serve', 'tiny', 'acme/Tiny-GGUF'), { status: 2, out: /"tiny" already/ });
+    t.match(await cli('serve', 'tiny', 'acme/Tiny-GGUF'), { status: 2, out: /"tiny" is already taken/ });
     t.match(await cli('serve', 'second', 'acme/Tiny-GGUF', '--display-name', 'Second one'), {
       status: 0,
       out: 'second serves acme/Tiny-GGUF:F16: on a running server within a second, and after every start\n',
