@@ -165,7 +165,12 @@ t.test(
     const third = await refusal(server, { authorization });
     t.match(third, {
       status: 503,
-      body: { error: { code: 'capacity_exhausted', message: /Too many WebSocket connections: the incomplete messages of more than 2 connections/ } },
+      body: {
+        error: {
+          code: 'capacity_exhausted',
+          message: /Too many WebSocket connections: the incomplete messages of more than 2 connections/,
+        },
+      },
     });
     t.equal(third.headers['retry-after'], '1');
     two[0]!.socket.close();
