@@ -379,7 +379,7 @@ t.test('works as command-line commands', (t) => {
     status: 0,
     stdout: /The previous database is in .*db-before-/,
   });
-  t.match(run('backup', join(folder, 'no', 'such', 'folder', 'x')), { status: 1, stderr: /cannot be written: ENOENT/ });
+  t.match(run('backup', join(folder, 'no', 'such', 'folder', 'x')), { status: 1, stderr: /Cannot write .*: ENOENT/ });
   t.match(run('backup'), { status: 2, stderr: /data: backup needs a destination file/ });
   t.match(run('destroy'), { status: 2, stderr: /data: expected check, backup, restore or sweep, not "destroy"/ });
   const broken = join(folder, 'broken');
