@@ -63,7 +63,7 @@ test('the first minute', { skip: noBrowser, timeout: 240_000 }, async (t) => {
     await page.getByText('No models on disk yet').waitFor();
     const field = page.getByLabel('Download a model', { exact: true }).and(page.locator('input'));
     await field.fill('nonsense');
-    await page.getByRole('button', { name: 'Fetch', exact: true }).click();
+    await page.getByRole('button', { name: 'Download', exact: true }).click();
     await page.getByText(/"nonsense" is not a model reference/).waitFor();
     await field.fill('acme/tiny-GGUF');
     await page.getByRole('button', { name: 'Download', exact: true }).click();
