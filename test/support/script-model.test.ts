@@ -120,6 +120,6 @@ t.test('handles prompts without a letter, reasoning scripts with reasoning off, 
 });
 
 t.test('refuses scripts that no model could follow', async (t) => {
-  t.throws(() => planOf({ A: ['<tool_call>', '<tool_call>', 'x'] }), /script A: .*text of its own between/);
+  t.throws(() => planOf({ A: ['<tool_call>', '<tool_call>', 'x'] }), /script A: .*unique text between/);
   t.throws(() => planOf({ AB: ['x'] }), /one letter/);
 });
