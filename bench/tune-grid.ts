@@ -12,7 +12,7 @@ import type { TraceRow } from '../src/bench/load/types.js';
 import { drawsFrom, randomFrom } from '../src/shared/random.js';
 import { measuringLoad } from '../src/bench/tune/load.js';
 import type { TuneWorkload } from '../src/bench/tune/load.js';
-import { LEAST_TRIALS, MOST_TRIALS } from '../src/bench/tune/plan.js';
+import { MIN_TRIALS, MAX_TRIALS } from '../src/bench/tune/plan.js';
 import type { TunePlan } from '../src/bench/tune/plan.js';
 import type { HeldEngine, Measurement } from '../src/bench/tune/ports.js';
 import { Space } from '../src/bench/tune/space.js';
@@ -202,7 +202,7 @@ export async function tuneGridBenchCommand(args: string[]): Promise<void> {
     const [any] = grid.filter(({ stopped }) => !stopped).sort((a, b) => b.goodput - a.goodput);
 
     const budget = SHARE * gridSeconds;
-    const trials = Math.min(MOST_TRIALS, Math.max(LEAST_TRIALS, number('trials', 24)));
+    const trials = Math.min(MAX_TRIALS, Math.max(MIN_TRIALS, number('trials', 24)));
     const trialSeconds = Math.min(seconds, budget / trials / WHOLE);
     const shorter = await measuringLoad({ ...setting, seconds: trialSeconds });
     const tuned: Tuned[] = [];

@@ -31,7 +31,7 @@ import {
   which,
 } from './setup.mjs';
 
-const MOST_CORPUS_BYTES = 60_000;
+const MAX_CORPUS_BYTES = 60_000;
 const WHOLE = {
   server: 'the whole server, over HTTP',
   dashboard: 'its dashboard and operator APIs, with signed-in users',
@@ -198,7 +198,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
       .sort((a, b) => a.size - b.size);
     for (const one of readdirSync(committed)) if (!kept.has(one)) rmSync(join(committed, one));
     for (const { one, size } of chosen)
-      if ((bytes += size) < MOST_CORPUS_BYTES) copyFileSync(join(merged, one), join(committed, one));
+      if ((bytes += size) < MAX_CORPUS_BYTES) copyFileSync(join(merged, one), join(committed, one));
     console.log(`${name}: ${readdirSync(committed).length} inputs`);
     return;
   }

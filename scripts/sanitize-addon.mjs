@@ -45,7 +45,7 @@ const kTests = [
   'e2e/vision',
   'e2e/limits',
   'e2e/responses-stored',
-  'e2e/residency',
+  'e2e/model-lifecycle',
 ];
 const kLimitMs = 900_000; // per test; sanitizers usually make it ten times slower
 

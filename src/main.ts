@@ -168,7 +168,7 @@ try {
   } = thrown.name === 'ApiError' && thrown.cause instanceof Error && PLAIN_ERRORS.has(thrown.cause.name)
     ? thrown.cause
     : thrown;
-  const said = PLAIN_ERRORS.has(name) ? message : `${message} (--log-level debug shows where)`;
-  process.stderr.write(`monolith: ${debugging(process.argv) ? stack : said}\n`);
+  const text = PLAIN_ERRORS.has(name) ? message : `${message} (--log-level debug shows where)`;
+  process.stderr.write(`monolith: ${debugging(process.argv) ? stack : text}\n`);
   process.exitCode = error instanceof Error && (error.name === 'ConfigError' || error.name === 'UsageError') ? 2 : 1;
 }

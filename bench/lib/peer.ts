@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
-const MOST_OUTPUT = 16 << 20;
+const MAX_OUTPUT = 16 << 20;
 /** A prompt of so many tokens warms itself up. */
 const LONG = 2_048;
 
@@ -44,7 +44,7 @@ export function peerBatch(
 
 async function llamaBench(peer: PeerOptions, program: string, args: string[]): Promise<number> {
   const { stdout } = await run(program, ['-m', peer.model, '-t', `${peer.threads}`, '-r', '1', '-o', 'json', ...args], {
-    maxBuffer: MOST_OUTPUT,
+    maxBuffer: MAX_OUTPUT,
   });
   const begin = stdout.indexOf('[');
   const rows = JSON.parse(stdout.slice(begin)) as { avg_ts?: number }[];
@@ -75,7 +75,7 @@ async function llamaBatchedBench(
       '-npl',
       `${batch}`,
     ],
-    { maxBuffer: MOST_OUTPUT },
+    { maxBuffer: MAX_OUTPUT },
   );
   // | PP | TG | B | N_KV | T_PP s | S_PP t/s | T_TG s | S_TG t/s | T s | S t/s |
   const row = stdout

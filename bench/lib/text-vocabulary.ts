@@ -16,7 +16,7 @@ const LONGEST_PREFIX = 16,
 /** What is read: folders, and which files of them. */
 const FOLDERS = ['bench', 'docs', 'models/training', 'native', 'src', 'test'] as const;
 const TEXTS = /\.(ts|mjs|tsx|cc|h|py|md|json|txt)$/;
-const MOST_OF_A_FILE = 1 << 19;
+const MAX_OF_A_FILE = 1 << 19;
 
 const PIECES = /'(?:[sdmt]|ll|ve|re)|[^\r\n\w]?[A-Za-z_]+|\d{1,3}| ?[^\s\w]+[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+/g;
 
@@ -128,7 +128,7 @@ export function textTokenizer(root: string): Metadata {
 function frequentPieces(root: string): Uint8Array[] {
   const words = new Map<string, number>();
   for (const path of textFiles(root)) {
-    const text = readFileSync(path, 'utf8').slice(0, MOST_OF_A_FILE);
+    const text = readFileSync(path, 'utf8').slice(0, MAX_OF_A_FILE);
     for (const [word] of text.matchAll(PIECES)) words.set(word, (words.get(word) ?? 0) + 1);
   }
   const pieces = new Map<string, number>(); // bytes as Latin-1

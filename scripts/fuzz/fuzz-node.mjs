@@ -24,13 +24,13 @@ const {
     minimize: { type: 'boolean', default: false },
   },
 });
-const MOST_COUNTERS = 1 << 17,
-  MOST_MS = 1_000,
-  MOST_HANG_MS = 20_000,
-  MOST_BYTES = 1 << 30,
-  MOST_CORPUS_BYTES = 60_000;
+const MAX_COUNTERS = 1 << 17,
+  MAX_MS = 1_000,
+  MAX_HANG_MS = 20_000,
+  MAX_BYTES = 1 << 30,
+  MAX_CORPUS_BYTES = 60_000;
 
-globalThis.__fuzzCounters = new Uint8Array(MOST_COUNTERS);
+globalThis.__fuzzCounters = new Uint8Array(MAX_COUNTERS);
 globalThis.__fuzzWords = [];
 register('./coverage.mjs', { parentURL: import.meta.url, data: { folder: join(root, 'dist') } });
 const { targets } = await import(pathToFileURL(join(root, 'build', 'test', 'fuzz', 'targets.js')).href);
@@ -68,7 +68,7 @@ const watcher = new Worker(
 `,
   {
     eval: true,
-    workerData: { shared, finds, name, again: `npm run fuzz -- ${name} --run `, hang: MOST_HANG_MS, bytes: MOST_BYTES },
+    workerData: { shared, finds, name, again: `npm run fuzz -- ${name} --run `, hang: MAX_HANG_MS, bytes: MAX_BYTES },
   },
 );
 watcher.unref();
@@ -86,7 +86,7 @@ async function problem(input) {
   }
   const { user, system } = process.cpuUsage(before);
   const ms = (user + system) / 1_000;
-  return ms > MOST_MS ? `takes ${ms.toFixed(0)} ms of CPU time` : null;
+  return ms > MAX_MS ? `takes ${ms.toFixed(0)} ms of CPU time` : null;
 }
 
 async function judged(input) {
@@ -108,7 +108,7 @@ if (file !== undefined) {
 const kClasses = Uint8Array.from({ length: 256 }, (_, n) =>
   n === 0 ? 0 : n < 3 ? n : n < 4 ? 4 : n < 8 ? 8 : n < 16 ? 16 : n < 32 ? 32 : n < 128 ? 64 : 128,
 );
-const seen = new Uint8Array(MOST_COUNTERS);
+const seen = new Uint8Array(MAX_COUNTERS);
 const words32 = new Uint32Array(counters.buffer);
 /** Whether this run took a branch that no earlier run took; with `counts` also a new number of times. */
 function isNew(counts) {
@@ -137,7 +137,7 @@ if (minimize) {
   ]) {
     counters.fill(0);
     await judged(input);
-    if (isNew(false) && !seeds.has(hash(input)) && (bytes += input.length) < MOST_CORPUS_BYTES) kept.push(input);
+    if (isNew(false) && !seeds.has(hash(input)) && (bytes += input.length) < MAX_CORPUS_BYTES) kept.push(input);
   }
   mkdirSync(committed, { recursive: true });
   const named = readdirSync(committed).filter((one) => !/^[0-9a-f]{12}$/.test(one)); // named inputs are kept

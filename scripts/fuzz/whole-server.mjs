@@ -10,10 +10,10 @@ import { parseArgs } from 'node:util';
 import { root } from '../setup.mjs';
 import { Mutator } from './mutations.mjs';
 
-const MOST_MS = 60_000,
-  MOST_KIN = 100,
-  MOST_IDS = 200,
-  MOST_PATH = 4_000;
+const MAX_MS = 60_000,
+  MAX_KIN = 100,
+  MAX_IDS = 200,
+  MAX_PATH = 4_000;
 const STRANGE = [
   '',
   '0',
@@ -157,7 +157,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
     }
     return `${parts.join('/')}${pairs.length === 0 ? '' : `?${pairs.map((pair) => pair.join('=')).join('&')}`}`.slice(
       0,
-      MOST_PATH,
+      MAX_PATH,
     );
   }
 
@@ -178,7 +178,7 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
       response = await fetch(address, {
         method,
         ...(sent === undefined ? {} : { body: sent }),
-        signal: AbortSignal.timeout(MOST_MS),
+        signal: AbortSignal.timeout(MAX_MS),
         redirect: 'manual',
         headers: { ...headers, ...(sent === undefined ? {} : { 'content-type': 'application/json' }) },
       });
@@ -271,8 +271,8 @@ export async function fuzzServer({ name, env, seeds, words, callersOf, tame = (b
         runs++;
         // Accepted requests are mutated further; the seed itself is kept.
         if (status !== 200) continue;
-        if (family.length < MOST_KIN) family.push(request);
-        else family[1 + below(MOST_KIN - 1)] = request;
+        if (family.length < MAX_KIN) family.push(request);
+        else family[1 + below(MAX_KIN - 1)] = request;
       }
     }),
   );
@@ -312,7 +312,7 @@ export class SeenIds {
       for (const [, id] of text.matchAll(pattern)) {
         if (list.includes(id)) continue;
         list.push(id);
-        if (list.length > MOST_IDS) list.shift();
+        if (list.length > MAX_IDS) list.shift();
       }
     }
   }

@@ -9,7 +9,7 @@ import type { Actor } from './audit.js';
 import type { AccountChanges, AccountsListener } from './changes.js';
 import type { Directory } from './directory.js';
 import { KeyCache, organizationSuspended } from './key-cache.js';
-import type { KeyTrust } from './key-cache.js';
+import type { KeyCachePolicy } from './key-cache.js';
 import { identityFor, keyRefusal } from './key-store.js';
 import type { KeyStore } from './key-store.js';
 import { keyStatus } from './keys.js';
@@ -42,14 +42,14 @@ export class Accounts {
   constructor(
     { apiKeys, organizations, keyStore, now }: Pick<Directory, 'apiKeys' | 'organizations' | 'keyStore' | 'now'>,
     private readonly changes: AccountChanges,
-    trust: KeyTrust | null = null,
+    keyCachePolicy: KeyCachePolicy | null = null,
     unknown: UnknownKeys | null = null,
   ) {
     this.keys = apiKeys;
     this.organizations = organizations;
     this.now = now;
     this.keyStore = keyStore;
-    this.cache = new KeyCache(keyStore, { now, trust, unknown });
+    this.cache = new KeyCache(keyStore, { now, policy: keyCachePolicy, unknown });
     // registered first, so that the cache is invalidated before other listeners on this thread run
     this.stopListening = changes.on((organizationId) => this.cache.forget(organizationId));
     this.flushTimer = setInterval(() => void this.flushLastUsed().catch(() => undefined), LAST_USED_FLUSH_MS);

@@ -10,7 +10,7 @@ import type { Actor } from './audit.js';
 import { ALL_SCOPES, keyStatus, revokedNow, timeOf } from './keys.js';
 import type { KeyRecord } from './keys.js';
 import { hasRole } from './members.js';
-import type { Slice } from './slice.js';
+import type { Page } from './page.js';
 
 /** Maximum number of valid keys per organization. */
 export const MAX_ACTIVE_KEYS = 1_000;
@@ -53,7 +53,7 @@ export interface ApiKeys {
   /**
    * Newest first. `after`: id of the previous page's last key; resolves to null if the organization has no such key.
    */
-  page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null>;
+  page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null>;
   /**
    * The secret is not stored. With `createdBy`: rejects with ApiError 403 unless that user is at least a developer at
    * that moment. Rejects with ApiError 422 `too_many_entries`.

@@ -35,9 +35,9 @@ export interface Attempts {
    * Counts one attempt for each of `whose` before its outcome is known, so that concurrent attempts are limited like
    * sequential ones. Rejects with ApiError 429 and counts nothing if one of them is at its limit.
    */
-  count(kind: AttemptKind, whose: readonly string[]): Promise<void>;
+  count(kind: AttemptKind, subject: readonly string[]): Promise<void>;
   /** The count so far. May lack the attempts of the last moments. */
-  counted(kind: AttemptKind, whose: string): Promise<Counted>;
+  counted(kind: AttemptKind, subject: string): Promise<Counted>;
 }
 
 /** Limits a row's remaining time to the regular period: a later end was written while the clock was ahead. */
@@ -46,7 +46,7 @@ export const capped = (row: Counted, now: number): Counted =>
 export const isTooLong = ({ until }: Counted, now: number): boolean => until > now + ATTEMPTS_MS;
 
 /** What is stored in place of an address or e-mail. Hashed, because user input can be long and is private. */
-export const hashOfWhose = (whose: string): string => createHash('sha256').update(whose).digest('base64url');
+export const subjectHash = (subject: string): string => createHash('sha256').update(subject).digest('base64url');
 
 /** `wait`: milliseconds. */
 export function tooMany(wait: number): Error {

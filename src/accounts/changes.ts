@@ -11,18 +11,18 @@ export class AccountChanges {
 
   constructor(private readonly bus: ThreadBus | null = null) {
     this.#stopListening =
-      bus?.on('accounts.changed', ({ organizationId }) => this.#hear(organizationId)) ?? (() => undefined);
+      bus?.on('accounts.changed', ({ organizationId }) => this.#notifyListeners(organizationId)) ?? (() => undefined);
   }
 
   /** Reports a change that this thread made and that is durable. */
-  tell(organizationId: string | null): void {
-    this.#hear(organizationId);
+  notify(organizationId: string | null): void {
+    this.#notifyListeners(organizationId);
     this.bus?.publish('accounts.changed', { organizationId });
   }
 
   /** Reports a change by another process. Every thread is notified of it separately. */
-  hear(organizationId: string | null): void {
-    this.#hear(organizationId);
+  receive(organizationId: string | null): void {
+    this.#notifyListeners(organizationId);
   }
 
   /**
@@ -38,7 +38,7 @@ export class AccountChanges {
     this.#stopListening();
   }
 
-  #hear(organizationId: string | null): void {
+  #notifyListeners(organizationId: string | null): void {
     for (const listener of [...this.#listeners]) listener(organizationId);
   }
 }

@@ -5,7 +5,7 @@ import type { Actor } from './audit.js';
 import type { Organizations } from './organizations.js';
 
 /** Data of organizations outside the directory. Each operation is idempotent. */
-export interface Erasable {
+export interface OrganizationDataOwner {
   eraseOrganization(id: string): Promise<unknown>;
 }
 
@@ -19,7 +19,7 @@ const DAY_MS = 86_400_000;
  */
 export async function deleteOrganization(
   organizations: Organizations,
-  stored: Erasable,
+  stored: OrganizationDataOwner,
   id: string,
   actor: Actor,
 ): Promise<{ erased: Promise<unknown> }> {
@@ -33,7 +33,7 @@ export async function deleteOrganization(
  */
 export async function finishDeletions(
   organizations: Organizations,
-  stored: Erasable,
+  stored: OrganizationDataOwner,
   keyDays: number,
   now = Date.now(),
 ): Promise<void> {

@@ -7,7 +7,7 @@ import type { Role } from '../shared/wire/dashboard.js';
 import type { Actor } from './audit.js';
 import { hasRole } from './members.js';
 import type { OrganizationView } from './organizations.js';
-import type { Slice } from './slice.js';
+import type { Page } from './page.js';
 import type { User } from './users.js';
 
 export const INVITE_MS = 7 * 24 * 3_600_000;
@@ -36,7 +36,7 @@ export interface ShownInvite extends Invite {
 
 export interface Invites {
   /** Newest first; null if the organization has no invitation `after`. */
-  page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null>;
+  page(organizationId: string, limit: number, after: string | null): Promise<Page<ShownInvite> | null>;
   /** Replaces a pending invitation for the same address. Rejects with ApiError 403, 422. */
   create(organizationId: string, email: string, role: Role, by: string, actor: Actor): Promise<ShownInvite>;
   /** Idempotent; a finished invitation does not change. Rejects with ApiError 403, 404. */

@@ -17,7 +17,7 @@ import type { KeyHolder, KeyStore } from './key-store.js';
 const CACHE_MS = 1_000;
 const CACHE_ENTRIES = 10_000;
 const KNOWN_KEYS = 2 * CACHE_ENTRIES;
-// With change notifications (KeyTrust), entries are valid while all changes older than this are known to have arrived.
+// With change notifications (KeyCachePolicy), entries are valid while all changes older than this are known to have arrived.
 const TRUSTED_MS = 900;
 // For a key with a cache entry: how long to wait for a store that may be unreachable.
 const ANSWER_MS = 1_000;
@@ -42,7 +42,7 @@ interface Lookup {
 }
 
 /** How far change notifications are reliable, for a store that sends them. */
-export interface KeyTrust {
+export interface KeyCachePolicy {
   /** Monotonic milliseconds: every change made before this time has arrived. */
   readonly confirmedAt: number;
   /** Recent changes may not have arrived. */
@@ -59,7 +59,7 @@ export interface KeyCacheOptions {
   /** Monotonic milliseconds. */
   elapsed?: () => number;
   /** Without it, keys are cached for a second. */
-  trust?: KeyTrust | null;
+  policy?: KeyCachePolicy | null;
   /** Limits the attempts from one address; null: no limit. */
   unknown?: UnknownKeys | null;
 }
@@ -67,7 +67,7 @@ export interface KeyCacheOptions {
 export class KeyCache {
   readonly #now: () => number;
   readonly #elapsed: () => number;
-  private readonly trust: KeyTrust | null;
+  private readonly policy: KeyCachePolicy | null;
   readonly #entries = new Map<string, Entry>();
   /**
    * Digests of keys that exist, including those whose entry was evicted. Their lookups never wait for lookups of
@@ -86,11 +86,11 @@ export class KeyCache {
 
   constructor(
     private readonly store: Pick<KeyStore, 'find' | 'noteLastUsed'>,
-    { now = Date.now, elapsed = () => performance.now(), trust = null, unknown = null }: KeyCacheOptions = {},
+    { now = Date.now, elapsed = () => performance.now(), policy = null, unknown = null }: KeyCacheOptions = {},
   ) {
     this.#now = now;
     this.#elapsed = elapsed;
-    this.trust = trust;
+    this.policy = policy;
     this.#lookups = new KeyLookups(unknown);
   }
 
@@ -135,15 +135,15 @@ export class KeyCache {
   }
 
   #holds({ readAt }: Entry, now: number): boolean {
-    const { trust } = this;
-    if (trust === null) return now - readAt <= CACHE_MS && now >= readAt;
-    const age = now - Math.max(readAt, trust.confirmedAt);
-    return age >= 0 && (age <= TRUSTED_MS || (trust.away && this.#lasts(now)));
+    const { policy } = this;
+    if (policy === null) return now - readAt <= CACHE_MS && now >= readAt;
+    const age = now - Math.max(readAt, policy.confirmedAt);
+    return age >= 0 && (age <= TRUSTED_MS || (policy.away && this.#lasts(now)));
   }
 
   /** Whether cached keys are still valid while the store is unreachable. */
   #lasts(now: number): boolean {
-    return this.trust !== null && now - this.trust.confirmedAt <= this.trust.awayMs;
+    return this.policy !== null && now - this.policy.confirmedAt <= this.policy.awayMs;
   }
 
   async #look(digest: string, known: Entry | undefined, address: string | null): Promise<Identity> {
@@ -151,10 +151,10 @@ export class KeyCache {
     let holder: KeyHolder | undefined;
     let readAt: number;
     try {
-      if (this.trust?.gone === true) throw unreachable(); // no need to try: the change feed keeps reconnecting
+      if (this.policy?.gone === true) throw unreachable(); // no need to try: the change feed keeps reconnecting
       const { found, beganAt } = this.#find(digest, address);
       readAt = beganAt;
-      holder = await (known === undefined || this.trust === null ? found : within(ANSWER_MS, found));
+      holder = await (known === undefined || this.policy === null ? found : within(ANSWER_MS, found));
     } catch (error) {
       if (
         known === undefined ||

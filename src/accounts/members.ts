@@ -8,7 +8,7 @@ import { ROLES } from '../shared/wire/dashboard.js';
 import type { Role } from '../shared/wire/dashboard.js';
 import type { Actor } from './audit.js';
 import type { OrganizationView } from './organizations.js';
-import type { Slice } from './slice.js';
+import type { Page } from './page.js';
 import type { User } from './users.js';
 
 export interface Membership {
@@ -40,7 +40,7 @@ export interface Members {
   /** Oldest membership first; at most MAX_ORGANIZATIONS_OF_USER. */
   organizationsOf(userId: string): Promise<OwnOrganization[]>;
   /** Oldest first. `after`: the user of the previous page's last entry; null if there is no such member. */
-  page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null>;
+  page(organizationId: string, limit: number, after: string | null): Promise<Page<Member> | null>;
   /** Only owners can grant or remove the owner role. Rejects with ApiError 403, 404, 422. */
   changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member>;
   /** A member leaves, or an admin removes another member, whose sessions end. Rejects with ApiError 403, 404, 422. */

@@ -6,7 +6,7 @@ import type { LimitOverride } from '../config/kinds.js';
 import { apiError } from '../shared/errors.js';
 import type { Actor } from './audit.js';
 import type { Organization } from './keys.js';
-import type { Slice } from './slice.js';
+import type { Page } from './page.js';
 import type { User } from './users.js';
 
 /**
@@ -54,10 +54,10 @@ export interface Organizations {
   /** All organizations, oldest first. For the command line. */
   all(): Promise<Organization[]>;
   /** Ordered by id. `after`: id of the previous page's last entry. */
-  page(limit: number, after: string | null): Promise<Slice<Organization>>;
+  page(limit: number, after: string | null): Promise<Page<Organization>>;
   overview(id: string): Promise<OrganizationOverview | null>;
   /** Paginated like page(). */
-  overviews(limit: number, after: string | null): Promise<Slice<OrganizationOverview>>;
+  overviews(limit: number, after: string | null): Promise<Page<OrganizationOverview>>;
   /** The first organization; created if there is none. */
   ensureFirst(): Promise<Organization>;
   /**

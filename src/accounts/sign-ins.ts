@@ -39,7 +39,7 @@ export interface SignIns {
     counted: CountedLogin | null,
   ): Promise<{ user: User; cookie: string } | Refused>;
   /** Cancels the count of a sign-in whose password was not wrong. */
-  forgive(counted: CountedLogin): Promise<void>;
+  resetAttempts(counted: CountedLogin): Promise<void>;
   /** Last used first. */
   sessions(userId: string): Promise<Session[]>;
   /**

@@ -42,9 +42,9 @@ export interface SignUps {
   /**
    * Rejects with ApiError 403, 400 or 422 if this sign-up is not allowed. Does not check whether the address is taken.
    */
-  check(policy: SignUpPolicy, wish: SignUp): Promise<void>;
+  check(policy: SignUpPolicy, request: SignUp): Promise<void>;
   /** Repeats the checks of check(), because the state may have changed. Rejects with ApiError. */
-  signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp>;
+  signUp(policy: SignUpPolicy, request: SignUp, passwordHash: string, client: Client): Promise<SignedUp>;
 }
 
 export const SETUP_CODE_CHARACTERS = 24;

@@ -8,7 +8,7 @@ const DIGITS = 6;
 /** Steps before and after the current one that are accepted, for clock differences and slow typing. */
 const SKEW = 1;
 /** Maximum distance between a step accepted now and one accepted earlier. */
-export const MOST_LATER = 2 * SKEW;
+export const MAX_LATER = 2 * SKEW;
 
 export const SECRET_BYTES = 20;
 
@@ -40,7 +40,7 @@ export function stepOf(secret: Uint8Array, code: string, milliseconds: number): 
  * Whether a step found by stepOf() must be refused because it or a later one was used. A last step too far in the
  * future was stored while the clock was ahead, and must not lock the account.
  */
-export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MOST_LATER;
+export const isUsedStep = (step: number, last: number): boolean => step <= last && last <= step + MAX_LATER;
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 

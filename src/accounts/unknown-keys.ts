@@ -40,7 +40,7 @@ export class UnknownKeys {
    * is counted.
    */
   take(address: string): number {
-    const place = this.#placeOf(address);
+    const place = this.#slotOf(address);
     for (;;) {
       const now = this.now() % SECONDS;
       const index = this.#find(place, now);
@@ -55,7 +55,7 @@ export class UnknownKeys {
 
   /** The wait in milliseconds if the address is at its limit, otherwise 0. */
   wait(address: string): number {
-    const place = this.#placeOf(address);
+    const place = this.#slotOf(address);
     const now = this.now() % SECONDS;
     const index = this.#find(place, now);
     if (index === null) return 0;
@@ -65,7 +65,7 @@ export class UnknownKeys {
 
   /** Reverts one take(): the key was known after all, or could not be looked up. */
   giveBack(address: string): void {
-    const place = this.#placeOf(address);
+    const place = this.#slotOf(address);
     for (;;) {
       const now = this.now() % SECONDS;
       const index = this.#find(place, now);
@@ -81,7 +81,7 @@ export class UnknownKeys {
     }
   }
 
-  #placeOf(address: string): Place {
+  #slotOf(address: string): Place {
     const digest = Buffer.from(hash('sha256', `${this.seed}\n${addressGroup(address)}`, 'hex'), 'hex');
     return { first: (digest.readUInt32LE(0) % SETS) * WAYS, tag: BigInt(digest.readUInt32LE(4) || 1) };
   }

@@ -4,7 +4,7 @@
 import { apiError } from '../shared/errors.js';
 import type { Role } from '../shared/wire/dashboard.js';
 import type { Actor } from './audit.js';
-import type { Slice } from './slice.js';
+import type { Page } from './page.js';
 
 export interface User {
   id: string; // user_…
@@ -36,7 +36,7 @@ export interface UserRights {
 export interface Users {
   get(id: string): Promise<User | null>;
   /** Ordered by id, starting after `after`. */
-  page(limit: number, after: string | null): Promise<Slice<ListedUser>>;
+  page(limit: number, after: string | null): Promise<Page<ListedUser>>;
   /**
    * Locking a user ends all their sessions. `by`: the operator; null: the operator token. Rejects with ApiError 404, or
    * 422 if the target is the operator themself or the last operator who can sign in.

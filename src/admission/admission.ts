@@ -5,7 +5,7 @@
 //   local-admission.ts     one process: synchronous counting in memory shared by its threads
 //   shared/                several processes: counting in Redis or Valkey
 
-import type { WireShape } from '../shared/errors.js';
+import type { ErrorFormat } from '../shared/errors.js';
 import type { Identity } from '../shared/identity.js';
 import type { TokenCount } from '../shared/token-count.js';
 import type { LimitState } from './headers.js';
@@ -33,7 +33,7 @@ export interface ReserveRequest {
 
 export interface Reservation {
   /** Rate-limit headers with the values after the reservation. */
-  headers(shape: WireShape): [string, string][];
+  headers(format: ErrorFormat): [string, string][];
   /** Ends a request that ran. `tokens`: prompt plus all generated tokens. Later calls have no effect. */
   settle(tokens: number): void;
   /** Ends a request that failed before its first token, which then does not count. Later calls have no effect. */
@@ -65,7 +65,7 @@ export interface Admission {
   /**
    * The current limits as headers in either format. For each limit, the tighter of the organization's and the key's.
    */
-  headers(identity: Limited, model: string, shape: WireShape): [string, string][] | Promise<[string, string][]>;
+  headers(identity: Limited, model: string, format: ErrorFormat): [string, string][] | Promise<[string, string][]>;
   standing(organization: LimitedOrganization, model: string): Standing | Promise<Standing>;
   limitsOf(organization: LimitedOrganization, model: string): Limits;
   /** Counts a request of a key that generates nothing (limits.read_rpm). Throws ApiError 429. */

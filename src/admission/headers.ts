@@ -1,6 +1,6 @@
 // The rate-limit headers of generation endpoints, with the names and units of each format. Pure.
 
-import type { WireShape } from '../shared/errors.js';
+import type { ErrorFormat } from '../shared/errors.js';
 import type { BucketState } from './counters.js';
 
 export interface LimitState {
@@ -25,11 +25,11 @@ function less<T extends { limit: number; remaining: number }>(one: T | null, oth
 }
 
 /** `nowMs`: wall clock, for the reset times in the messages format. */
-export function rateLimitHeaders(state: LimitState, shape: WireShape, nowMs: number): [string, string][] {
+export function rateLimitHeaders(state: LimitState, format: ErrorFormat, nowMs: number): [string, string][] {
   const headers: [string, string][] = [];
   const name = (field: 'limit' | 'remaining' | 'reset', what: string): string =>
-    shape === 'chat' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`;
-  const reset = (ms: number): string => (shape === 'chat' ? duration(ms) : new Date(nowMs + ms).toISOString());
+    format === 'chat' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`;
+  const reset = (ms: number): string => (format === 'chat' ? duration(ms) : new Date(nowMs + ms).toISOString());
   for (const [what, bucket] of [
     ['requests', state.requests],
     ['tokens', state.tokens],

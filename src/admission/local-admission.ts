@@ -2,13 +2,13 @@
 // all calls are synchronous. If one set of limits rejects the request, everything taken from the other is returned.
 
 import { apiError } from '../shared/errors.js';
-import type { WireShape } from '../shared/errors.js';
+import type { ErrorFormat } from '../shared/errors.js';
 import type { Config } from '../config/settings.js';
 import type { Admission, Limited, LimitedOrganization, Reservation, ReserveRequest, Standing } from './admission.js';
 import { COUNTER_BYTES } from './counter-memory.js';
 import { Counters } from './counters.js';
-import { Gates } from './gates.js';
-import type { Gate } from './gates.js';
+import { LimitScopes } from './limit-scopes.js';
+import type { LimitScope } from './limit-scopes.js';
 import { rateLimitHeaders, tighter } from './headers.js';
 import type { LimitState } from './headers.js';
 import type { Limits } from './limits.js';
@@ -19,8 +19,8 @@ import { FULL, OVER, RecordTable } from './record-table.js';
 import {
   capUsed,
   countsFull,
-  nextPlaceMs,
-  noPlace,
+  nextSlotMs,
+  noSlot,
   promptTooLong,
   tooManyChoices,
   tooManyRequests,
@@ -53,7 +53,7 @@ export class LocalAdmission implements Admission {
   private readonly table: RecordTable;
   private readonly counters: Counters;
   private readonly months: MonthUse;
-  private readonly gates: Gates;
+  private readonly scopes: LimitScopes;
   private readonly now: () => bigint;
   private readonly wall: () => number;
 
@@ -69,7 +69,7 @@ export class LocalAdmission implements Admission {
       ledger: options.ledger,
     });
     this.counters = new Counters(this.table);
-    this.gates = new Gates(limits, options.part);
+    this.scopes = new LimitScopes(limits, options.part);
     this.months = new MonthUse(this.table, options.storedMonth ?? (() => Promise.resolve(0)), this.wall);
   }
 
@@ -80,13 +80,15 @@ export class LocalAdmission implements Admission {
     if (counted !== null) return counted.then(() => this.reserve(request));
     const outputEach = request.statedCap ?? Math.min(request.modelMaximum, this.limits.tpm_default_reservation);
     const wanted = promptTokens.tokens + n * outputEach;
-    const gates = this.gates.of(identity, model);
+    const scopes = this.scopes.of(identity, model);
     const taken: Taken[] = [];
     const now = this.now();
     try {
-      for (const gate of gates) taken.push(this.enter(gate, identity, model, n));
-      for (const [at, one] of taken.entries()) this.takeRequest(gates[at] as Gate, one, taken, request, wanted, now);
-      for (const [at, one] of taken.entries()) this.takeTokens(gates[at] as Gate, one, taken, request, wanted, now);
+      for (const scope of scopes) taken.push(this.enter(scope, identity, model, n));
+      for (const [at, one] of taken.entries())
+        this.takeRequest(scopes[at] as LimitScope, one, taken, request, wanted, now);
+      for (const [at, one] of taken.entries())
+        this.takeTokens(scopes[at] as LimitScope, one, taken, request, wanted, now);
     } catch (error) {
       this.giveBack(taken, 0, n, now);
       throw error;
@@ -107,24 +109,24 @@ export class LocalAdmission implements Admission {
       this.giveBack(taken, tokens, n, at);
     };
     return {
-      headers: (shape) => this.headers(identity, model, shape),
+      headers: (format) => this.headers(identity, model, format),
       settle: (tokens) => close(tokens, false),
       refund: () => close(0, true),
     };
   }
 
-  headers(identity: Limited, model: string, shape: WireShape): [string, string][] {
-    const [organization, key] = this.gates.of(identity, model).map((gate) => this.stateOf(gate));
+  headers(identity: Limited, model: string, format: ErrorFormat): [string, string][] {
+    const [organization, key] = this.scopes.of(identity, model).map((scope) => this.stateOf(scope));
     return rateLimitHeaders(
       key === undefined ? (organization as LimitState) : tighter(organization as LimitState, key),
-      shape,
+      format,
       this.wall(),
     );
   }
 
   standing(organization: LimitedOrganization, model: string): Standing {
-    const gate = this.gates.organization(organization, model);
-    return { state: this.stateOf(gate), unfinished: this.countOf(gate.key) };
+    const scope = this.scopes.organization(organization, model);
+    return { state: this.stateOf(scope), unfinished: this.countOf(scope.key) };
   }
 
   leaveAll(ledger: Int32Array): void {
@@ -137,7 +139,7 @@ export class LocalAdmission implements Admission {
   }
 
   limitsOf(organization: LimitedOrganization, model: string): Limits {
-    return this.gates.limitsOf(organization, model);
+    return this.scopes.limitsOf(organization, model);
   }
 
   health(): null {
@@ -191,22 +193,22 @@ export class LocalAdmission implements Admission {
     if (used === null) throw countsFull();
     if (typeof used !== 'number') return used;
     if (used < cap) return null;
-    throw capUsed(cap, monthNumber(this.wall()), (shape) => this.headers(identity, model, shape));
+    throw capUsed(cap, monthNumber(this.wall()), (format) => this.headers(identity, model, format));
   }
 
-  private enter({ whose, key, limits }: Gate, identity: Limited, model: string, n: number): Taken {
+  private enter({ owner, key, limits }: LimitScope, identity: Limited, model: string, n: number): Taken {
     const limit = limits.concurrency;
-    const headers = (shape: WireShape): [string, string][] => this.headers(identity, model, shape);
-    if (limit !== null && n > limit) throw tooManyChoices(whose, n, limit, headers);
+    const headers = (format: ErrorFormat): [string, string][] => this.headers(identity, model, format);
+    if (limit !== null && n > limit) throw tooManyChoices(owner, n, limit, headers);
     const record = this.table.enter(key, n, limit);
-    if (record === OVER) throw noPlace(whose, model, limit ?? 0, this.nextFinish(key), headers);
+    if (record === OVER) throw noSlot(owner, model, limit ?? 0, this.nextFinish(key), headers);
     if (record === FULL) throw countsFull();
     return { record, limits, request: false, tokens: 0 };
   }
 
   private nextFinish(key: Int32Array): number {
     const record = this.table.find(key);
-    return record < 0 ? 1000 : nextPlaceMs(this.table.meanMs(record), this.table.count(record));
+    return record < 0 ? 1000 : nextSlotMs(this.table.meanMs(record), this.table.count(record));
   }
 
   private countOf(key: Int32Array): number {
@@ -215,7 +217,7 @@ export class LocalAdmission implements Admission {
   }
 
   private takeRequest(
-    { whose, limits }: Gate,
+    { owner, limits }: LimitScope,
     one: Taken,
     taken: readonly Taken[],
     request: ReserveRequest,
@@ -225,11 +227,11 @@ export class LocalAdmission implements Admission {
     if (limits.rpm === null) return;
     one.request = this.counters.take(one.record, 'rpm', 1, limits.rpm, now) === 0;
     if (one.request) return;
-    throw tooManyRequests(whose, request.model, limits.rpm, this.waitMs(taken, wanted, now), this.headersFor(request));
+    throw tooManyRequests(owner, request.model, limits.rpm, this.waitMs(taken, wanted, now), this.headersFor(request));
   }
 
   private takeTokens(
-    { whose, limits }: Gate,
+    { owner, limits }: LimitScope,
     one: Taken,
     taken: readonly Taken[],
     request: ReserveRequest,
@@ -241,17 +243,17 @@ export class LocalAdmission implements Admission {
     const { promptTokens, model } = request;
     // Permanent rejection, so it requires an exact count. A long estimate reserves the whole bucket instead.
     if (promptTokens.exact && promptTokens.tokens > tpm)
-      throw promptTooLong(whose, model, promptTokens.tokens, tpm, this.headersFor(request));
+      throw promptTooLong(owner, model, promptTokens.tokens, tpm, this.headersFor(request));
     const reserved = Math.min(wanted, tpm);
     if (this.counters.take(one.record, 'tpm', reserved, tpm, now) === 0) {
       one.tokens = reserved;
       return;
     }
-    throw tooManyTokens(whose, model, reserved, tpm, this.waitMs(taken, wanted, now), this.headersFor(request));
+    throw tooManyTokens(owner, model, reserved, tpm, this.waitMs(taken, wanted, now), this.headersFor(request));
   }
 
-  private headersFor({ identity, model }: ReserveRequest): (shape: WireShape) => [string, string][] {
-    return (shape) => this.headers(identity, model, shape);
+  private headersFor({ identity, model }: ReserveRequest): (format: ErrorFormat) => [string, string][] {
+    return (format) => this.headers(identity, model, format);
   }
 
   /** The time until all buckets have enough for the request, not only the one that rejected it first. */
@@ -280,7 +282,7 @@ export class LocalAdmission implements Admission {
     }
   }
 
-  private stateOf({ key, limits }: Gate): LimitState {
+  private stateOf({ key, limits }: LimitScope): LimitState {
     const record = this.table.find(key);
     const now = this.now();
     return {

@@ -127,12 +127,12 @@ export class MonthUse {
    * Claims the month and returns the claim, or null if another thread has claimed it or it has started. `anew`: takes
    * over another thread's claim.
    */
-  private claim(record: number, month: number, anew: boolean): number | null {
+  private claim(record: number, month: number, restart: boolean): number | null {
     const found = this.table.month(record);
     if (found === month) return null;
     if (isClaimOf(found, month)) {
       const next = claimOf(month, (-found % CLAIMS) + 1);
-      return anew && this.table.turnMonth(record, found, next) ? next : null;
+      return restart && this.table.turnMonth(record, found, next) ? next : null;
     }
     const before = this.table.load(record, 'tokens');
     const claim = claimOf(month, 0);

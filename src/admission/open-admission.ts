@@ -6,7 +6,7 @@ import { LocalAdmission } from './local-admission.js';
 import type { StoredMonth } from './month-use.js';
 import type { SharedOptions } from './shared/shared-admission.js';
 
-export interface OpenOptions extends Pick<SharedOptions, 'process' | 'thread' | 'tell' | 'called'> {
+export interface OpenOptions extends Pick<SharedOptions, 'process' | 'thread' | 'report' | 'called'> {
   buffer: SharedArrayBuffer;
   ledger?: Int32Array;
   storedMonth: StoredMonth;

@@ -1,26 +1,26 @@
 // Errors for requests that exceed a limit, for local and shared counters. Pure.
 
 import { apiError } from '../shared/errors.js';
-import type { ApiError, WireShape } from '../shared/errors.js';
-import type { Gate } from './gates.js';
+import type { ApiError, ErrorFormat } from '../shared/errors.js';
+import type { LimitScope } from './limit-scopes.js';
 import { monthName } from './month-use.js';
 
 /** Returns the rate-limit headers at the time of the rejection. */
-export type HeadersOf = (shape: WireShape) => [string, string][];
+export type HeadersOf = (format: ErrorFormat) => [string, string][];
 
-type Whose = Gate['whose'];
+type LimitOwner = LimitScope['owner'];
 
 /** The request needs more concurrency than the limit allows at all. */
-export const tooManyChoices = (whose: Whose, n: number, limit: number, headers: HeadersOf): ApiError =>
+export const tooManyChoices = (owner: LimitOwner, n: number, limit: number, headers: HeadersOf): ApiError =>
   apiError(
     'concurrency_limit_exceeded',
-    `This request has ${n} choices, which run concurrently; the concurrency limit of the ${whose} is ${limit}.`,
+    `This request has ${n} choices, which run concurrently; the concurrency limit of the ${owner} is ${limit}.`,
     null,
     { retryAfterMs: 60_000, headers },
   );
 
-export const noPlace = (
-  whose: Whose,
+export const noSlot = (
+  owner: LimitOwner,
   model: string,
   limit: number,
   retryAfterMs: number,
@@ -28,13 +28,13 @@ export const noPlace = (
 ): ApiError =>
   apiError(
     'concurrency_limit_exceeded',
-    `This ${whose} has too many unfinished requests on ${model}; the limit is ${limit}.`,
+    `This ${owner} has too many unfinished requests on ${model}; the limit is ${limit}.`,
     null,
     { retryAfterMs, headers },
   );
 
 export const tooManyRequests = (
-  whose: Whose,
+  owner: LimitOwner,
   model: string,
   limit: number,
   retryAfterMs: number,
@@ -42,13 +42,13 @@ export const tooManyRequests = (
 ): ApiError =>
   apiError(
     'rpm_limit_exceeded',
-    `Too many requests per minute for this ${whose} on ${model}; the limit is ${limit}.`,
+    `Too many requests per minute for this ${owner} on ${model}; the limit is ${limit}.`,
     null,
     { retryAfterMs, headers },
   );
 
 export const tooManyTokens = (
-  whose: Whose,
+  owner: LimitOwner,
   model: string,
   reserved: number,
   limit: number,
@@ -57,14 +57,14 @@ export const tooManyTokens = (
 ): ApiError =>
   apiError(
     'tpm_limit_exceeded',
-    `Too many tokens per minute for this ${whose} on ${model}: this request needs ${reserved}, the limit is ${limit}.`,
+    `Too many tokens per minute for this ${owner} on ${model}: this request needs ${reserved}, the limit is ${limit}.`,
     null,
     { retryAfterMs, headers },
   );
 
 /** A permanent rejection: waiting does not help. */
 export const promptTooLong = (
-  whose: Whose,
+  owner: LimitOwner,
   model: string,
   prompt: number,
   limit: number,
@@ -72,7 +72,7 @@ export const promptTooLong = (
 ): ApiError =>
   apiError(
     'request_exceeds_tpm_limit',
-    `The prompt has ${prompt} tokens; the limit of the ${whose} is ${limit} tokens per minute on ${model}.`,
+    `The prompt has ${prompt} tokens; the limit of the ${owner} is ${limit} tokens per minute on ${model}.`,
     null,
     { headers },
   );
@@ -97,4 +97,4 @@ export const countsFull = (): ApiError =>
  * Estimated time until one of `count` running requests ends. If each takes `meanMs` and they are at random points of
  * it, the first ends after about mean / (count + 1).
  */
-export const nextPlaceMs = (meanMs: number, count: number): number => Math.max(1000, meanMs / (count + 1));
+export const nextSlotMs = (meanMs: number, count: number): number => Math.max(1000, meanMs / (count + 1));

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { LoadError } from '../bench/load/load-error.js';
 import { parseObjectives } from '../bench/load/objectives.js';
 import { DIALECTS } from '../bench/load/types.js';
-import type { Arrival, Dialect, Extent, Lengths, Objective, WorkloadSpec } from '../bench/load/types.js';
+import type { Arrival, Dialect, RunLength, Lengths, Objective, WorkloadSpec } from '../bench/load/types.js';
 import { parseLengths, showLengths } from '../bench/load/lengths.js';
 import { readBurstGpt } from '../bench/load/files/burst-gpt.js';
 import { MOONCAKE_BLOCK_TOKENS, readMooncake } from '../bench/load/files/mooncake.js';
@@ -98,7 +98,7 @@ function time(value: string, flag: Flag): number {
 }
 
 /** A number of requests or a time. */
-function extentOf(value: string | undefined, flag: Flag): Extent {
+function lengthOf(value: string | undefined, flag: Flag): RunLength {
   if (value === undefined) return { requests: null, durationMs: null };
   if (/^\s*[0-9][0-9_,]*\s*$/.test(value))
     return { requests: Number(value.replace(/[_,]/g, '')) || null, durationMs: null };
@@ -115,8 +115,8 @@ export interface Wanted {
   readonly timeoutMs: number;
   readonly arrival: Arrival;
   readonly maxConcurrency: number | null;
-  readonly extent: Extent;
-  readonly warmup: Extent;
+  readonly length: RunLength;
+  readonly warmup: RunLength;
   readonly graceMs: number;
   readonly runs: number;
   /** How many times each run's requests are sent, one round after the other. */
@@ -143,14 +143,14 @@ export async function wantedOf(given: Given, now: Date): Promise<Wanted> {
 
 async function read(given: Given, now: Date): Promise<Wanted> {
   const arrival = arrivalOf(given);
-  const extent = {
+  const length = {
     requests: given.has('--requests') ? numberOf(given, '--requests', 0, 1) : null,
     durationMs: given.has('--duration') ? timeOf(given, '--duration', 0) : null,
   };
   const { workload, about } = await workloadOf(given);
-  const isEndless = extent.requests === null && extent.durationMs === null && workload.kind !== 'trace';
+  const isEndless = length.requests === null && length.durationMs === null && workload.kind !== 'trace';
   const rounds = numberOf(given, '--rounds', 1, 1);
-  if (rounds > 1 && extent.durationMs !== null)
+  if (rounds > 1 && length.durationMs !== null)
     throw new UsageError('bench serve: --rounds needs --requests, not --duration: each round sends the same requests');
   const slo = last(given, '--slo');
   const dialect = dialectOf(given);
@@ -168,8 +168,8 @@ async function read(given: Given, now: Date): Promise<Wanted> {
     timeoutMs: timeOf(given, '--timeout', 600_000),
     arrival,
     maxConcurrency: given.has('--max-concurrency') ? numberOf(given, '--max-concurrency', 0, 1) : null,
-    extent: isEndless ? { requests: 100, durationMs: null } : extent,
-    warmup: extentOf(last(given, '--warmup'), '--warmup'),
+    length: isEndless ? { requests: 100, durationMs: null } : length,
+    warmup: lengthOf(last(given, '--warmup'), '--warmup'),
     graceMs: timeOf(given, '--grace', 30_000),
     runs: numberOf(given, '--runs', 1, 1),
     rounds,

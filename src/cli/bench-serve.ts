@@ -103,7 +103,7 @@ export async function benchServe(argv: string[]): Promise<number> {
     }
     const report = reportOf(wanted, target, measure, runs, argv);
     await writeReport(wanted.out, report, runs);
-    process.stdout.write(wanted.isJson ? `${JSON.stringify(report, finite)}\n` : told(report, runs, wanted.out));
+    process.stdout.write(wanted.isJson ? `${JSON.stringify(report, finite)}\n` : reportText(report, runs, wanted.out));
     if (stop.signal.aborted) return Number(process.exitCode);
     if (!runs.some(({ summary }) => summary.requests.answered > 0)) return 1;
     return runs.some(({ summary }) => summary.verdicts.some(({ met }) => !met)) ? MISSED : 0;
@@ -125,14 +125,14 @@ async function once(
   round: number,
   signal: AbortSignal,
 ): Promise<FinishedRun> {
-  const { workload, arrival, extent, warmup, graceMs, maxConcurrency, conversation, threads } = wanted;
+  const { workload, arrival, length, warmup, graceMs, maxConcurrency, conversation, threads } = wanted;
   const seed = wanted.seed + number;
   const run: LoadRun = {
     target,
     workload: { ...workload, seed },
     measure,
     arrival,
-    extent,
+    length,
     warmup,
     graceMs,
     maxConcurrency,
@@ -198,7 +198,7 @@ function reportOf(
   };
 }
 
-function told(report: LoadReport, runs: readonly FinishedRun[], folder: string): string {
+function reportText(report: LoadReport, runs: readonly FinishedRun[], folder: string): string {
   const parts = [
     `${report.target.model} (${report.target.dialect} at ${report.target.url}); ${report.arrival}; ${report.workload}\n`,
   ];

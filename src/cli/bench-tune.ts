@@ -12,7 +12,7 @@ import { readBurstGpt } from '../bench/load/files/burst-gpt.js';
 import { parseObjectives, showObjective } from '../bench/load/objectives.js';
 import { measuringLoad } from '../bench/tune/load.js';
 import type { TuneWorkload } from '../bench/tune/load.js';
-import { BY_COMMAND, LEAST_TRIALS, MOST_TRIAL_S, MOST_TRIALS } from '../bench/tune/plan.js';
+import { BY_COMMAND, MIN_TRIALS, MAX_TRIAL_S, MAX_TRIALS } from '../bench/tune/plan.js';
 import type { TunePlan } from '../bench/tune/plan.js';
 import { tune } from '../bench/tune/tune.js';
 import { loadText, settingsText } from '../bench/tune/verdict.js';
@@ -64,8 +64,8 @@ const FLAGS = {
 type Values = ReadonlyMap<string, string>;
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
-const LEAST_SHAPES = 20;
-const MOST_LOAD = 1_024;
+const MIN_SHAPES = 20;
+const MAX_LOAD = 1_024;
 
 export async function benchTune(argv: string[]): Promise<number> {
   if (askedForHelp(argv, HELP)) return 0;
@@ -103,8 +103,8 @@ export async function benchTune(argv: string[]): Promise<number> {
       loadKind,
       minLoad: loadKind === 'concurrency' ? 1 : 0.05,
       maxLoad: maxLoadOf(values, loadKind, settingsOf(engine, 'max').max_sequences),
-      trials: whole(values, '--trials', 40, LEAST_TRIALS, MOST_TRIALS),
-      trialSeconds: amount(values, '--trial-seconds', 10, 0.2, MOST_TRIAL_S),
+      trials: whole(values, '--trials', 40, MIN_TRIALS, MAX_TRIALS),
+      trialSeconds: amount(values, '--trial-seconds', 10, 0.2, MAX_TRIAL_S),
       seed: whole(values, '--seed', 1, 0, 1e9),
       apply: values.has('--apply'),
     };
@@ -119,19 +119,19 @@ export async function benchTune(argv: string[]): Promise<number> {
     process.stderr.write(
       `${engine.names.join(', ')}: ${plan.objectives.join(', ')}; ${plan.workload}; at most ${plan.trials} measurements of ${plan.trialSeconds} s\nnow      ${settingsText(held.before)}\n`,
     );
-    let telling = Promise.resolve();
-    let said = 0;
+    let reporting = Promise.resolve();
+    let reported = 0;
     const run = await tune(plan, held, measure, stop.signal, (now) => {
       const snapshot = structuredClone(now);
       // shown on the dashboard, if it is enabled
-      telling = telling.then(() => api.tell(snapshot)).catch(() => undefined);
-      for (const trial of now.trials.slice(said)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
-      said = now.trials.length;
+      reporting = reporting.then(() => api.report(snapshot)).catch(() => undefined);
+      for (const trial of now.trials.slice(reported)) process.stderr.write(`${trialLine(trial, loadKind)}\n`);
+      reported = now.trials.length;
     });
-    await telling;
+    await reporting;
     const out = values.get('--out');
     if (out !== undefined) writeFileSync(out, `${JSON.stringify(run, null, 1)}\n`);
-    process.stdout.write(values.has('--json') ? `${JSON.stringify(run)}\n` : told(run));
+    process.stdout.write(values.has('--json') ? `${JSON.stringify(run)}\n` : summarize(run));
     return stop.signal.aborted ? Number(process.exitCode) : run.state === 'done' ? 0 : 1;
   } finally {
     await peer.close();
@@ -186,16 +186,16 @@ async function workloadFor(
     };
   }
   const shapes = await api.shapes(model);
-  if (shapes.length < LEAST_SHAPES)
+  if (shapes.length < MIN_SHAPES)
     throw new UsageError(
-      `bench tune: the server's request log has ${shapes.length} completed requests of ${model}, but a workload needs ${LEAST_SHAPES}; set --prompt-tokens and --output-tokens, or use a trace`,
+      `bench tune: the server's request log has ${shapes.length} completed requests of ${model}, but a workload needs ${MIN_SHAPES}; set --prompt-tokens and --output-tokens, or use a trace`,
     );
   if (loadKind === 'speed') throw new UsageError('bench tune: --load speed needs a trace');
   return workloadOf(shapes);
 }
 
 function maxLoadOf(values: Values, kind: TuneLoadKind, mostSequences: number): number {
-  if (kind === 'concurrency') return whole(values, '--max-load', Math.min(MOST_LOAD, 2 * mostSequences), 1, 20_000);
+  if (kind === 'concurrency') return whole(values, '--max-load', Math.min(MAX_LOAD, 2 * mostSequences), 1, 20_000);
   if (kind === 'rate' && !values.has('--max-load'))
     throw new UsageError('bench tune: --load rate needs --max-load, the maximum requests per second to try');
   return amount(values, '--max-load', 10, 0.05, 20_000);
@@ -232,7 +232,7 @@ function trialLine(
   return `${String(number).padStart(3)} ${phase.padEnd(7)} ${settingsText(settings)}, ${loadText(kind, load)}: ${shown(goodput)} good/s, ${values}${met ? '' : stopped ? ' (missed, ended early)' : ' (missed)'}`;
 }
 
-function told({ result, error, trials, load_kind: kind }: TuneRun): string {
+function summarize({ result, error, trials, load_kind: kind }: TuneRun): string {
   const front = trials
     .filter(({ front: isFront }) => isFront)
     .sort((a, b) => (a.ttft_ms?.[1] ?? 0) - (b.ttft_ms?.[1] ?? 0));

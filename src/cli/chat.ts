@@ -55,17 +55,17 @@ export async function chat(argv: string[]): Promise<number> {
   const config = await withFetchedModels(asked, null);
 
   const stop = new AbortController();
-  let begun = false;
+  let started = false;
   // The key is revoked however the conversation ends. Before a key exists, and on a second signal, the process exits
   // immediately.
   const onSignal = (signal: NodeJS.Signals): void => {
-    if (!begun || stop.signal.aborted) process.exit(128 + constants.signals[signal]);
+    if (!started || stop.signal.aborted) process.exit(128 + constants.signals[signal]);
     process.exitCode = 128 + constants.signals[signal];
     stop.abort();
   };
   for (const signal of SIGNALS) process.on(signal, onSignal);
   const peer = await findPeer(values.get('--url'), config, () => {
-    begun = true;
+    started = true;
   });
   try {
     const models = await modelsOf(peer);
@@ -218,7 +218,7 @@ async function converse(
     } else if (text !== '') {
       answering = new AbortController();
       history.push({ role: 'user', content: text });
-      const answer = await say(peer, model, history, answering.signal);
+      const answer = await send(peer, model, history, answering.signal);
       answering = null;
       // A message without a response is removed from the history, so that roles keep alternating.
       if (answer === '') {
@@ -255,7 +255,7 @@ async function changeModel(peer: Peer, model: string, wanted: string): Promise<s
 }
 
 /** Prints the response while it streams. Returns its text, without the reasoning. */
-async function say(peer: Peer, model: string, history: readonly ChatMessage[], signal: AbortSignal): Promise<string> {
+async function send(peer: Peer, model: string, history: readonly ChatMessage[], signal: AbortSignal): Promise<string> {
   let answer = '';
   let reasoned = false;
   try {

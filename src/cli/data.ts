@@ -38,19 +38,19 @@ export async function data(argv: string[]): Promise<number> {
   switch (action) {
     case 'check': {
       const checked = await checkDatabase(path ?? config.data_dir, stop.signal);
-      process.stdout.write(`${checked.path} is intact: ${told(checked)}\n`);
+      process.stdout.write(`${checked.path} is intact: ${summarize(checked)}\n`);
       return 0;
     }
     case 'backup': {
       const destination = fileFor(needed(action, path, 'a destination file'));
       const checked = await backUp(config.data_dir, destination, stop.signal);
-      process.stdout.write(`${destination}: ${told(checked)}\n`);
+      process.stdout.write(`${destination}: ${summarize(checked)}\n`);
       return 0;
     }
     case 'restore': {
       const { kept, checked } = await restore(config.data_dir, needed(action, path, 'a backup file'), stop.signal);
       process.stdout.write(
-        `Restored to ${config.data_dir}: ${told(checked)}\n${kept === null ? '' : `The previous database is in ${kept}\n`}`,
+        `Restored to ${config.data_dir}: ${summarize(checked)}\n${kept === null ? '' : `The previous database is in ${kept}\n`}`,
       );
       return 0;
     }
@@ -88,7 +88,7 @@ function fileFor(path: string): string {
     : resolve(path);
 }
 
-function told({ bytes, tables, pages, usedPages }: Checked): string {
+function summarize({ bytes, tables, pages, usedPages }: Checked): string {
   const entries = tables.reduce((sum, one) => sum + one.entries, 0);
   return `${entries.toLocaleString('en-US')} entries in ${tables.length} tables, ${showBytes(bytes)}, ${Math.round((100 * usedPages) / pages)} % of it in use`;
 }

@@ -112,7 +112,7 @@ async function create(
     (await organization(accounts, values))?.id,
     ACTOR,
   );
-  await tellUnknown(new Set([...models, ...Object.keys(perModel ?? {})]), known);
+  await warnUnknown(new Set([...models, ...Object.keys(perModel ?? {})]), known);
   return print(made, values);
 }
 
@@ -120,7 +120,7 @@ async function create(
  * Warns about unknown model names. Not an error: the server may have models that these settings do not name, or may get
  * them later.
  */
-async function tellUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
+async function warnUnknown(names: ReadonlySet<string>, known: () => Promise<string[]>): Promise<void> {
   const asked = [...names].filter((name) => name !== '*');
   if (asked.length === 0) return;
   const there = await known().catch((): string[] => []); // a key can be created even if the settings cannot be served

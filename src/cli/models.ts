@@ -61,7 +61,7 @@ export async function models(argv: string[]): Promise<number> {
     absent.length > 0 && there.model.length === 0
       ? []
       : configuredModels(there).map((model) =>
-          model.upstream === undefined ? line(model.id, true, model.file, model) : elsewhere(model, model.upstream),
+          model.upstream === undefined ? line(model.id, true, model.file, model) : upstreamLine(model, model.upstream),
         );
   const beside = await servedBeside(asked);
   const known = new Set(served.map(({ name }) => name));
@@ -92,12 +92,12 @@ export async function models(argv: string[]): Promise<number> {
     .map(({ ref, path, isOld }) => line(isOld ? `${ref} (old)` : ref, false, path));
   const all = [...served, ...missing, ...others];
   if (values.has('--json')) process.stdout.write(`${JSON.stringify(all)}\n`);
-  else process.stdout.write(told(served.concat(missing), others));
+  else process.stdout.write(tableOf(served.concat(missing), others));
   return [...served, ...missing].some(({ problem }) => problem !== null) ? 1 : 0;
 }
 
 /** The upstream's API key is not included, because the result is displayed. */
-function elsewhere({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
+function upstreamLine({ id, display_name }: CatalogModel, { servers }: Upstream): Line {
   const at = servers.map(({ url, api, model }) => ({ url, api, model: model ?? id }));
   return {
     id,
@@ -131,7 +131,7 @@ function row({ name, file, problem, architecture, quantization, memory, fits, by
   ];
 }
 
-function told(served: readonly Line[], others: readonly Line[]): string {
+function tableOf(served: readonly Line[], others: readonly Line[]): string {
   const small = served.some((one) => one['demonstration'] === true)
     ? `\nThese are small demonstration models. For a real one: ${commandName()} pull OWNER/REPO\n`
     : '';

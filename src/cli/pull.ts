@@ -66,7 +66,7 @@ export async function pull(argv: string[]): Promise<number> {
     const pulled = await new Hub(config).pull(ref, { memory, signal: stop.signal, onProgress, onRetry });
     progress.end();
     process.stdout.write(
-      values.has('--json') ? `${JSON.stringify({ ref: showModelRef(ref), ...pulled })}\n` : told(ref, pulled),
+      values.has('--json') ? `${JSON.stringify({ ref: showModelRef(ref), ...pulled })}\n` : summarize(ref, pulled),
     );
     return 0;
   } catch (error) {
@@ -87,7 +87,7 @@ function memoryOf(text: string | undefined): number {
   return read.data;
 }
 
-function told(
+function summarize(
   { repo, revision }: ModelRef,
   { quantization, path, projector, bytes: size, fetched }: Awaited<ReturnType<Hub['pull']>>,
 ): string {

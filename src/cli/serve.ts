@@ -8,8 +8,8 @@ import { HUB_SCHEME } from '../hub/model-ref.js';
 import { startServer } from '../server/server.js';
 import type { Server } from '../server/server.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
-import { closeAnsweringThreads } from '../server/workers/answering-threads.js';
-import { HeapRest, tellCollector } from '../server/workers/heap-rest.js';
+import { closeAnsweringThreads } from '../server/workers/http-workers.js';
+import { HeapRest, tuneCollector } from '../server/workers/heap-rest.js';
 import { withFetchedModels } from './fetched-models.js';
 import { noWords } from './output.js';
 
@@ -71,7 +71,7 @@ export async function serve(argv: string[]): Promise<number> {
   });
   process.on('unhandledRejection', (error) => telemetry.log.error({ err: error }, 'unhandled rejection'));
 
-  tellCollector();
+  tuneCollector();
   // downloads may take hours, so the addresses are checked before; startServer checks them again
   if (asked.model.some(({ path }) => path.startsWith(HUB_SCHEME))) await checkAddresses(asked);
   const config = await withFetchedModels(asked, telemetry.log);

@@ -37,7 +37,7 @@ export async function state(argv: string[]): Promise<number> {
     from,
     state: { ...config.state, url },
     signal: stop.signal,
-    told: (part, rows) => {
+    report: (part, rows) => {
       if (process.stderr.isTTY) process.stderr.write(`\r${part}: ${rows}\u001b[K`);
     },
   });

@@ -70,7 +70,7 @@ export class OperatorApi {
     }));
   }
 
-  async tell(run: TuneRun): Promise<void> {
+  async report(run: TuneRun): Promise<void> {
     await this.call('PUT', `/tuning/${run.id}`, run);
   }
 }

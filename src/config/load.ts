@@ -86,18 +86,18 @@ function check(declaration: Setting<unknown>, raw: unknown, source: string): unk
     throw new ConfigError(source, `${issue.path.join('.')}: ${issue.message.replace(/\.$/, '')}.`);
   const at = issue !== undefined && issue.path.length > 0 ? `${issue.path.join('.')}: ` : '';
   const got = declaration.secret === true || typeof raw === 'object' ? '' : `; got ${JSON.stringify(raw)}`;
-  const why = said(result.error.issues);
+  const why = messageOf(result.error.issues);
   throw new ConfigError(source, `${at}must be ${declaration.kind.expects}${got}.${why === null ? '' : ` ${why}`}`);
 }
 
 /** The first message that the type's own schema reports, or null. */
-function said(issues: readonly z.core.$ZodIssue[]): string | null {
+function messageOf(issues: readonly z.core.$ZodIssue[]): string | null {
   for (const issue of issues) {
     const message =
       issue.code === 'custom'
         ? issue.message
         : issue.code === 'invalid_union'
-          ? issue.errors.map(said).find((one) => one !== null)
+          ? issue.errors.map(messageOf).find((one) => one !== null)
           : undefined;
     if (message != null) return message;
   }

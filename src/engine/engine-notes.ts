@@ -14,7 +14,7 @@ export interface NotedEngine {
 }
 
 export class EngineNotes {
-  readonly #said = new WeakMap<object, { failed: boolean; note: string }>();
+  readonly #reported = new WeakMap<object, { failed: boolean; note: string }>();
   readonly #timer: NodeJS.Timeout;
 
   constructor(
@@ -31,11 +31,11 @@ export class EngineNotes {
       engine,
       stats: { failed, note },
     } of this.engines()) {
-      const said = this.#said.get(engine);
-      if (failed && said?.failed !== true)
+      const reported = this.#reported.get(engine);
+      if (failed && reported?.failed !== true)
         this.log.error({ model }, 'engine stopped after an internal error: /livez fails until the server is restarted');
-      if (note !== '' && note !== said?.note) this.log.warn({ model, note }, 'engine note');
-      this.#said.set(engine, { failed, note });
+      if (note !== '' && note !== reported?.note) this.log.warn({ model, note }, 'engine note');
+      this.#reported.set(engine, { failed, note });
     }
   }
 

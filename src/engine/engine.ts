@@ -201,7 +201,7 @@ export class Engine {
         this.#listeners.delete(id);
         this.#channel.cancel(id);
         listener.late = null;
-        this.#tell(listener, { type: 'failed', code: 'engine_error', message });
+        this.#notify(listener, { type: 'failed', code: 'engine_error', message });
       }
     }
     if (this.onDelivered !== null) queueMicrotask(() => this.onDelivered?.(ageMs + performance.now() - began));
@@ -219,30 +219,30 @@ export class Engine {
       listener.late.push(event);
     } else if (event.type === 'prompt' && event.logprobs.length > kPromptRows) {
       listener.late = [event];
-      this.#backlog.add(() => this.#tellLate(listener));
+      this.#backlog.add(() => this.#notifyLate(listener));
     } else {
-      this.#tell(listener, event);
+      this.#notify(listener, event);
     }
   }
 
   /** Delivers part of the delayed events. Returns false if none are left. */
-  #tellLate(listener: Listener): boolean {
+  #notifyLate(listener: Listener): boolean {
     const [event] = listener.late ?? [];
     if (event === undefined) return false;
     if (event.type === 'prompt' && event.logprobs.length > kPromptRows) {
       const logprobs = event.logprobs.splice(0, kPromptRows);
       const { first } = event;
       event.first += logprobs.length;
-      this.#tell(listener, { type: 'prompt', first, logprobs });
+      this.#notify(listener, { type: 'prompt', first, logprobs });
     } else {
       listener.late?.shift();
       if (listener.late?.length === 0) listener.late = null;
-      this.#tell(listener, event);
+      this.#notify(listener, event);
     }
     return listener.late !== null;
   }
 
-  #tell(listener: Listener, event: EngineEvent): void {
+  #notify(listener: Listener, event: EngineEvent): void {
     if (event.type !== 'failed' && (event.type !== 'finished' || listener.choicesLeft > 0 || listener.late !== null))
       return this.#call(listener, event);
     const { onEvent } = listener;
@@ -252,7 +252,7 @@ export class Engine {
 
   /**
    * Also clears the listener: outgrown hash tables of the map may still reference it, and through it its whole request
-   * (see Roster).
+   * (see ActiveSet).
    */
   #forget(listener: Listener): void {
     this.#late.delete(listener);

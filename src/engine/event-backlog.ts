@@ -7,14 +7,14 @@ import { performance } from 'node:perf_hooks';
 const SLICE_MS = 5;
 
 /** Delivers part of one request's events. Returns false after the last part. Must not throw. */
-export type TellSome = () => boolean;
+export type EmitSome = () => boolean;
 
 export class EventBacklog {
-  readonly #lines = new Set<TellSome>(); // the request whose turn it is comes first
+  readonly #lines = new Set<EmitSome>(); // the request whose turn it is comes first
   #busy = false;
 
-  add(tell: TellSome): void {
-    this.#lines.add(tell);
+  add(emit: EmitSome): void {
+    this.#lines.add(emit);
     if (this.#busy) return;
     this.#busy = true;
     setImmediate(() => this.#slice());
@@ -22,10 +22,10 @@ export class EventBacklog {
 
   #slice(): void {
     const began = performance.now();
-    for (const tell of this.#lines) {
+    for (const emit of this.#lines) {
       // includes requests that are put back at the end during the loop
-      this.#lines.delete(tell);
-      if (tell()) this.#lines.add(tell);
+      this.#lines.delete(emit);
+      if (emit()) this.#lines.add(emit);
       if (performance.now() - began >= SLICE_MS) break;
     }
     this.#busy = this.#lines.size > 0;

@@ -16,14 +16,14 @@ export interface Loading {
 }
 
 /** Logs when models start loading, their progress, and when they are loaded. Resolves when no model is loading. */
-export async function tellLoading(
+export async function logLoading(
   pool: ModelPool,
   log: Log,
   onLoading: (loading: Loading) => void = () => undefined,
   everyMs = EVERY_MS,
 ): Promise<void> {
-  const begun = performance.now();
-  const tell = (first: boolean): void => {
+  const startedAt = performance.now();
+  const logState = (first: boolean): void => {
     for (const { file, names, status } of pool.engines()) {
       if (status.state !== 'loading') continue;
       const fields = { file, models: names.join(',') };
@@ -34,18 +34,18 @@ export async function tellLoading(
         );
       else
         log.info(
-          { ...fields, percent: Math.floor(100 * status.progress), ms: Math.round(performance.now() - begun) },
+          { ...fields, percent: Math.floor(100 * status.progress), ms: Math.round(performance.now() - startedAt) },
           `loading ${basename(file)}, ${Math.floor(100 * status.progress)} %`,
         );
       onLoading({ file, progress: status.progress });
     }
   };
-  tell(true);
-  const timer = setInterval(() => tell(false), everyMs);
+  logState(true);
+  const timer = setInterval(() => logState(false), everyMs);
   await pool.settled();
   clearInterval(timer);
   for (const { file, names, status } of pool.engines()) {
-    const fields = { file, models: names.join(','), ms: performance.now() - begun };
+    const fields = { file, models: names.join(','), ms: performance.now() - startedAt };
     if (status.state === 'ready') {
       const { backend, plan, maxContext, visionProblem } = status.engine;
       log.info(

@@ -67,7 +67,7 @@ class Slot implements PooledEngine {
    * Unloads the model until the next request, if nothing runs on it. If it is not loaded yet, defers loading until
    * then.
    */
-  rest(): void {
+  unload(): void {
     if (this.#closed || this.#resting || (this.#wanted && this.status.state !== 'ready')) return;
     this.#resting = true;
     if (this.#wanted) this.want(false, 0);
@@ -75,7 +75,7 @@ class Slot implements PooledEngine {
   }
 
   /** A request needs the model: loads it if it is unloaded, and retries if loading has failed. */
-  wake(): void {
+  load(): void {
     if (this.status.state === 'failed' && this.#wanted && !this.#closed) {
       this.isAwaited = true;
       this.status = { state: 'loading', progress: 0 };
@@ -217,7 +217,7 @@ export class ModelPool {
     slot.names.push(model.id);
     this.#models.set(model.id, { model, slot, loaded });
     if (!loaded) return;
-    if (model.load === 'demand' && !slot.isOffered) slot.rest();
+    if (model.load === 'demand' && !slot.isOffered) slot.unload();
     else if (model.load !== 'demand') slot.want(true, 0);
   }
 
@@ -235,16 +235,16 @@ export class ModelPool {
   }
 
   /** Starts loading a model that is unloaded or failed to load. Has no effect in other states. */
-  wake(name: string): void {
+  load(name: string): void {
     const entry = this.#models.get(name);
-    if (entry?.loaded === true) entry.slot?.wake();
+    if (entry?.loaded === true) entry.slot?.load();
   }
 
   /** Unloads a model until the next request, if nothing runs on it. */
-  rest(name: string): void {
+  unload(name: string): void {
     const entry = this.#models.get(name);
     const status = entry?.slot?.status;
-    if (status?.state === 'ready' && status.engine.active === 0) entry?.slot?.rest();
+    if (status?.state === 'ready' && status.engine.active === 0) entry?.slot?.unload();
   }
 
   /** Resolves when the last requested change of this model has been made. */

@@ -11,7 +11,7 @@ export interface VisionFile {
 }
 
 /** Maximum size of a config.json; those of models have a few kilobytes. */
-const MOST_CONFIG_BYTES = 1 << 20;
+const MAX_CONFIG_BYTES = 1 << 20;
 
 /** Order of preference if a folder contains the same vision encoder in several types. */
 const TYPES = ['bf16', 'f16', 'f32', 'q8_0'];
@@ -34,19 +34,19 @@ export function visionFileOf({ file, vision }: Pick<CatalogModel, 'file' | 'visi
   } catch {
     return null; // loading reports what is wrong with it
   }
-  const towers = names.filter(isTower);
-  const own = isFolder ? towers : towers.filter((name) => isOf(name, basename(file)));
+  const encoders = names.filter(isTower);
+  const own = isFolder ? encoders : encoders.filter((name) => isOf(name, basename(file)));
   const models = new Set(names.filter((name) => !isTower(name)).map(stemOf));
-  const candidates = own.length > 0 ? own : models.size <= 1 ? towers : [];
+  const candidates = own.length > 0 ? own : models.size <= 1 ? encoders : [];
   const [best] = candidates.sort((a, b) => rank(a) - rank(b));
   if (best !== undefined) return { path: join(folder, best), found: true };
-  return isFolder && tellsOfTower(folder) ? { path: folder, found: true } : null;
+  return isFolder && hasVisionEncoder(folder) ? { path: folder, found: true } : null;
 }
 
-function tellsOfTower(folder: string): boolean {
+function hasVisionEncoder(folder: string): boolean {
   const path = join(folder, 'config.json');
   try {
-    if (statSync(path).size > MOST_CONFIG_BYTES) return false;
+    if (statSync(path).size > MAX_CONFIG_BYTES) return false;
     const config: unknown = JSON.parse(readFileSync(path, 'utf8'));
     return (
       typeof config === 'object' &&
@@ -71,8 +71,8 @@ function stemOf(name: string): string {
     .replace(/[-._](?:ud-)?(?:i?q\d\w*|bf16|f16|f32|fp16|mxfp4\w*)$/, '');
 }
 
-function isOf(tower: string, model: string): boolean {
-  const rest = stemOf(tower).replace(/[-._]?mmproj[-._]?/, '');
+function isOf(encoder: string, model: string): boolean {
+  const rest = stemOf(encoder).replace(/[-._]?mmproj[-._]?/, '');
   return rest !== '' && (stemOf(model).startsWith(rest) || rest.startsWith(stemOf(model)));
 }
 

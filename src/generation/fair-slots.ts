@@ -8,7 +8,7 @@ import { apiError } from '../shared/errors.js';
 type Organization = number | string;
 
 /** The organization for which a task runs, and its abort signal. */
-export interface Claimant<O extends Organization = Organization> {
+export interface Requester<O extends Organization = Organization> {
   readonly organization: O;
   /** Aborted when the result is no longer needed. */
   readonly signal?: AbortSignal | undefined;
@@ -21,7 +21,7 @@ export interface TimeBudget {
 }
 
 /** A pool of concurrency slots. */
-export interface Places<O extends Organization> {
+export interface SlotPool<O extends Organization> {
   /**
    * Takes a slot for an organization. `since`: time since which it waits, or null if it has not waited. Returns false
    * if no slot is free, or if waiting tasks of other threads have precedence.
@@ -36,12 +36,12 @@ export interface Places<O extends Organization> {
   now(): number;
   /** Called when no task waits here any longer. */
   nobodyWaits(): void;
-  /** Calls `tell` once, when a take() with `since` may succeed after the last one failed. */
-  whenFree(tell: () => void): void;
+  /** Calls `notify` once, when a take() with `since` may succeed after the last one failed. */
+  whenFree(notify: () => void): void;
 }
 
 /** A pool that is not shared with other threads: each release serves the next waiting task. */
-class OwnPlaces<O extends Organization> implements Places<O> {
+class LocalSlotPool<O extends Organization> implements SlotPool<O> {
   readonly #atWork = new Map<O, number>();
   #now = 0;
 
@@ -96,7 +96,7 @@ const RETRY_AFTER_MS = 2_000;
 export class FairSlots<O extends Organization = Organization> {
   readonly #lines = new Map<O, Line>();
   readonly #taken = new Map<O, { ms: number; at: number }>(); // used part of the budget
-  readonly #places: Places<O>;
+  readonly #pool: SlotPool<O>;
   #isFull = false; // the waiting tasks had their turn, but no slot was free
   #looks = false; // waiting for a slot of another thread
   #weight = 0;
@@ -108,24 +108,24 @@ export class FairSlots<O extends Organization = Organization> {
    * organization even if no others wait, for tasks whose duration the client determines.
    */
   constructor(
-    places: number | Places<O>,
+    places: number | SlotPool<O>,
     private readonly what: string,
     private readonly maxWeight: number,
     private readonly budget?: TimeBudget,
     private readonly now: () => number = () => performance.now(),
     private readonly mostOfOne = Infinity,
   ) {
-    this.#places = typeof places === 'number' ? new OwnPlaces(places) : places;
+    this.#pool = typeof places === 'number' ? new LocalSlotPool(places) : places;
   }
 
   /**
    * Runs the task as soon as it has a slot. Throws ApiError capacity_exhausted, the signal's reason, and errors of
    * `work`.
    */
-  async run<T>(claimant: Claimant<O>, weight: number, work: () => Promise<T>): Promise<T> {
-    const { organization, signal } = claimant;
+  async run<T>(requester: Requester<O>, weight: number, work: () => Promise<T>): Promise<T> {
+    const { organization, signal } = requester;
     signal?.throwIfAborted();
-    if (!this.take(organization)) await this.#turn(claimant, weight);
+    if (!this.take(organization)) await this.#turn(requester, weight);
     try {
       signal?.throwIfAborted();
       return await work();
@@ -139,13 +139,13 @@ export class FairSlots<O extends Organization = Organization> {
     return (
       !this.#isFull &&
       this.#delay(organization) === 0 &&
-      (this.mostOfOne === Infinity || this.#places.atWork(organization) < this.mostOfOne) &&
-      this.#places.take(organization, null)
+      (this.mostOfOne === Infinity || this.#pool.atWork(organization) < this.mostOfOne) &&
+      this.#pool.take(organization, null)
     );
   }
 
   release(organization: O): void {
-    this.#places.release(organization);
+    this.#pool.release(organization);
     this.#serve();
   }
 
@@ -172,8 +172,8 @@ export class FairSlots<O extends Organization = Organization> {
       : Math.max(0, Math.ceil((this.#takenBy(organization) - this.budget.ms) / this.budget.msPerMs));
   }
 
-  #turn({ organization, signal }: Claimant<O>, weight: number): Promise<void> {
-    const line = this.#lines.get(organization) ?? { waiting: new Set(), weight: 0, since: this.#places.now() };
+  #turn({ organization, signal }: Requester<O>, weight: number): Promise<void> {
+    const line = this.#lines.get(organization) ?? { waiting: new Set(), weight: 0, since: this.#pool.now() };
     const isFull = line.weight + weight > this.maxWeight || this.#weight + weight > FULL_LINES * this.maxWeight;
     if (isFull && line.waiting.size > 0) {
       throw apiError('capacity_exhausted', `The queue of ${this.what} is full.`, null, {
@@ -225,9 +225,9 @@ export class FairSlots<O extends Organization = Organization> {
           soonest = Math.min(soonest, delay);
           continue;
         }
-        const atWork = this.#places.atWork(organization);
+        const atWork = this.#pool.atWork(organization);
         if (atWork >= this.mostOfOne) continue; // its next task starts when a running one ends
-        const turn = Math.max(line.since, this.#places.lastTurn(organization));
+        const turn = Math.max(line.since, this.#pool.lastTurn(organization));
         if (atWork < fewest || (atWork === fewest && turn < earliest))
           [first, since, fewest, earliest] = [organization, line.since, atWork, turn];
       }
@@ -238,18 +238,18 @@ export class FairSlots<O extends Organization = Organization> {
           }, soonest);
         break;
       }
-      this.#isFull = !this.#places.take(first, since);
+      this.#isFull = !this.#pool.take(first, since);
       if (this.#isFull) return this.#look();
       this.#resumeFirst(first);
     }
     this.#isFull = false;
-    this.#places.nobodyWaits();
+    this.#pool.nobodyWaits();
   }
 
   #look(): void {
     if (this.#looks) return;
     this.#looks = true;
-    this.#places.whenFree(() => {
+    this.#pool.whenFree(() => {
       this.#looks = false;
       this.#serve();
     });
@@ -260,7 +260,7 @@ export class FairSlots<O extends Organization = Organization> {
     const [waiting] = line?.waiting ?? [];
     if (line === undefined || waiting === undefined) return;
     this.#leave(organization, line, waiting);
-    line.since = this.#places.now(); // moves behind the other organizations
+    line.since = this.#pool.now(); // moves behind the other organizations
     waiting.resume();
   }
 }

@@ -3,27 +3,15 @@
 // requests and fail with ApiErrors of this server's codes. Event-loop thread only.
 //
 //   check ─► prepare ─► PreparedGeneration ─► start ─► events
+import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { TokenCount } from '../shared/token-count.js';
 import type { GenerationEvent, GenerationRequest, SpelledToken } from './types.js';
 
 /** Runs work on this many characters and charges its event-loop time to the organization. */
 export type Charged = <T>(characters: number, work: () => T) => T;
 
-/** One response's part of the memory for large responses (http.max_answering_bytes). */
-export interface BufferReservation {
-  /**
-   * Reserves this many more bytes. Throws ApiError 503 if the budget is full, and 422 if one response may not use this
-   * much.
-   */
-  hold(bytes: number): void;
-  /** Returns this many bytes to the budget. */
-  free(bytes: number): void;
-  /** Returns everything. */
-  release(): void;
-}
-
 /** The requester on whose behalf a request is prepared or counted. */
-export interface Asker {
+export interface RequestContext {
   /** Identifies the organization; waiting requests are served round-robin by it. */
   readonly organization: number;
   /** Aborted when the result is no longer needed. */
@@ -57,12 +45,12 @@ export interface Provider {
    * Prepares a checked request. Nothing is queued yet. Throws ApiError 400 (too long), 422, 503, or the signal's reason
    * if it aborts.
    */
-  prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration>;
+  prepare(request: GenerationRequest, context: RequestContext): Promise<PreparedGeneration>;
   /**
    * Counts the prompt tokens as prepare() would have them, also if they do not fit. Throws ApiError 422, 503, or the
    * signal's reason.
    */
-  count(request: GenerationRequest, asker: Asker): Promise<TokenCount>;
+  count(request: GenerationRequest, context: RequestContext): Promise<TokenCount>;
 }
 
 /** The tokens of a model. */
@@ -89,7 +77,7 @@ export interface PreparedGeneration {
   /** The prompt's token IDs, if the provider knows them. */
   readonly promptIds?: ArrayLike<number> | undefined;
   /** Paths of schema keywords that are not enforced. They occur only in non-strict schemas and are ignored. */
-  readonly leftOut: readonly string[];
+  readonly ignoredKeywords: readonly string[];
   /** Additional response headers about how the request is served. */
   readonly headers?: readonly (readonly [name: string, value: string])[] | undefined;
   /**

@@ -5,7 +5,7 @@ import type { CatalogModel } from '../engine/catalog.js';
 import type { Engine } from '../engine/engine.js';
 import type { ModelPool, PooledModel } from '../engine/model-pool.js';
 import type { ModelDescription } from './model-description.js';
-import { lifecycleAt, type DeclaredLifecycle, type ModelLifecycle } from './model-lifecycle.js';
+import { lifecycleAt, type DeclaredDeprecation, type ModelDeprecation } from './model-deprecation.js';
 import type { GenerationLimits } from './generation-limits.js';
 import { LocalProvider } from './local/local-provider.js';
 import { TemplateError } from './local/template-limits.js';
@@ -17,14 +17,14 @@ export interface ServedModel {
   readonly name: string;
   /** The name in the client's request, which may be an alias. Responses repeat it. */
   readonly asked: string;
-  readonly lifecycle: ModelLifecycle;
+  readonly lifecycle: ModelDeprecation;
   /** The defaults of a request that leaves these parameters open. */
   readonly sampling: CatalogModel['sampling'];
   /**
    * Loads the model if it is unloaded and waits for it. ready() then returns whether it can be used. Throws ApiError
    * 503 if that takes too long or too many requests wait, or the reason of the waiter's signal if it aborts.
    */
-  awake(waiter?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+  ensureLoaded(waiter?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /** Throws ApiError 503 while the model is loading or after loading failed. */
   ready(): Provider;
 }
@@ -41,7 +41,7 @@ export class ServedModels {
     private readonly pool: ModelPool,
     private readonly limits: GenerationLimits,
     private readonly names: ModelNames = PLAIN_NAMES,
-    private readonly residents: Residents = ALL_STAY,
+    private readonly loaded: LoadedModels = ALL_STAY,
     private readonly upstreams: Pick<Upstreams, 'get'> = { get: () => undefined },
   ) {}
 
@@ -57,12 +57,12 @@ export class ServedModels {
       asked,
       lifecycle,
       sampling: pooled.model.sampling,
-      awake: (waiter) => this.#awake(name, waiter),
+      ensureLoaded: (waiter) => this.#ensureLoaded(name, waiter),
       ready: () => {
         const now = this.pool.get(name);
         if (now === undefined) throw unknown(asked); // an operator has removed the name
-        const elsewhere = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
-        if (elsewhere !== undefined) return elsewhere;
+        const upstream = now.status.state === 'elsewhere' ? this.upstreams.get(name) : undefined;
+        if (upstream !== undefined) return upstream;
         const provider = this.#provider(now.model, engineOf(now));
         if (provider instanceof TemplateError)
           throw apiError('model_unavailable', `${name} has an unusable chat template.`);
@@ -127,8 +127,8 @@ export class ServedModels {
     };
   }
 
-  async #awake(name: string, waiter: { readonly signal?: AbortSignal | undefined } | undefined): Promise<void> {
-    this.residents.touch(name);
+  async #ensureLoaded(name: string, waiter: { readonly signal?: AbortSignal | undefined } | undefined): Promise<void> {
+    this.loaded.touch(name);
     const status = this.pool.get(name)?.status;
     if (
       status === undefined ||
@@ -154,7 +154,7 @@ export class ServedModels {
     const timer = setTimeout(() => timeUp.abort(), this.limits.loadWaitMs ?? LOAD_WAIT_MS);
     try {
       await Promise.race([
-        this.residents.wake(name),
+        this.loaded.ensureLoaded(name),
         aborted(timeUp.signal),
         ...(signal === undefined ? [] : [aborted(signal)]),
       ]);
@@ -186,13 +186,13 @@ export class ServedModels {
   }
 }
 
-/** Tracks which models are in memory, see src/engine/residency.ts. */
-export interface Residents {
+/** Tracks which models are in memory, see src/engine/model-lifecycle.ts. */
+export interface LoadedModels {
   touch(name: string): void;
-  wake(name: string): Promise<void>;
+  ensureLoaded(name: string): Promise<void>;
 }
 
-const ALL_STAY: Residents = { touch: () => undefined, wake: () => Promise.resolve() };
+const ALL_STAY: LoadedModels = { touch: () => undefined, ensureLoaded: () => Promise.resolve() };
 const LOAD_WAIT_MS = 120_000;
 const LOAD_WAIT_MAX = 512;
 
@@ -214,7 +214,7 @@ interface Known {
 export interface ModelNames {
   /** Alias → model. */
   readonly aliases: ReadonlyMap<string, string>;
-  declared(model: CatalogModel): DeclaredLifecycle;
+  declared(model: CatalogModel): DeclaredDeprecation;
 }
 
 const PLAIN_NAMES: ModelNames = { aliases: new Map(), declared: (model) => model };
@@ -227,7 +227,7 @@ function unknown(asked: string): Error {
   );
 }
 
-function retired(asked: string, { successor }: ModelLifecycle): Error {
+function retired(asked: string, { successor }: ModelDeprecation): Error {
   const instead = successor === null ? '' : ` Use ${JSON.stringify(successor)} instead.`;
   return apiError(
     'model_not_found',

@@ -217,12 +217,12 @@ export type GenerationEvent =
   // concatenated: JSON text of an object, or the beginning of one
   | { type: 'call_arguments'; choice: number; index: number; text: string; tokens: number }
   | { type: 'call_finished'; choice: number; index: number; complete: boolean; tokens: number }
-  // `stopUnsaid`: the upstream did not report whether a stop string ended the choice.
+  // `stopSequenceUnknown`: the upstream did not report whether a stop string ended the choice.
   | {
       type: 'finished';
       choice: number;
       reason: EndReason;
-      stopUnsaid?: true;
+      stopSequenceUnknown?: true;
       stopString: string | null;
       completionTokens: number;
       reasoningTokens: number;

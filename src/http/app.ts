@@ -10,25 +10,25 @@
 // docs/reference/limits.md; neither reaches this code.
 
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket_context_t } from 'uWebSockets.js';
-import { LoopTime } from '../admission/loop-time.js';
+import { EventLoopBudget } from '../admission/event-loop-budget.js';
 import type { Config } from '../config/settings.js';
 import { apiError, StartError } from '../shared/errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { Telemetry } from '../telemetry/types.js';
 import { shareOf } from '../shared/thread-count.js';
 import { VERSION } from '../shared/version.js';
-import { AnswerBudget } from './answer-budget.js';
+import { ResponseMemoryBudget } from './response-memory-budget.js';
 import { identify } from './authentication.js';
 import type { Authenticate } from './authentication.js';
 import { checkBodyHeaders, readJsonBody } from './body.js';
 import type { Route } from './exchange.js';
 import type { Identity, Scope } from '../shared/identity.js';
-import { HeldBody } from './held-body.js';
-import type { BodySource } from './held-body.js';
+import { PausedBody } from './paused-body.js';
+import type { BodySource } from './paused-body.js';
 import { hostGuard } from './hosts.js';
 import { listenProblem } from './listen-problem.js';
-import { ParseTurns, SMALL_BYTES, type Turn } from './parse-turns.js';
-import { ReadingBudget } from './reading-budget.js';
+import { ParseQueue, SMALL_BYTES, type Task } from './parse-queue.js';
+import { RequestMemoryBudget } from './request-memory-budget.js';
 import { Router } from './router.js';
 import type { SocketRoute } from './socket.js';
 import { StartQueue } from './start-queue.js';
@@ -79,10 +79,10 @@ export class HttpServer {
   private readonly exchangeHost: ExchangeHost;
   private readonly acceptsHost: (header: string) => boolean;
   private readonly sockets: UwsSockets;
-  private readonly reading: ReadingBudget;
-  private readonly turns = new ParseTurns();
+  private readonly reading: RequestMemoryBudget;
+  private readonly turns = new ParseQueue();
   private readonly starts = new StartQueue();
-  private readonly loopTime: LoopTime;
+  private readonly loopTime: EventLoopBudget;
   private live = 0; // requests without a complete response
   private answeredOnes = 0;
   private readonly idleCallbacks: (() => void)[] = [];
@@ -96,8 +96,8 @@ export class HttpServer {
       options.routes,
       socketRoutes.map(({ path }) => path),
     );
-    this.reading = new ReadingBudget(shareOf(config.http.max_reading_bytes), config.http.max_body_bytes);
-    this.loopTime = new LoopTime(config.limits.loop_ms);
+    this.reading = new RequestMemoryBudget(shareOf(config.http.max_reading_bytes), config.http.max_body_bytes);
+    this.loopTime = new EventLoopBudget(config.limits.loop_ms);
     this.acceptsHost = hostGuard(config.host, config.http.allowed_hosts);
     this.exchangeHost = {
       keepaliveMs: config.http.keepalive_ms,
@@ -105,12 +105,12 @@ export class HttpServer {
       commonHeaders: commonHeaders(config.http.cors_origins),
       loopTime: this.loopTime,
       turns: this.turns,
-      answers: new AnswerBudget(shareOf(config.http.max_answering_bytes), config.http.max_body_bytes),
+      answers: new ResponseMemoryBudget(shareOf(config.http.max_answering_bytes), config.http.max_body_bytes),
       answerTimeoutMs: options.answerTimeoutMs ?? ANSWER_TIMEOUT_MS,
       trustProxy: config.http.trust_proxy,
       finished: (record) => {
         this.live--;
-        this.told(record);
+        this.report(record);
         this.settleIdle();
       },
       unexpected: (error, requestId) =>
@@ -126,7 +126,7 @@ export class HttpServer {
       trace: (request) => telemetry.trace(request),
       draining: () => this.refusing,
       turnEnded: (record) => {
-        this.told(record);
+        this.report(record);
         this.settleIdle();
       },
       unexpected: this.exchangeHost.unexpected,
@@ -217,7 +217,7 @@ export class HttpServer {
     this.app.close();
   }
 
-  private told(record: RequestRecord): void {
+  private report(record: RequestRecord): void {
     if (record.path.startsWith('/v1/')) this.answeredOnes++;
     this.options.telemetry.request(record);
     this.options.finished?.(record);
@@ -236,7 +236,7 @@ export class HttpServer {
   // An exception that escapes from here or from upgrade() would make uWebSockets.js end the process.
   private receive(res: HttpResponse, req: HttpRequest): void {
     const exchange = this.exchangeOf(res, req);
-    const { unclearEnd } = exchange;
+    const { framingError: unclearEnd } = exchange;
     if (unclearEnd !== null) {
       // Deferred: after an immediate response, the library would parse the bytes after the body (as it determines the
       // body) as a new request. While the first request has no response, a second one makes the library close the
@@ -365,12 +365,12 @@ export class HttpServer {
     route: Route,
     exchange: UwsExchange,
     source: BodySource,
-    goOn: (value: T, source: BodySource) => void,
+    resume: (value: T, source: BodySource) => void,
   ): Promise<void> {
-    const body = hasBody(route) ? new HeldBody(source) : null;
+    const body = hasBody(route) ? new PausedBody(source) : null;
     try {
       const value = await pending;
-      if (!exchange.aborted) goOn(value, body ?? source);
+      if (!exchange.aborted) resume(value, body ?? source);
     } catch (error) {
       if (!exchange.aborted) body?.drop();
       exchange.fail(error);
@@ -394,7 +394,7 @@ export class HttpServer {
         });
       return;
     }
-    const before = route.before?.(exchange);
+    const before = route.onRequest?.(exchange);
     if (before instanceof Promise)
       void this.later(before, route, exchange, source, (_, body) => this.read(route, exchange, body));
     else this.read(route, exchange, source);
@@ -431,8 +431,8 @@ export class HttpServer {
       (body, bytes) => {
         exchange.body = body;
         exchange.bodyBytes = bytes;
-        const ahead = bytes < SMALL_BYTES ? null : (route.ahead?.(body) ?? null);
-        if (ahead !== null) return slicesOf(ahead, exchange, () => this.serve(route, exchange));
+        const validation = bytes < SMALL_BYTES ? null : (route.validateInSlices?.(body) ?? null);
+        if (validation !== null) return slicesOf(validation, exchange, () => this.serve(route, exchange));
         this.serve(route, exchange);
         return undefined;
       },
@@ -463,12 +463,12 @@ export class HttpServer {
   }
 
   private serveKnown(route: Route, exchange: UwsExchange): void {
-    if (route.enter === undefined) {
+    if (route.preHandler === undefined) {
       this.serveNow(route, exchange);
       return;
     }
     route
-      .enter(exchange)
+      .preHandler(exchange)
       .then(() => {
         if (!exchange.aborted) exchange.charged(exchange.bodyBytes, () => this.serveNow(route, exchange));
       })
@@ -481,7 +481,7 @@ export class HttpServer {
   private serveNow(route: Route, exchange: UwsExchange): void {
     try {
       if (route.checksScope !== true && route.public !== true) checkScope(route.scope, exchange.identity.scopes);
-      const done = route.serve(exchange);
+      const done = route.handler(exchange);
       if (done !== undefined) done.catch((error: unknown) => exchange.fail(error));
     } catch (error) {
       exchange.fail(error);
@@ -514,8 +514,8 @@ export class HttpServer {
 }
 
 /** Processes a request in slices and serves it after the last slice. */
-function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => void): Turn {
-  const slice: Turn = () => {
+function slicesOf(work: Iterator<unknown>, exchange: UwsExchange, serve: () => void): Task {
+  const slice: Task = () => {
     if (exchange.aborted) return undefined;
     try {
       return exchange.charged(exchange.bodyBytes, () => {

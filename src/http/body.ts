@@ -4,13 +4,13 @@
 
 import { performance } from 'node:perf_hooks';
 import { createGunzip } from 'node:zlib';
-import type { BodySource } from './held-body.js';
+import type { BodySource } from './paused-body.js';
 import { type ApiError, apiError } from '../shared/errors.js';
-import { checkJsonExtent, jsonObject, jsonText } from './json.js';
-import type { LoopAccount } from './loop-account.js';
-import { SMALL_BYTES, type ParseTurns, type Turn } from './parse-turns.js';
-import { tooMuchToRead } from './reading-budget.js';
-import type { Reading } from './reading-budget.js';
+import { checkJsonComplexity, jsonObject, jsonText } from './json.js';
+import type { EventLoopMeter } from './event-loop-meter.js';
+import { SMALL_BYTES, type ParseQueue, type Task } from './parse-queue.js';
+import { tooMuchToRead } from './request-memory-budget.js';
+import type { Reading } from './request-memory-budget.js';
 import type { StartQueue } from './start-queue.js';
 
 // A client that is still sending when it receives a 413 or 503 may see a connection reset instead of the response. The
@@ -28,7 +28,7 @@ const INFLATED_PIECE_BYTES = 65_536;
 /**
  * Maximum extra capacity allocated beyond a chunk, for the chunks after it. Never more than the bytes gathered so far.
  */
-const MOST_AHEAD_BYTES = 65_536;
+const MAX_AHEAD_BYTES = 65_536;
 
 export interface BodyLimits {
   maxBytes: number;
@@ -80,7 +80,7 @@ export function tooLarge(maxBytes: number): ApiError {
 
 /** Queues in which a body waits before it is parsed: small bodies in `starts`, large ones in `turns`. */
 export interface BodyQueues {
-  turns: ParseTurns;
+  turns: ParseQueue;
   starts: StartQueue;
 }
 
@@ -88,7 +88,7 @@ export interface BodyQueues {
  * Reads and parses the body, then calls either `done` or `failed` once, unless the client disconnects first.
  * - Thread time spent in `done` is charged to `account`. `done` and the slices that it returns must not throw.
  * - `unread` is true if the client may still be sending.
- * - Must be called within the library's route callback, or with a HeldBody.
+ * - Must be called within the library's route callback, or with a PausedBody.
  * - `onAborted` must already be registered and must call the returned function, which releases everything.
  */
 export function readJsonBody(
@@ -98,9 +98,9 @@ export function readJsonBody(
   reading: Reading,
   { turns, starts }: BodyQueues,
   organizationId: string,
-  account: LoopAccount,
+  account: EventLoopMeter,
   gone: () => boolean,
-  done: (body: object, bytes: number) => Turn | undefined,
+  done: (body: object, bytes: number) => Task | undefined,
   failed: (error: unknown, unread: boolean) => void,
 ): () => void {
   const gathered = new Gathered();
@@ -237,7 +237,7 @@ export function readJsonBody(
         step(() => {
           const bytes = account.run(length, () => {
             const all = whole();
-            checkJsonExtent(all);
+            checkJsonComplexity(all);
             return all;
           });
           return decoding(bytes, length);
@@ -247,7 +247,7 @@ export function readJsonBody(
     else read();
   }
 
-  function decoding(bytes: Uint8Array, length: number): Turn {
+  function decoding(bytes: Uint8Array, length: number): Task {
     return step(() =>
       parsing(
         account.charged(length, () => jsonText(bytes)),
@@ -256,7 +256,7 @@ export function readJsonBody(
     );
   }
 
-  function parsing(text: string, length: number): Turn {
+  function parsing(text: string, length: number): Task {
     return step(() =>
       account.charged(length, () => {
         const body = jsonObject(text);
@@ -266,7 +266,7 @@ export function readJsonBody(
     );
   }
 
-  function step(work: () => Turn | undefined): Turn {
+  function step(work: () => Task | undefined): Task {
     return () => {
       if (gone()) return undefined; // the abort handler has released everything
       try {
@@ -297,7 +297,7 @@ class Gathered {
     this.size += piece.length;
     if (fits === piece.length) return;
     const rest = piece.subarray(fits);
-    const block = Buffer.allocUnsafeSlow(Math.max(rest.length, Math.min(this.size, MOST_AHEAD_BYTES)));
+    const block = Buffer.allocUnsafeSlow(Math.max(rest.length, Math.min(this.size, MAX_AHEAD_BYTES)));
     block.set(rest);
     this.room = block.length - rest.length;
     this.blocks.push(block);

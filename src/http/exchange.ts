@@ -1,6 +1,7 @@
 // A route's view of one HTTP request and its response. Implemented over uWebSockets.js in this folder; protocols depend
 // only on these types. All calls happen on the event-loop thread that owns the socket.
 
+import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { ApiError, HeaderList } from '../shared/errors.js';
 import type { Identity, Scope } from '../shared/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
@@ -14,7 +15,7 @@ export interface Exchange {
    */
   actAs(identity: Identity): void;
   /**
-   * Charges time and memory (charged(), inTurn(), hold()) to this organization from now on, for routes that identify
+   * Charges time and memory (charged(), enqueue(), hold()) to this organization from now on, for routes that identify
    * callers by something other than an API key.
    */
   onAccountOf(organizationId: string): void;
@@ -43,14 +44,14 @@ export interface Exchange {
    * their time is charged to the organization. Rejects with ApiError 429 if its budget is used up. Never settles if the
    * client disconnects first.
    */
-  inTurn<T>(bytes: number, work: () => Promise<T>): Promise<T>;
+  enqueue<T>(bytes: number, work: () => Promise<T>): Promise<T>;
   /**
    * Reserves memory for a response that is not streamed, until the client has read it. Throws ApiError 503, or 422 if
    * it exceeds the limit of one response.
    */
-  hold(bytes: number): void;
+  reserve(bytes: number): void;
   /** A reservation for a response that outlives this request. The caller must release it. */
-  keeping(): KeptAnswer;
+  keeping(): BufferReservation;
   /** Calls `callback` once if the client disconnects before the response is complete; immediately if it already has. */
   onAborted(callback: () => void): void;
   /** Sets a response header; call before json() or sse(). A second value for a name replaces the first. */
@@ -63,7 +64,7 @@ export interface Exchange {
    * Sends a complete response of about `bytes` bytes. A large response is serialized in slices, in the organization's
    * turn and charged to it. Throws like hold(); later failures are sent as the response.
    */
-  jsonInTurn(bytes: number, status: number, body: unknown): void;
+  jsonEnqueued(bytes: number, status: number, body: unknown): void;
   /** Sends a complete response that is not JSON. */
   text(status: number, contentType: string, body: string | Uint8Array): void;
   /**
@@ -81,13 +82,6 @@ export interface Exchange {
   readonly trace: RequestTrace | null;
   /** Adds fields to this request's log line and metrics (model, tokens, finish reason, ...). */
   annotate(fields: Record<string, string | number | boolean | null>): void;
-}
-
-/** A memory reservation for a response, counted against the budget of all requests. hold() works as Exchange.hold(). */
-export interface KeptAnswer {
-  hold(bytes: number): void;
-  free(bytes: number): void;
-  release(): void;
 }
 
 export interface StreamEvent {
@@ -134,19 +128,19 @@ export interface Route {
   /** Set on every response of the route, errors included. */
   headers?: HeaderList;
   /** Runs before the body is read; reading waits for its promise. An error it throws is sent as the response. */
-  before?(exchange: Exchange): void | Promise<unknown>;
+  onRequest?(exchange: Exchange): void | Promise<unknown>;
   /**
-   * Validates a large body in steps before enter() and serve(), so that other requests run between the steps. It
+   * Validates a large body in steps before preHandler() and handler(), so that other requests run between the steps. It
    * returns no result and must not throw. Null: the route has no such work.
    */
-  ahead?(body: unknown): Iterator<unknown> | null;
-  /** Like before(), but runs after the body has been read. serve() still sees the body. */
-  enter?(exchange: Exchange): Promise<unknown>;
+  validateInSlices?(body: unknown): Iterator<unknown> | null;
+  /** Like onRequest(), but runs after the body has been read. handler() still sees the body. */
+  preHandler?(exchange: Exchange): Promise<unknown>;
   /** Maximum body size, if it is lower than http.max_body_bytes. */
   maxBodyBytes?: number;
   /**
    * Handles the request. A thrown or rejected ApiError is sent in the path's error format; any other error is sent as
    * internal_error.
    */
-  serve(exchange: Exchange): void | Promise<void>;
+  handler(exchange: Exchange): void | Promise<void>;
 }

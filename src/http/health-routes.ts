@@ -94,7 +94,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       path: '/livez',
       scope: null,
       public: true,
-      serve: (exchange) => {
+      handler: (exchange) => {
         const reason = notAlive(options.health());
         exchange.json(reason === null ? 200 : 503, {
           status: reason === null ? 'ok' : 'failed',
@@ -111,7 +111,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       path: '/health',
       scope: null,
       public: true,
-      serve: (exchange) => {
+      handler: (exchange) => {
         const reason = notReady(options.health(), options.stallMs);
         exchange.json(reason === null ? 200 : 503, { status: reason === null ? 'ok' : 'not_ready' });
       },
@@ -121,21 +121,21 @@ export function healthRoutes(options: HealthOptions): Route[] {
       path: '/version',
       scope: null,
       public: true,
-      serve: (exchange) => exchange.json(200, { version: VERSION }),
+      handler: (exchange) => exchange.json(200, { version: VERSION }),
     },
     {
       method: 'GET',
       path: '/healthz',
       scope: null,
       public: true,
-      serve: (exchange) => exchange.json(200, { status: 'ok' }),
+      handler: (exchange) => exchange.json(200, { status: 'ok' }),
     },
     {
       method: 'GET',
       path: '/readyz',
       scope: null,
       public: true,
-      serve: async (exchange) => {
+      handler: async (exchange) => {
         const health = options.health();
         const reason = notReady(health, options.stallMs);
         // errors contain file names, and the load is other clients' information
@@ -174,7 +174,7 @@ export function healthRoutes(options: HealthOptions): Route[] {
       path: '/metrics',
       scope: null,
       public: true,
-      serve: async (exchange) => {
+      handler: async (exchange) => {
         if (!options.metricsPublic) await options.readers.check(exchange);
         const body = await telemetry.scrape();
         exchange.text(200, 'text/plain; version=0.0.4; charset=utf-8', body);

@@ -3,8 +3,8 @@
 
 import { apiError } from '../shared/errors.js';
 import { keepLiterals } from '../shared/exact-json.js';
-import { jsonExcess } from './json-extent.js';
-import type { JsonExcess, JsonLimits } from './json-extent.js';
+import { jsonExcess } from './json-complexity.js';
+import type { JsonExcess, JsonLimits } from './json-complexity.js';
 
 export const MAX_JSON_DEPTH = 512;
 /**
@@ -32,14 +32,14 @@ const BODY = 'request body';
 
 /** `what` names the text in errors. Throws ApiError `invalid_json` or `invalid_body`. */
 export function parseJsonBody(bytes: Uint8Array, what = BODY): object {
-  checkJsonExtent(bytes, what);
+  checkJsonComplexity(bytes, what);
   return jsonObject(jsonText(bytes, what), what);
 }
 
 // The three steps of parseJsonBody(), for callers that run other requests between them. Each takes about 20 ms for a 3
 // MB body.
 
-export function checkJsonExtent(bytes: Uint8Array, what = BODY): void {
+export function checkJsonComplexity(bytes: Uint8Array, what = BODY): void {
   if (bytes.length === 0) throw empty(what);
   const excess = jsonExcess(bytes, LIMITS);
   if (excess !== null) throw apiError('invalid_json', `The ${what} ${TOO_MUCH[excess]}.`);

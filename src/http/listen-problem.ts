@@ -23,17 +23,17 @@ export async function checkAddresses({ host, port, admin }: Pick<Config, 'host' 
   ];
   for (const one of asked) {
     const code = await failure(one.host, one.port);
-    if (code !== null) throw new StartError(told(one.host, one.port, one.flag, code));
+    if (code !== null) throw new StartError(describe(one.host, one.port, one.flag, code));
   }
 }
 
 /** Returns a sentence that ends with what to do. `flag`: the flag that sets the port. */
 export async function listenProblem(host: string, port: number, flag: string): Promise<string> {
   // free by now, so it was in use a moment ago
-  return told(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE');
+  return describe(host, port, flag, (await failure(host, port)) ?? 'EADDRINUSE');
 }
 
-function told(host: string, port: number, flag: string, code: string): string {
+function describe(host: string, port: number, flag: string, code: string): string {
   const other = code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' ? flag.replace('port', 'host') : flag;
   return `Cannot listen on ${host} port ${port}: ${REASONS[code] ?? code}. Choose another one with ${other}${other === flag ? ' (0 = any free port)' : ''}.`;
 }

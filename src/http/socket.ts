@@ -1,9 +1,9 @@
 // A protocol's view of one WebSocket connection. Implemented over uWebSockets.js in this folder; protocols depend only
 // on these types. All calls happen on the event-loop thread that owns the socket.
 
+import type { BufferReservation } from '../shared/buffer-reservation.js';
 import type { Failure } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
-import type { KeptAnswer } from './exchange.js';
 import type { Identity, Scope } from '../shared/identity.js';
 
 /** The RFC 6455 close codes that this server sends. */
@@ -80,7 +80,7 @@ export interface SocketTurn {
    */
   hold(bytes: number): void;
   /** A separate reservation. The caller must release it. */
-  keeping(): KeptAnswer;
+  keeping(): BufferReservation;
   annotate(fields: Record<string, string | number | boolean | null>): void;
   /**
    * `status`: as the response would have over HTTP; 0 if the client disconnected first. `failure`: the error that was

@@ -2,36 +2,37 @@
 // the needed values are copied first. Its response object becomes invalid when the response or the connection ends, so
 // every use of it checks `open`.
 
+import type { BufferReservation } from '../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
 import type { HttpRequest, HttpResponse, us_socket_context_t } from 'uWebSockets.js';
-import type { LoopTime } from '../admission/loop-time.js';
+import type { EventLoopBudget } from '../admission/event-loop-budget.js';
 import { ApiError, apiError, errorBody, errorHeaders, toApiError } from '../shared/errors.js';
-import type { WireShape } from '../shared/errors.js';
+import type { ErrorFormat } from '../shared/errors.js';
 import { newRequestId } from '../shared/ids.js';
 import { finished } from '../telemetry/outcome.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import { stringifyExact } from '../shared/exact-json.js';
-import { LARGE_ANSWER_BYTES, type AnswerBudget, type HeldAnswer } from './answer-budget.js';
+import { LARGE_ANSWER_BYTES, type ResponseMemoryBudget, type ResponseReservation } from './response-memory-budget.js';
 import { SseStream } from './event-stream.js';
-import type { EventStream, Exchange, KeptAnswer, StreamEvent } from './exchange.js';
+import type { EventStream, Exchange, StreamEvent } from './exchange.js';
 import type { Identity } from '../shared/identity.js';
 import { jsonSlices } from './json-slices.js';
 import { JsonText } from './json-text.js';
 import { sendLarge } from './large-answer.js';
-import { LoopAccount, LoopClock } from './loop-account.js';
-import { SMALL_BYTES, type ParseTurns, type Turn } from './parse-turns.js';
-import { wireShape } from './shape.js';
+import { EventLoopMeter, EventLoopClock } from './event-loop-meter.js';
+import { SMALL_BYTES, type ParseQueue, type Task } from './parse-queue.js';
+import { errorFormatOf } from './error-format.js';
 
 export interface ExchangeHost {
   keepaliveMs: number;
   streamBufferBytes: number;
   /** Headers of every response: version, and CORS unless only this server's pages may read it. */
   commonHeaders(origin: string, sameOrigin: boolean): readonly (readonly [string, string])[];
-  loopTime: LoopTime;
+  loopTime: EventLoopBudget;
   /** Queue for large reads and responses. */
-  turns: ParseTurns;
-  answers: AnswerBudget;
+  turns: ParseQueue;
+  answers: ResponseMemoryBudget;
   /** Maximum time a client may take to read a large response. */
   answerTimeoutMs: number;
   /** Take the client's address from X-Forwarded-For. */
@@ -85,7 +86,7 @@ export class UwsExchange implements Exchange {
   readonly receivedAt = performance.now();
   readonly method: string; // upper case
   readonly path: string;
-  readonly shape: WireShape;
+  readonly errorFormat: ErrorFormat;
   readonly query: URLSearchParams;
   params: Readonly<Record<string, string>> = {};
   body: unknown = undefined;
@@ -94,9 +95,9 @@ export class UwsExchange implements Exchange {
   /** The connection closes after the response, because the end of the request body is not reliable. */
   closes = false;
   /** Why the end of the request cannot be determined (RFC 9112, section 6.3), or null. */
-  readonly unclearEnd: ApiError | null;
+  readonly framingError: ApiError | null;
   sameOrigin = false;
-  readonly loop = new LoopClock();
+  readonly loop = new EventLoopClock();
   /** The route's pattern once known: a bounded label for metrics. */
   label = 'unmatched';
   trace: RequestTrace | null = null;
@@ -111,7 +112,7 @@ export class UwsExchange implements Exchange {
   private stream: SseStream | null = null;
   private onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
   private open = true; // the response object may be used
-  private held: HeldAnswer | null = null;
+  private held: ResponseReservation | null = null;
   private sending: { readonly status: number; readonly error: ApiError | null; readonly timer: NodeJS.Timeout } | null =
     null; // a large response that the client has not fully read
 
@@ -137,7 +138,7 @@ export class UwsExchange implements Exchange {
       else if (name === 'tracestate') this.requestHeaders.set(name, `${first},${value}`);
       else if (name === 'traceparent') this.requestHeaders.set(name, ''); // a repeated traceparent is ignored
     });
-    this.unclearEnd = lengthsDiffer
+    this.framingError = lengthsDiffer
       ? apiError('invalid_header', 'The request has two Content-Length headers that differ.', 'Content-Length')
       : // The library treats any value as `chunked`, and an empty value as absent.
         codings > 1 || (codings === 1 && this.header('transfer-encoding').toLowerCase() !== 'chunked')
@@ -146,8 +147,8 @@ export class UwsExchange implements Exchange {
     // A request without these headers has no body. But the library may hide a header that says otherwise, so further
     // bytes on the connection cannot be trusted.
     const saysNoLength = MAY_HAVE_BODY.has(this.method) && !this.hasHeader('content-length') && codings === 0;
-    this.closes = this.unclearEnd !== null || saysNoLength;
-    this.shape = wireShape(this.path, (name) => this.header(name));
+    this.closes = this.framingError !== null || saysNoLength;
+    this.errorFormat = errorFormatOf(this.path, (name) => this.header(name));
     res.onAborted(() => this.abort());
   }
 
@@ -199,11 +200,11 @@ export class UwsExchange implements Exchange {
   }
 
   /** The account of the calling organization, as far as it is known now. */
-  get account(): LoopAccount {
-    return new LoopAccount(this.host.loopTime, this.organizationId, this);
+  get account(): EventLoopMeter {
+    return new EventLoopMeter(this.host.loopTime, this.organizationId, this);
   }
 
-  inTurn<T>(bytes: number, work: () => Promise<T>): Promise<T> {
+  enqueue<T>(bytes: number, work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       this.host.turns.take(this.organizationId, bytes, () => {
         if (this.aborted) return;
@@ -216,12 +217,12 @@ export class UwsExchange implements Exchange {
     });
   }
 
-  hold(bytes: number): void {
+  reserve(bytes: number): void {
     if (!this.open || bytes <= 0) return;
-    (this.held ??= this.host.answers.open(this.organizationId)).hold(bytes);
+    (this.held ??= this.host.answers.open(this.organizationId)).reserve(bytes);
   }
 
-  keeping(): KeptAnswer {
+  keeping(): BufferReservation {
     return this.host.answers.open(this.organizationId);
   }
 
@@ -236,7 +237,7 @@ export class UwsExchange implements Exchange {
 
   json(status: number, body: unknown): void {
     if (!this.open || this.stream?.started === true) return;
-    if (this.path.startsWith('/v1/') && this.shape === 'chat') {
+    if (this.path.startsWith('/v1/') && this.errorFormat === 'chat') {
       // The Messages format has no such header.
       this.setHeader('openai-processing-ms', String(Math.round(performance.now() - this.receivedAt)));
     }
@@ -252,12 +253,12 @@ export class UwsExchange implements Exchange {
     );
   }
 
-  jsonInTurn(bytes: number, status: number, body: unknown): void {
+  jsonEnqueued(bytes: number, status: number, body: unknown): void {
     if (bytes < SMALL_BYTES) return this.json(status, body);
-    this.hold(bytes);
+    this.reserve(bytes);
     const text = new JsonText();
     const slices = jsonSlices(body, text);
-    const turn = (): Turn | undefined => {
+    const turn = (): Task | undefined => {
       if (!this.open) return;
       try {
         if (!this.charged(bytes, () => goneThrough(slices))) return turn;
@@ -267,7 +268,7 @@ export class UwsExchange implements Exchange {
       }
       return;
     };
-    this.host.turns.goOn(this.organizationId, turn);
+    this.host.turns.resume(this.organizationId, turn);
   }
 
   text(status: number, contentType: string, body: string | Uint8Array): void {
@@ -298,7 +299,7 @@ export class UwsExchange implements Exchange {
     if (this.stream !== null) return this.stream;
     this.onFailure = onFailure;
     if (this.method === 'HEAD' && this.open) this.whole(200, 'text/event-stream; charset=utf-8', '', null);
-    const messages = this.shape === 'messages';
+    const messages = this.errorFormat === 'messages';
     this.stream = new SseStream(this.res, {
       keepaliveMs: this.host.keepaliveMs,
       keepalive: messages ? 'event: ping\ndata: {"type":"ping"}\n\n' : ': keep-alive\n\n',
@@ -328,11 +329,11 @@ export class UwsExchange implements Exchange {
     const error = toApiError(thrown);
     if (!(thrown instanceof ApiError)) this.host.unexpected(thrown, this.requestId);
     if (!this.open) return;
-    const body = errorBody(error, this.shape, this.requestId);
+    const body = errorBody(error, this.errorFormat, this.requestId);
     if (this.stream?.started === true) {
       if (this.onFailure !== undefined) {
         for (const { data, event } of this.onFailure(error)) this.stream.send(data, event);
-      } else if (this.shape === 'messages') {
+      } else if (this.errorFormat === 'messages') {
         this.stream.send(JSON.stringify(body), 'error');
       } else {
         this.stream.send(JSON.stringify(body));
@@ -341,7 +342,7 @@ export class UwsExchange implements Exchange {
       this.stream.end(error);
       return;
     }
-    for (const [name, value] of errorHeaders(error, this.shape)) this.setHeader(name, value);
+    for (const [name, value] of errorHeaders(error, this.errorFormat)) this.setHeader(name, value);
     this.whole(error.status, JSON_TYPE, JSON.stringify(body), error);
   }
 
@@ -425,7 +426,7 @@ export class UwsExchange implements Exchange {
     if (contentType !== undefined) this.res.writeHeader('Content-Type', contentType);
     this.res.writeHeader('x-request-id', this.requestId);
     this.res.writeHeader('request-id', this.requestId);
-    if (this.shape === 'messages' && this.known !== null)
+    if (this.errorFormat === 'messages' && this.known !== null)
       this.res.writeHeader('anthropic-organization-id', this.known.organizationId);
     for (const [name, value] of this.host.commonHeaders(this.header('origin'), this.sameOrigin))
       this.res.writeHeader(name, value);

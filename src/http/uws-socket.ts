@@ -14,9 +14,9 @@ import type { Failure, RequestRecord } from '../telemetry/outcome.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
 import type { Telemetry } from '../telemetry/types.js';
 import type { Identity } from '../shared/identity.js';
-import type { AnswerBudget, HeldAnswer } from './answer-budget.js';
-import { LoopAccount, LoopClock } from './loop-account.js';
-import type { LoopTime } from '../admission/loop-time.js';
+import type { ResponseMemoryBudget, ResponseReservation } from './response-memory-budget.js';
+import { EventLoopMeter, EventLoopClock } from './event-loop-meter.js';
+import type { EventLoopBudget } from '../admission/event-loop-budget.js';
 import { CLOSE } from './socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketTurn } from './socket.js';
 import type { StartQueue } from './start-queue.js';
@@ -37,8 +37,8 @@ export interface SocketHost {
   bufferBytes: number;
   pingMs: number;
   maxMessageBytes: number;
-  loopTime: LoopTime;
-  answers: AnswerBudget;
+  loopTime: EventLoopBudget;
+  answers: ResponseMemoryBudget;
   /** A message may start a turn, which costs as much as a request. */
   starts: StartQueue;
   trace: Telemetry['trace'];
@@ -248,10 +248,10 @@ export class UwsSocket implements ServerSocket {
 class Turn implements SocketTurn {
   readonly requestId = newRequestId();
   readonly receivedAt = performance.now();
-  readonly loop = new LoopClock();
+  readonly loop = new EventLoopClock();
   readonly trace: RequestTrace | null;
   private fields: RequestRecord['fields'] = {};
-  private held: HeldAnswer | null = null;
+  private held: ResponseReservation | null = null;
   private ended = false;
 
   constructor(
@@ -276,15 +276,15 @@ class Turn implements SocketTurn {
     return this.#account().charged(bytes, work);
   }
 
-  #account(): LoopAccount {
-    return new LoopAccount(this.host.loopTime, this.socket.identity.organizationId, this);
+  #account(): EventLoopMeter {
+    return new EventLoopMeter(this.host.loopTime, this.socket.identity.organizationId, this);
   }
 
   hold(bytes: number): void {
-    if (!this.ended) (this.held ??= this.host.answers.open(this.socket.identity.organizationId)).hold(bytes);
+    if (!this.ended) (this.held ??= this.host.answers.open(this.socket.identity.organizationId)).reserve(bytes);
   }
 
-  keeping(): HeldAnswer {
+  keeping(): ResponseReservation {
     return this.host.answers.open(this.socket.identity.organizationId);
   }
 

@@ -2,13 +2,13 @@
 // that HTTP requests also pass are in app.ts.
 
 import type { HttpResponse, TemplatedApp, HttpRequest, us_socket_context_t } from 'uWebSockets.js';
-import type { LoopTime } from '../admission/loop-time.js';
+import type { EventLoopBudget } from '../admission/event-loop-budget.js';
 import type { Config } from '../config/settings.js';
 import { ApiError, apiError } from '../shared/errors.js';
 import type { RequestRecord } from '../telemetry/outcome.js';
 import type { Telemetry } from '../telemetry/types.js';
-import type { AnswerBudget } from './answer-budget.js';
-import { organizationShare } from './reading-budget.js';
+import type { ResponseMemoryBudget } from './response-memory-budget.js';
+import { organizationShare } from './request-memory-budget.js';
 import type { SocketRoute, SocketTurn } from './socket.js';
 import type { StartQueue } from './start-queue.js';
 import { UwsSocket } from './uws-socket.js';
@@ -20,8 +20,8 @@ export interface SocketsOptions {
   config: Config;
   pingMs?: number | undefined;
   connect?: Connect | undefined;
-  loopTime: LoopTime;
-  answers: AnswerBudget;
+  loopTime: EventLoopBudget;
+  answers: ResponseMemoryBudget;
   starts: StartQueue;
   trace: Telemetry['trace'];
   draining(): boolean;

@@ -83,8 +83,8 @@ async function locked(path: string, { waiting, signal }: BlobJob): Promise<() =>
   }
   const unlock = (): void => closeSync(descriptor);
   try {
-    for (let told = false; !loadAddon().lockFile(descriptor); told = true) {
-      if (!told) waiting();
+    for (let reported = false; !loadAddon().lockFile(descriptor); reported = true) {
+      if (!reported) waiting();
       await sleep(LOOK_MS, undefined, signal === undefined ? {} : { signal });
     }
     return unlock;
@@ -104,7 +104,7 @@ class Partial {
     readonly descriptor: number,
     private readonly file: HubFile,
   ) {
-    this.#hash = begun(file);
+    this.#hash = resumedHash(file);
   }
 
   async read(path: string): Promise<void> {
@@ -124,7 +124,7 @@ class Partial {
   restart(): void {
     ftruncateSync(this.descriptor, 0);
     this.bytes = 0;
-    this.#hash = begun(this.file);
+    this.#hash = resumedHash(this.file);
   }
 
   isRight(): boolean {
@@ -133,7 +133,7 @@ class Partial {
 }
 
 /** Large files are named by their SHA-256, small ones by their git blob hash. */
-function begun({ hash, bytes }: HubFile): Hash {
+function resumedHash({ hash, bytes }: HubFile): Hash {
   return hash.length === 64 ? createHash('sha256') : createHash('sha1').update(`blob ${bytes}\0`);
 }
 

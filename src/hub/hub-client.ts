@@ -110,7 +110,7 @@ export class HubClient {
   }
 
   /** The same hub with another `onRetry` callback. */
-  telling(onRetry: HubClientOptions['onRetry']): HubClient {
+  withRetryListener(onRetry: HubClientOptions['onRetry']): HubClient {
     return onRetry === undefined ? this : new HubClient({ ...this.options, onRetry });
   }
 

@@ -59,7 +59,7 @@ export async function pull(
   options: PullOptions,
 ): Promise<Pulled> {
   const { signal } = options;
-  const client = hub.telling(options.onRetry?.bind(options));
+  const client = hub.withRetryListener(options.onRetry?.bind(options));
   const commit = await client.commit(repo, revision, signal);
   const files = await client.files(repo, commit, signal);
   const weights = chooseWeights(repo, weightsOf(files), wanted, options.memory);
@@ -73,7 +73,7 @@ export async function pull(
   const kept = done + missing.reduce((bytes, file) => bytes + partBytes(cache, repo, file), 0);
   for (const file of missing) {
     let waiting = false;
-    const tell = (bytes: number): void =>
+    const report = (bytes: number): void =>
       options.onProgress?.({
         quantization: weights.quantization,
         file: file.path,
@@ -90,11 +90,11 @@ export async function pull(
       signal,
       progress: (bytes) => {
         waiting = false;
-        tell(bytes);
+        report(bytes);
       },
       waiting: () => {
         waiting = true;
-        tell(0);
+        report(0);
       },
     });
     done += file.bytes;

@@ -8,8 +8,8 @@ import type { Admission, Reservation } from '../admission/admission.js';
 import type { HeldImages } from '../generation/images/held-images.js';
 import type { ImageLoader } from '../generation/images/image-loader.js';
 import { apiError } from '../shared/errors.js';
-import { lifecycleHeaders } from '../generation/model-lifecycle.js';
-import type { Asker, PreparedGeneration, Provider } from '../generation/provider.js';
+import { lifecycleHeaders } from '../generation/model-deprecation.js';
+import type { RequestContext, PreparedGeneration, Provider } from '../generation/provider.js';
 import type { ServedModel, ServedModels } from '../generation/served-models.js';
 import type { GenerationRequest } from '../generation/types.js';
 import type { Scope } from '../shared/identity.js';
@@ -17,7 +17,7 @@ import { permit } from '../shared/permissions.js';
 import type { RequestSink } from '../shared/request-entry.js';
 import type { UsageSink } from '../shared/usage-sink.js';
 import type { GenerationMeter, Telemetry } from '../telemetry/types.js';
-import { askerOf, setHeaders, type Caller } from './caller.js';
+import { contextOf, setHeaders, type Caller } from './caller.js';
 import { headerPaths } from './ignored.js';
 import { AFFINITY_HEADER, type Affinity } from './affinity.js';
 import type { RunningGenerations } from './running-generations.js';
@@ -91,24 +91,24 @@ async function loadRequest(
   caller: Caller,
   model: ServedModel,
   request: GenerationRequest,
-  asker: Asker,
+  context: RequestContext,
   forPrompt = false,
 ): Promise<LoadedRequest> {
   const asked = performance.now();
-  await model.awake(asker);
+  await model.ensureLoaded(context);
   const provider = model.ready();
   const ready = performance.now();
   // If the model is already loaded, it is ready within the same event-loop turn.
-  if (ready - asked > WAITED_MS) caller.trace?.stretch('load model', asked, ready);
+  if (ready - asked > WAITED_MS) caller.trace?.recordSpan('load model', asked, ready);
   provider.check(request);
-  const held = deps.images.hold(asker.organization, !provider.decodesImages);
+  const held = deps.images.hold(context.organization, !provider.decodesImages);
   const messages = await deps.images
-    .load(request.messages, asker, held, forPrompt && provider.decodesImages)
+    .load(request.messages, context, held, forPrompt && provider.decodesImages)
     .catch((error: unknown) => {
       held.release();
       throw error;
     });
-  if (messages !== request.messages) caller.trace?.stretch('images', ready, performance.now());
+  if (messages !== request.messages) caller.trace?.recordSpan('images', ready, performance.now());
   return { provider, request: messages === request.messages ? request : { ...request, messages }, held };
 }
 
@@ -119,11 +119,11 @@ export async function countPrompt(
   model: ServedModel,
   asked: GenerationRequest,
 ): Promise<number | null> {
-  const asker = askerOf(caller);
+  const context = contextOf(caller);
   let loaded: LoadedRequest | undefined;
   try {
-    loaded = await loadRequest(deps, caller, model, asked, asker);
-    const { tokens, exact } = await loaded.provider.count(loaded.request, asker);
+    loaded = await loadRequest(deps, caller, model, asked, context);
+    const { tokens, exact } = await loaded.provider.count(loaded.request, context);
     if (!exact) caller.setHeader('x-token-count', 'estimate');
     return tokens;
   } catch (error) {
@@ -144,11 +144,11 @@ export async function promptTokens(
   model: ServedModel,
   asked: GenerationRequest,
 ): Promise<ArrayLike<number> | null> {
-  const asker = askerOf(caller);
+  const context = contextOf(caller);
   let loaded: LoadedRequest | undefined;
   try {
-    loaded = await loadRequest(deps, caller, model, asked, asker);
-    const { promptIds } = await loaded.provider.prepare(loaded.request, asker);
+    loaded = await loadRequest(deps, caller, model, asked, context);
+    const { promptIds } = await loaded.provider.prepare(loaded.request, context);
     if (promptIds === undefined)
       throw apiError('unsupported_feature', 'Token IDs are not available for upstream models.', 'model');
     return promptIds;
@@ -164,8 +164,8 @@ export async function promptTokens(
  * Returns the model's provider and loads the model first if it is unloaded. Throws ApiError 503, or the caller's abort
  * reason if the client disconnects meanwhile.
  */
-export async function awake(model: ServedModel, caller: Caller): Promise<Provider> {
-  await model.awake(askerOf(caller));
+export async function ensureLoaded(model: ServedModel, caller: Caller): Promise<Provider> {
+  await model.ensureLoaded(contextOf(caller));
   return model.ready();
 }
 
@@ -179,23 +179,23 @@ export async function admit(
   model: ServedModel,
   asked: GenerationRequest,
 ): Promise<AdmittedGeneration | null> {
-  const { shape } = caller;
+  const { errorFormat } = caller;
   let loaded: LoadedRequest | undefined;
   let prepared: PreparedGeneration;
-  const asker = askerOf(caller);
+  const context = contextOf(caller);
   try {
-    loaded = await loadRequest(deps, caller, model, asked, asker, true);
+    loaded = await loadRequest(deps, caller, model, asked, context, true);
     const { provider, request } = loaded;
     const from = performance.now();
-    prepared = await provider.prepare(request, asker);
-    caller.trace?.stretch('prepare', from, performance.now(), {
+    prepared = await provider.prepare(request, context);
+    caller.trace?.recordSpan('prepare', from, performance.now(), {
       'gen_ai.usage.input_tokens': prepared.promptTokens.tokens,
     });
   } catch (error) {
     loaded?.held.release();
     if (caller.aborted) return null;
     // Adds rate-limit headers to this refusal too. Errors from the steps below already carry them.
-    const headers = deps.admission.headers(caller.identity, model.name, shape);
+    const headers = deps.admission.headers(caller.identity, model.name, errorFormat);
     setHeaders(caller, headers instanceof Promise ? await headers : headers);
     throw error;
   }
@@ -216,7 +216,7 @@ async function reserve(
   { provider, request, held }: LoadedRequest,
   prepared: PreparedGeneration,
 ): Promise<AdmittedGeneration | null> {
-  const { identity, shape } = caller;
+  const { identity, errorFormat } = caller;
   const reserved = deps.admission.reserve({
     identity,
     model: model.name,
@@ -232,12 +232,12 @@ async function reserve(
     return null;
   }
   try {
-    setHeaders(caller, reservation.headers(shape));
+    setHeaders(caller, reservation.headers(errorFormat));
     if (deps.affinity !== undefined)
       caller.setHeader(AFFINITY_HEADER, deps.affinity.of(identity.organizationId, model.name, request));
     caller.annotate({ admitted: true, prompt_tokens: prepared.promptTokens.tokens });
-    if (prepared.leftOut.length > 0) {
-      const paths = headerPaths(prepared.leftOut);
+    if (prepared.ignoredKeywords.length > 0) {
+      const paths = headerPaths(prepared.ignoredKeywords);
       caller.setHeader('x-ignored-schema-keywords', paths);
       caller.annotate({ ignored_schema_keywords: paths });
     }
@@ -271,8 +271,8 @@ class HoldingReservation implements Reservation {
     private readonly held: HeldImages,
   ) {}
 
-  headers(shape: Caller['shape']): [string, string][] {
-    return this.own.headers(shape);
+  headers(errorFormat: Caller['errorFormat']): [string, string][] {
+    return this.own.headers(errorFormat);
   }
 
   settle(tokens: number): void {

@@ -1,7 +1,7 @@
 // Reserves memory for a response under construction, counted against http.max_answering_bytes: its text and its tool
 // call arguments. Small responses are not counted, because counting would cost more than it saves. Event-loop thread
 // only.
-import { LARGE_ANSWER_BYTES } from '../http/answer-budget.js';
+import { LARGE_ANSWER_BYTES } from '../http/response-memory-budget.js';
 import type { RunEvent } from './run-tally.js';
 
 /** Estimated bytes per tool call in addition to its name and arguments: IDs and the format's JSON syntax. */

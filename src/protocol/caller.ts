@@ -1,8 +1,9 @@
 // The requester of a generation as the generation code sees it, its implementation for an HTTP request, and the hashed
 // end-user ID for the log.
+import type { BufferReservation } from '../shared/buffer-reservation.js';
 import { createHash } from 'node:crypto';
-import type { WireShape } from '../shared/errors.js';
-import type { Asker, BufferReservation, Charged } from '../generation/provider.js';
+import type { ErrorFormat } from '../shared/errors.js';
+import type { RequestContext, Charged } from '../generation/provider.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Identity } from '../shared/identity.js';
 import type { RequestTrace } from '../telemetry/request-trace.js';
@@ -15,7 +16,7 @@ export interface Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly endpoint: string; // route path, for metrics and usage
-  readonly shape: WireShape; // API format of the rate-limit headers
+  readonly errorFormat: ErrorFormat; // API format of the rate-limit headers
   readonly receivedAt: number; // performance.now()
   readonly aborted: boolean;
   /**
@@ -34,8 +35,8 @@ export interface Caller {
 }
 
 /** `endpoint`: the route's path, for metrics. `shape`: the API format of the rate-limit headers. */
-export function callerOf(exchange: Exchange, endpoint: string, shape: WireShape): Caller {
-  return new ExchangeCaller(exchange, endpoint, shape);
+export function callerOf(exchange: Exchange, endpoint: string, errorFormat: ErrorFormat): Caller {
+  return new ExchangeCaller(exchange, endpoint, errorFormat);
 }
 
 /**
@@ -53,7 +54,7 @@ class ExchangeCaller implements Caller {
   constructor(
     private readonly exchange: Exchange,
     readonly endpoint: string,
-    readonly shape: WireShape,
+    readonly errorFormat: ErrorFormat,
   ) {
     this.identity = exchange.identity;
     this.requestId = exchange.requestId;
@@ -79,19 +80,19 @@ class ExchangeCaller implements Caller {
 }
 
 /** Wraps the caller as the requester that providers expect. */
-export function askerOf(caller: Caller): Asker {
-  return new CallerAsker(caller);
+export function contextOf(caller: Caller): RequestContext {
+  return new CallerContext(caller);
 }
 
 /** A requester without an abort signal, for work that continues after the client disconnects. */
-export function unattendedAsker({ identity, charged, trace }: Caller): Asker {
+export function unattendedContext({ identity, charged, trace }: Caller): RequestContext {
   return { organization: identity.organizationNumber, charged, traceHeaders: trace?.headers };
 }
 
-class CallerAsker implements Asker {
+class CallerContext implements RequestContext {
   readonly organization: number;
   readonly charged: Charged | undefined;
-  readonly traceHeaders: Asker['traceHeaders'];
+  readonly traceHeaders: RequestContext['traceHeaders'];
   #signal: AbortSignal | undefined;
 
   constructor(private readonly caller: Caller) {

@@ -1,7 +1,7 @@
 // List validation that stops at the first invalid entry. Only one fault is reported anyway, and collecting hundreds of
 // thousands would cost memory and time out of proportion to the request.
 import { z } from 'zod';
-import { checkedAhead, FAULTY } from './checked-ahead.js';
+import { validatedEntries, FAULTY } from './validate-in-slices.js';
 
 /** `atLeastOne`: an empty list counts as missing. */
 export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {}): z.ZodArray<T> {
@@ -14,10 +14,10 @@ export function list<T extends z.ZodType>(entry: T, { atLeastOne = false } = {})
       return payload;
     }
     const entries: unknown[] = [];
-    const ahead = checkedAhead(entry, value as unknown[]);
+    const validated = validatedEntries(entry, value as unknown[]);
     for (const [index, item] of (value as unknown[]).entries()) {
-      if (index < ahead.length && ahead[index] !== FAULTY) {
-        entries.push(ahead[index]);
+      if (index < validated.length && validated[index] !== FAULTY) {
+        entries.push(validated[index]);
         continue;
       }
       const result = entry._zod.run({ value: item, issues: [] }, context);

@@ -99,7 +99,7 @@ export class RunAccount {
     if (end.status !== 'failed' && end.status !== 'refused') return;
     // Updates the rate-limit headers, if headers can still be sent.
     const { caller, reservation } = this.admitted;
-    setHeaders(caller, reservation.headers(caller.shape));
+    setHeaders(caller, reservation.headers(caller.errorFormat));
   }
 
   #measure(end: RunEnd): void {

@@ -115,13 +115,13 @@ export class RunTally {
       this.firstTokenAt = now;
       this.meter.firstToken(now - this.receivedAt);
     }
-    const told = this.#choice(choice);
-    if (told.lastTokenAt > 0) this.meter.laterTokens(tokens, now - told.lastTokenAt);
-    told.lastTokenAt = now;
+    const counted = this.#choice(choice);
+    if (counted.lastTokenAt > 0) this.meter.laterTokens(tokens, now - counted.lastTokenAt);
+    counted.lastTokenAt = now;
     this.#count(
       choice,
-      told.tokens + tokens,
-      told.reasoningTokens + (event.type === 'text' && event.section === 'reasoning' ? tokens : 0),
+      counted.tokens + tokens,
+      counted.reasoningTokens + (event.type === 'text' && event.section === 'reasoning' ? tokens : 0),
     );
   }
 

@@ -50,13 +50,13 @@ export class RunText {
     }
   }
 
-  #add(choice: number, section: Section, text: string, anew: boolean): void {
+  #add(choice: number, section: Section, text: string, restart: boolean): void {
     const fits = text.length > this.#room ? text.slice(0, this.#room) : text;
     if (fits.length < text.length) this.#cut = true;
     if (fits === '') return;
     this.#room -= fits.length;
     const last = this.#pieces.findLast((piece) => piece.choice === choice);
-    if (!anew && last?.section === section) last.text += fits;
+    if (!restart && last?.section === section) last.text += fits;
     else this.#pieces.push({ choice, section, text: fits });
   }
 }

@@ -2,7 +2,7 @@
 // for generative AI, and its stages in the engine by the engine's own clock. Contains no text. Event-loop thread only.
 import { performance } from 'node:perf_hooks';
 import type { GenerationRequest } from '../generation/types.js';
-import type { RequestTrace, TraceFacts } from '../telemetry/request-trace.js';
+import type { RequestTrace, SpanAttributes } from '../telemetry/request-trace.js';
 import type { AdmittedGeneration } from './admit.js';
 import type { RunEnd } from './run-entry.js';
 import type { RunEvent, RunTally } from './run-tally.js';
@@ -55,15 +55,15 @@ export class RunTrace {
     const left = this.#submittedAt + queueMs;
     const at = left + towerMs;
     this.#started = { at, promptTokens, cachedTokens };
-    this.trace.stretch('queue', this.#submittedAt, left);
-    if (towerMs > 0) this.trace.stretch('tower', left, at);
+    this.trace.recordSpan('queue', this.#submittedAt, left);
+    if (towerMs > 0) this.trace.recordSpan('tower', left, at);
   }
 
   choiceFinished({ choice, reason, completionTokens, timings }: Finished): void {
     if (this.#started === null) return;
     const first = this.#first(this.#started, timings.prefillMs);
     const finish = REASONS[reason] ?? 'length';
-    this.trace.stretch('decode', first, first + timings.decodeMs, {
+    this.trace.recordSpan('decode', first, first + timings.decodeMs, {
       'gen_ai.usage.output_tokens': completionTokens,
       'monolith.choice': choice,
       'monolith.finish_reason': reason,
@@ -87,7 +87,7 @@ export class RunTrace {
     if (this.#firstAt !== null) return this.#firstAt;
     const { at, promptTokens, cachedTokens } = started;
     this.#firstAt = at + prefillMs;
-    this.trace.stretch('prefill', at, this.#firstAt, {
+    this.trace.recordSpan('prefill', at, this.#firstAt, {
       'gen_ai.usage.input_tokens': promptTokens,
       'gen_ai.usage.cache_read.input_tokens': cachedTokens,
     });
@@ -99,14 +99,14 @@ export class RunTrace {
     const now = performance.now();
     if (stage === 'decode' && this.#started !== null) {
       const first = this.#first(this.#started, Math.max(0, (firstTokenAt ?? now) - this.#started.at));
-      this.trace.stretch('decode', first, now, {}, error);
+      this.trace.recordSpan('decode', first, now, {}, error);
     } else {
-      this.trace.stretch(stage, this.#started?.at ?? this.#submittedAt, now, {}, error);
+      this.trace.recordSpan(stage, this.#started?.at ?? this.#submittedAt, now, {}, error);
     }
   }
 }
 
-function askedFor(request: GenerationRequest): TraceFacts {
+function askedFor(request: GenerationRequest): SpanAttributes {
   const { sampling, format, tools } = request;
   return {
     'gen_ai.request.max_tokens': request.maxTokens,

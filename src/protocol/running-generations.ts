@@ -4,7 +4,7 @@
 // only.
 
 import { apiError } from '../shared/errors.js';
-import { Roster } from '../shared/roster.js';
+import { ActiveSet } from '../shared/active-set.js';
 
 const LOOK_MS = 1_000;
 
@@ -33,7 +33,7 @@ interface Entry {
 }
 
 export class RunningGenerations {
-  readonly #byOrganization = new Map<string, Roster<Entry>>();
+  readonly #byOrganization = new Map<string, ActiveSet<Entry>>();
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
 
@@ -53,7 +53,7 @@ export class RunningGenerations {
     run: Stoppable,
   ): () => void {
     let runs = this.#byOrganization.get(organizationId);
-    if (runs === undefined) this.#byOrganization.set(organizationId, (runs = new Roster()));
+    if (runs === undefined) this.#byOrganization.set(organizationId, (runs = new ActiveSet()));
     const own = runs;
     const place = own.add({ keyId, run });
     return () => own.remove(place);

@@ -2,7 +2,7 @@
 // structure (400) take precedence over invalid content (422), whatever order zod found them in.
 import type { z } from 'zod';
 import { apiError, ERROR_CODES, type ApiError, type ErrorCode } from '../shared/errors.js';
-import { checkedAhead, FAULTY, MAX_FAULTY_ENTRIES } from './checked-ahead.js';
+import { validatedEntries, FAULTY, MAX_FAULTY_ENTRIES } from './validate-in-slices.js';
 
 type Issue = z.core.$ZodIssue;
 
@@ -52,14 +52,15 @@ export function validateList<T>(
   from: (entry: unknown) => unknown = (entry) => entry,
 ): Validated<T[]> {
   const values: T[] = [];
-  const ahead = checkedAhead(item, list);
+  const validated = validatedEntries(item, list);
   // copies all entries at once, possibly a hundred thousand
-  if (ahead.length === list.length && !ahead.includes(FAULTY)) return { ok: true, value: ahead.slice() as T[] };
+  if (validated.length === list.length && !validated.includes(FAULTY))
+    return { ok: true, value: validated.slice() as T[] };
   let content: Fault | null = null;
   let faults = 0;
   for (const [index, raw] of list.entries()) {
-    if (index < ahead.length && ahead[index] !== FAULTY) {
-      values.push(ahead[index] as T);
+    if (index < validated.length && validated[index] !== FAULTY) {
+      values.push(validated[index] as T);
       continue;
     }
     const entry = from(raw);

@@ -2,7 +2,7 @@
 // every minute.
 
 import type { Config } from '../config/settings.js';
-import { MOST_AHEAD_MS } from '../storage/clock-guard.js';
+import { MAX_AHEAD_MS } from '../storage/clock-guard.js';
 import type { ClockRecords } from '../storage/clock-guard.js';
 import { LmdbClockRecords } from '../storage/lmdb/clock-record.js';
 import { openStore } from '../storage/lmdb/lmdb-store.js';
@@ -18,7 +18,7 @@ export function heldSince(config: Where): Promise<{ now: Date; trusted: Date } |
   return withRecords(config, async (records) => {
     const record = await records.read();
     const now = records.now();
-    if (record === null || (record.heldMs === null && now - record.wall <= MOST_AHEAD_MS)) return null;
+    if (record === null || (record.heldMs === null && now - record.wall <= MAX_AHEAD_MS)) return null;
     return { now: new Date(now), trusted: new Date(record.wall) };
   });
 }

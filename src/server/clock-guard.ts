@@ -6,14 +6,14 @@ import type { ClockRecords } from '../storage/clock-guard.js';
 import { OPEN_GATE } from '../storage/erase-gate.js';
 import type { EraseGate } from '../storage/erase-gate.js';
 import type { Log } from '../telemetry/types.js';
-import type { UndoStack } from './undo-stack.js';
+import type { DisposableStack } from './disposable-stack.js';
 
 export interface GuardOpening {
   records: ClockRecords;
   hold: ErasureHold;
   primary: boolean;
   log: Log;
-  undo: UndoStack;
+  undo: DisposableStack;
 }
 
 /** Only the primary thread sweeps, so other threads need no guard. */

@@ -3,7 +3,7 @@
 import type { CountersNews } from '../admission/shared/shared-admission.js';
 import type { Log } from '../telemetry/types.js';
 
-export function tellCounters(news: CountersNews, log: Log): void {
+export function logCountersEvent(news: CountersNews, log: Log): void {
   if (news.type === 'back')
     return log.info({ away_ms: news.awayMs, processes: news.processes }, 'Redis is reachable again');
   const { reason, policy, processes } = news;

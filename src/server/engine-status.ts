@@ -110,7 +110,7 @@ export function modelStates(pool: ModelPool, models: ServedModels): ModelState[]
         bos: engine?.info.bos ?? null,
         eos: engine?.info.eos ?? null,
         sequences: stats === undefined ? null : { most: stats.maxSequences, running: stats.running },
-        rests: status.state === 'idle',
+        unloaded: status.state === 'idle',
         guesses: (stats?.guessedTokens ?? 0) > 0,
       },
     ];

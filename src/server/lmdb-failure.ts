@@ -10,8 +10,8 @@ import type { Log } from '../telemetry/types.js';
 const UNDONE_LOG_MS = 60_000;
 
 /** Returns the function that unsubscribes from the other threads' failures. */
-export function tellStorageFailure(store: OpenedStore, bus: ThreadBus, log: Log): () => void {
-  let heard = false;
+export function reportStorageFailure(store: OpenedStore, bus: ThreadBus, log: Log): () => void {
+  let reported = false;
   let loggedAt = -Infinity;
   store.onUndone((err) => {
     if (performance.now() - loggedAt < UNDONE_LOG_MS) return;
@@ -19,12 +19,12 @@ export function tellStorageFailure(store: OpenedStore, bus: ThreadBus, log: Log)
     log.error({ err }, 'database write refused: changes return 503 maintenance until writes succeed again');
   });
   store.onFailure((err) => {
-    if (heard) return;
+    if (reported) return;
     log.error({ err }, 'database no longer accepts writes: shutting down; restart the server');
     bus.publish('storage.failed', { reason: err.message });
   });
   return bus.on('storage.failed', ({ reason }) => {
-    heard = true;
+    reported = true;
     store.fail(new StorageError(reason));
   });
 }

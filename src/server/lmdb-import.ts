@@ -16,7 +16,7 @@ import type { Imported } from './postgres-import-state.js';
 export interface ImportOptions {
   readonly from: string;
   readonly state: Config['state'] & { readonly url: string };
-  readonly told: (part: string, rows: number) => void;
+  readonly report: (part: string, rows: number) => void;
   readonly signal: AbortSignal;
 }
 
@@ -27,7 +27,7 @@ export interface ImportOptions {
 export async function importFolder({
   from,
   state,
-  told,
+  report,
   signal,
 }: ImportOptions): Promise<{ parts: Imported[]; responses: number }> {
   const settings = { ...state, connections: 2 };
@@ -52,7 +52,7 @@ export async function importFolder({
             'UPDATE request_log_size SET rows = (SELECT count(*) FROM requests), bytes = (SELECT coalesce(sum(bytes), 0) FROM requests)',
           );
         },
-        told,
+        report,
       );
       return { parts, responses: storedResponses(store) };
     } finally {

@@ -3,7 +3,7 @@
 
 import type { AccountChanges } from '../accounts/changes.js';
 import { LmdbDirectory } from '../storage/lmdb/accounts/directory.js';
-import { LmdbEngineHolds } from '../storage/lmdb/dashboard/engine-holds.js';
+import { LmdbEngineHolds } from '../storage/lmdb/dashboard/settings-leases.js';
 import { LmdbEngineSettings } from '../storage/lmdb/dashboard/engine-settings.js';
 import { LmdbLiveHistory } from '../storage/lmdb/dashboard/live-history.js';
 import { LmdbModelSettings } from '../storage/lmdb/dashboard/model-settings.js';
@@ -17,7 +17,7 @@ import type { Store } from '../storage/store.js';
 import { LmdbBudgetStore } from '../storage/lmdb/usage/budget-store.js';
 import { LmdbPriceStore } from '../storage/lmdb/usage/price-store.js';
 import { LmdbUsageStore } from '../storage/lmdb/usage/usage-store.js';
-import type { UndoStack } from './undo-stack.js';
+import type { DisposableStack } from './disposable-stack.js';
 import type { OwnStores, SharableStores } from './stores.js';
 
 /** `gate`: decides whether the live view's history may be erased. */
@@ -28,13 +28,13 @@ export const ownStores = (store: Store, gate: EraseGate): OwnStores => ({
 });
 
 /** The stores of a standalone server. */
-export function folderStores(store: Store, changes: AccountChanges, undo: UndoStack): SharableStores {
+export function folderStores(store: Store, changes: AccountChanges, undo: DisposableStack): SharableStores {
   const directory = new LmdbDirectory(store, changes);
   undo.add(() => directory.close());
   const { audit } = directory;
   return {
     directory,
-    trust: null,
+    keyCachePolicy: null,
     usage: new LmdbUsageStore(store),
     requests: new LmdbRequestLog(store),
     saved: new LmdbSavedStore(store),

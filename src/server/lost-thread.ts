@@ -53,7 +53,7 @@ export interface LostThread {
   closing: AbortSignal;
 }
 
-export function giveUp({
+export function abortThread({
   index,
   admission,
   ledger,

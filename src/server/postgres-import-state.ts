@@ -17,14 +17,14 @@ export interface Imported {
 }
 
 /**
- * `told` is called after each batch. Rejects with StorageError if the database already had other content, or if the
+ * `report` is called after each batch. Rejects with StorageError if the database already had other content, or if the
  * imported content differs from the source.
  */
 export async function importParts(
   database: Database,
   parts: readonly Part[],
   finish: (sql: Queryable) => Promise<void>,
-  told: (part: string, rows: number) => void,
+  report: (part: string, rows: number) => void,
 ): Promise<Imported[]> {
   const [{ started = false } = {}] = await database.query<{ started: boolean }>(
     'SELECT count(*) > 0 AS started FROM imports',
@@ -34,7 +34,7 @@ export async function importParts(
   );
   if (used && !started)
     throw new StorageError(`The database ${database.address} already contains accounts; use an empty one.`);
-  for (const part of parts) await bringOver(database, part, told);
+  for (const part of parts) await bringOver(database, part, report);
   await database.transaction(finish);
   const done: Imported[] = [];
   for (const part of parts) {
@@ -49,7 +49,7 @@ export async function importParts(
   return done;
 }
 
-async function bringOver(database: Database, part: Part, told: (part: string, rows: number) => void): Promise<void> {
+async function bringOver(database: Database, part: Part, report: (part: string, rows: number) => void): Promise<void> {
   const [{ rows: there = 0 } = {}] = await database.query<{ rows: number }>(
     'SELECT rows FROM imports WHERE part = $1',
     [part.name],
@@ -71,7 +71,7 @@ async function bringOver(database: Database, part: Part, told: (part: string, ro
       );
     });
     done += batch.length;
-    told(part.name, done);
+    report(part.name, done);
   };
   let skipped = 0;
   let batch: (readonly (string | null)[])[] = [];

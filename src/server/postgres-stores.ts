@@ -15,7 +15,7 @@ import type { Log } from '../telemetry/types.js';
 import { PostgresBudgetStore } from '../storage/postgres/usage/budget-store.js';
 import { PostgresPriceStore } from '../storage/postgres/usage/price-store.js';
 import { PostgresUsageStore } from '../storage/postgres/usage/usage-store.js';
-import type { UndoStack } from './undo-stack.js';
+import type { DisposableStack } from './disposable-stack.js';
 import type { SharableStores } from './stores.js';
 
 /** Opens the stores in the shared database and subscribes to the changes of other servers. */
@@ -24,14 +24,14 @@ export async function databaseStores(
   { away_s: awayS }: Pick<Config['state'], 'away_s'>,
   changes: AccountChanges,
   log: Log,
-  undo: UndoStack,
+  undo: DisposableStack,
 ): Promise<SharableStores> {
   const directory = new PostgresDirectory(database, changes, clock.now);
   undo.add(() => directory.close());
   const feed = new ChangeFeed(database, {
     awayMs: awayS * 1000,
     clock,
-    onChange: (organizationId) => changes.hear(organizationId),
+    onChange: (organizationId) => changes.receive(organizationId),
     onAway: (err) => {
       if (err === null) log.info({}, 'shared database is reachable again');
       else
@@ -43,7 +43,7 @@ export async function databaseStores(
   });
   undo.add(
     listen(
-      (message) => feed.hear(message),
+      (message) => feed.receive(message),
       () => void feed.look(),
     ),
   );
@@ -52,7 +52,7 @@ export async function databaseStores(
   const { work } = directory;
   return {
     directory,
-    trust: feed,
+    keyCachePolicy: feed,
     usage: new PostgresUsageStore(database),
     requests: new PostgresRequestLog(database),
     saved: new PostgresSavedStore(work),

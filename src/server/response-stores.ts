@@ -13,7 +13,7 @@ import type { SharedDatabase } from '../storage/postgres/shared-database.js';
 import type { ResponseStore } from '../storage/response-store.js';
 import type { Log } from '../telemetry/types.js';
 import { SkewLog } from './skew-log.js';
-import type { UndoStack } from './undo-stack.js';
+import type { DisposableStack } from './disposable-stack.js';
 
 /** Interval of the check for background responses of lost processes. */
 const LOOK_MS = 2_500;
@@ -34,7 +34,7 @@ export interface Opening {
   settings: Config['responses'];
   primary: boolean;
   log: Log;
-  undo: UndoStack;
+  undo: DisposableStack;
 }
 
 /**

@@ -10,7 +10,7 @@ import { COUNTER_BYTES, ledgerBytes, ledgerOf } from '../admission/counter-memor
 import type { Config } from '../config/settings.js';
 import { setupUrl } from '../dashboard/api/objects.js';
 import { StartError } from '../shared/errors.js';
-import { tellLoading } from '../engine/loading.js';
+import { logLoading } from '../engine/loading.js';
 import type { Loading } from '../engine/loading.js';
 import type { ModelPool } from '../engine/model-pool.js';
 import type { HttpServer } from '../http/app.js';
@@ -19,16 +19,16 @@ import { checkAddresses } from '../http/listen-problem.js';
 import type { FailedModel } from './engine-status.js';
 import { openService } from './service.js';
 import type { Service, SharedState } from './service.js';
-import { giveUp } from './lost-thread.js';
+import { abortThread } from './lost-thread.js';
 import { checkShared } from './shared-settings.js';
-import { UndoStack } from './undo-stack.js';
+import { DisposableStack } from './disposable-stack.js';
 import { lockDataDir, removeServerRecord, writeServerRecord } from '../storage/data-dir-lock.js';
 import { ensureRoom } from '../storage/lmdb/lmdb-store.js';
 import { createTelemetry } from '../telemetry/telemetry.js';
 import type { Telemetry } from '../telemetry/types.js';
 import { HeldResponses } from '../storage/held-responses.js';
 import { upstreamShape } from './engine-settings.js';
-import { AnsweringThreads } from './workers/answering-threads.js';
+import { HttpWorkers } from './workers/http-workers.js';
 import { LocalBus } from '../shared/bus.js';
 import { SharedCounts, upstreamBytes } from '../generation/upstream/shared-counts.js';
 import { HubBus } from './workers/hub-bus.js';
@@ -62,7 +62,7 @@ export interface Server {
   readonly pool: ModelPool;
   readonly http: HttpServer;
   /** The HTTP workers, or null if the main thread handles requests. */
-  readonly threads: AnsweringThreads | null;
+  readonly threads: HttpWorkers | null;
   /**
    * Resolves with the reason when the database no longer accepts writes. The process must then be drained and killed:
    * closing writes, and LMDB would sync data again that it may have lost.
@@ -85,10 +85,10 @@ export interface StartOptions {
  * Rejects if no model can be served, or if the data folder or the address cannot be used. Nothing is left open then.
  */
 export function startServer(config: Config, options: StartOptions = {}): Promise<Server> {
-  return UndoStack.opening((undo) => start(config, options, undo));
+  return DisposableStack.opening((undo) => start(config, options, undo));
 }
 
-async function start(config: Config, options: StartOptions, undo: UndoStack): Promise<Server> {
+async function start(config: Config, options: StartOptions, undo: DisposableStack): Promise<Server> {
   checkShared(config);
   const telemetry =
     options.telemetry ??
@@ -125,20 +125,20 @@ async function start(config: Config, options: StartOptions, undo: UndoStack): Pr
     });
   });
   const { accounts, background, http, pool } = service;
-  const loading = tellLoading(pool, log, options.onLoading);
+  const loading = logLoading(pool, log, options.onLoading);
   const closing = new AbortController();
   undo.add(() => closing.abort());
   const threads =
     hub === null
       ? null
-      : await AnsweringThreads.start({
+      : await HttpWorkers.start({
           config,
           shared,
           bus: hub,
           http,
           log,
           onLost: (index) =>
-            giveUpThread(index, service, hub, config, shared, telemetry, closing.signal, () => threads?.size ?? 0),
+            handleThreadLoss(index, service, hub, config, shared, telemetry, closing.signal, () => threads?.size ?? 0),
         });
   undo.add(() => threads?.close());
   const port = await http.listen(config.host, config.port);
@@ -242,7 +242,7 @@ function sharedState(config: Config): SharedState {
 }
 
 /** Releases what a lost HTTP worker held. `others`: number of running threads. */
-function giveUpThread(
+function handleThreadLoss(
   index: number,
   { failUnfinished, admission }: Service,
   bus: HubBus,
@@ -252,8 +252,8 @@ function giveUpThread(
   closing: AbortSignal,
   others: () => number,
 ): void {
-  new SharedCounts(shared.upstreams, upstreamShape(config), 0).leaveAll(index);
-  giveUp({
+  new SharedCounts(shared.upstreams, upstreamShape(config), 0).releaseAll(index);
+  abortThread({
     index,
     admission,
     ledger: ledgerOf(shared.ledgers, index),

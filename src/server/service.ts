@@ -6,9 +6,9 @@ import type { Config } from '../config/settings.js';
 import { Accounts } from '../accounts/accounts.js';
 import { AccountChanges } from '../accounts/changes.js';
 import { SecondFactorCodes } from '../accounts/second-factor-codes.js';
-import { SignInTickets } from '../accounts/sign-in-tickets.js';
+import { MfaChallenges } from '../accounts/mfa-challenges.js';
 import { finishDeletions } from '../accounts/delete-organization.js';
-import type { Erasable } from '../accounts/delete-organization.js';
+import type { OrganizationDataOwner } from '../accounts/delete-organization.js';
 import type { SweptDirectory } from '../accounts/directory.js';
 import type { OrganizationView } from '../accounts/organizations.js';
 import { ServerReaders } from '../accounts/server-readers.js';
@@ -19,7 +19,7 @@ import { openAdmission } from '../admission/open-admission.js';
 import { dashboardRoutes } from '../dashboard/api/routes.js';
 import type { DashboardDeps } from '../dashboard/api/deps.js';
 import { SessionGuard } from '../dashboard/api/session-guard.js';
-import { Letters } from '../dashboard/api/letters.js';
+import { AccountMailer } from '../dashboard/api/account-mailer.js';
 import { DashboardOrigin } from '../dashboard/origin.js';
 import { pageRoutes } from '../dashboard/pages/routes.js';
 import { checkedAliases, checkedDrafts } from '../engine/catalog.js';
@@ -30,7 +30,7 @@ import { FileFacts } from '../engine/file-facts.js';
 import { Hub } from '../hub/hub.js';
 import { Pulls } from '../dashboard/admin/pulls.js';
 import { Tunings } from '../dashboard/admin/tunings.js';
-import { Residency } from '../engine/residency.js';
+import { ModelLifecycle } from '../engine/model-lifecycle.js';
 import { StartError } from '../shared/errors.js';
 import { createImageLoader } from '../generation/images/load-images.js';
 import { ServedModels } from '../generation/served-models.js';
@@ -45,7 +45,7 @@ import { openApiRoute } from '../protocol/openapi/route.js';
 import { chatCompletionsRoute } from '../protocol/chat-completions/route.js';
 import { completionsRoute } from '../protocol/completions/route.js';
 import { tokenRoutes } from '../protocol/tokens/routes.js';
-import { ServedByOperators } from '../dashboard/admin/served-by-operators.js';
+import { DynamicModels } from '../dashboard/admin/dynamic-models.js';
 import { ModelSettings } from '../dashboard/admin/model-settings.js';
 import { sessionOperators, tokenOperators } from '../dashboard/admin/operator-guard.js';
 import type { OperatorDeps } from '../dashboard/admin/deps.js';
@@ -85,9 +85,9 @@ import { ErasureHold } from '../shared/erasure-hold.js';
 import { ThreadStates } from '../shared/thread-states.js';
 import type { LimitValues } from '../shared/wire/dashboard.js';
 import { openClockGuard } from './clock-guard.js';
-import { tellCounters } from './counters-log.js';
-import { tellUpstream } from './upstream-log.js';
-import { tellResidency } from './residency-log.js';
+import { logCountersEvent } from './counters-log.js';
+import { logUpstreamEvent } from './upstream-log.js';
+import { logModelEvent } from './model-log.js';
 import { configuredModels, generationLimits, loadOptions, upstreamOptions, upstreamShape } from './engine-settings.js';
 import { engineGauges, failedModels, modelStates, tokenizerInfo, notedEngines, poolHealth } from './engine-status.js';
 import type { FailedModel } from './engine-status.js';
@@ -95,9 +95,9 @@ import { folderStores, ownStores } from './lmdb-stores.js';
 import { databaseStores } from './postgres-stores.js';
 import { folderResponses } from './lmdb-responses.js';
 import { databaseResponses } from './response-stores.js';
-import { tellStorageFailure } from './lmdb-failure.js';
+import { reportStorageFailure } from './lmdb-failure.js';
 import { endUnfinished } from './lost-thread.js';
-import { UndoStack } from './undo-stack.js';
+import { DisposableStack } from './disposable-stack.js';
 
 /** Memory shared by all threads. */
 export interface SharedState {
@@ -172,14 +172,14 @@ export interface Service {
  * left open.
  */
 export function openService(options: ServiceOptions): Promise<Service> {
-  return UndoStack.opening((undo) => open(options, undo));
+  return DisposableStack.opening((undo) => open(options, undo));
 }
 
 // Closing runs in reverse order of opening, so writers are closed before the stores they write to, and connections
 // first of all.
 async function open(
   { config, telemetry, bus: threads, shared, primary }: ServiceOptions,
-  undo: UndoStack,
+  undo: DisposableStack,
 ): Promise<Service> {
   const { log } = telemetry;
   const catalog = configuredModels(config);
@@ -187,7 +187,7 @@ async function open(
 
   const store = await openStore(config.data_dir);
   undo.add(() => store.close());
-  undo.add(tellStorageFailure(store, threads, log));
+  undo.add(reportStorageFailure(store, threads, log));
   const database =
     config.state.url === null
       ? null
@@ -247,7 +247,12 @@ async function open(
   }
   const mailer = openMailer(config.mail, log);
   undo.add(() => mailer.close());
-  const accounts = new Accounts(directory, changes, stores.trust, new UnknownKeys(shared.unknownKeys, shared.process));
+  const accounts = new Accounts(
+    directory,
+    changes,
+    stores.keyCachePolicy,
+    new UnknownKeys(shared.unknownKeys, shared.process),
+  );
   undo.add(() => accounts.close());
 
   const pool = new ModelPool(loadOptions(config), undefined, async (pooled, engine) => {
@@ -274,24 +279,24 @@ async function open(
       pool.setLoaded(id, modelSettings.row(id).unloaded !== true, config.engine.drain_ms);
   });
   const aliases = checkedAliases(catalog, config.models.aliases);
-  const residency = new Residency({
+  const lifecycle = new ModelLifecycle({
     pool,
-    tell: (news) => {
-      tellResidency(news, log);
+    report: (news) => {
+      logModelEvent(news, log);
       if (news.type === 'loading' || news.type === 'rests')
-        bus.publish('model.resides', { model: news.model, rests: news.type === 'rests' });
+        bus.publish('model.resides', { model: news.model, unloaded: news.type === 'rests' });
     },
   });
-  undo.add(() => residency.close());
-  undo.add(bus.on('model.resides', (message) => residency.follow(message)));
+  undo.add(() => lifecycle.close());
+  undo.add(bus.on('model.resides', (message) => lifecycle.follow(message)));
   const upstreams = new Upstreams(catalog, {
     ...upstreamOptions(config),
     counts: new SharedCounts(shared.upstreams, upstreamShape(config), bus.index),
     meter: (labels) => telemetry.upstream(labels),
-    tell: (news) => tellUpstream(news, log),
+    report: (news) => logUpstreamEvent(news, log),
     other: async (name, signal) => {
       const other = models.find(name);
-      await other.awake({ signal });
+      await other.ensureLoaded({ signal });
       return other.ready();
     },
   });
@@ -304,7 +309,7 @@ async function open(
       aliases,
       declared: (model) => modelSettings.declared(model),
     },
-    residency,
+    lifecycle,
     upstreams,
   );
 
@@ -316,7 +321,7 @@ async function open(
   const admission = await openAdmission(config, {
     process: shared.process,
     thread: bus.index,
-    tell: (news) => tellCounters(news, log),
+    report: (news) => logCountersEvent(news, log),
     called: (call, outcome, seconds) => telemetry.countersCalled(call, outcome, seconds),
     storedMonth: async (organizationId, month) => (await usageStore.monthTokens([organizationId], month))[0] ?? 0,
     buffer: shared.counters,
@@ -334,7 +339,7 @@ async function open(
   const named = new Set([...catalog.map(({ id }) => id), ...aliases.keys()]);
   const sealer = await openSealer(sealerState, config.secrets.signing_keys, [...named]);
   const hub = new Hub(config);
-  const served = await ServedByOperators.open({
+  const served = await DynamicModels.open({
     store: stores.served,
     pool,
     hub,
@@ -398,7 +403,7 @@ async function open(
       })
     : null;
   undo.add(() => budgetWatch?.close());
-  const stored: Erasable = {
+  const stored: OrganizationDataOwner = {
     eraseOrganization: (id) =>
       Promise.all([
         responses.eraseOrganization(id),
@@ -439,7 +444,7 @@ async function open(
   const monthTokens = (organizationIds: readonly string[]): Promise<number[]> =>
     usageStore.monthTokens(organizationIds, monthName(monthNumber(Date.now())));
   const guard = new SessionGuard(directory, origin, config.accounts.operator_second_factor === 'required');
-  const letters = new Letters(directory.signIns, mailer, origin.fixed, (err) =>
+  const accountMailer = new AccountMailer(directory.signIns, mailer, origin.fixed, (err) =>
     log.error({ err }, 'cannot compose an e-mail'),
   );
   const dashboard: DashboardDeps = {
@@ -461,11 +466,11 @@ async function open(
     models,
     telemetry,
     chat,
-    letters,
+    mailer: accountMailer,
     codes,
     box,
     oidc: OidcProvider.of(config),
-    tickets: new SignInTickets(box, directory.users, directory.now),
+    tickets: new MfaChallenges(box, directory.users, directory.now),
     organizationLimits,
     monthTokens,
     draining: () => http.draining,
@@ -509,7 +514,7 @@ async function open(
     models,
     modelSettings,
     served,
-    residency,
+    lifecycle,
     tuning,
     live,
     history,

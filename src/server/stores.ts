@@ -2,8 +2,8 @@
 // (postgres-stores.ts). The machine's own data is in the data folder in both cases.
 
 import type { SweptDirectory } from '../accounts/directory.js';
-import type { KeyTrust } from '../accounts/key-cache.js';
-import type { EngineHolds } from '../dashboard/admin/engine-holds.js';
+import type { KeyCachePolicy } from '../accounts/key-cache.js';
+import type { SettingsLeases } from '../dashboard/admin/settings-leases.js';
 import type { EngineSettingsStore } from '../dashboard/admin/engine-settings-store.js';
 import type { LiveHistory } from '../dashboard/admin/live-history.js';
 import type { ModelSettingsStore } from '../dashboard/admin/model-settings-store.js';
@@ -20,7 +20,7 @@ import type { UsageStore } from '../usage/usage-store.js';
 export interface SharableStores {
   readonly directory: SweptDirectory;
   /** How long cached keys can be trusted; null if changes of other processes are not received. */
-  readonly trust: KeyTrust | null;
+  readonly keyCachePolicy: KeyCachePolicy | null;
   readonly usage: UsageStore;
   readonly requests: RequestLog;
   readonly saved: SavedStore;
@@ -34,7 +34,7 @@ export interface SharableStores {
 
 /** Stores of this machine only. */
 export interface OwnStores {
-  readonly holds: EngineHolds;
+  readonly holds: SettingsLeases;
   readonly tuneRuns: TuneRunStore;
   readonly history: LiveHistory;
 }

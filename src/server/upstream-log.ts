@@ -3,7 +3,7 @@
 import type { UpstreamNews } from '../generation/upstream/run.js';
 import type { Log } from '../telemetry/types.js';
 
-export function tellUpstream(news: UpstreamNews, log: Log): void {
+export function logUpstreamEvent(news: UpstreamNews, log: Log): void {
   switch (news.type) {
     case 'failed': {
       const { model, server, kind, status, reason, again } = news;

@@ -12,10 +12,10 @@ export interface BusTopics {
   /** An operator changed limits, caps or models: read them again. */
   'operator.changed': { message: Record<string, never>; answer: void };
   /**
-   * A thread has started loading an unloaded model, or has unloaded one (src/engine/residency.ts): the other threads do
+   * A thread has started loading an unloaded model, or has unloaded one (src/engine/model-lifecycle.ts): the other threads do
    * the same.
    */
-  'model.resides': { message: { model: string; rests: boolean }; answer: void };
+  'model.resides': { message: { model: string; unloaded: boolean }; answer: void };
   /** The models that the asked thread is downloading or has downloaded (src/dashboard/admin/pulls.ts). */
   'pulls.list': { message: Record<string, never>; answer: readonly ModelPull[] };
   'pulls.stop': { message: { id: string }; answer: void };

@@ -115,7 +115,7 @@ export const ERROR_CODES = {
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** The error body formats: `messages` (Anthropic) for /v1/messages, `chat` (OpenAI) for all other routes. */
-export type WireShape = 'chat' | 'messages';
+export type ErrorFormat = 'chat' | 'messages';
 
 /** Response headers, in the order sent. */
 export type HeaderList = readonly (readonly [name: string, value: string])[];
@@ -124,7 +124,7 @@ export interface ErrorExtra {
   /** Retry delay of a 429 or 503 in milliseconds, not rounded; clamped to 1 ... 60,000 when sent. */
   retryAfterMs?: number | undefined;
   /** Additional response headers, e.g. the rate limits of a refused request. */
-  headers?: ((shape: WireShape) => HeaderList) | undefined;
+  headers?: ((format: ErrorFormat) => HeaderList) | undefined;
   /** `error_code` for the messages format, if Anthropic's clients act on a different code for this error. */
   messagesCode?: string | undefined;
   /** HTTP status that replaces the table's, if the clients of a format act on a different status for this error. */
@@ -154,7 +154,7 @@ export class ApiError extends Error {
   readonly param: string | null;
   readonly retryAfterMs: number | undefined;
   readonly shouldRetry: false | undefined;
-  readonly headers: ((shape: WireShape) => HeaderList) | undefined;
+  readonly headers: ((format: ErrorFormat) => HeaderList) | undefined;
   readonly messagesCode: string;
   readonly upstreamStatus: number | undefined;
 
@@ -253,15 +253,15 @@ export function messagesErrorBody(error: ApiError, requestId: string): MessagesE
   };
 }
 
-export function errorBody(error: ApiError, shape: WireShape, requestId: string): ChatErrorBody | MessagesErrorBody {
-  return shape === 'chat' ? chatErrorBody(error) : messagesErrorBody(error, requestId);
+export function errorBody(error: ApiError, format: ErrorFormat, requestId: string): ChatErrorBody | MessagesErrorBody {
+  return format === 'chat' ? chatErrorBody(error) : messagesErrorBody(error, requestId);
 }
 
 /**
  * Retry headers of a 429 or 503, plus the error's own headers. `Retry-After` is in whole seconds, rounded up, 1 ... 60:
  * one SDK ignores delays above 60 s, the other ignores 0.
  */
-export function errorHeaders(error: ApiError, shape: WireShape): [string, string][] {
+export function errorHeaders(error: ApiError, format: ErrorFormat): [string, string][] {
   const headers: [string, string][] = [];
   if (error.retryAfterMs !== undefined) {
     const ms = Math.min(60_000, Math.max(1, Math.ceil(error.retryAfterMs)));
@@ -269,7 +269,7 @@ export function errorHeaders(error: ApiError, shape: WireShape): [string, string
   }
   if (error.shouldRetry === false) headers.push(['x-should-retry', 'false']);
   if (error.status === 401) headers.push(['WWW-Authenticate', 'Bearer']);
-  for (const [name, value] of error.headers?.(shape) ?? []) headers.push([name, value]);
+  for (const [name, value] of error.headers?.(format) ?? []) headers.push([name, value]);
   return headers;
 }
 

@@ -8,7 +8,7 @@ import type { ErasureHold } from '../shared/erasure-hold.js';
 import type { EraseGate } from './erase-gate.js';
 
 const HOUR_MS = 3_600_000;
-export const MOST_AHEAD_MS = 24 * HOUR_MS;
+export const MAX_AHEAD_MS = 24 * HOUR_MS;
 export const HOLD_MS = 6 * HOUR_MS;
 const TICK_MS = 60_000;
 
@@ -76,7 +76,7 @@ export class ClockGuard implements EraseGate {
   allows(): boolean {
     const elapsed = this.#elapsed();
     const aheadMs = this.records.now() - (this.#wall + elapsed - this.#wallAt);
-    if (aheadMs <= MOST_AHEAD_MS) this.#trust(elapsed);
+    if (aheadMs <= MAX_AHEAD_MS) this.#trust(elapsed);
     else if (this.#held === null) this.#begin(aheadMs, elapsed);
     else if (this.#ranMs(elapsed) >= HOLD_MS) this.#trust(elapsed);
     if (this.#held !== null) this.options.hold.held = { aheadMs, leftMs: HOLD_MS - this.#ranMs(elapsed) };

@@ -60,7 +60,7 @@ function openLocked(dataDir: string): number {
       const locked = loadAddon().lockFile(descriptor);
       if (!locked) {
         throw new StorageError(
-          `Another server is using the data folder ${dataDir}${whoHas(dataDir)}. Stop it, or use another folder with --data-dir.`,
+          `Another server is using the data folder ${dataDir}${lockHolder(dataDir)}. Stop it, or use another folder with --data-dir.`,
         );
       }
       if (isAt(lockPath(dataDir), descriptor)) return descriptor;
@@ -114,7 +114,7 @@ export function readServerRecord(dataDir: string): ServerRecord | null {
   return null;
 }
 
-function whoHas(dataDir: string): string {
+function lockHolder(dataDir: string): string {
   const bytes = readFileSync(lockPath(dataDir)).subarray(0, NAME_BYTES);
   const [name = ''] = bytes.toString('utf8').split('\n');
   const record = readServerRecord(dataDir);

@@ -78,7 +78,7 @@ export interface ItemPage {
 }
 
 /** Completes responses whose generation was lost, and logs that lack their last events. */
-export interface LogKeeper {
+export interface LogFinalizer {
   /**
    * Returns an unfinished response as failed, with the content of its log. `usage`: as recorded with its last events;
    * null: no usage counts.
@@ -170,7 +170,7 @@ export interface ResponseStore {
    * response after it is stored; a later error does not undo earlier ones.
    */
   failUnfinished(
-    keeper: LogKeeper,
+    finalizer: LogFinalizer,
     isRunning?: (organizationId: string, id: string) => boolean | Promise<boolean>,
   ): AsyncIterable<Failed>;
   /** Erases responses past their retention; resolves to their number. */

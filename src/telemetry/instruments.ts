@@ -41,7 +41,7 @@ export class Instruments {
     'Time from submission to the first engine step, without the time of the vision encoder.',
     LATENCY,
   );
-  readonly tower = this.histogram(
+  readonly visionEncoder = this.histogram(
     'monolith_tower_seconds',
     'Time of the vision encoder per request, for requests with images that were not cached.',
     LATENCY,

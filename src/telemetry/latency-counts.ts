@@ -3,7 +3,7 @@
 
 const PER_OCTAVE = 12;
 /** Shorter times fall into the first bucket. */
-const LEAST_MS = 0.05;
+const MIN_MS = 0.05;
 const OCTAVES = 23; // up to seven minutes; longer times fall into the last bucket
 export const LATENCY_BUCKETS = PER_OCTAVE * OCTAVES;
 
@@ -15,8 +15,8 @@ export interface Quantiles {
 }
 
 export function latencyBucket(ms: number): number {
-  if (!(ms > LEAST_MS)) return 0;
-  return Math.min(LATENCY_BUCKETS - 1, Math.floor(Math.log2(ms / LEAST_MS) * PER_OCTAVE));
+  if (!(ms > MIN_MS)) return 0;
+  return Math.min(LATENCY_BUCKETS - 1, Math.floor(Math.log2(ms / MIN_MS) * PER_OCTAVE));
 }
 
 /** Quantiles of the counts, each the middle of its bucket; null if nothing was counted. */
@@ -29,7 +29,7 @@ export function quantiles(counts: Readonly<Uint32Array>): Quantiles | null {
     let seen = 0;
     for (let bucket = 0; bucket < counts.length; bucket++) {
       seen += counts[bucket] as number;
-      if (seen >= rank) return Number((LEAST_MS * 2 ** ((bucket + 0.5) / PER_OCTAVE)).toPrecision(3));
+      if (seen >= rank) return Number((MIN_MS * 2 ** ((bucket + 0.5) / PER_OCTAVE)).toPrecision(3));
     }
     return 0;
   };

@@ -19,7 +19,7 @@ export class Meter implements GenerationMeter {
 
   started({ promptTokens, cachedTokens, queueMs, towerMs }: Parameters<GenerationMeter['started']>[0]): void {
     this.instruments.queue.observe(this.labels, queueMs / 1000);
-    if (towerMs !== undefined) this.instruments.tower.observe(this.labels, towerMs / 1000);
+    if (towerMs !== undefined) this.instruments.visionEncoder.observe(this.labels, towerMs / 1000);
     this.instruments.promptTokens.observe(this.labels, promptTokens);
     this.instruments.cachedTokens.observe(this.labels, cachedTokens);
   }

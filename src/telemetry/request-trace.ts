@@ -7,7 +7,7 @@ import type { Outcome } from '../shared/request-entry.js';
  * Attributes of a span by name: OpenTelemetry's where its conventions define one, otherwise `monolith.…`. Null and
  * undefined are omitted.
  */
-export type TraceFacts = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
+export type SpanAttributes = Readonly<Record<string, string | number | boolean | readonly string[] | null | undefined>>;
 
 /** A request that may be traced. */
 export interface TracedRequest {
@@ -39,13 +39,13 @@ export interface RequestTrace {
   /** W3C Trace Context headers for outgoing requests: `traceparent`, and `tracestate` if there is one. */
   readonly headers: Readonly<Record<string, string>>;
   named(name: string): void;
-  set(facts: TraceFacts): void;
+  set(attributes: SpanAttributes): void;
   /** Adds to the numeric attribute of this name. */
   add(name: string, count: number): void;
   /** Appends to the list attribute of this name. */
   append(name: string, value: string): void;
   /** Records a completed child span. `error`: the error code it ended with. */
-  stretch(name: string, from: number, to: number, facts?: TraceFacts, error?: string | null): void;
+  recordSpan(name: string, from: number, to: number, attributes?: SpanAttributes, error?: string | null): void;
   /** Starts a trace for work that continues after the response, with its own record and end. */
   detached(name: string, receivedAt: number): RequestTrace;
   /** Call once; later calls have no effect. */

@@ -21,5 +21,5 @@ export interface BudgetStore {
   /** Null: removes the budget. The audit entry is written in the same transaction. */
   set(organizationId: string, budget: Budget | null, note: AuditNote | null): Promise<void>;
   /** Records that a threshold is notified of. Resolves to true for exactly one of several concurrent callers. */
-  tell(organizationId: string, month: string, percent: number): Promise<boolean>;
+  markNotified(organizationId: string, month: string, percent: number): Promise<boolean>;
 }

@@ -4,7 +4,7 @@
 import { monthName, monthNumber } from '../admission/month-use.js';
 import type { Members } from '../accounts/members.js';
 import type { Organizations } from '../accounts/organizations.js';
-import { budgetLetter } from '../accounts/mail/letters.js';
+import { budgetLetter } from '../accounts/mail/email-templates.js';
 import type { Mailer } from '../accounts/mail/mailer.js';
 import type { Log } from '../telemetry/types.js';
 import type { PriceTable } from '../shared/wire/dashboard.js';
@@ -81,8 +81,8 @@ export class BudgetWatch {
       if (this.#closing.signal.aborted) return;
       const spent = await spentInMonth(usage, id, table, now);
       const percent = SHARES.find((share) => spent * 100 >= share * budget.amount);
-      if (percent === undefined || !(await budgets.tell(id, month, percent))) continue;
-      await this.#tell(id, budget, { month, percent, spent, currency: table?.currency ?? '' });
+      if (percent === undefined || !(await budgets.markNotified(id, month, percent))) continue;
+      await this.#notify(id, budget, { month, percent, spent, currency: table?.currency ?? '' });
     }
   }
 
@@ -94,7 +94,7 @@ export class BudgetWatch {
     await Promise.all(this.#sending);
   }
 
-  async #tell(
+  async #notify(
     id: string,
     { amount, mail, webhookUrl, webhookSecret }: Budget,
     { month, percent, spent, currency }: { month: string; percent: number; spent: number; currency: string },

@@ -161,7 +161,7 @@ t.test(
     const other = await accounts.createKey({ name: 'b' });
     const table = store.table<object>('organizations');
     await table.put(organizationId, { ...table.get(organizationId), deletedAt: new Date().toISOString() });
-    changes.tell(organizationId);
+    changes.notify(organizationId);
     await t.rejects(
       async () => accounts.authenticate(other.secret),
       { code: 'api_key_revoked' },

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { LmdbAttempts } from '../../src/storage/lmdb/accounts/attempts.js';
-import { LmdbEngineHolds } from '../../src/storage/lmdb/dashboard/engine-holds.js';
+import { LmdbEngineHolds } from '../../src/storage/lmdb/dashboard/settings-leases.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import type { Store } from '../../src/storage/store.js';
 import { attemptsClockTests } from './attempts.js';

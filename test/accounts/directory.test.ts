@@ -52,7 +52,7 @@ t.test('limits attempts', async (t) => {
   t.match(tries.at(-1), { reason: { code: 'too_many_attempts', retryAfterMs: ATTEMPTS_MS } });
   await t.rejects(attempts.count('login', ['address a', 'email other']), { code: 'too_many_attempts' });
   await attempts.count('login', ['address b', 'email other']);
-  await store.transaction(() => attempts.forgive('login', 'address a'));
+  await store.transaction(() => attempts.resetAttempts('login', 'address a'));
   await attempts.count('login', ['address a', 'email other']);
   await t.rejects(attempts.count('login', ['address a']), { code: 'too_many_attempts' });
   await attempts.count('signup', ['address a']);

@@ -98,7 +98,7 @@ t.test(
       noteLastUsed: (times) => directory.keyStore.noteLastUsed(times),
     };
     const trust = { confirmedAt: now - 60_000, away: false, gone: false, awayMs: 10_000 };
-    const cache = new KeyCache(store, { elapsed: () => now, trust });
+    const cache = new KeyCache(store, { elapsed: () => now, policy: trust });
     const isKnown = (): boolean => {
       try {
         const found = cache.authenticate(secret);

@@ -17,7 +17,7 @@ t.setTimeout(300_000); // long timeout for busy machines
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
 const open = async (t: Test): Promise<PostgresDirectory> =>
-  new PostgresDirectory(await databaseFor(t, postgres), { tell: () => undefined });
+  new PostgresDirectory(await databaseFor(t, postgres), { notify: () => undefined });
 
 directoryTests(open);
 attemptsClockTests(async (t, now) => new PostgresAttempts(await databaseFor(t, postgres), now));
@@ -28,7 +28,7 @@ auditLogTests(async (t) => (await open(t)).audit);
 
 t.test('the first sign-up deletes its code', async (t) => {
   const database = await databaseFor(t, postgres);
-  const { signUps } = new PostgresDirectory(database, { tell: () => undefined });
+  const { signUps } = new PostgresDirectory(database, { notify: () => undefined });
   const kept = () => database.query(`SELECT 1 FROM secrets WHERE name = 'setup-code'`);
   await signUps.firstCode();
   t.equal((await kept()).length, 1);

@@ -8,7 +8,7 @@ import { MAX_ATTEMPTS } from '../../src/accounts/attempts.js';
 import type { Actor } from '../../src/accounts/audit.js';
 import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { RECOVERY_CODES, SecondFactorCodes } from '../../src/accounts/second-factor-codes.js';
-import { SignInTickets, TICKET_MS } from '../../src/accounts/sign-in-tickets.js';
+import { MfaChallenges, TICKET_MS } from '../../src/accounts/mfa-challenges.js';
 import { codeAt, stepAt } from '../../src/accounts/totp.js';
 import type { User } from '../../src/accounts/users.js';
 import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
@@ -182,7 +182,7 @@ t.test('keys change: factors are sealed anew while the old key is there, and nam
 
 t.test('a ticket is valid for one user and password, for ten minutes', async (t) => {
   const { directory, user, box, pass, clock, actor } = await bench(t);
-  const tickets = new SignInTickets(box, directory.users, clock);
+  const tickets = new MfaChallenges(box, directory.users, clock);
   const { ticket, expiresAt } = tickets.issue(user);
   t.equal(expiresAt, clock() + TICKET_MS);
   t.match(await tickets.open(ticket), { id: user.id });

@@ -13,7 +13,7 @@ import {
   sessionEnd,
   shownUserAgent,
 } from '../../src/accounts/sessions.js';
-import { sliceOf } from '../../src/accounts/slice.js';
+import { pageOf } from '../../src/accounts/page.js';
 import { eventually } from '../e2e/monolith.js';
 import { ownStore } from '../support/own-store.js';
 
@@ -176,12 +176,12 @@ t.test(
       retryAfterMs: 1,
       message: /in 1 minute\./,
     });
-    await store.transaction(() => attempts.forgive('code', 'x'));
+    await store.transaction(() => attempts.resetAttempts('code', 'x'));
     t.match(await attempts.counted('code', 'x'), { count: MAX_ATTEMPTS.code - 1 });
     await attempts.count('code', ['x']);
-    await store.transaction(() => attempts.forget('code', 'x'));
+    await store.transaction(() => attempts.clearAttempts('code', 'x'));
     t.match(await attempts.counted('code', 'x'), { count: 0 });
-    await store.transaction(() => attempts.forgive('code', 'x'));
+    await store.transaction(() => attempts.resetAttempts('code', 'x'));
     t.match(await attempts.counted('code', 'x'), { count: 0 }, 'the count is never negative');
     await attempts.count('code', ['z']);
     now += ATTEMPTS_MS - 1;
@@ -198,13 +198,13 @@ t.test(
 
 t.test('splits a list into pages', (t) => {
   const list = ['a', 'b', 'c'];
-  const part = (limit: number, after: string | null) => sliceOf(list, limit, after, (one) => one);
+  const part = (limit: number, after: string | null) => pageOf(list, limit, after, (one) => one);
   t.same(part(2, null), { data: ['a', 'b'], next: 'b' });
   t.same(part(2, 'b'), { data: ['c'], next: null });
   t.same(part(3, null), { data: list, next: null });
   t.same(part(1, 'a'), { data: ['b'], next: 'b' });
   t.same(part(5, 'c'), { data: [], next: null });
   t.equal(part(5, 'd'), null);
-  t.same(sliceOf([], 2, null, String), { data: [], next: null });
+  t.same(pageOf([], 2, null, String), { data: [], next: null });
   t.end();
 });

@@ -1,15 +1,15 @@
 // The queue of messages for an unreachable counting server is bounded. These tests need no Redis.
 import t from 'tap';
 import { Leases, type Lease } from '../../src/admission/shared/leases.js';
-import { LinkDown, RedisLink } from '../../src/admission/shared/link.js';
+import { ConnectionLost, RedisConnection } from '../../src/admission/shared/redis-connection.js';
 
-const never = new RedisLink({
+const never = new RedisConnection({
   url: 'redis://127.0.0.1:1',
   timeoutMs: 1_000,
   attach: () => Promise.resolve(),
   lost: () => undefined,
 });
-const none = { keys: ['m'], tokens: 0, tookMs: -1, gates: [] };
+const none = { keys: ['m'], tokens: 0, tookMs: -1, scopes: [] };
 
 t.test(
   'reports the end only of requests that the server knows, and queues it while the server is unreachable',
@@ -17,7 +17,7 @@ t.test(
     const leases = new Leases(() => never, 'p-', 1_000);
     const [first, second] = [leases.nextId(), leases.nextId()];
     t.same([first, second], ['p-0', 'p-1']);
-    const lease = (id: string, told: boolean): Lease => ({ id, n: 1, keys: ['c'], told, place: null });
+    const lease = (id: string, told: boolean): Lease => ({ id, n: 1, keys: ['c'], reported: told, place: null });
     const [told, untold] = [lease(first, true), lease(second, false)];
     leases.open(told);
     leases.open(untold);
@@ -26,10 +26,10 @@ t.test(
     t.same([leases.size, leases.unsettled], [1, 0]);
     leases.end(told, none);
     t.same([leases.size, leases.unsettled], [0, 1]);
-    await t.rejects(leases.settleAll(), LinkDown);
+    await t.rejects(leases.settleAll(), ConnectionLost);
     t.equal(leases.unsettled, 1);
     leases.open(lease('p-2', false));
-    await t.rejects(leases.renew(), LinkDown);
+    await t.rejects(leases.renew(), ConnectionLost);
     t.equal(never.connected, false);
     t.equal(never.up, false);
   },
@@ -44,7 +44,7 @@ t.test('drops the oldest queued ends beyond the maximum; their leases expire', a
       return Promise.resolve();
     },
   };
-  const leases = new Leases(() => link as unknown as RedisLink, 'p-', 1_000);
+  const leases = new Leases(() => link as unknown as RedisConnection, 'p-', 1_000);
   for (let at = 0; at < 50_003; at++) leases.doubt({ id: `p-${at}`, n: 1, ...none });
   t.equal(leases.unsettled, 50_000);
   await leases.settleAll();
@@ -68,9 +68,9 @@ t.test('an end that occurs during a full report is reported once', async (t) => 
       });
     },
   };
-  const leases = new Leases(() => link as unknown as RedisLink, 'p-', 1_000);
+  const leases = new Leases(() => link as unknown as RedisConnection, 'p-', 1_000);
   for (let at = 0; at < 251; at++) leases.doubt({ id: `p-${at}`, n: 1, ...none });
-  const lease: Lease = { id: 'q', n: 1, keys: ['c'], told: true, place: null };
+  const lease: Lease = { id: 'q', n: 1, keys: ['c'], reported: true, place: null };
   leases.open(lease);
   const settling = leases.settleAll();
   leases.end(lease, none);

@@ -1,6 +1,6 @@
 // Which limits apply to a requester, and in which scopes they are counted.
 import t from 'tap';
-import { Gates } from '../../src/admission/gates.js';
+import { LimitScopes } from '../../src/admission/limit-scopes.js';
 import { keyLimits, organizationLimits } from '../../src/admission/limits.js';
 import { configWith } from '../../src/config/load.js';
 
@@ -45,7 +45,7 @@ t.test(
 );
 
 t.test('a key has its own scope only if it has a limit, and no two scopes share a count', (t) => {
-  const gates = new Gates(configWith({ limits: { rpm: 10, tpm: null, concurrency: null } }).limits);
+  const gates = new LimitScopes(configWith({ limits: { rpm: 10, tpm: null, concurrency: null } }).limits);
   const who = {
     organizationId: 'same',
     limits: {},
@@ -59,10 +59,10 @@ t.test('a key has its own scope only if it has a limit, and no two scopes share 
   t.match(key, { whose: 'API key', limits: { rpm: null, tpm: 5, concurrency: null } });
   t.notSame([...organization!.key], [...key!.key]);
   t.same(
-    gates.of(who, 'other').map(({ whose }) => whose),
+    gates.of(who, 'other').map(({ owner: whose }) => whose),
     ['organization'],
   );
-  const halves = new Gates(configWith({ limits: { rpm: 10 } }).limits, ({ rpm, ...rest }) => ({
+  const halves = new LimitScopes(configWith({ limits: { rpm: 10 } }).limits, ({ rpm, ...rest }) => ({
     ...rest,
     rpm: rpm === null ? null : rpm / 2,
   }));

@@ -82,7 +82,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
           thread: 0,
           buffer: new SharedArrayBuffer(COUNTER_BYTES),
           storedMonth: () => Promise.resolve(0),
-          tell: (one) => news.push(one),
+          report: (one) => news.push(one),
           ...settings.more,
         }),
       );
@@ -387,7 +387,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
       thread: 0,
       buffer: new SharedArrayBuffer(COUNTER_BYTES),
       storedMonth: () => Promise.resolve(0),
-      tell: () => undefined,
+      report: () => undefined,
     });
     t.equal(here.health(), null);
     t.notOk(here.reserve(ask()) instanceof Promise);
@@ -476,7 +476,7 @@ t.test('shared limits', { skip: withoutRedis }, async (t) => {
         thread: 0,
         buffer: new SharedArrayBuffer(COUNTER_BYTES),
         storedMonth: () => Promise.resolve(0),
-        tell: () => undefined,
+        report: () => undefined,
       });
     await t.rejects(open(`redis://user:secret-word@127.0.0.1:${port}/1`), {
       name: 'StartError',

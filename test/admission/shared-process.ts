@@ -31,7 +31,7 @@ const admission = await openAdmission(configWith({ limits, counters }), {
   thread: 0,
   buffer: new SharedArrayBuffer(COUNTER_BYTES),
   storedMonth: () => Promise.resolve(0),
-  tell: () => undefined,
+  report: () => undefined,
 });
 const kept: Reservation[] = [];
 

@@ -41,7 +41,8 @@ const signIn = async (client: DashboardClient, code: string, email?: string): Pr
 const forget = (): Promise<void> =>
   dashboard.inside((store) =>
     store.transaction(() => {
-      for (const kind of ['code', 'password'] as const) folderDirectory(dashboard.server).attempts.forget(kind, id);
+      for (const kind of ['code', 'password'] as const)
+        folderDirectory(dashboard.server).attempts.clearAttempts(kind, id);
     }),
   );
 

@@ -167,7 +167,7 @@ t.test('failed sign-ins', async (t) => {
   );
   await own.inside((store) =>
     store.transaction(() => {
-      folderDirectory(own.server).attempts.forgive('login', 'address 127.0.0.1');
+      folderDirectory(own.server).attempts.resetAttempts('login', 'address 127.0.0.1');
     }),
   );
   await client.login('owner@example.com');

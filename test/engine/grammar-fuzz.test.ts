@@ -149,12 +149,12 @@ function inlined(schema: unknown): unknown {
   return Object.fromEntries(Object.entries(rest).map(([key, value]) => [key, key === 'enum' ? value : inlined(value)]));
 }
 
-const MOST_BYTES = 600;
+const MAX_BYTES = 600;
 
 /** A text drawn byte by byte, sooner closing than going on; null if it grows too long. */
 function sample(grammar: NativeGrammar, draw: Draw): Buffer | null {
-  const text = Buffer.alloc(MOST_BYTES);
-  for (let length = 0; length < MOST_BYTES; length++) {
+  const text = Buffer.alloc(MAX_BYTES);
+  for (let length = 0; length < MAX_BYTES; length++) {
     const next = grammar.follow(text.subarray(0, length));
     if (next === null || (next.bytes.length === 0 && !next.accepts))
       throw new Error(`nothing follows ${text.subarray(0, length).toString()}`);

@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import t from 'tap';
 import { modelOfFile } from '../../src/engine/catalog.js';
-import { tellLoading } from '../../src/engine/loading.js';
+import { logLoading } from '../../src/engine/loading.js';
 import { ModelPool } from '../../src/engine/model-pool.js';
 import type { Log } from '../../src/telemetry/types.js';
 import { embeddedModel } from '../e2e/monolith.js';
@@ -17,7 +17,7 @@ t.test('logs lines while a model loads', async (t) => {
     lines.push([fields, message]);
   };
   const seen: number[] = [];
-  const told = tellLoading(pool, { info } as unknown as Log, ({ progress }) => seen.push(progress), 1);
+  const told = logLoading(pool, { info } as unknown as Log, ({ progress }) => seen.push(progress), 1);
   t.match(
     lines,
     [

@@ -3,7 +3,7 @@ import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image
 import { apiError, ApiError } from '../../src/shared/errors.js';
 import { checkMessage, insist, type Target } from './target.js';
 
-const MOST_PIXELS = 1 << 18;
+const MAX_PIXELS = 1 << 18;
 const claimant = { organization: 1 };
 
 async function declaredLater<T>(work: Promise<T>): Promise<T | null> {
@@ -26,13 +26,15 @@ export const image: Target = {
     let spent = 0;
     const spend = (width: number, height: number): void => {
       spent = width * height;
-      if (spent > MOST_PIXELS) throw apiError('image_too_large', 'input[0]: too many pixels.', 'input[0]');
+      if (spent > MAX_PIXELS) throw apiError('image_too_large', 'input[0]: too many pixels.', 'input[0]');
     };
-    const loaded = await declaredLater(decodeImage(input, { path: 'input[0]', claimant, known: 'nothing', spend }));
+    const loaded = await declaredLater(
+      decodeImage(input, { path: 'input[0]', requester: claimant, known: 'nothing', spend }),
+    );
     if (loaded === null) return;
     insist(spent === loaded.width * loaded.height && spent > 0, 'pixels are spent before they are made');
     await declaredLater(
-      decodeRgb(loaded, { path: 'input[0]', claimant }, (pixels) => {
+      decodeRgb(loaded, { path: 'input[0]', requester: claimant }, (pixels) => {
         insist(pixels.length === 3 * spent, 'as many pixels as the header says');
         return Promise.resolve();
       }),

@@ -11,13 +11,13 @@ export interface Target {
 /** An error that is declared may leave a room; anything else is a find. */
 type Declared = abstract new (...of: never[]) => Error;
 
-const MOST_MESSAGE = 2_000;
+const MAX_MESSAGE = 2_000;
 /** What no client is told: this process's addresses, places in our sources, another's folders. (Templates have words of their own for calling what is no function and walking over what is no list.) */
 const TELLS_TOO_MUCH =
   /0x7f[0-9a-f]{6}|node:internal|node_modules|file:\/\/|\.(?:ts|js|cc|h):\d+|Cannot read propert|(?<!something that )is not a function|(?<!' object )is not iterable|undefined \(reading/;
 
 export function checkMessage(message: string): void {
-  if (message === '' || message.length > MOST_MESSAGE) throw new Error(`an error of ${message.length} characters`);
+  if (message === '' || message.length > MAX_MESSAGE) throw new Error(`an error of ${message.length} characters`);
   if (TELLS_TOO_MUCH.test(message)) throw new Error(`an error tells too much: ${message}`);
 }
 

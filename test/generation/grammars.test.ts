@@ -57,7 +57,11 @@ t.test('compiles the grammars of formats and tools', async (t) => {
   const engine = compiler();
   const none = await compileGrammars(engine, { format: { type: 'text' }, tools: [] }, HERMES, settings, claimant);
   t.same([none.format, none.calls.size, engine.asked.length], [null, 0, 0]);
-  const { format, calls, leftOut } = await compileGrammars(
+  const {
+    format,
+    calls,
+    ignoredKeywords: leftOut,
+  } = await compileGrammars(
     engine,
     { format: schemaFormat(true), tools: [tool('f', true), tool('g', false, null)] },
     HERMES,
@@ -171,7 +175,11 @@ t.test('reports problems', async (t) => {
   await t.rejects(outcome('unsupported', { type: 'regex', pattern: '(?<=a)', path: 'response_format.pattern' }), {
     code: 'unsupported_value',
   });
-  t.same((await outcome('unsupported', schemaFormat(false))).leftOut, [param], 'not strict: ignored and reported');
+  t.same(
+    (await outcome('unsupported', schemaFormat(false))).ignoredKeywords,
+    [param],
+    'not strict: ignored and reported',
+  );
   const tools = [tool('f'), tool('g', true)];
   await t.rejects(
     compileGrammars(

@@ -11,9 +11,9 @@ const PATH = 'messages[0].content[0].image_url';
 type Format = LoadedImage['format'];
 
 const decode = (bytes: Buffer, organization = 1, signal?: AbortSignal): Promise<LoadedImage> =>
-  decodeImage(bytes, { path: PATH, claimant: { organization, signal }, known: 'nothing', spend: () => undefined });
+  decodeImage(bytes, { path: PATH, requester: { organization, signal }, known: 'nothing', spend: () => undefined });
 const pixels = (image: LoadedImage): Promise<Buffer> =>
-  decodeRgb(image, { path: PATH, claimant: { organization: 1 } }, async (data) => Buffer.from(data));
+  decodeRgb(image, { path: PATH, requester: { organization: 1 } }, async (data) => Buffer.from(data));
 const sharpPixels = (bytes: Buffer): Promise<Buffer> =>
   sharp(bytes, { pages: 1, ignoreIcc: true }).autoOrient().removeAlpha().toColourspace('srgb').raw().toBuffer();
 

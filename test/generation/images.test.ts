@@ -7,7 +7,7 @@ import sharp from 'sharp';
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
 import { ApiError } from '../../src/shared/errors.js';
-import type { FetchWorld } from '../../src/generation/images/fetch-image.js';
+import type { FetchDeps } from '../../src/generation/images/fetch-image.js';
 import { decodeRgb } from '../../src/generation/images/decode-image.js';
 import { ImageBudget } from '../../src/generation/images/held-images.js';
 import { createImageLoader } from '../../src/generation/images/load-images.js';
@@ -50,7 +50,7 @@ type Settings = Partial<ReturnType<typeof configWith>['images']>;
 async function load(
   sources: ImageSource[],
   settings: Settings = {},
-  world: Partial<FetchWorld> = {},
+  world: Partial<FetchDeps> = {},
 ): Promise<LoadedImage[]> {
   const loader = createImageLoader({ ...configWith({}).images, ...settings }, world);
   const [loaded] = await loader.load([message(...sources)], claimant, loader.hold(1, false));
@@ -64,7 +64,7 @@ async function load(
 async function refusal(
   sources: ImageSource[],
   settings: Settings = {},
-  world: Partial<FetchWorld> = {},
+  world: Partial<FetchDeps> = {},
 ): Promise<{ code: string; param: string | null; message: string } | null> {
   try {
     await load(sources, settings, world);
@@ -309,7 +309,7 @@ t.test('fetches images over HTTPS', async (t) => {
   const PUBLIC = '93.184.216.34';
   const resolved: string[] = [];
   const dialled: string[] = [];
-  const world = (names: (host: string) => string[] = () => [PUBLIC]): Partial<FetchWorld> => ({
+  const world = (names: (host: string) => string[] = () => [PUBLIC]): Partial<FetchDeps> => ({
     ca: cert,
     resolve: (host) => {
       resolved.push(host);
@@ -577,7 +577,9 @@ t.test('decodes pixels as displayed, 8 bits per color', async (t) => {
     return {
       width: image!.width,
       height: image!.height,
-      pixels: Buffer.from(await decodeRgb(image!, { path: PATH, claimant }, async (data) => Buffer.from(data))),
+      pixels: Buffer.from(
+        await decodeRgb(image!, { path: PATH, requester: claimant }, async (data) => Buffer.from(data)),
+      ),
     };
   };
   const turned = await raw().rotate(270).withMetadata({ orientation: 6 }).png().toBuffer();

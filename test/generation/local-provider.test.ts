@@ -6,7 +6,7 @@ import { Engine } from '../../src/engine/engine.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { PromptWriter } from '../../src/generation/local/prompt-writer.js';
 import { LocalProvider } from '../../src/generation/local/local-provider.js';
-import type { Asker, PreparedGeneration } from '../../src/generation/provider.js';
+import type { RequestContext, PreparedGeneration } from '../../src/generation/provider.js';
 import { startersOf } from '../../src/generation/local/shield.js';
 import type { GenerationEvent, GenerationRequest, Message, ToolDefinition } from '../../src/generation/types.js';
 import { loadOptions, loadStarter, starterPath } from '../addon/starter.js';
@@ -67,7 +67,7 @@ function run(prepared: PreparedGeneration): Promise<GenerationEvent[]> {
   });
 }
 
-const me: Asker = { organization: 1 };
+const me: RequestContext = { organization: 1 };
 const prepare = (asked: GenerationRequest): Promise<PreparedGeneration> => provider.prepare(asked, me);
 const count = async (asked: GenerationRequest): Promise<number> => (await provider.count(asked, me)).tokens;
 const generate = async (asked: GenerationRequest): Promise<GenerationEvent[]> => run(await prepare(asked));

@@ -9,7 +9,7 @@ import {
   toApiError,
 } from '../../src/shared/errors.js';
 import { hostName } from '../../src/http/hosts.js';
-import { wireShape } from '../../src/http/shape.js';
+import { errorFormatOf } from '../../src/http/error-format.js';
 import * as ids from '../../src/shared/ids.js';
 
 t.test('builds the OpenAI and the Anthropic error body', (t) => {
@@ -66,7 +66,7 @@ t.test('rounds Retry-After up and clamps it to 1 … 60 s', (t) => {
 
 t.test('chooses the error format by path and headers', (t) => {
   const shape = (path: string, headers: Record<string, string> = {}): string =>
-    wireShape(path, (name) => headers[name] ?? '');
+    errorFormatOf(path, (name) => headers[name] ?? '');
   for (const path of ['/v1/messages', '/v1/messages/count_tokens']) t.equal(shape(path), 'messages', path);
   for (const path of ['/v1/chat/completions', '/v1/responses', '/v1/responses/resp_1', '/dashboard/api/me'])
     t.equal(shape(path, { 'x-api-key': 'k' }), 'chat', path);

@@ -13,7 +13,7 @@ const routes: Route[] = [
     method: 'GET',
     path: '/v1/hidden',
     scope: null,
-    serve: (exchange) => {
+    handler: (exchange) => {
       served.push('hidden');
       exchange.json(200, {});
     },
@@ -23,7 +23,7 @@ const routes: Route[] = [
     path: '/v1/cancel',
     scope: null,
     bodyOptional: true,
-    serve: (exchange) => {
+    handler: (exchange) => {
       served.push('cancel');
       exchange.json(200, { body: exchange.body ?? null });
     },
@@ -32,7 +32,7 @@ const routes: Route[] = [
     method: 'POST',
     path: '/v1/wait',
     scope: null,
-    serve: async (exchange) => {
+    handler: async (exchange) => {
       held = exchange;
       await new Promise(() => undefined);
     },

@@ -28,8 +28,8 @@ async function whole(exchange: Exchange): Promise<void> {
 }
 
 const routes: Route[] = [
-  { method: 'POST', path: '/stream', scope: 'inference', serve: stream },
-  { method: 'POST', path: '/whole', scope: 'inference', serve: whole },
+  { method: 'POST', path: '/stream', scope: 'inference', handler: stream },
+  { method: 'POST', path: '/whole', scope: 'inference', handler: whole },
 ];
 
 const echo: SocketRoute = {

@@ -19,13 +19,13 @@ const routes: Route[] = [
     method: 'GET',
     path: '/text',
     scope: null,
-    serve: (exchange) => exchange.json(200, { a: long(Number(exchange.query.get('bytes'))) }),
+    handler: (exchange) => exchange.json(200, { a: long(Number(exchange.query.get('bytes'))) }),
   },
   {
     method: 'GET',
     path: '/pieces',
     scope: null,
-    serve: (exchange) => {
+    handler: (exchange) => {
       const list = new JsonList();
       for (let at = 0; at < Number(exchange.query.get('count')); at++) list.add(JSON.stringify(`${at}é`));
       const body = new JsonText().add('{"a":');
@@ -37,17 +37,17 @@ const routes: Route[] = [
     method: 'GET',
     path: '/sliced',
     scope: null,
-    serve: (exchange) => {
+    handler: (exchange) => {
       const bytes = Number(exchange.query.get('bytes'));
-      exchange.jsonInTurn(bytes, 200, { a: long(bytes), ...(exchange.query.has('bad') ? { b: [10n] } : {}) });
+      exchange.jsonEnqueued(bytes, 200, { a: long(bytes), ...(exchange.query.has('bad') ? { b: [10n] } : {}) });
     },
   },
   {
     method: 'GET',
     path: '/grows',
     scope: null,
-    serve: (exchange) => {
-      for (let at = 0; at < 100; at++) exchange.hold(MIB);
+    handler: (exchange) => {
+      for (let at = 0; at < 100; at++) exchange.reserve(MIB);
       exchange.json(200, {});
     },
   },

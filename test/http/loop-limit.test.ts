@@ -25,7 +25,7 @@ const routes: Route[] = [
     path: '/public',
     scope: null,
     public: true,
-    serve: (exchange) => {
+    handler: (exchange) => {
       work();
       exchange.json(200, {});
     },
@@ -35,7 +35,7 @@ const routes: Route[] = [
       method: 'POST',
       path,
       scope: 'inference',
-      serve: (exchange) => {
+      handler: (exchange) => {
         work();
         exchange.json(200, {});
       },
@@ -47,7 +47,7 @@ const later: Route = {
   method: 'POST',
   path: '/v1/later',
   scope: 'inference',
-  async serve(exchange) {
+  async handler(exchange) {
     await Promise.resolve();
     exchange.charged(Number(exchange.query.get('size')), work);
     exchange.json(200, {});

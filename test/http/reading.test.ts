@@ -5,12 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import type { Exchange, Route } from '../../src/http/exchange.js';
-import { ParseTurns, type Turn } from '../../src/http/parse-turns.js';
-import { ReadingBudget } from '../../src/http/reading-budget.js';
+import { ParseQueue, type Task } from '../../src/http/parse-queue.js';
+import { RequestMemoryBudget } from '../../src/http/request-memory-budget.js';
 import { echoRoutes, errorOf, startRoutes } from './running-server.js';
 
 t.test('one organization may use half of the memory budget, all together the whole', async (t) => {
-  const budget = new ReadingBudget(1_000, 100);
+  const budget = new RequestMemoryBudget(1_000, 100);
   const first = budget.open('org_a'),
     second = budget.open('org_a'),
     other = budget.open('org_b'),
@@ -28,11 +28,11 @@ t.test('one organization may use half of the memory budget, all together the who
   t.ok(second.add(400), 'released memory is available again');
   for (const reading of [second, other, third]) reading.release();
   t.equal(budget.taken, 0);
-  t.ok(new ReadingBudget(1, 100).open('org_a').add(200), 'one body and its decompressed form always fit');
+  t.ok(new RequestMemoryBudget(1, 100).open('org_a').add(200), 'one body and its decompressed form always fit');
 });
 
 t.test('forgets organizations that hold nothing, never those that hold memory', async (t) => {
-  const budget = new ReadingBudget(1e6, 100);
+  const budget = new RequestMemoryBudget(1e6, 100);
   budget.open('org_holds').add(100);
   for (let number = 0; number < 5_000; number++) {
     const reading = budget.open(`org_${number}`);
@@ -46,7 +46,7 @@ t.test('forgets organizations that hold nothing, never those that hold memory', 
 });
 
 t.test('parses one large body per event loop turn, in order, even if one fails', async (t) => {
-  const turns = new ParseTurns();
+  const turns = new ParseQueue();
   const done: string[] = [];
   const failures: unknown[] = [];
   process.once('uncaughtException', (error) => failures.push(error));
@@ -71,10 +71,10 @@ t.test('parses one large body per event loop turn, in order, even if one fails',
 });
 
 t.test('sliced work ends before the next body starts, and lets other work run in between', async (t) => {
-  const turns = new ParseTurns();
+  const turns = new ParseQueue();
   const done: string[] = [];
   const slices =
-    (name: string, left: number): Turn =>
+    (name: string, left: number): Task =>
     () => {
       done.push(`${name} ${left}`);
       return left === 0 ? undefined : slices(name, left - 1);
@@ -89,13 +89,13 @@ t.test('sliced work ends before the next body starts, and lets other work run in
 });
 
 t.test("a response in progress runs before its organization's next body, and others get their turns", async (t) => {
-  const turns = new ParseTurns();
+  const turns = new ParseQueue();
   const done: string[] = [];
   const read =
-    (name: string): Turn =>
+    (name: string): Task =>
     () => {
       done.push(`read ${name}`);
-      turns.goOn('org_a', () => {
+      turns.resume('org_a', () => {
         done.push(`answer ${name}`);
       });
     };
@@ -115,14 +115,14 @@ t.test('validates a large body in slices before it is served, and stops if its c
     method: 'POST',
     path: '/v1/sliced',
     scope: 'inference',
-    *ahead() {
+    *validateInSlices() {
       for (let i = 0; i < 40; i++) {
         for (const end = performance.now() + BUSY_MS; performance.now() < end; );
         steps++;
         yield;
       }
     },
-    serve(exchange) {
+    handler(exchange) {
       served++;
       exchange.json(200, { steps });
     },
@@ -158,11 +158,11 @@ t.test('reports a failure in a slice, and continues with the next body', async (
     method: 'POST',
     path: '/v1/failing',
     scope: 'inference',
-    *ahead() {
+    *validateInSlices() {
       yield;
       throw new Error('inside');
     },
-    serve: (exchange) => exchange.json(200, {}),
+    handler: (exchange) => exchange.json(200, {}),
   };
   const server = await startRoutes([...echoRoutes, route]);
   t.teardown(() => server.close());
@@ -181,7 +181,7 @@ t.test('request bodies on a server', async (t) => {
     method: 'POST',
     path: '/v1/slow',
     scope: 'inference',
-    async serve(exchange) {
+    async handler(exchange) {
       held = exchange;
       seen = exchange.body;
       await new Promise<void>((resolve) => {

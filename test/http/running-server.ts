@@ -110,26 +110,26 @@ export const echoRoutes: Route[] = [
     method: 'POST',
     path: '/v1/chat/completions',
     scope: 'inference',
-    serve: (exchange) => exchange.json(200, { echo: exchange.body }),
+    handler: (exchange) => exchange.json(200, { echo: exchange.body }),
   },
   {
     method: 'POST',
     path: '/v1/messages',
     scope: 'inference',
-    serve: (exchange) => exchange.json(200, { echo: exchange.body }),
+    handler: (exchange) => exchange.json(200, { echo: exchange.body }),
   },
   {
     method: 'GET',
     path: '/v1/things/:id',
     scope: null,
-    serve: (exchange) => exchange.json(200, { id: exchange.params['id'], query: exchange.query.toString() }),
+    handler: (exchange) => exchange.json(200, { id: exchange.params['id'], query: exchange.query.toString() }),
   },
   {
     method: 'GET',
     path: '/healthz',
     scope: null,
     public: true,
-    serve: (exchange) => exchange.json(200, { status: 'ok' }),
+    handler: (exchange) => exchange.json(200, { status: 'ok' }),
   },
 ];
 

@@ -20,7 +20,7 @@ const server = await startRoutes([
     method: 'POST',
     path: '/v1/chat/completions',
     scope: 'inference',
-    serve: (exchange) => {
+    handler: (exchange) => {
       fail();
       exchange.json(200, { id: 'x', object: 'chat.completion', choices: [] });
     },
@@ -29,7 +29,7 @@ const server = await startRoutes([
     method: 'POST',
     path: '/v1/messages',
     scope: 'inference',
-    serve: (exchange) => {
+    handler: (exchange) => {
       fail();
       exchange.json(200, {
         id: 'x',
@@ -139,7 +139,7 @@ t.test('an error event in a stream makes the client throw with its code', async 
       method: 'POST',
       path: '/v1/chat/completions',
       scope: 'inference',
-      serve: async (exchange) => {
+      handler: async (exchange) => {
         exchange.sse().send(
           JSON.stringify({
             id: 'x',

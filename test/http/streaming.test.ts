@@ -17,7 +17,7 @@ async function scripted(settings: object = {}): Promise<{ server: RunningServer;
     method: 'POST',
     path,
     scope: 'inference',
-    serve: (exchange) => current(exchange),
+    handler: (exchange) => current(exchange),
   });
   const server = await startRoutes([route('/v1/chat/completions'), route('/v1/messages')], settings);
   return {

@@ -31,7 +31,7 @@ function loadOn(
     workload: SYNTHETIC,
     measure: UNMEASURED,
     arrival: { kind: 'closed', concurrency: 4 },
-    extent: { requests: 24, durationMs: null },
+    length: { requests: 24, durationMs: null },
     warmup: { requests: null, durationMs: null },
     graceMs: 5000,
     maxConcurrency: null,
@@ -80,7 +80,7 @@ t.test('a closed loop: so many at once, warm-up apart, latencies as the server h
 t.test('an open loop sends when it said it would, whatever the server does, and counts from then', async (t) => {
   const server = await standIn(t, { firstMs: 60, gapMs: 0 });
   const arrival = { kind: 'poisson', rate: 100 } as const;
-  const run = loadOn(server, { arrival, extent: { requests: 30, durationMs: null }, maxConcurrency: 2 });
+  const run = loadOn(server, { arrival, length: { requests: 30, durationMs: null }, maxConcurrency: 2 });
   const result = await runLoad(run);
   const planned = arrivalTimes(arrival, 7, () => null);
   const wanted = Array.from({ length: 30 }, () => planned.next().value as number);
@@ -130,7 +130,7 @@ t.test('a duration ends a load; what has not ended within its grace is cancelled
   const run = loadOn(server, {
     arrival: { kind: 'constant', rate: 40 },
     warmup: { requests: null, durationMs: 50 },
-    extent: { requests: null, durationMs: 200 },
+    length: { requests: null, durationMs: 200 },
     graceMs: 150,
   });
   const result = await runLoad(run);
@@ -160,7 +160,7 @@ t.test('what goes wrong is told by kind', async (t) => {
   });
   const run = loadOn(server, {
     arrival: { kind: 'closed', concurrency: 8 },
-    extent: { requests: 8, durationMs: null },
+    length: { requests: 8, durationMs: null },
     target: { timeoutMs: 300 },
   });
   const result = await runLoad(run);
@@ -192,7 +192,7 @@ t.test('stopped by its caller, it gives what there is', async (t) => {
   for (const threads of [1, 2]) {
     const stop = new AbortController();
     let seen = 0;
-    const run = loadOn(server, { extent: { requests: 10_000, durationMs: null }, threads });
+    const run = loadOn(server, { length: { requests: 10_000, durationMs: null }, threads });
     const result = await runLoad(run, {
       signal: stop.signal,
       onProgress: ({ answered }) => {
@@ -215,7 +215,7 @@ t.test('stopped while requests wait for a place, it ends all the same', async (t
   const stop = new AbortController();
   const run = loadOn(server, {
     arrival: { kind: 'bursts', size: 5, everyMs: 60_000 },
-    extent: { requests: 100, durationMs: null },
+    length: { requests: 100, durationMs: null },
     maxConcurrency: 1,
   });
   const result = await runLoad(run, {

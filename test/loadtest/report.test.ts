@@ -45,7 +45,7 @@ const run: LoadRun = {
   },
   measure: UNMEASURED,
   arrival: { kind: 'constant', rate: 10 },
-  extent: { requests: 20, durationMs: null },
+  length: { requests: 20, durationMs: null },
   warmup: { requests: 1, durationMs: null },
   graceMs: 0,
   maxConcurrency: 2,

@@ -24,7 +24,7 @@ leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
 const open = async (t: Test): Promise<{ database: Database; directory: PostgresDirectory }> => {
   const database = await databaseFor(t, postgres);
-  return { database, directory: new PostgresDirectory(database, { tell: () => undefined }) };
+  return { database, directory: new PostgresDirectory(database, { notify: () => undefined }) };
 };
 
 modelSettingsStoreTests(async (t) => {

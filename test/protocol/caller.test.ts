@@ -1,7 +1,7 @@
 // How work done for a request (loading a model, fetching an image) learns that its client has disconnected.
 import t from 'tap';
 import type { Identity } from '../../src/shared/identity.js';
-import { askerOf, unattendedAsker, type Caller } from '../../src/protocol/caller.js';
+import { contextOf, unattendedContext, type Caller } from '../../src/protocol/caller.js';
 
 function client(): { caller: Caller; leave(): void; told(): number } {
   const callbacks: (() => void)[] = [];
@@ -11,7 +11,7 @@ function client(): { caller: Caller; leave(): void; told(): number } {
       identity: { organizationNumber: 7 } as unknown as Identity,
       requestId: 'req_1',
       endpoint: '/v1/chat/completions',
-      shape: 'chat',
+      errorFormat: 'chat',
       receivedAt: 0,
       trace: null,
       get aborted() {
@@ -33,7 +33,7 @@ function client(): { caller: Caller; leave(): void; told(): number } {
 
 t.test('creates the abort signal on first use, once, and aborts it when the client disconnects', (t) => {
   const { caller, leave, told } = client();
-  const asker = askerOf(caller);
+  const asker = contextOf(caller);
   t.equal(told(), 0, 'not used yet');
   const { signal } = asker;
   t.equal(asker.signal, signal);
@@ -45,7 +45,7 @@ t.test('creates the abort signal on first use, once, and aborts it when the clie
 
 t.test('a signal requested after the disconnect is already aborted', (t) => {
   const { caller, leave } = client();
-  const asker = askerOf(caller);
+  const asker = contextOf(caller);
   leave();
   t.equal(asker.signal?.aborted, true);
   t.end();
@@ -54,11 +54,11 @@ t.test('a signal requested after the disconnect is already aborted', (t) => {
 t.test('there is no signal if the client cannot disconnect or a disconnect does not matter', (t) => {
   const { caller, told } = client();
   t.equal(
-    askerOf({
+    contextOf({
       identity: caller.identity,
       requestId: 'r',
       endpoint: '/',
-      shape: 'chat',
+      errorFormat: 'chat',
       receivedAt: 0,
       trace: null,
       aborted: false,
@@ -67,7 +67,7 @@ t.test('there is no signal if the client cannot disconnect or a disconnect does 
     }).signal,
     undefined,
   );
-  t.equal(unattendedAsker(caller).signal, undefined);
+  t.equal(unattendedContext(caller).signal, undefined);
   t.equal(told(), 0);
   t.end();
 });

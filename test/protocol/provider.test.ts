@@ -5,7 +5,7 @@ import { LocalAdmission } from '../../src/admission/local-admission.js';
 import { configWith } from '../../src/config/load.js';
 import { apiError } from '../../src/shared/errors.js';
 import { ImageBudget } from '../../src/generation/images/held-images.js';
-import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
+import type { RequestContext, PreparedGeneration, Provider, RunningGeneration } from '../../src/generation/provider.js';
 import type { ServedModel } from '../../src/generation/served-models.js';
 import type { GenerationEvent, GenerationRequest } from '../../src/generation/types.js';
 import { chatCompletionsRoute } from '../../src/protocol/chat-completions/route.js';
@@ -54,7 +54,7 @@ class Elsewhere implements Provider {
 
   check(): void {}
 
-  async prepare(request: GenerationRequest, _asker: Asker): Promise<PreparedGeneration> {
+  async prepare(request: GenerationRequest, _asker: RequestContext): Promise<PreparedGeneration> {
     const { n } = request;
     const { estimate, actual, course } = read(request);
     return {
@@ -62,7 +62,7 @@ class Elsewhere implements Provider {
       maxTokens: Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens),
       cappedByContext: false,
       n,
-      leftOut: [],
+      ignoredKeywords: [],
       start: (onEvent) => {
         this.started++;
         if (course === 'refuses')
@@ -140,7 +140,7 @@ const model: ServedModel = {
   asked: 'far',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
-  awake: () => Promise.resolve(),
+  ensureLoaded: () => Promise.resolve(),
   ready: () => elsewhere,
 };
 

@@ -23,7 +23,7 @@ const model: ServedModel = {
   asked: 'm',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 },
-  awake: () => Promise.resolve(),
+  ensureLoaded: () => Promise.resolve(),
   ready: () => {
     throw new Error('not needed');
   },

@@ -15,7 +15,7 @@ const model: ServedModel = {
   asked: 'm',
   lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
   sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
-  awake: () => Promise.resolve(),
+  ensureLoaded: () => Promise.resolve(),
   ready: () => {
     throw new Error('not needed');
   },

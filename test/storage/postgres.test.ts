@@ -277,7 +277,7 @@ t.test(
       return notifications.close();
     });
     const all = Array.from({ length: 50 }, (_, one) => `${one} ${'x'.repeat(4_000)}`);
-    t.ok((await Promise.all(all.map((text) => notifications.tell(text)))).every((told) => told));
+    t.ok((await Promise.all(all.map((text) => notifications.send(text)))).every((told) => told));
     t.ok(await eventually(() => heard.length >= all.length));
     t.same(heard, all);
     t.same(warned, []);
@@ -296,7 +296,7 @@ t.test('skips a notification that cannot be parsed and delivers the following on
     onUnheard: (error) => unheard.push(error),
   });
   t.teardown(() => notifications.close());
-  for (const text of ['bad', 'good', 'bad', 'better']) t.ok(await notifications.tell(text));
+  for (const text of ['bad', 'good', 'bad', 'better']) t.ok(await notifications.send(text));
   t.ok(await eventually(() => heard.length >= 4));
   t.same(heard, ['bad', 'good', 'bad', 'better']);
   t.match(unheard, [{ message: 'not understood' }, { message: 'not understood' }]);
@@ -345,7 +345,7 @@ t.test('the bus between processes delivers log events and gets one reply per req
     '{"kind":"answer","from":"x","to":"y","n":1,"answers":5}',
   ];
   // anyone who can connect to the database could send these
-  for (const text of none) await two.shared.tell(`bus ${text}`);
+  for (const text of none) await two.shared.notify(`bus ${text}`);
   t.ok(await eventually(() => heard.length >= 4));
   one.bus.publish('response.logged', { id: 'e', ended: false });
   t.ok(await eventually(() => heard.length >= 5));
@@ -386,7 +386,7 @@ t.test('notifications queued when the connection is lost fail and are not delive
     `SELECT pid FROM pg_stat_activity WHERE application_name = 'monolith' ORDER BY backend_start DESC LIMIT 1`,
   );
   process.kill(newest!.pid, 'SIGSTOP');
-  const told = [notifications.tell('one'), notifications.tell('two')];
+  const told = [notifications.send('one'), notifications.send('two')];
   await postgres.ask(postgres.url, 'SELECT pg_terminate_backend($1)', [newest!.pid]);
   process.kill(newest!.pid, 'SIGCONT');
   t.same(await Promise.all(told), [false, false]);
@@ -405,9 +405,9 @@ t.test('a lost connection gives 503, is logged once, and recovers without a rest
   t.teardown(async () => {
     await Promise.all([database.close(), notifications.close(), other.close()]);
   });
-  t.equal(await other.tell('one'), true);
+  t.equal(await other.send('one'), true);
   t.ok(await eventually(() => heard.includes('one')));
-  t.equal(await other.tell('x'.repeat(9_000)), false, 'more than a message holds');
+  t.equal(await other.send('x'.repeat(9_000)), false, 'more than a message holds');
   await database.query('SELECT 1');
   const sleeping = database.query('SELECT pg_sleep(30)').catch((error: unknown) => error);
   await postgres.kill();
@@ -426,11 +426,11 @@ t.test('a lost connection gives 503, is logged once, and recovers without a rest
   t.ok(errors.every((error) => error instanceof ApiError));
   t.equal(failures.length, 1);
   t.notMatch(JSON.stringify(failures), /pass-word/);
-  t.equal(await other.tell('lost'), false);
+  t.equal(await other.send('lost'), false);
   await postgres.start();
   t.same(await database.query('SELECT 1 AS one'), [{ one: 1 }]);
   t.ok(await eventually(() => restored === 1 && other.listening));
-  await other.tell('two');
+  await other.send('two');
   t.ok(await eventually(() => heard.includes('two')));
   t.notOk(heard.includes('lost'));
 });

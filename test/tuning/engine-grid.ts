@@ -10,7 +10,7 @@ export const RANGES = {
   max_sequences: { min: 1, max: 256 },
   step_ms: { min: 0, max: 60_000 },
 };
-export const MOST_LOAD = 128;
+export const MAX_LOAD = 128;
 export const REQUESTS = 100;
 
 /** What was set, in order; `kept`: what an engine of its own would have after a restart. */
@@ -89,7 +89,7 @@ export function exhaustive(
     { name: 'max_batch_tokens', min: 16, max: 4_096 },
     { name: 'max_sequences', min: 1, max: 256 },
     { name: 'step_ms', min: 5, max: 1_000 },
-    { name: 'load', min: 1, max: MOST_LOAD },
+    { name: 'load', min: 1, max: MAX_LOAD },
   ]);
   const points = space.grid(steps);
   let seconds = 0;

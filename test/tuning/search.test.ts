@@ -1,6 +1,6 @@
 // The parts of the search: the box, the Gaussian process, what is asked for next, the front.
 import t from 'tap';
-import { frontOf } from '../../src/bench/tune/front.js';
+import { paretoFrontOf } from '../../src/bench/tune/pareto-front.js';
 import { GaussianProcess } from '../../src/bench/tune/gaussian-process.js';
 import { normal, randomFrom } from '../../src/shared/random.js';
 import { Search } from '../../src/bench/tune/search.js';
@@ -126,7 +126,7 @@ t.test('what is ranked meets every objective each time', async (t) => {
 
 t.test('the front: what no other beats', async (t) => {
   t.same(
-    frontOf([
+    paretoFrontOf([
       [1, 5],
       [2, 4],
       [2, 5],
@@ -136,7 +136,7 @@ t.test('the front: what no other beats', async (t) => {
     ]),
     [true, true, false, true, true, false],
   );
-  t.same(frontOf([]), []);
+  t.same(paretoFrontOf([]), []);
 });
 
 t.test('what counts is good answers: of what meets the objectives, not what answers most', async (t) => {

@@ -1,10 +1,10 @@
 // Whole tuning runs on simulated engines: as good as an exhaustive grid in a tenth of its time; the old settings come back.
 import t from 'tap';
-import { LEAST_TRIALS } from '../../src/bench/tune/plan.js';
+import { MIN_TRIALS } from '../../src/bench/tune/plan.js';
 import type { TunePlan } from '../../src/bench/tune/plan.js';
 import { tune } from '../../src/bench/tune/tune.js';
 import type { TuneRun } from '../../src/shared/wire/tuning.js';
-import { exhaustive, measuring, MOST_LOAD, SimulatedEngine, TOLERANCE, truth } from './engine-grid.js';
+import { exhaustive, measuring, MAX_LOAD, SimulatedEngine, TOLERANCE, truth } from './engine-grid.js';
 import { SURFACES } from './engine-surface.js';
 
 t.setTimeout(300_000); // for a busy machine
@@ -19,7 +19,7 @@ const plan = (more: Partial<TunePlan> = {}): TunePlan => ({
   workload: '',
   loadKind: 'concurrency',
   minLoad: 1,
-  maxLoad: MOST_LOAD,
+  maxLoad: MAX_LOAD,
   trials: 48,
   trialSeconds: 1,
   seed: 1,
@@ -119,7 +119,7 @@ t.test('objectives that are missed when it counts: the old settings are back', a
 t.test('objectives that nothing meets, and settings that cannot be bettered', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
   const hopeless = await tune(
-    plan({ trials: LEAST_TRIALS }),
+    plan({ trials: MIN_TRIALS }),
     engine,
     measuring({ ...documents, ttftMs: 1 }, engine),
     never,

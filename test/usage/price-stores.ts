@@ -32,16 +32,20 @@ export function budgetStoreTests(open: (t: Test) => Promise<{ budgets: BudgetSto
     const { budgets, audit } = await open(t);
     const budget: Budget = { amount: 10.5, mail: true, webhookUrl: null, webhookSecret: 's', told: null };
     t.equal(await budgets.get('org_a'), null);
-    t.equal(await budgets.tell('org_a', '2026-11', 80), false, 'there is none');
+    t.equal(await budgets.markNotified('org_a', '2026-11', 80), false, 'there is none');
     await budgets.set('org_a', budget, note('set'));
     await budgets.set('org_b', budget, null);
     t.same([...(await budgets.all())].map(([id]) => id).sort(), ['org_a', 'org_b']);
-    t.same((await Promise.all([1, 2, 3].map(() => budgets.tell('org_a', '2026-11', 80)))).sort(), [false, false, true]);
+    t.same((await Promise.all([1, 2, 3].map(() => budgets.markNotified('org_a', '2026-11', 80)))).sort(), [
+      false,
+      false,
+      true,
+    ]);
     t.same(
       [
-        await budgets.tell('org_a', '2026-11', 100),
-        await budgets.tell('org_a', '2026-11', 80),
-        await budgets.tell('org_a', '2026-12', 80),
+        await budgets.markNotified('org_a', '2026-11', 100),
+        await budgets.markNotified('org_a', '2026-11', 80),
+        await budgets.markNotified('org_a', '2026-12', 80),
       ],
       [true, false, true],
     );

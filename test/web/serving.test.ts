@@ -116,7 +116,10 @@ test('a page that was not built says how', (t) => {
   const empty = mkdtempSync(join(tmpdir(), 'monolith-page-'));
   t.teardown(() => rmSync(empty, { recursive: true, force: true }));
   const route = pageRoutes(empty).find(({ path }) => path === '/dashboard');
-  t.throws(() => route?.serve({ params: {}, setHeader: () => undefined } as unknown as Exchange), /npm run build:web/);
+  t.throws(
+    () => route?.handler({ params: {}, setHeader: () => undefined } as unknown as Exchange),
+    /npm run build:web/,
+  );
   t.end();
 });
 

@@ -5,7 +5,7 @@ import type { ListPage } from '../../src/shared/wire/dashboard.js';
 import type { TuneRunSummary } from '../../src/shared/wire/tuning.js';
 import {
   figure,
-  frontOf,
+  paretoFrontOf,
   linearAxis,
   logAxis,
   progressOf,
@@ -48,7 +48,7 @@ test('what the page shows of a run, in figures', async (t) => {
     [[9, 1]],
   );
   t.same(
-    frontOf(spotsOf([trial, { ...trial, ttft_ms: [1, 5], goodput: 0.5 }, { ...trial, front: false }])).map(
+    paretoFrontOf(spotsOf([trial, { ...trial, ttft_ms: [1, 5], goodput: 0.5 }, { ...trial, front: false }])).map(
       ({ x }) => x,
     ),
     [5, 9],

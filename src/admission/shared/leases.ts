@@ -2,8 +2,8 @@
 // again after a reconnect. Redis drops leases that are not renewed, so the concurrency of a dead process is freed
 // automatically. Event-loop thread only.
 
-import { Roster } from '../../shared/roster.js';
-import type { RedisLink } from './link.js';
+import { ActiveSet } from '../../shared/active-set.js';
+import type { RedisConnection } from './redis-connection.js';
 
 export interface Lease {
   readonly id: string;
@@ -11,7 +11,7 @@ export interface Lease {
   /** The lease key of each limit scope. */
   readonly keys: readonly string[];
   /** Whether the lease was sent to Redis. */
-  told: boolean;
+  reported: boolean;
   /** Index among the open leases, maintained here. Null: not open. */
   place: number | null;
 }
@@ -25,7 +25,7 @@ export interface Settlement {
   /** -1: not measured. */
   readonly tookMs: number;
   /** Three values per limit scope. */
-  readonly gates: readonly number[];
+  readonly scopes: readonly number[];
 }
 
 interface Unsettled {
@@ -37,18 +37,18 @@ interface Unsettled {
 /** Leases per call, so that each call is short. */
 const AT_ONCE = 250;
 /** Maximum unconfirmed ends. Older ones are dropped and expire by themselves: leases end and buckets refill. */
-const MOST_UNSETTLED = 50_000;
+const MAX_UNSETTLED = 50_000;
 
 export class Leases {
   // Not Maps, because each request is added to and removed from both.
-  readonly #open = new Roster<Lease>();
-  readonly #unsettled = new Roster<Unsettled>();
+  readonly #open = new ActiveSet<Lease>();
+  readonly #unsettled = new ActiveSet<Unsettled>();
   #evicted = 0; // number of dropped ends
   #sequence = 0;
 
   /** `owner`: unique to this process and thread. */
   constructor(
-    private readonly link: () => RedisLink,
+    private readonly connection: () => RedisConnection,
     private readonly owner: string,
     private readonly leaseMs: number,
   ) {}
@@ -73,9 +73,9 @@ export class Leases {
   end(lease: Lease, settlement: Omit<Settlement, 'id' | 'n'>): void {
     if (lease.place !== null) this.#open.remove(lease.place);
     lease.place = null;
-    if (!lease.told) return;
+    if (!lease.reported) return;
     const one = this.#await({ ...settlement, id: lease.id, n: lease.n });
-    if (this.link().connected) this.#tell(one, false).catch(() => undefined);
+    if (this.connection().connected) this.#report(one, false).catch(() => undefined);
   }
 
   /** Handles a reservation whose outcome is unknown: if Redis made it, it is refunded after the next reconnect. */
@@ -83,18 +83,18 @@ export class Leases {
     this.#await(settlement);
   }
 
-  /** Renews all open leases for another lease period. Rejects with LinkDown. */
+  /** Renews all open leases for another lease period. Rejects with ConnectionLost. */
   async renew(): Promise<void> {
     let keys: string[] = [];
     let args: (string | number)[] = [];
     const hold = async (): Promise<void> => {
       const [some, their] = [keys, args];
       [keys, args] = [[], []];
-      await this.link().run('hold', some, [this.leaseMs, ...their]);
+      await this.connection().run('hold', some, [this.leaseMs, ...their]);
     };
     for (const lease of [...this.#open]) {
       if (lease.place === null) continue; // ended while the others were sent
-      lease.told = true;
+      lease.reported = true;
       for (const key of lease.keys) {
         keys.push(key);
         args.push(lease.id, lease.n);
@@ -104,27 +104,27 @@ export class Leases {
     if (keys.length > 0) await hold();
   }
 
-  /** Sends every end that Redis may not know. Rejects with LinkDown. */
+  /** Sends every end that Redis may not know. Rejects with ConnectionLost. */
   async settleAll(): Promise<void> {
     while (this.#unsettled.size > 0) {
       const all = [...this.#unsettled];
       for (let at = 0; at < all.length; at += AT_ONCE)
-        await Promise.all(all.slice(at, at + AT_ONCE).map((one) => this.#tell(one, true)));
+        await Promise.all(all.slice(at, at + AT_ONCE).map((one) => this.#report(one, true)));
     }
   }
 
   #await(settlement: Settlement): Unsettled {
     const one: Unsettled = { settlement, place: null };
     // While Redis is unreachable entries are filled roughly in order, so the oldest are at the front.
-    if (this.#unsettled.size === MOST_UNSETTLED) this.#settled(this.#unsettled.at(this.#evicted++ % MOST_UNSETTLED));
+    if (this.#unsettled.size === MAX_UNSETTLED) this.#settled(this.#unsettled.at(this.#evicted++ % MAX_UNSETTLED));
     one.place = this.#unsettled.add(one);
     return one;
   }
 
-  async #tell(one: Unsettled, again: boolean): Promise<void> {
+  async #report(one: Unsettled, again: boolean): Promise<void> {
     if (one.place === null) return; // sent by another call meanwhile
-    const { id, n, keys, tokens, tookMs, gates } = one.settlement;
-    await this.link().run('settle', keys, [id, n, again ? 1 : 0, tokens, tookMs, ...gates]);
+    const { id, n, keys, tokens, tookMs, scopes } = one.settlement;
+    await this.connection().run('settle', keys, [id, n, again ? 1 : 0, tokens, tookMs, ...scopes]);
     this.#settled(one);
   }
 

@@ -1,13 +1,13 @@
 // Admission for several processes: all counters are in Redis, with one call to reserve and one to settle, by Redis's
 // clock only. Each thread has its own connection. While Redis is unreachable, the setting `away` applies: either this
-// process enforces its share of every limit (own-share.ts), or nothing is admitted. It never enforces the full limits
+// process enforces its share of every limit (local-quota.ts), or nothing is admitted. It never enforces the full limits
 // alone. Event-loop thread only.
 
 import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StartError } from '../../shared/errors.js';
-import type { WireShape } from '../../shared/errors.js';
+import type { ErrorFormat } from '../../shared/errors.js';
 import type { Config } from '../../config/settings.js';
 import type {
   Admission,
@@ -18,14 +18,14 @@ import type {
   ReserveRequest,
   Standing,
 } from '../admission.js';
-import { Gates } from '../gates.js';
-import type { Gate } from '../gates.js';
+import { LimitScopes } from '../limit-scopes.js';
+import type { LimitScope } from '../limit-scopes.js';
 import type { Limits } from '../limits.js';
 import { monthName, monthNumber, type StoredMonth } from '../month-use.js';
 import {
   capUsed,
-  nextPlaceMs,
-  noPlace,
+  nextSlotMs,
+  noSlot,
   promptTooLong,
   tooManyChoices,
   tooManyRequests,
@@ -34,11 +34,11 @@ import {
 } from '../refusals.js';
 import { SharedKeys } from './keys.js';
 import { Leases, type Lease, type Settlement } from './leases.js';
-import { LinkDown, RedisLink, type LinkOptions } from './link.js';
-import { OwnShare, unreachable } from './own-share.js';
+import { ConnectionLost, RedisConnection, type RedisConnectionOptions } from './redis-connection.js';
+import { LocalQuota, unreachable } from './local-quota.js';
 import { Processes } from './processes.js';
 import { SCRIPT_EPOCH_MS } from './scripts.js';
-import { costUs, headersOf, readSeen, stateOf, waitMs, type GateSeen } from './seen.js';
+import { costUs, headersOf, readSnapshots, stateOf, waitMs, type LimitSnapshot } from './limit-snapshot.js';
 
 export type CountersNews =
   | { type: 'away'; reason: string; policy: 'share' | 'refuse'; processes: number }
@@ -54,8 +54,8 @@ export interface SharedOptions {
   buffer: SharedArrayBuffer;
   ledger?: Int32Array;
   storedMonth: StoredMonth;
-  tell(news: CountersNews): void;
-  called?: LinkOptions['called'];
+  report(news: CountersNews): void;
+  called?: RedisConnectionOptions['called'];
 }
 
 /** Timeout for the first connection at startup. */
@@ -68,19 +68,19 @@ const MONTH_MS = 33 * 86_400_000;
 /** Buckets per call. */
 const FLOORS_AT_ONCE = 250;
 /** Maximum organizations whose monthly tokens are kept until Redis is reachable. */
-const MOST_MONTHS = 100_000;
+const MAX_MONTHS = 100_000;
 /** Maximum buckets remembered individually. Beyond that, all buckets are sent. */
-const MOST_TOUCHED = 131_072;
+const MAX_TOUCHED = 131_072;
 
 export class SharedAdmission implements Admission {
-  readonly #gates: Gates;
+  readonly #scopes: LimitScopes;
   readonly #keys: SharedKeys;
   readonly #processes: Processes;
-  readonly #link: RedisLink;
+  readonly #connection: RedisConnection;
   readonly #leases: Leases;
-  readonly #own: OwnShare;
+  readonly #own: LocalQuota;
   /** Tokens used while Redis was unreachable, by the key of the month. */
-  readonly #untold = new Map<string, number>();
+  readonly #unreported = new Map<string, number>();
   readonly #beginning = new Map<string, Promise<void>>();
   /** Buckets used while Redis was unreachable. Their state is sent after the reconnect. */
   readonly #touched = new Set<string>();
@@ -94,9 +94,9 @@ export class SharedAdmission implements Admission {
   static async open(settings: Config['limits'], options: SharedOptions): Promise<SharedAdmission> {
     const admission = new SharedAdmission(settings, options);
     try {
-      await admission.#link.open(START_MS);
+      await admission.#connection.open(START_MS);
     } catch (error) {
-      await admission.#link.close();
+      await admission.#connection.close();
       throw new StartError(
         `counters.url: ${shown(options.counters.url)} cannot be used: ${error instanceof Error ? error.message : String(error)}`,
         error,
@@ -111,22 +111,22 @@ export class SharedAdmission implements Admission {
     private readonly options: SharedOptions,
   ) {
     const { counters, buffer, ledger, storedMonth } = options;
-    this.#gates = new Gates(settings);
+    this.#scopes = new LimitScopes(settings);
     this.#keys = new SharedKeys(counters.prefix);
     this.#processes = new Processes(options.process);
     this.#leases = new Leases(
-      () => this.#link,
+      () => this.#connection,
       `${options.process}${options.thread.toString(36)}-${randomBytes(3).toString('hex')}-`,
       counters.lease_ms,
     );
-    this.#own = new OwnShare(settings, {
+    this.#own = new LocalQuota(settings, {
       processes: this.#processes,
       buffer,
       ledger,
       storedMonth,
       wall: () => this.#wall(),
     });
-    this.#link = new RedisLink({
+    this.#connection = new RedisConnection({
       url: counters.url,
       timeoutMs: counters.timeout_ms,
       attach: () => this.#attach(),
@@ -136,25 +136,25 @@ export class SharedAdmission implements Admission {
   }
 
   reserve(request: ReserveRequest): Reservation | Promise<Reservation> {
-    return this.#link.up ? this.#reserveShared(request) : this.#reserveAway(request);
+    return this.#connection.up ? this.#reserveShared(request) : this.#reserveAway(request);
   }
 
-  async headers(identity: Limited, model: string, shape: WireShape): Promise<[string, string][]> {
-    const gates = this.#gates.of(identity, model);
-    const seen = await this.#look(gates);
-    return seen === null ? this.#own.local.headers(identity, model, shape) : headersOf(gates, seen, 0, shape);
+  async headers(identity: Limited, model: string, format: ErrorFormat): Promise<[string, string][]> {
+    const scopes = this.#scopes.of(identity, model);
+    const seen = await this.#look(scopes);
+    return seen === null ? this.#own.local.headers(identity, model, format) : headersOf(scopes, seen, 0, format);
   }
 
   async standing(organization: LimitedOrganization, model: string): Promise<Standing> {
-    const gate = this.#gates.organization(organization, model);
-    const [seen] = (await this.#look([gate])) ?? [];
+    const scope = this.#scopes.organization(organization, model);
+    const [seen] = (await this.#look([scope])) ?? [];
     return seen === undefined
       ? this.#own.local.standing(organization, model)
-      : { state: stateOf(gate, seen, 0), unfinished: seen.count };
+      : { state: stateOf(scope, seen, 0), unfinished: seen.count };
   }
 
   limitsOf(organization: LimitedOrganization, model: string): Limits {
-    return this.#gates.limitsOf(organization, model);
+    return this.#scopes.limitsOf(organization, model);
   }
 
   read(identity: Pick<Limited, 'keyId'>): void {
@@ -171,7 +171,7 @@ export class SharedAdmission implements Admission {
 
   health(): CountersHealth {
     return {
-      state: this.#link.up ? 'shared' : 'away',
+      state: this.#connection.up ? 'shared' : 'away',
       policy: this.options.counters.away,
       processes: this.#processes.count,
     };
@@ -179,34 +179,35 @@ export class SharedAdmission implements Admission {
 
   async close(): Promise<void> {
     if (this.#beat !== null) clearInterval(this.#beat);
-    if (this.#link.connected) {
+    if (this.#connection.connected) {
       try {
         await this.#leases.settleAll();
-        if (this.options.thread === 0) await this.#link.run('leave', [this.#keys.processes], [this.options.process]);
+        if (this.options.thread === 0)
+          await this.#connection.run('leave', [this.#keys.processes], [this.options.process]);
       } catch {
         // The leases expire by themselves.
       }
     }
-    await this.#link.close();
+    await this.#connection.close();
   }
 
   async #reserveShared(request: ReserveRequest, attempts = 3): Promise<Reservation> {
     const { identity, model, n, promptTokens } = request;
     const { organizationId, monthlyTokenCap: cap } = identity;
-    const gates = this.#gates.of(identity, model);
+    const scopes = this.#scopes.of(identity, model);
     const wanted = this.#wanted(request);
-    const reserved = gates.map(({ limits: { tpm } }) => (tpm === null ? 0 : Math.min(wanted, tpm)));
+    const reserved = scopes.map(({ limits: { tpm } }) => (tpm === null ? 0 : Math.min(wanted, tpm)));
     const id = this.#leases.nextId();
     const month = monthNumber(this.#wall());
     const monthKey = this.#keys.month(organizationId, month);
     let answer: unknown[];
     try {
-      answer = (await this.#link.run(
+      answer = (await this.#connection.run(
         'reserve',
         [
           this.#keys.processes,
           monthKey,
-          ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]),
+          ...scopes.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]),
         ],
         [
           id,
@@ -215,45 +216,45 @@ export class SharedAdmission implements Admission {
           wanted,
           promptTokens.exact ? promptTokens.tokens : -1,
           cap ?? -1,
-          ...gates.flatMap(({ limits }) => [limits.concurrency ?? -1, limits.rpm ?? -1, limits.tpm ?? -1]),
+          ...scopes.flatMap(({ limits }) => [limits.concurrency ?? -1, limits.rpm ?? -1, limits.tpm ?? -1]),
         ],
       )) as unknown[];
     } catch (error) {
-      if (!(error instanceof LinkDown)) throw error;
+      if (!(error instanceof ConnectionLost)) throw error;
       this.#leases.doubt({
         id,
         n,
-        ...this.#settlement(gates, reserved, monthKey, { tokens: 0, refunded: true, tookMs: -1 }),
+        ...this.#settlement(scopes, reserved, monthKey, { tokens: 0, refunded: true, tookMs: -1 }),
       });
       return this.#reserveAway(request);
     }
     const [verdict, which, processes] = [String(answer[0]), Number(answer[1]), Number(answer[2])];
     if (processes !== this.#processes.count) void this.#renew(false);
-    const seen = readSeen(answer, 4);
+    const seen = readSnapshots(answer, 4);
     const at = performance.now();
-    const headers: HeadersOf = (shape) => headersOf(gates, seen, (performance.now() - at) * 1000, shape);
+    const headers: HeadersOf = (format) => headersOf(scopes, seen, (performance.now() - at) * 1000, format);
     if (verdict === 'month' && attempts > 0) {
       await this.#beginMonth(organizationId, month, monthKey);
       return this.#reserveShared(request, attempts - 1);
     }
     if (verdict === 'month') throw unreachable("this organization's usage of the month is not known");
     if (verdict === 'cap') throw capUsed(cap ?? 0, month, headers);
-    if (verdict !== 'admitted') throw this.#refusal(verdict, gates, which - 1, seen, request, wanted, headers);
+    if (verdict !== 'admitted') throw this.#refusal(verdict, scopes, which - 1, seen, request, wanted, headers);
 
-    const lease: Lease = { id, n, keys: gates.map(({ key }) => this.#keys.leases(key)), told: true, place: null };
+    const lease: Lease = { id, n, keys: scopes.map(({ key }) => this.#keys.leases(key)), reported: true, place: null };
     this.#leases.open(lease);
     const mirrored = this.#own.mirror({
-      gates,
+      scopes,
       seen,
       reserved,
       n,
       organizationId,
       monthUsed: cap === null ? null : Number(answer[3]),
     });
-    return this.#reservation(gates, reserved, lease, monthKey, headers, (end) => {
+    return this.#reservation(scopes, reserved, lease, monthKey, headers, (end) => {
       mirrored.leave(end);
-      gates.forEach(({ limits: { rpm, tpm } }, index) => {
-        const one = seen[index] as GateSeen;
+      scopes.forEach(({ limits: { rpm, tpm } }, index) => {
+        const one = seen[index] as LimitSnapshot;
         one.count -= n;
         if (end.refunded && rpm !== null) one.rpmUs -= costUs(1, rpm);
         if (tpm !== null) one.tpmUs -= costUs((reserved[index] as number) - end.tokens, tpm);
@@ -267,27 +268,27 @@ export class SharedAdmission implements Admission {
       throw unreachable('this server is configured to reject requests in that case');
     const { identity, model, n } = request;
     const admitted = (own: Reservation): Reservation => {
-      const gates = this.#gates.of(identity, model);
+      const scopes = this.#scopes.of(identity, model);
       const wanted = this.#wanted(request);
-      const reserved = gates.map(({ limits: { tpm } }) =>
+      const reserved = scopes.map(({ limits: { tpm } }) =>
         tpm === null ? 0 : Math.min(wanted, this.#processes.part(tpm)),
       );
       const lease: Lease = {
         id: this.#leases.nextId(),
         n,
-        keys: gates.map(({ key }) => this.#keys.leases(key)),
-        told: false,
+        keys: scopes.map(({ key }) => this.#keys.leases(key)),
+        reported: false,
         place: null,
       };
       this.#leases.open(lease);
-      if (this.#touched.size < MOST_TOUCHED) for (const { key } of gates) this.#touched.add(this.#keys.bucket(key));
+      if (this.#touched.size < MAX_TOUCHED) for (const { key } of scopes) this.#touched.add(this.#keys.bucket(key));
       const monthKey = this.#keys.month(identity.organizationId, monthNumber(this.#wall()));
       return this.#reservation(
-        gates,
+        scopes,
         reserved,
         lease,
         monthKey,
-        (shape) => own.headers(shape),
+        (format) => own.headers(format),
         ({ tokens, refunded }) => (refunded ? own.refund() : own.settle(tokens)),
       );
     };
@@ -297,7 +298,7 @@ export class SharedAdmission implements Admission {
 
   /** A reservation that ends exactly once, both locally (`ended`) and in Redis. */
   #reservation(
-    gates: readonly Gate[],
+    scopes: readonly LimitScope[],
     reserved: readonly number[],
     lease: Lease,
     monthKey: string,
@@ -312,29 +313,29 @@ export class SharedAdmission implements Admission {
       ended({ tokens, refunded });
       this.#leases.end(
         lease,
-        this.#settlement(gates, reserved, monthKey, {
+        this.#settlement(scopes, reserved, monthKey, {
           tokens,
           refunded,
           tookMs: refunded ? -1 : Math.round(performance.now() - began),
         }),
       );
-      if (!lease.told && tokens > 0 && this.#untold.size < MOST_MONTHS)
-        this.#untold.set(monthKey, (this.#untold.get(monthKey) ?? 0) + tokens);
+      if (!lease.reported && tokens > 0 && this.#unreported.size < MAX_MONTHS)
+        this.#unreported.set(monthKey, (this.#unreported.get(monthKey) ?? 0) + tokens);
     };
     return { headers, settle: (tokens) => end(tokens, false), refund: () => end(0, true) };
   }
 
   #settlement(
-    gates: readonly Gate[],
+    scopes: readonly LimitScope[],
     reserved: readonly number[],
     monthKey: string,
     { tokens, refunded, tookMs }: { tokens: number; refunded: boolean; tookMs: number },
   ): Omit<Settlement, 'id' | 'n'> {
     return {
-      keys: [monthKey, ...gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)])],
+      keys: [monthKey, ...scopes.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)])],
       tokens,
       tookMs,
-      gates: gates.flatMap(({ limits: { rpm, tpm } }, at) => [
+      scopes: scopes.flatMap(({ limits: { rpm, tpm } }, at) => [
         refunded ? (rpm ?? -1) : -1,
         (reserved[at] as number) - tokens,
         tpm ?? -1,
@@ -348,21 +349,21 @@ export class SharedAdmission implements Admission {
 
   #refusal(
     verdict: string,
-    gates: readonly Gate[],
+    scopes: readonly LimitScope[],
     which: number,
-    seen: readonly GateSeen[],
+    seen: readonly LimitSnapshot[],
     { model, n, promptTokens }: ReserveRequest,
     wanted: number,
     headers: HeadersOf,
   ): Error {
-    const { whose, limits } = gates[which] as Gate;
-    const { count, meanMs } = seen[which] as GateSeen;
+    const { owner, limits } = scopes[which] as LimitScope;
+    const { count, meanMs } = seen[which] as LimitSnapshot;
     const [places, rpm, tpm] = [limits.concurrency ?? 0, limits.rpm ?? 0, limits.tpm ?? 0];
     // The time until all buckets have enough for the request, not only the one that rejected it first.
     const wait = Math.max(
       1,
-      ...gates.flatMap(({ limits: their }, at) => {
-        const { rpmUs, tpmUs } = seen[at] as GateSeen;
+      ...scopes.flatMap(({ limits: their }, at) => {
+        const { rpmUs, tpmUs } = seen[at] as LimitSnapshot;
         return [
           their.rpm === null ? 0 : waitMs(rpmUs, 1, their.rpm),
           their.tpm === null ? 0 : waitMs(tpmUs, Math.min(wanted, their.tpm), their.tpm),
@@ -372,33 +373,33 @@ export class SharedAdmission implements Admission {
     switch (verdict) {
       case 'places':
         return n > places
-          ? tooManyChoices(whose, n, places, headers)
-          : noPlace(whose, model, places, nextPlaceMs(meanMs, count), headers);
+          ? tooManyChoices(owner, n, places, headers)
+          : noSlot(owner, model, places, nextSlotMs(meanMs, count), headers);
       case 'rpm':
-        return tooManyRequests(whose, model, rpm, wait, headers);
+        return tooManyRequests(owner, model, rpm, wait, headers);
       case 'prompt':
-        return promptTooLong(whose, model, promptTokens.tokens, tpm, headers);
+        return promptTooLong(owner, model, promptTokens.tokens, tpm, headers);
       case 'tpm':
-        return tooManyTokens(whose, model, Math.min(wanted, tpm), tpm, wait, headers);
+        return tooManyTokens(owner, model, Math.min(wanted, tpm), tpm, wait, headers);
       default:
         return new Error(`unexpected reply from Redis: ${verdict}`);
     }
   }
 
   /** Returns null if Redis is unreachable. */
-  async #look(gates: readonly Gate[]): Promise<GateSeen[] | null> {
-    if (!this.#link.up) return null;
+  async #look(scopes: readonly LimitScope[]): Promise<LimitSnapshot[] | null> {
+    if (!this.#connection.up) return null;
     try {
-      return readSeen(
-        (await this.#link.run(
+      return readSnapshots(
+        (await this.#connection.run(
           'look',
-          gates.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]),
+          scopes.flatMap(({ key }) => [this.#keys.bucket(key), this.#keys.leases(key)]),
           [],
         )) as unknown[],
         0,
       );
     } catch (error) {
-      if (error instanceof LinkDown) return null;
+      if (error instanceof ConnectionLost) return null;
       throw error;
     }
   }
@@ -412,11 +413,11 @@ export class SharedAdmission implements Admission {
     if (begun === undefined) {
       begun = (async () => {
         try {
-          await this.#link.run('claim_month', [key], [MONTH_MS]);
+          await this.#connection.run('claim_month', [key], [MONTH_MS]);
           const stored = Math.round(await this.options.storedMonth(organizationId, monthName(month)));
-          await this.#link.run('begin_month', [key], [stored]);
+          await this.#connection.run('begin_month', [key], [stored]);
         } catch (error) {
-          if (!(error instanceof LinkDown)) throw error; // waiting requests retry and get the error then
+          if (!(error instanceof ConnectionLost)) throw error; // waiting requests retry and get the error then
         }
       })().finally(() => this.#beginning.delete(key));
       this.#beginning.set(key, begun);
@@ -429,7 +430,7 @@ export class SharedAdmission implements Admission {
   }
 
   async #join(): Promise<{ fresh: boolean; all: string[] }> {
-    const [now, fresh, ...all] = (await this.#link.run(
+    const [now, fresh, ...all] = (await this.#connection.run(
       'join',
       [this.#keys.processes],
       [this.options.process, this.options.counters.lease_ms],
@@ -440,7 +441,7 @@ export class SharedAdmission implements Admission {
 
   /** Periodically renews this process's registration and, with `leases`, its open leases. */
   async #renew(leases: boolean): Promise<void> {
-    if (this.#renewing || !this.#link.up) return;
+    if (this.#renewing || !this.#connection.up) return;
     this.#renewing = true;
     try {
       const { all } = await this.#join();
@@ -458,16 +459,16 @@ export class SharedAdmission implements Admission {
     const before = this.#processes.count;
     let { fresh, all } = await this.#join();
     // If Redis does not know this process, it has lost its data or has dropped the process, so the full state is sent.
-    await this.#tellAll(fresh);
+    await this.#reportAll(fresh);
     for (const until = performance.now() + REUNION_MS; fresh && all.length < before && performance.now() < until; ) {
       await sleep(REUNION_LOOK_MS);
       ({ all } = await this.#join());
     }
-    await this.#tellAll(false);
+    await this.#reportAll(false);
     this.#processes.see(all);
     this.#own.over();
     if (this.#awaySince !== null && this.#beat !== null)
-      this.options.tell({
+      this.options.report({
         type: 'back',
         awayMs: Math.round(performance.now() - this.#awaySince),
         processes: all.length,
@@ -480,10 +481,10 @@ export class SharedAdmission implements Admission {
    * Sends everything that Redis may not know: buckets (with `every`: all that are not full, else those used while it
    * was unreachable), leases and ends.
    */
-  async #tellAll(every: boolean): Promise<void> {
+  async #reportAll(every: boolean): Promise<void> {
     const ahead: [string, number, number][] = [];
     if (every || this.#touched.size > 0) {
-      const all = every || this.#touched.size >= MOST_TOUCHED;
+      const all = every || this.#touched.size >= MAX_TOUCHED;
       this.#own.forEachAhead((key, rpmUs, tpmUs) => {
         const name = this.#keys.bucket(key);
         if (all || this.#touched.has(name)) ahead.push([name, rpmUs, tpmUs]);
@@ -492,7 +493,7 @@ export class SharedAdmission implements Admission {
     this.#touched.clear();
     for (let at = 0; at < ahead.length; at += FLOORS_AT_ONCE) {
       const some = ahead.slice(at, at + FLOORS_AT_ONCE);
-      await this.#link.run(
+      await this.#connection.run(
         'floor',
         some.map(([name]) => name),
         some.flatMap(([, rpmUs, tpmUs]) => [rpmUs.toFixed(3), tpmUs.toFixed(3)]),
@@ -500,24 +501,24 @@ export class SharedAdmission implements Admission {
     }
     await this.#leases.renew();
     await this.#leases.settleAll();
-    while (this.#untold.size > 0) {
-      const some = [...this.#untold].slice(0, FLOORS_AT_ONCE);
-      await this.#link.run(
+    while (this.#unreported.size > 0) {
+      const some = [...this.#unreported].slice(0, FLOORS_AT_ONCE);
+      await this.#connection.run(
         'add_months',
         some.map(([key]) => key),
         some.map(([, tokens]) => tokens),
       );
       for (const [key, tokens] of some) {
-        const left = (this.#untold.get(key) ?? 0) - tokens;
-        if (left > 0) this.#untold.set(key, left);
-        else this.#untold.delete(key);
+        const left = (this.#unreported.get(key) ?? 0) - tokens;
+        if (left > 0) this.#unreported.set(key, left);
+        else this.#unreported.delete(key);
       }
     }
   }
 
   #lost(reason: string): void {
     this.#awaySince = performance.now();
-    this.options.tell({ type: 'away', reason, policy: this.options.counters.away, processes: this.#processes.count });
+    this.options.report({ type: 'away', reason, policy: this.options.counters.away, processes: this.#processes.count });
   }
 }
 

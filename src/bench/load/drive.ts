@@ -9,7 +9,7 @@ import type { Asked } from './client.js';
 import type { Exchange, Question } from './dialects/dialect.js';
 import { Ledger } from './ledger.js';
 import type { LedgerMemory } from './ledger.js';
-import { Places } from './places.js';
+import { ConcurrencySlots } from './concurrency-slots.js';
 import type { LoadRun, RequestRecord, Session } from './types.js';
 import { openWorkload } from './workload.js';
 import type { Workload } from './workload.js';
@@ -35,7 +35,7 @@ export class Drive {
   readonly #ledger: Ledger;
   readonly #client: LoadClient;
   readonly #workload: Workload;
-  readonly #places: Places | null;
+  readonly #slots: ConcurrencySlots | null;
   readonly #records: RequestRecord[] = [];
   readonly #lags: number[] = [];
   readonly #halt = new AbortController();
@@ -48,11 +48,11 @@ export class Drive {
     private readonly share: Share,
     private readonly onRecord?: (record: RequestRecord) => void,
   ) {
-    this.#ledger = new Ledger(memory, run.warmup, run.extent);
+    this.#ledger = new Ledger(memory, run.warmup, run.length);
     this.#client = new LoadClient(run.target, () => this.now());
     this.#workload = openWorkload(run.workload, run.measure);
     const own = run.maxConcurrency === null ? null : portion(run.maxConcurrency, share);
-    this.#places = own === null || run.arrival.kind === 'closed' ? null : new Places(Math.max(1, own));
+    this.#slots = own === null || run.arrival.kind === 'closed' ? null : new ConcurrencySlots(Math.max(1, own));
   }
 
   now(): number {
@@ -158,7 +158,7 @@ export class Drive {
       const asked = await this.#ask(question, number, place, intended);
       if (asked === null) return true;
       if (asked.error !== null) return false;
-      before.push({ said: turn.text, answer: asked.answer.text });
+      before.push({ user: turn.text, answer: asked.answer.text });
       previous = asked.answer.id;
     }
     return true;
@@ -169,11 +169,11 @@ export class Drive {
     const phase = this.#ledger.admit(intended);
     if (phase === null) return null;
     const body = this.#client.write(question);
-    const waited = this.#places !== null && !this.#places.take();
-    if (waited) await this.#places?.wait();
+    const waited = this.#slots !== null && !this.#slots.take();
+    if (waited) await this.#slots?.wait();
     this.#ledger.begin();
     const asked = await this.#client.ask(body);
-    this.#places?.leave();
+    this.#slots?.leave();
     const { answer, error, sent, headers, firstToken, end, gaps, status } = asked;
     if (!waited) this.#lags.push(sent - intended);
     this.#ledger.end(

@@ -11,28 +11,28 @@ import type { LedgerMemory } from './ledger.js';
 import { LoadError } from './load-error.js';
 import type { LoadHooks, LoadResult, LoadRun } from './types.js';
 
-const MOST_THREADS = 64;
-const MOST_AT_ONCE = 20_000;
+const MAX_THREADS = 64;
+const MAX_AT_ONCE = 20_000;
 const PROGRESS_MS = 200;
 
 /** Throws a LoadError that names the field. */
-function check({ arrival, extent, threads, target, conversation, workload, maxConcurrency }: LoadRun): void {
+function check({ arrival, length, threads, target, conversation, workload, maxConcurrency }: LoadRun): void {
   const positive = (what: string, value: number, most = Infinity): void => {
     if (!(value > 0 && value <= most && Number.isFinite(value)))
       throw new LoadError(`${what} is ${value}, but must be above 0${most === Infinity ? '' : ` and at most ${most}`}`);
   };
-  positive('threads', threads, MOST_THREADS);
-  if (arrival.kind === 'closed') positive('concurrency', arrival.concurrency, MOST_AT_ONCE);
+  positive('threads', threads, MAX_THREADS);
+  if (arrival.kind === 'closed') positive('concurrency', arrival.concurrency, MAX_AT_ONCE);
   else if (arrival.kind === 'trace') positive('speed', arrival.speed);
   else if (arrival.kind === 'bursts') {
-    positive('burst size', arrival.size, MOST_AT_ONCE);
+    positive('burst size', arrival.size, MAX_AT_ONCE);
     positive('time between bursts', arrival.everyMs);
   } else positive('rate', arrival.rate, 100_000);
   if (arrival.kind === 'gamma') positive('burstiness', arrival.burstiness);
-  if (maxConcurrency !== null) positive('max concurrency', maxConcurrency, MOST_AT_ONCE);
-  if (extent.requests !== null) positive('requests', extent.requests);
-  if (extent.durationMs !== null) positive('duration', extent.durationMs);
-  if (extent.requests === null && extent.durationMs === null && arrival.kind !== 'trace' && workload.kind !== 'trace')
+  if (maxConcurrency !== null) positive('max concurrency', maxConcurrency, MAX_AT_ONCE);
+  if (length.requests !== null) positive('requests', length.requests);
+  if (length.durationMs !== null) positive('duration', length.durationMs);
+  if (length.requests === null && length.durationMs === null && arrival.kind !== 'trace' && workload.kind !== 'trace')
     throw new LoadError('a load needs a number of requests or a duration');
   if (conversation === 'stored' && target.dialect !== 'responses')
     throw new LoadError(`stored responses need the responses dialect, not ${target.dialect}`);
@@ -56,7 +56,7 @@ export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<Lo
   const run = withEnd(asked);
   const { signal, onProgress, onRecord } = hooks;
   const memory = newLedgerMemory();
-  const ledger = new Ledger(memory, run.warmup, run.extent);
+  const ledger = new Ledger(memory, run.warmup, run.length);
   const parts =
     run.threads === 1 ? [new Drive(run, memory, { index: 0, count: 1 }, onRecord)] : await threads(run, memory);
   const startedAt = performance.timeOrigin + performance.now();
@@ -81,9 +81,9 @@ export async function runLoad(asked: LoadRun, hooks: LoadHooks = {}): Promise<Lo
 
 /** A trace ends with its last request unless a number of requests is set. */
 function withEnd(run: LoadRun): LoadRun {
-  const { workload, warmup, extent } = run;
-  if (workload.kind !== 'trace' || extent.requests !== null) return run;
-  return { ...run, extent: { ...extent, requests: Math.max(1, workload.rows.length - (warmup.requests ?? 0)) } };
+  const { workload, warmup, length } = run;
+  if (workload.kind !== 'trace' || length.requests !== null) return run;
+  return { ...run, length: { ...length, requests: Math.max(1, workload.rows.length - (warmup.requests ?? 0)) } };
 }
 
 async function threads(run: LoadRun, memory: LedgerMemory): Promise<DriveThread[]> {

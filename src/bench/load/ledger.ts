@@ -1,7 +1,7 @@
 // State shared by the threads of a run: the next session, the phase of a request, and the progress. Counters in shared
 // memory; any thread may use them.
 
-import type { Extent, LoadProgress } from './types.js';
+import type { RunLength, LoadProgress } from './types.js';
 
 const SESSION = 0,
   WARM = 1,
@@ -18,7 +18,7 @@ const SESSION = 0,
 const MEASURED_FROM = 0;
 
 /** Limit of a run, because each request's record is kept in memory. */
-export const MOST_REQUESTS = 2_000_000;
+export const MAX_REQUESTS = 2_000_000;
 
 export interface LedgerMemory {
   readonly counters: SharedArrayBuffer;
@@ -36,8 +36,8 @@ export class Ledger {
 
   constructor(
     memory: LedgerMemory,
-    private readonly warmup: Extent,
-    private readonly extent: Extent,
+    private readonly warmup: RunLength,
+    private readonly length: RunLength,
   ) {
     this.#counters = new Int32Array(memory.counters);
     this.#times = new BigInt64Array(memory.times);
@@ -55,9 +55,9 @@ export class Ledger {
       if (Atomics.compareExchange(this.#counters, IS_MEASURING, 0, 1) === 0)
         Atomics.store(this.#times, MEASURED_FROM, BigInt(Math.round(intended * 1000)));
     }
-    const { requests, durationMs } = this.extent;
+    const { requests, durationMs } = this.length;
     const before = Atomics.add(this.#counters, MEASURED, 1);
-    const most = Math.min(requests ?? MOST_REQUESTS, MOST_REQUESTS);
+    const most = Math.min(requests ?? MAX_REQUESTS, MAX_REQUESTS);
     if (before >= most || (durationMs !== null && intended - this.#measuredFrom >= durationMs)) {
       this.spend();
       return null;
@@ -90,7 +90,7 @@ export class Ledger {
   progress(elapsedMs: number): LoadProgress {
     const read = (counter: number): number => Atomics.load(this.#counters, counter);
     const isMeasuring = read(IS_MEASURING) === 1;
-    const { requests, durationMs } = this.extent;
+    const { requests, durationMs } = this.length;
     const byCount = requests === null ? 0 : (read(ANSWERED) + read(FAILED)) / (requests + (this.warmup.requests ?? 0));
     const byTime = durationMs === null || !isMeasuring ? 0 : (elapsedMs - this.#measuredFrom) / durationMs;
     return {

@@ -101,7 +101,7 @@ export type Arrival =
   | { readonly kind: 'trace'; readonly speed: number };
 
 /** Length of a run; ends at whichever limit is reached first. */
-export interface Extent {
+export interface RunLength {
   readonly requests: number | null;
   readonly durationMs: number | null;
 }
@@ -113,9 +113,9 @@ export interface LoadRun {
   readonly measure: TextMeasure;
   readonly arrival: Arrival;
   /** The measured part, after the warm-up. */
-  readonly extent: Extent;
+  readonly length: RunLength;
   /** The same load before it, recorded but not measured. The server does not drain in between. */
-  readonly warmup: Extent;
+  readonly warmup: RunLength;
   /** Time for running responses to finish after the extent is reached; the rest is cancelled. */
   readonly graceMs: number;
   /** Open loop: maximum concurrent requests. Others wait, and their wait counts as latency. Null: no limit. */

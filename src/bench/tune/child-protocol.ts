@@ -26,10 +26,12 @@ export type ToChild =
   /** The lease of the engine was lost. */
   | { readonly type: 'lost'; readonly message: string };
 
-export type Wish = { readonly what: 'set' | 'apply'; readonly settings: TuneSettings } | { readonly what: 'release' };
+export type SettingsRequest =
+  | { readonly what: 'set' | 'apply'; readonly settings: TuneSettings }
+  | { readonly what: 'release' };
 
 export type ToParent =
-  | { readonly type: 'ask'; readonly number: number; readonly wish: Wish }
+  | { readonly type: 'ask'; readonly number: number; readonly request: SettingsRequest }
   | { readonly type: 'run'; readonly run: TuneRun }
   /** The run could not start. */
   | { readonly type: 'failed'; readonly message: string };

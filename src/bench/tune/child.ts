@@ -3,23 +3,23 @@
 // ends with the server.
 
 import { parseObjectives } from '../load/objectives.js';
-import type { ChildStart, ToChild, ToParent, Wish } from './child-protocol.js';
+import type { ChildStart, ToChild, ToParent, SettingsRequest } from './child-protocol.js';
 import { measuringLoad } from './load.js';
 import type { HeldEngine } from './ports.js';
 import { tune } from './tune.js';
 
-const tell = (message: ToParent): void => {
+const send = (message: ToParent): void => {
   process.send?.(message);
 };
 const stop = new AbortController();
 const lost = new AbortController();
 
 const asked = new Map<number, { resolve(): void; reject(error: Error): void }>();
-const ask = (wish: Wish): Promise<void> =>
+const ask = (request: SettingsRequest): Promise<void> =>
   new Promise((resolve, reject) => {
     const number = asked.size === 0 ? 1 : Math.max(...asked.keys()) + 1;
     asked.set(number, { resolve, reject });
-    tell({ type: 'ask', number, wish });
+    send({ type: 'ask', number, request });
   });
 
 async function start({ plan, slo, target, workload, before, ranges }: ChildStart): Promise<void> {
@@ -38,7 +38,7 @@ async function start({ plan, slo, target, workload, before, ranges }: ChildStart
     loadKind: plan.loadKind,
     seconds: plan.trialSeconds,
   });
-  await tune(plan, engine, measure, stop.signal, (run) => tell({ type: 'run', run }));
+  await tune(plan, engine, measure, stop.signal, (run) => send({ type: 'run', run }));
 }
 
 process.on('message', (message: ToChild) => {
@@ -47,7 +47,7 @@ process.on('message', (message: ToChild) => {
       start(message).then(
         () => process.disconnect(),
         (error: unknown) => {
-          tell({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
+          send({ type: 'failed', message: error instanceof Error ? error.message : String(error) });
           process.disconnect();
         },
       );

@@ -5,7 +5,7 @@ import { failed, latencyOf } from '../load/objectives.js';
 import type { Objective, RequestRecord } from '../load/types.js';
 
 /** Minimum number of requests. Gaps within a response are correlated, so GAPS_A_SAMPLE of them count as one sample. */
-const LEAST_SAMPLES = 15;
+const MIN_SAMPLES = 15;
 const GAPS_A_SAMPLE = 8;
 /**
  * A one-in-a-thousand chance of error, and well beyond the allowed fraction: measurements close to an objective run to
@@ -45,7 +45,7 @@ export class EarlyStop {
     return this.objectives.some(({ percentile, limit }, at) => {
       const { samples, misses } = this.#counts[at] as { samples: number; misses: number };
       const allowed = percentile === null ? limit : 1 - percentile / 100;
-      return samples >= LEAST_SAMPLES && leastShare(misses, samples) > Math.min(0.95, allowed * BEYOND + 0.01);
+      return samples >= MIN_SAMPLES && leastShare(misses, samples) > Math.min(0.95, allowed * BEYOND + 0.01);
     });
   }
 }

@@ -31,7 +31,7 @@ export type TuneWorkload =
   | { readonly kind: 'rows'; readonly rows: readonly TraceRow[]; readonly blockTokens: number };
 
 /** Short traces are repeated up to this many rows, because a closed loop may continue past a trace's end. */
-const MOST_ROWS = 4_000;
+const MAX_ROWS = 4_000;
 /**
  * Fractions of the measured time: warm-up before it, so that measuring starts under load; grace after it, for responses
  * to finish.
@@ -39,7 +39,7 @@ const MOST_ROWS = 4_000;
 const WARMUP = 0.25;
 const GRACE = 1;
 /** If more than this fraction of requests has not finished by then, the load was too high. */
-const MOST_UNENDED = 0.02;
+const MAX_UNENDED = 0.02;
 
 export interface LoadSetting {
   readonly target: TuneTarget;
@@ -95,7 +95,7 @@ function runOf(
     measure,
     workload: specOf(workload, loadKind, seed),
     arrival: arrivalOf(loadKind, load),
-    extent: { requests: null, durationMs: seconds * 1000 },
+    length: { requests: null, durationMs: seconds * 1000 },
     warmup: { requests: null, durationMs: seconds * 1000 * WARMUP },
     graceMs: seconds * 1000 * GRACE,
     maxConcurrency: null,
@@ -128,7 +128,7 @@ function specOf(workload: TuneWorkload, loadKind: TuneLoadKind, seed: number): W
   const { rows, blockTokens } = workload;
   if (loadKind === 'speed') return { kind: 'trace', seed, schema: null, rows, blockTokens };
   const first = seed % rows.length;
-  const again = Array.from({ length: Math.max(rows.length, MOST_ROWS) }, (_, at) => ({
+  const again = Array.from({ length: Math.max(rows.length, MAX_ROWS) }, (_, at) => ({
     ...(rows[(first + at) % rows.length] as TraceRow),
     at,
   }));
@@ -149,7 +149,7 @@ function measurementOf(
   const until = from + seconds * 1000;
   const spanS = Math.max(0.001, (Math.min(until, result.endedMs) - from) / 1000);
   const ended = result.records.filter(({ error, end }) => error === null && end >= from && end < until);
-  const unended = requests.asked === 0 || requests.cancelled / requests.asked > MOST_UNENDED;
+  const unended = requests.asked === 0 || requests.cancelled / requests.asked > MAX_UNENDED;
   const perSecond = (count: number): number => (Number.isFinite(spanS) ? count / spanS : 0);
   return {
     seconds: result.endedMs / 1000,

@@ -22,9 +22,9 @@ export interface TunePlan {
 }
 
 /** Fewer measurements are not enough for a result. */
-export const LEAST_TRIALS = 16;
-export const MOST_TRIALS = 120;
-export const MOST_TRIAL_S = 300;
+export const MIN_TRIALS = 16;
+export const MAX_TRIALS = 120;
+export const MAX_TRIAL_S = 300;
 
 /** `by` of runs started on the command line. */
 export const BY_COMMAND = 'monolith bench tune';

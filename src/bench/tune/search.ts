@@ -42,13 +42,13 @@ const NEAR = 300;
  */
 const ANEW = 8;
 /** Ratios are clipped here: far beyond an objective, the distance does not matter. */
-const MOST_LOG_RATIO = 1.5;
+const MAX_LOG_RATIO = 1.5;
 /** Points with at least this probability count as feasible. */
 const LIKELY = 0.5;
 /** Minimum probability for a point to be the predicted best without being measured. */
 const SURE = 0.8;
 /** Lower bound of the good share: very small shares are treated alike. */
-const LEAST_SHARE = 0.05;
+const MIN_SHARE = 0.05;
 
 interface Models {
   throughput: GaussianProcess;
@@ -234,15 +234,15 @@ const agrees = (point: Point, fixed: Point): boolean =>
   Object.entries(fixed).every(([name, value]) => point[name] === value);
 
 function logRatio(ratio: number, stopped: boolean): number {
-  const log = Math.log(Math.max(1e-3, Number.isFinite(ratio) ? ratio : Math.exp(MOST_LOG_RATIO)));
-  return Math.min(MOST_LOG_RATIO, stopped ? log : Math.max(-2 * MOST_LOG_RATIO, log));
+  const log = Math.log(Math.max(1e-3, Number.isFinite(ratio) ? ratio : Math.exp(MAX_LOG_RATIO)));
+  return Math.min(MAX_LOG_RATIO, stopped ? log : Math.max(-2 * MAX_LOG_RATIO, log));
 }
 
 const shareOf = ({ throughput, goodput }: Pick<Observation, 'throughput' | 'goodput'>): number =>
-  Math.min(1, Math.max(LEAST_SHARE, goodput / throughput));
+  Math.min(1, Math.max(MIN_SHARE, goodput / throughput));
 
 function logGoodput({ throughput, good }: Models, unit: readonly number[]): number {
-  return throughput.at(unit).mean + Math.log(Math.min(1, Math.max(LEAST_SHARE, good?.at(unit).mean ?? 1)));
+  return throughput.at(unit).mean + Math.log(Math.min(1, Math.max(MIN_SHARE, good?.at(unit).mean ?? 1)));
 }
 
 /**

@@ -12,7 +12,7 @@ import type {
   TuneTrial,
   TuneVerdict,
 } from '../../shared/wire/tuning.js';
-import { frontOf } from './front.js';
+import { paretoFrontOf } from './pareto-front.js';
 import type { HeldEngine, Measure } from './ports.js';
 import { newRun } from './plan.js';
 import type { TunePlan } from './plan.js';
@@ -23,7 +23,7 @@ import { verdictOf } from './verdict.js';
 /** Repetitions of each finalist, the initial number of finalists, and the maximum. */
 const REPEATS = 3;
 const FINALISTS = 2;
-const MOST_FINALISTS = 6;
+const MAX_FINALISTS = 6;
 /** A finalist with less than this fraction of the best goodput so far is dropped. */
 const HOPELESS = 0.85;
 /** Step size of rates and speeds. */
@@ -127,7 +127,7 @@ class Tuning {
     const done: Runs[] = [];
     let tried = 0;
     while (this.run.trials.length < this.plan.trials - (this.plan.apply ? REPEATS : 0)) {
-      while (running.length < FINALISTS - done.length && waiting.length > 0 && tried < MOST_FINALISTS) {
+      while (running.length < FINALISTS - done.length && waiting.length > 0 && tried < MAX_FINALISTS) {
         const point = waiting.shift() as Point;
         running.push({ settings: settingsOf(point), load: this.#loadOf(point), trials: [] });
         tried++;
@@ -287,7 +287,7 @@ function pickOf({ settings, load, trials }: Runs): TunePick {
 /** Marks the Pareto front of goodput and the 99th percentile of the time to first token, over completed trials. */
 function markFront(trials: TuneTrial[]): void {
   const whole = trials.filter(({ stopped, ttft_ms: ttft }) => !stopped && ttft !== null);
-  const front = frontOf(whole.map(({ goodput, ttft_ms: ttft }) => [-goodput, ttft?.[1] ?? Infinity]));
+  const front = paretoFrontOf(whole.map(({ goodput, ttft_ms: ttft }) => [-goodput, ttft?.[1] ?? Infinity]));
   for (const trial of trials) trial.front = false;
   whole.forEach((trial, at) => {
     trial.front = front[at] === true;

@@ -4,7 +4,7 @@ import type { TunePick, TuneResult, TuneSettings, TuneTrial } from '../../shared
 import type { TunePlan } from './plan.js';
 
 /** Smaller gains do not justify a change. */
-const LEAST_GAIN = 1.03;
+const MIN_GAIN = 1.03;
 
 export function verdictOf(
   plan: Pick<TunePlan, 'loadKind'>,
@@ -30,7 +30,7 @@ export function verdictOf(
     };
   }
   // Better with confidence: by more than the minimum gain, and by more than the runs differ among themselves.
-  const surely = gain >= LEAST_GAIN && Math.min(...best.goodput.runs) > Math.max(...current.goodput.runs);
+  const surely = gain >= MIN_GAIN && Math.min(...best.goodput.runs) > Math.max(...current.goodput.runs);
   if (!surely) {
     return {
       outcome: 'kept',

@@ -12,7 +12,7 @@ export function auditLogRoutes(guard: OperatorGuard, { directory }: Pick<Operato
     guard({
       method: 'GET',
       path: '/audit-log',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         // The log of a deleted organization stays readable here.
         const { data, next } = await directory.audit.list(askedOrganization(exchange.query), limit, after);

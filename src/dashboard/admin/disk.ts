@@ -29,7 +29,7 @@ export function diskRoutes(
     guard({
       method: 'GET',
       path: '/disk',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const served = new Map(pool.list().map(({ model }) => [model.file, model.id]));
         const memory = { total: totalMemory(), available: availableMemory() };
         const models: DiskModel[] = [];
@@ -67,7 +67,7 @@ export function diskRoutes(
       method: 'POST',
       path: '/pulls',
       body: pullBody,
-      serve: async ({ exchange, actor, body }) => {
+      handler: async ({ exchange, actor, body }) => {
         const pull = pulls.start(body.model);
         await note(actor, 'model.pulled', pull.model);
         exchange.json(200, pull);
@@ -77,7 +77,7 @@ export function diskRoutes(
     guard({
       method: 'DELETE',
       path: '/pulls/:pull',
-      serve: ({ exchange }) => {
+      handler: ({ exchange }) => {
         pulls.stop(exchange.params['pull'] as string);
         exchange.json(200, {});
       },

@@ -1,7 +1,7 @@
 // Engine settings that operators change at run time. They are stored and applied again when an engine is loaded. All
 // threads share one engine object, so a change on any thread takes effect immediately for all. After a load, the
 // primary thread applies the stored values. A setting given at startup (flag, variable, file) is newer than a stored
-// change and deletes it. The values of a hold (engine-holds.ts) override the stored ones.
+// change and deletes it. The values of a hold (settings-leases.ts) override the stored ones.
 
 import { z } from 'zod';
 import type { Actor } from '../../accounts/audit.js';
@@ -19,8 +19,8 @@ import type { Engine } from '../../engine/engine.js';
 import type { ModelPool, PooledEngine } from '../../engine/model-pool.js';
 import { apiError } from '../../shared/errors.js';
 import type { Log } from '../../telemetry/types.js';
-import { MOST_HOLD_S } from './engine-holds.js';
-import type { EngineHolds } from './engine-holds.js';
+import { MAX_HOLD_S } from './settings-leases.js';
+import type { SettingsLeases } from './settings-leases.js';
 import type { EngineSettingsStore, EngineValues } from './engine-settings-store.js';
 
 interface Declared {
@@ -51,7 +51,7 @@ export const tunablesPatch = z.object({
 export const holdBody = z.object({
   id: z.string().min(8).max(64),
   is_new: z.boolean(),
-  seconds: z.number().int().min(1).max(MOST_HOLD_S),
+  seconds: z.number().int().min(1).max(MAX_HOLD_S),
   values: z.object({ max_batch_tokens: z.number().int(), max_sequences: z.number().int(), step_ms: z.number().int() }),
 }) satisfies z.ZodType<EngineHoldRequest>;
 
@@ -63,7 +63,7 @@ export class EngineTuning {
 
   constructor(
     private readonly store: EngineSettingsStore,
-    private readonly holds: EngineHolds,
+    private readonly holds: SettingsLeases,
     private readonly pool: ModelPool,
     private readonly config: Pick<Config, 'engine' | 'given'>,
     private readonly log: Log,

@@ -26,7 +26,7 @@ export function livePastRoutes(guard: OperatorGuard, { history, directory }: Dep
     guard({
       method: 'GET',
       path: '/live/history',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const span = readSpan(exchange.query);
         const ring = ringFor(span, Date.now() / 1000);
         const slots = await history.sums(ring, span);
@@ -45,7 +45,7 @@ export function livePastRoutes(guard: OperatorGuard, { history, directory }: Dep
     guard({
       method: 'GET',
       path: '/live/keys',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const span = readSpan(exchange.query);
         const organization = askedOrganization(exchange.query);
         const ring = ringFor(span, Date.now() / 1000);

@@ -29,7 +29,7 @@ const CHECK_MS = 5_000;
  * disconnected.
  */
 const BEHIND_BYTES = 524_288;
-const MOST_MISSED = 30;
+const MAX_MISSED = 30;
 
 export interface LiveViewDeps {
   pool: ModelPool;
@@ -128,21 +128,21 @@ export class LiveView {
     this.#history.push(sample);
     if (this.#history.length > HISTORY) this.#history.shift();
     this.#historyText = null;
-    if (this.#viewers.size > 0) this.#tell(sample, [...this.#viewers], 0);
+    if (this.#viewers.size > 0) this.#send(sample, [...this.#viewers], 0);
   }
 
-  #tell(sample: string, viewers: readonly Viewer[], from: number): void {
+  #send(sample: string, viewers: readonly Viewer[], from: number): void {
     const now = performance.now();
     const to = Math.min(viewers.length, from + PER_TURN);
     for (let at = from; at < to; at++) {
       const viewer = viewers[at] as Viewer;
       if (!this.#viewers.has(viewer)) continue;
-      if (viewer.missed >= MOST_MISSED) this.#letGo(viewer);
+      if (viewer.missed >= MAX_MISSED) this.#letGo(viewer);
       else if (viewer.asking) viewer.missed++;
       else if (now >= viewer.checkAt) void this.#ask(viewer, sample);
       else this.#offer(viewer, sample);
     }
-    if (to < viewers.length) setImmediate(() => this.#tell(sample, viewers, to));
+    if (to < viewers.length) setImmediate(() => this.#send(sample, viewers, to));
   }
 
   /** Checks the permission before sending the sample. If the check fails, the next sample repeats it. */

@@ -13,7 +13,7 @@ export function liveRoutes(
     guard({
       method: 'GET',
       path: '/live',
-      serve: ({ exchange, userId }) =>
+      handler: ({ exchange, userId }) =>
         live.watch(exchange, userId === null ? () => Promise.resolve(true) : () => isOperator(exchange, userId)),
     }),
   ];

@@ -1,7 +1,7 @@
 // Port for model settings changed by operators (see docs/internals/storage.md).
 
 import type { AuditNote } from '../../accounts/audit.js';
-import type { LifecycleState } from '../../generation/model-lifecycle.js';
+import type { LifecycleState } from '../../generation/model-deprecation.js';
 
 /** Undefined: as in the catalog and the settings. */
 export interface ModelRow {

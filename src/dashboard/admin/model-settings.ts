@@ -4,7 +4,7 @@
 
 import type { AuditNote } from '../../accounts/audit.js';
 import type { CatalogModel } from '../../engine/catalog.js';
-import type { DeclaredLifecycle } from '../../generation/model-lifecycle.js';
+import type { DeclaredDeprecation } from '../../generation/model-deprecation.js';
 import type { ThreadBus } from '../../shared/bus.js';
 import type { ModelRow, ModelSettingsStore } from './model-settings-store.js';
 
@@ -52,7 +52,7 @@ export class ModelSettings {
   }
 
   /** The model's lifecycle from all sources. */
-  declared(model: CatalogModel): DeclaredLifecycle {
+  declared(model: CatalogModel): DeclaredDeprecation {
     return merged(model, this.row(model.id));
   }
 
@@ -62,7 +62,7 @@ export class ModelSettings {
   async change(
     model: CatalogModel,
     change: ModelRow,
-    check: (declared: DeclaredLifecycle) => void,
+    check: (declared: DeclaredDeprecation) => void,
     note: AuditNote,
   ): Promise<void> {
     const decided = Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as ModelRow;
@@ -114,7 +114,7 @@ export class ModelSettings {
   }
 }
 
-function merged(model: CatalogModel, row: ModelRow): DeclaredLifecycle {
+function merged(model: CatalogModel, row: ModelRow): DeclaredDeprecation {
   return {
     lifecycle: row.lifecycle ?? model.lifecycle,
     deprecated_at: row.deprecatedAt === undefined ? model.deprecated_at : row.deprecatedAt,

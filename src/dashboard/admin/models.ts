@@ -9,7 +9,7 @@ import type { CatalogModel } from '../../engine/catalog.js';
 import { MAX_IDLE_MINUTES } from '../../config/kinds.js';
 import { availableMemory, totalMemory } from '../../engine/machine-memory.js';
 import { apiError } from '../../shared/errors.js';
-import { NOTICE_DAYS, type DeclaredLifecycle } from '../../generation/model-lifecycle.js';
+import { NOTICE_DAYS, type DeclaredDeprecation } from '../../generation/model-deprecation.js';
 import type { Route } from '../../http/exchange.js';
 import type { OperatorGuard } from './operator-guard.js';
 import type { OperatorDeps } from './deps.js';
@@ -37,22 +37,23 @@ export function modelRoutes(
     models,
     modelSettings,
     served,
-    residency,
+    lifecycle,
     fileFacts,
-  }: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings' | 'served' | 'residency' | 'fileFacts'>,
+  }: Pick<OperatorDeps, 'pool' | 'models' | 'modelSettings' | 'served' | 'lifecycle' | 'fileFacts'>,
 ): Route[] {
   return [
     guard({
       method: 'GET',
       path: '/models',
-      serve: ({ exchange }) => exchange.json(200, { object: 'list', data: describeAll(), has_more: false, next: null }),
+      handler: ({ exchange }) =>
+        exchange.json(200, { object: 'list', data: describeAll(), has_more: false, next: null }),
     }),
 
     guard({
       method: 'POST',
       path: '/models',
       body: serveBody,
-      serve: async ({
+      handler: async ({
         exchange,
         actor,
         body: { name, model, display_name: displayName, idle_minutes: idleMinutes },
@@ -70,7 +71,7 @@ export function modelRoutes(
     guard({
       method: 'DELETE',
       path: '/models/:model',
-      serve: async ({ exchange, actor }) => {
+      handler: async ({ exchange, actor }) => {
         const { id } = known(exchange.params['model'] as string);
         if (!(await served.unserve(id, actor)))
           throw apiError(
@@ -85,14 +86,14 @@ export function modelRoutes(
     guard({
       method: 'GET',
       path: '/models/:model',
-      serve: ({ exchange }) => exchange.json(200, describe(known(exchange.params['model'] as string))),
+      handler: ({ exchange }) => exchange.json(200, describe(known(exchange.params['model'] as string))),
     }),
 
     guard({
       method: 'PATCH',
       path: '/models/:model',
       body: patchBody,
-      serve: async ({ exchange, actor, body }) => {
+      handler: async ({ exchange, actor, body }) => {
         const model = known(exchange.params['model'] as string);
         const change = {
           lifecycle: body.lifecycle ?? undefined,
@@ -124,14 +125,14 @@ export function modelRoutes(
     guard({
       method: 'POST',
       path: '/models/:model/drain',
-      serve: async ({ exchange, actor }) =>
+      handler: async ({ exchange, actor }) =>
         exchange.json(200, await setLoaded(exchange.params['model'] as string, false, actor)),
     }),
 
     guard({
       method: 'POST',
       path: '/models/:model/load',
-      serve: async ({ exchange, actor }) =>
+      handler: async ({ exchange, actor }) =>
         exchange.json(200, await setLoaded(exchange.params['model'] as string, true, actor)),
     }),
   ];
@@ -145,7 +146,7 @@ export function modelRoutes(
         action: loaded ? 'model.loaded' : 'model.drained',
       });
     }
-    if (loaded) residency.load(id); // also loads a model that is loaded on demand, and retries one that failed
+    if (loaded) lifecycle.load(id); // also loads a model that is loaded on demand, and retries one that failed
     return describe(model);
   }
 
@@ -172,7 +173,7 @@ export function modelRoutes(
 }
 
 /** Requires a notice period before retirement. To retire a model immediately, set only the state. */
-function checkNotice({ lifecycle, deprecated_at = null, retires_at = null }: DeclaredLifecycle): void {
+function checkNotice({ lifecycle, deprecated_at = null, retires_at = null }: DeclaredDeprecation): void {
   if (retires_at === null || lifecycle === 'retired') return;
   if (deprecated_at === null)
     throw apiError(

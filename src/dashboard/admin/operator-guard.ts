@@ -26,7 +26,7 @@ export interface OperatorRoute<B> {
   method: Route['method'];
   path: string;
   body?: z.ZodType<B>;
-  serve(call: OperatorCall<B>): void | Promise<void>;
+  handler(call: OperatorCall<B>): void | Promise<void>;
 }
 
 /** Turns it into a plain Route that makes all checks before `serve` runs. */
@@ -34,12 +34,12 @@ export type OperatorGuard = <B = undefined>(route: OperatorRoute<B>) => Route;
 
 /** Authenticates by session. */
 export function sessionOperators(guard: Guard): OperatorGuard {
-  return ({ method, path, body, serve }) =>
+  return ({ method, path, body, handler: serve }) =>
     guard.operator({
       method,
       path: `/operator${path}`,
       ...(body === undefined ? {} : { body }),
-      serve: ({ exchange, actor, user, body: given }) => serve({ exchange, actor, userId: user.id, body: given }),
+      handler: ({ exchange, actor, user, body: given }) => serve({ exchange, actor, userId: user.id, body: given }),
     });
 }
 
@@ -80,7 +80,7 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     void attempts.count('operator', [address]).catch(() => undefined);
     throw apiError('invalid_api_key', 'Invalid operator token.');
   };
-  return ({ method, path, body: schema, serve }) => ({
+  return ({ method, path, body: schema, handler: serve }) => ({
     method,
     path: PREFIX + path,
     scope: null,
@@ -90,9 +90,9 @@ export function tokenOperators(token: string, attempts: Attempts, clock: () => n
     headers: [['Cache-Control', 'no-store']],
     // If every field is optional, so is the body.
     ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
-    before: check,
-    enter: check,
-    serve: (exchange) => {
+    onRequest: check,
+    preHandler: check,
+    handler: (exchange) => {
       const actor: Actor = { type: 'operator_api', id: null, email: null, ip: exchange.remoteAddress };
       return serve({
         exchange,

@@ -30,7 +30,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
     guard({
       method: 'GET',
       path: '/organizations',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         const { data, next } = await organizations.overviews(limit, after);
         const list: ListPage<OperatorOrganization> = {
@@ -46,7 +46,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
     guard({
       method: 'GET',
       path: '/organizations/:org',
-      serve: async ({ exchange }) =>
+      handler: async ({ exchange }) =>
         exchange.json(
           200,
           await describeOne(known(await organizations.overview(exchange.params['org'] as string)), deps),
@@ -57,7 +57,7 @@ export function organizationRoutes(guard: OperatorGuard, deps: Deps): Route[] {
       method: 'PATCH',
       path: '/organizations/:org',
       body: patchBody,
-      serve: async ({ exchange, actor, body }) => {
+      handler: async ({ exchange, actor, body }) => {
         checkLimits(
           body.limits,
           pool.list().map(({ model }) => model.id),

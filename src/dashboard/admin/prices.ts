@@ -24,14 +24,14 @@ export function priceRoutes(guard: OperatorGuard, { prices }: Pick<OperatorDeps,
     guard({
       method: 'GET',
       path: '/prices',
-      serve: async ({ exchange }) => exchange.json(200, (await prices.get()) ?? NO_PRICES),
+      handler: async ({ exchange }) => exchange.json(200, (await prices.get()) ?? NO_PRICES),
     }),
 
     guard({
       method: 'PUT',
       path: '/prices',
       body,
-      serve: async ({ exchange, actor, body: table }) => {
+      handler: async ({ exchange, actor, body: table }) => {
         const isEmpty = Object.keys(table.models).length === 0;
         await prices.set(isEmpty ? null : table, {
           actor,

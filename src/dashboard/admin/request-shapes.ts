@@ -3,10 +3,10 @@
 import type { RequestLog } from '../../usage/requests/request-log.js';
 import type { RequestShape } from '../../bench/tune/workload.js';
 
-const MOST_SHAPES = 500;
+const MAX_SHAPES = 500;
 const PAGE = 100;
 /** Maximum number of log pages to scan. */
-const MOST_PAGES = 50;
+const MAX_PAGES = 50;
 
 /** Completed requests, newest first, without requests of `exceptKeys` and requests with images. */
 export async function recentShapes(
@@ -18,7 +18,7 @@ export async function recentShapes(
   for (const model of models) {
     const own: RequestShape[] = [];
     let after: string | null = null;
-    for (let page = 0; page < MOST_PAGES && own.length < MOST_SHAPES; page++) {
+    for (let page = 0; page < MAX_PAGES && own.length < MAX_SHAPES; page++) {
       const { rows, next } = await requestLog.list(
         { organizationId: null, keyId: null, model, outcome: 'completed' },
         PAGE,
@@ -35,5 +35,5 @@ export async function recentShapes(
     }
     shapes.push(...own);
   }
-  return shapes.sort((a, b) => b.at - a.at).slice(0, MOST_SHAPES);
+  return shapes.sort((a, b) => b.at - a.at).slice(0, MAX_SHAPES);
 }

@@ -14,7 +14,7 @@ export function requestRoutes(guard: OperatorGuard, { requestLog }: Pick<Operato
     guard({
       method: 'GET',
       path: '/requests',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         const query = readRequestQuery(exchange.query, askedOrganization(exchange.query));
         await readingRequests.run({ organization: 'operators' }, 1, async () => {
@@ -26,7 +26,7 @@ export function requestRoutes(guard: OperatorGuard, { requestLog }: Pick<Operato
     guard({
       method: 'GET',
       path: '/requests/:id',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const id = exchange.params['id'] as string;
         const row = await requestLog.find(null, id);
         if (row === null) throw apiError('resource_not_found', 'Request not found in the log.', 'id');

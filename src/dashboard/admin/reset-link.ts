@@ -16,7 +16,7 @@ export function resetLinkRoutes(
     guard({
       method: 'POST',
       path: '/users/:user/reset-link',
-      serve: async ({ exchange, actor, userId }) => {
+      handler: async ({ exchange, actor, userId }) => {
         const id = exchange.params['user'] as string;
         // The admin listener has no dashboard, so its own address cannot be used in the link.
         const base =

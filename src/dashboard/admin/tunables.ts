@@ -12,21 +12,21 @@ export function tunableRoutes(guard: OperatorGuard, { tuning }: Pick<OperatorDep
     guard({
       method: 'GET',
       path: '/tunables',
-      serve: async ({ exchange }) =>
+      handler: async ({ exchange }) =>
         exchange.json(200, { object: 'list', data: await tuning.list(), has_more: false, next: null }),
     }),
 
     guard({
       method: 'GET',
       path: '/tunables/:model',
-      serve: async ({ exchange }) => exchange.json(200, await tuning.get(exchange.params['model'] as string)),
+      handler: async ({ exchange }) => exchange.json(200, await tuning.get(exchange.params['model'] as string)),
     }),
 
     guard({
       method: 'PATCH',
       path: '/tunables/:model',
       body: tunablesPatch,
-      serve: async ({ exchange, actor, body }) => {
+      handler: async ({ exchange, actor, body }) => {
         const changes = Object.fromEntries(
           Object.entries(body).filter(([, value]) => value !== undefined),
         ) as EngineTunablesPatch;
@@ -38,14 +38,14 @@ export function tunableRoutes(guard: OperatorGuard, { tuning }: Pick<OperatorDep
       method: 'PUT',
       path: '/tunables/:model/hold',
       body: holdBody,
-      serve: async ({ exchange, body }) =>
+      handler: async ({ exchange, body }) =>
         exchange.json(200, await tuning.hold(exchange.params['model'] as string, body)),
     }),
 
     guard({
       method: 'DELETE',
       path: '/tunables/:model/hold',
-      serve: async ({ exchange }) =>
+      handler: async ({ exchange }) =>
         exchange.json(200, await tuning.release(exchange.params['model'] as string, exchange.query.get('id') ?? '')),
     }),
   ];

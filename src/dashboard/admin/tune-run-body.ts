@@ -1,7 +1,7 @@
 // Schema of a tuning run that the command line reports. Every field that can grow is bounded.
 
 import { z } from 'zod';
-import { MOST_TRIALS } from '../../bench/tune/plan.js';
+import { MAX_TRIALS } from '../../bench/tune/plan.js';
 import type { TuneRun } from '../../shared/wire/tuning.js';
 
 const text = (most: number): z.ZodString => z.string().max(most);
@@ -20,7 +20,7 @@ const pick = z.object({
     mean: amount,
     low: z.number().nullable(),
     high: z.number().nullable(),
-    runs: z.array(amount).max(MOST_TRIALS),
+    runs: z.array(amount).max(MAX_TRIALS),
   }),
 });
 
@@ -62,7 +62,7 @@ export const tuneRunBody: z.ZodType<TuneRun> = z.object({
         front: z.boolean(),
       }),
     )
-    .max(MOST_TRIALS),
+    .max(MAX_TRIALS),
   result: z
     .object({
       outcome: z.enum(['advised', 'kept', 'applied', 'rolled_back', 'nothing_meets']),

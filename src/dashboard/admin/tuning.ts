@@ -3,14 +3,14 @@
 import { z } from 'zod';
 import { apiError } from '../../shared/errors.js';
 import type { Route } from '../../http/exchange.js';
-import { LEAST_TRIALS, MOST_TRIAL_S, MOST_TRIALS } from '../../bench/tune/plan.js';
+import { MIN_TRIALS, MAX_TRIAL_S, MAX_TRIALS } from '../../bench/tune/plan.js';
 import type { TuneStart } from '../../shared/wire/tuning.js';
 import type { OperatorDeps } from './deps.js';
 import type { OperatorGuard } from './operator-guard.js';
 import { recentShapes } from './request-shapes.js';
 import { tuneRunBody } from './tune-run-body.js';
 
-const MOST_TOKENS = 1_000_000;
+const MAX_TOKENS = 1_000_000;
 
 const startBody = z.object({
   model: z.string().min(1).max(256),
@@ -19,14 +19,14 @@ const startBody = z.object({
     z.object({ kind: z.literal('recent') }),
     z.object({
       kind: z.literal('fixed'),
-      prompt_tokens: z.number().int().min(1).max(MOST_TOKENS),
-      output_tokens: z.number().int().min(1).max(MOST_TOKENS),
+      prompt_tokens: z.number().int().min(1).max(MAX_TOKENS),
+      output_tokens: z.number().int().min(1).max(MAX_TOKENS),
     }),
   ]),
   load: z.enum(['concurrency', 'rate']),
   max_load: z.number().gt(0).max(20_000).optional(),
-  trials: z.number().int().min(LEAST_TRIALS).max(MOST_TRIALS),
-  trial_s: z.number().min(0.2).max(MOST_TRIAL_S),
+  trials: z.number().int().min(MIN_TRIALS).max(MAX_TRIALS),
+  trial_s: z.number().min(0.2).max(MAX_TRIAL_S),
   apply: z.boolean(),
 }) satisfies z.ZodType<TuneStart>;
 
@@ -44,7 +44,7 @@ export function tuningRoutes(
     guard({
       method: 'GET',
       path: '/tuning',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         await tunings.endLost();
         exchange.json(200, { object: 'list', data: await tuneRuns.list(), has_more: false, next: null });
       },
@@ -54,7 +54,7 @@ export function tuningRoutes(
       method: 'POST',
       path: '/tuning',
       body: startBody,
-      serve: async ({ exchange, actor, body }) => {
+      handler: async ({ exchange, actor, body }) => {
         const run = await tunings.start(body, actor);
         await note(actor, 'engine.tuning_started', run.model);
         exchange.json(200, run);
@@ -64,7 +64,7 @@ export function tuningRoutes(
     guard({
       method: 'GET',
       path: '/tuning/:run',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         await tunings.endLost();
         const run = await tuneRuns.get(exchange.params['run'] as string);
         if (run === null) throw apiError('resource_not_found', 'Tuning run not found.', 'run');
@@ -77,7 +77,7 @@ export function tuningRoutes(
       method: 'PUT',
       path: '/tuning/:run',
       body: tuneRunBody,
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         if (body.id !== exchange.params['run'])
           throw apiError('invalid_value', "The run's id does not match the path.", 'id');
         await tuneRuns.put(body, null);
@@ -88,7 +88,7 @@ export function tuningRoutes(
     guard({
       method: 'DELETE',
       path: '/tuning/:run',
-      serve: ({ exchange }) => {
+      handler: ({ exchange }) => {
         tunings.stop(exchange.params['run'] as string);
         exchange.json(200, {});
       },
@@ -97,7 +97,7 @@ export function tuningRoutes(
     guard({
       method: 'GET',
       path: '/request-shapes',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const { names } = await tuning.get(exchange.query.get('model') ?? '');
         const data = (await recentShapes(requestLog, names, await tuneRuns.keyIds())).map(
           ({ at, inputTokens, cachedTokens, outputTokens }) => ({

@@ -13,7 +13,7 @@ import { parseObjectives, showObjective } from '../../bench/load/objectives.js';
 import type { RequestLog } from '../../usage/requests/request-log.js';
 import type { ThreadBus } from '../../shared/bus.js';
 import type { Log } from '../../telemetry/types.js';
-import type { ToChild, ToParent, Wish } from '../../bench/tune/child-protocol.js';
+import type { ToChild, ToParent, SettingsRequest } from '../../bench/tune/child-protocol.js';
 import type { TuneWorkload } from '../../bench/tune/load.js';
 import { BY_COMMAND, newRun, type TunePlan } from '../../bench/tune/plan.js';
 import type { TuneRanges } from '../../bench/tune/ports.js';
@@ -31,9 +31,9 @@ const PROLONG_MS = 10_000;
 /** How long a child may take to exit by itself. */
 const END_MS = 3_000;
 /** Minimum number of requests that make a workload. */
-const LEAST_SHAPES = 20;
+const MIN_SHAPES = 20;
 /** Maximum number of concurrent requests, unless the request asks for more. */
-const MOST_LOAD = 1_024;
+const MAX_LOAD = 1_024;
 const KEY_LIFE_MS = 24 * 3_600_000;
 
 export interface TuningsDeps {
@@ -165,15 +165,15 @@ export class Tunings {
     await Promise.all([...this.#running.values()].map(({ ended }) => ended));
   }
 
-  #drive(begun: TuneRun, actor: Actor, revoke: () => Promise<void>, start: ToChild): Running {
+  #drive(started: TuneRun, actor: Actor, revoke: () => Promise<void>, start: ToChild): Running {
     const { tuning, runs, log } = this.deps;
-    const { id, model } = begun;
+    const { id, model } = started;
     const child = fork(CHILD, [], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], execArgv: [] });
-    const tell = (message: ToChild): void => {
+    const send = (message: ToChild): void => {
       if (child.connected) child.send(message, () => undefined);
     };
-    let run = begun;
-    let values: TuneSettings | null = begun.before; // null: no longer held
+    let run = started;
+    let values: TuneSettings | null = started.before; // null: no longer held
     let writing = Promise.resolve();
     const write = (next: TuneRun): void => {
       run = next;
@@ -185,15 +185,15 @@ export class Tunings {
       await tuning.hold(model, { id, is_new: false, seconds: HOLD_S, values: next });
       values = next;
     };
-    const grant = async (wish: Wish): Promise<void> => {
-      if (wish.what === 'set') return await hold(wish.settings);
+    const grant = async (request: SettingsRequest): Promise<void> => {
+      if (request.what === 'set') return await hold(request.settings);
       values = null;
-      if (wish.what === 'apply') await tuning.change(model, { ...wish.settings }, actor);
+      if (request.what === 'apply') await tuning.change(model, { ...request.settings }, actor);
       else await tuning.release(model, id);
     };
     const prolonging = setInterval(() => {
       if (values !== null)
-        hold(values).catch((error: unknown) => tell({ type: 'lost', message: (error as Error).message }));
+        hold(values).catch((error: unknown) => send({ type: 'lost', message: (error as Error).message }));
     }, PROLONG_MS);
 
     child.on('message', (message: ToParent) => {
@@ -201,14 +201,14 @@ export class Tunings {
       else if (message.type === 'failed')
         write({ ...run, state: 'failed', error: message.message, ended_at: new Date().toISOString() });
       else
-        grant(message.wish).then(
-          () => tell({ type: 'answer', number: message.number, error: null }),
-          (error: unknown) => tell({ type: 'answer', number: message.number, error: (error as Error).message }),
+        grant(message.request).then(
+          () => send({ type: 'answer', number: message.number, error: null }),
+          (error: unknown) => send({ type: 'answer', number: message.number, error: (error as Error).message }),
         );
     });
     child.on('error', (err) => log.error({ err, run: id }, 'tuning process failed'));
     log.info({ model, run: id, objectives: run.objectives }, 'tuning run started');
-    tell(start);
+    send(start);
     const ended = new Promise<void>((resolve) => {
       child.once('close', () => resolve());
     }).then(async () => {
@@ -228,7 +228,7 @@ export class Tunings {
     const stop = (): void => {
       if (isStopping) return;
       isStopping = true;
-      tell({ type: 'stop' });
+      send({ type: 'stop' });
       const late = setTimeout(() => child.kill('SIGKILL'), END_MS);
       void ended.then(() => clearTimeout(late));
     };
@@ -239,10 +239,10 @@ export class Tunings {
     if (workload.kind === 'fixed')
       return { kind: 'fixed', promptTokens: workload.prompt_tokens, outputTokens: workload.output_tokens };
     const shapes = await recentShapes(this.deps.requestLog, names, await this.deps.runs.keyIds());
-    if (shapes.length < LEAST_SHAPES)
+    if (shapes.length < MIN_SHAPES)
       throw apiError(
         'invalid_value',
-        `The request log has ${shapes.length} completed requests of this model, but a workload needs ${LEAST_SHAPES}. Specify lengths instead.`,
+        `The request log has ${shapes.length} completed requests of this model, but a workload needs ${MIN_SHAPES}. Specify lengths instead.`,
         'workload',
       );
     return workloadOf(shapes);
@@ -259,10 +259,7 @@ export class Tunings {
       return most;
     }
     const limit = await this.deps.concurrencyLimit(engine.names[0] ?? engine.model);
-    return Math.max(
-      1,
-      Math.min(most ?? Math.min(MOST_LOAD, 2 * rangesOf(engine).max_sequences.max), limit ?? Infinity),
-    );
+    return Math.max(1, Math.min(most ?? Math.min(MAX_LOAD, 2 * rangesOf(engine).max_sequences.max), limit ?? Infinity));
   }
 }
 

@@ -23,7 +23,7 @@ export function usageRoutes(
     guard({
       method: 'GET',
       path: '/usage',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         // One page of organizations. Organizations without usage have no rows.
         const { limit, after } = readPage(exchange.query);
         const to = date(exchange.query, 'to') ?? Date.now();

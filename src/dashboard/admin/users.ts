@@ -23,7 +23,7 @@ export function userRoutes(
     guard({
       method: 'GET',
       path: '/users',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const { limit, after } = readPage(exchange.query);
         exchange.json(200, listPage(await users.page(limit, after), describe));
       },
@@ -33,7 +33,7 @@ export function userRoutes(
       method: 'PATCH',
       path: '/users/:user',
       body: patchBody,
-      serve: async ({ exchange, actor, userId, body }) => {
+      handler: async ({ exchange, actor, userId, body }) => {
         const rights = { locked: body.locked ?? undefined, operator: body.operator ?? undefined };
         exchange.json(200, describe(await users.change(exchange.params['user'] as string, rights, userId, actor)));
       },
@@ -43,7 +43,7 @@ export function userRoutes(
     guard({
       method: 'DELETE',
       path: '/users/:user/second-factor',
-      serve: async ({ exchange, actor, userId }) => {
+      handler: async ({ exchange, actor, userId }) => {
         const id = exchange.params['user'] as string;
         if (id === userId)
           throw apiError(

@@ -48,7 +48,7 @@ export function apiKeyRoutes({
     guard.member('viewer', {
       method: 'GET',
       path: LIST,
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const page = await keys.page(organization.id, limit, after);
         exchange.json(200, listPage(page, shown));
@@ -59,7 +59,7 @@ export function apiKeyRoutes({
       method: 'POST',
       path: LIST,
       body: createBody,
-      serve: async ({ exchange, organization, user, actor, body }) => {
+      handler: async ({ exchange, organization, user, actor, body }) => {
         const models = body.models ?? undefined;
         const limits = body.limits ?? null;
         checkModels(models, served());
@@ -81,7 +81,7 @@ export function apiKeyRoutes({
       method: 'PATCH',
       path: ONE,
       body: changeBody,
-      serve: async (call) => {
+      handler: async (call) => {
         const { exchange, organization, actor, body } = call;
         const { id } = await changeable(call);
         checkModels(body.models ?? undefined, served());
@@ -103,7 +103,7 @@ export function apiKeyRoutes({
       method: 'POST',
       path: `${ONE}/rotate`,
       body: rotateBody,
-      serve: async (call) => {
+      handler: async (call) => {
         const { exchange, organization, user, actor, body } = call;
         const { id } = await changeable(call);
         exchange.json(
@@ -118,7 +118,7 @@ export function apiKeyRoutes({
     guard.member('developer', {
       method: 'DELETE',
       path: ONE,
-      serve: async (call) => {
+      handler: async (call) => {
         const { exchange, organization, actor } = call;
         const { id } = await changeable(call);
         exchange.json(200, shown(known(await keys.revoke(organization.id, id, actor))));

@@ -10,7 +10,7 @@ export function auditLogRoutes({ guard, directory }: Pick<DashboardDeps, 'guard'
     guard.member('admin', {
       method: 'GET',
       path: '/organizations/:org/audit-log',
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const { data, next } = await directory.audit.list(organization.id, limit, after);
         const page: ListPage<AuditEntry> = { object: 'list', data, has_more: next !== null, next };

@@ -58,7 +58,7 @@ export function budgetRoutes({
     guard.member('viewer', {
       method: 'GET',
       path: PATH,
-      serve: async ({ exchange, organization, role }) =>
+      handler: async ({ exchange, organization, role }) =>
         exchange.json(200, await shown(organization.id, role, await budgets.get(organization.id))),
     }),
 
@@ -66,7 +66,7 @@ export function budgetRoutes({
       method: 'PUT',
       path: PATH,
       body,
-      serve: async ({
+      handler: async ({
         exchange,
         organization: { id },
         role,

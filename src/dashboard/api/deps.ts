@@ -2,8 +2,8 @@
 
 import type { Accounts } from '../../accounts/accounts.js';
 import type { SecondFactorCodes } from '../../accounts/second-factor-codes.js';
-import type { SignInTickets } from '../../accounts/sign-in-tickets.js';
-import type { Erasable } from '../../accounts/delete-organization.js';
+import type { MfaChallenges } from '../../accounts/mfa-challenges.js';
+import type { OrganizationDataOwner } from '../../accounts/delete-organization.js';
 import type { Directory } from '../../accounts/directory.js';
 import type { OrganizationView } from '../../accounts/organizations.js';
 import type { Admission } from '../../admission/admission.js';
@@ -24,7 +24,7 @@ import type { UsageStore } from '../../usage/usage-store.js';
 import type { DashboardOrigin } from '../origin.js';
 import type { LimitValues } from '../../shared/wire/dashboard.js';
 import type { Guard } from './guard.js';
-import type { Letters } from './letters.js';
+import type { AccountMailer } from './account-mailer.js';
 
 export interface DashboardDeps {
   config: Pick<Config, 'accounts' | 'http' | 'oidc' | 'webhooks'>;
@@ -36,7 +36,7 @@ export interface DashboardDeps {
   saved: SavedStore;
   requestLog: RequestLog;
   /** Data that is erased together with an organization. */
-  stored: Erasable;
+  stored: OrganizationDataOwner;
   directory: Directory;
   accounts: Accounts;
   admission: Admission;
@@ -48,12 +48,12 @@ export interface DashboardDeps {
   /** POST /v1/chat/completions, called by the playground. */
   chat: Route;
   draining(): boolean;
-  letters: Letters;
+  mailer: AccountMailer;
   codes: SecondFactorCodes;
   box: SecretBox;
   /** Null: no provider is configured. */
   oidc: OidcProvider | null;
-  tickets: SignInTickets;
+  tickets: MfaChallenges;
   /** The organization's limits by model name. */
   organizationLimits(organization: OrganizationView): Record<string, LimitValues>;
   /** Tokens that each organization has used this month. */

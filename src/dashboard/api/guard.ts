@@ -47,7 +47,7 @@ export interface DashboardRoute<C> {
   countedAs?: string;
   /** The identity that the request is counted for, if rate limits apply to it. */
   actAs?(call: Omit<C, 'body'>): Identity;
-  serve(call: C): void | Promise<void>;
+  handler(call: C): void | Promise<void>;
 }
 
 export interface Guard {

@@ -14,7 +14,7 @@ export function imagePlanRoutes({ guard, models, pool }: Pick<DashboardDeps, 'gu
     guard.member('developer', {
       method: 'GET',
       path: '/organizations/:org/playground/image',
-      serve: ({ exchange }) => {
+      handler: ({ exchange }) => {
         const { query } = exchange;
         const asked = query.get('model') ?? '';
         if (asked === '' || asked.length > MAX_NAME)

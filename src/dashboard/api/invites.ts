@@ -13,16 +13,16 @@ export function inviteRoutes({
   guard,
   directory,
   origin,
-  letters,
+  mailer,
   organizationLimits,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'letters' | 'organizationLimits'>): Route[] {
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'mailer' | 'organizationLimits'>): Route[] {
   const { invites, attempts } = directory;
 
   return [
     guard.member('admin', {
       method: 'GET',
       path: '/organizations/:org/invites',
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const page = await readWhole(exchange, () => invites.page(organization.id, limit, after));
         exchange.json(
@@ -36,14 +36,14 @@ export function inviteRoutes({
       method: 'POST',
       path: '/organizations/:org/invites',
       body: z.object({ email: emailField, role: roleField }),
-      serve: async ({ exchange, organization, user, actor, body: { email, role } }) => {
+      handler: async ({ exchange, organization, user, actor, body: { email, role } }) => {
         await attempts.count('invite', [user.id]);
         const invite = await invites.create(organization.id, email, role, user.id, actor);
         exchange.json(200, inviteObject(invite, origin.base(exchange)));
         // The inviter sees the link, so mail over the rate limit is skipped silently.
-        if (letters.enabled)
+        if (mailer.enabled)
           attempts.count('mail', [`invitation ${email}`]).then(
-            () => letters.invite(invite, user, organization.name),
+            () => mailer.invite(invite, user, organization.name),
             () => undefined,
           );
       },
@@ -52,7 +52,7 @@ export function inviteRoutes({
     guard.member('admin', {
       method: 'DELETE',
       path: '/organizations/:org/invites/:id',
-      serve: async ({ exchange, organization, user, actor }) => {
+      handler: async ({ exchange, organization, user, actor }) => {
         await invites.revoke(organization.id, exchange.params['id'] as string, user.id, actor);
         exchange.json(200, {});
       },
@@ -61,7 +61,7 @@ export function inviteRoutes({
     guard.open({
       method: 'GET',
       path: '/invites/:token',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const {
           invite: { email, role, expiresAt },
           organization,
@@ -74,7 +74,7 @@ export function inviteRoutes({
     guard.user({
       method: 'POST',
       path: '/invites/:token/accept',
-      serve: async ({ exchange, user, actor }) => {
+      handler: async ({ exchange, user, actor }) => {
         const joined = await invites.accept(exchange.params['token'] as string, user, actor);
         exchange.json(200, { organization: organizationObject(joined, organizationLimits(joined)) });
       },

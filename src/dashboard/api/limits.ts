@@ -16,7 +16,7 @@ export function limitRoutes({
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/limits',
-      serve: async ({
+      handler: async ({
         exchange,
         organization: {
           id,

@@ -14,7 +14,7 @@ export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDe
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/members',
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         exchange.json(
           200,
@@ -27,7 +27,7 @@ export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDe
       method: 'PATCH',
       path: '/organizations/:org/members/:user',
       body: z.object({ role: roleField }),
-      serve: async ({ exchange, organization: { id }, user, actor, body: { role } }) => {
+      handler: async ({ exchange, organization: { id }, user, actor, body: { role } }) => {
         exchange.json(
           200,
           shown(await members.changeRole(id, exchange.params['user'] as string, role, user.id, actor)),
@@ -39,7 +39,7 @@ export function memberRoutes({ guard, directory: { members } }: Pick<DashboardDe
     guard.member('viewer', {
       method: 'DELETE',
       path: '/organizations/:org/members/:user',
-      serve: async ({ exchange, organization: { id }, user, actor }) => {
+      handler: async ({ exchange, organization: { id }, user, actor }) => {
         await members.remove(id, exchange.params['user'] as string, user.id, actor);
         exchange.json(200, {});
       },

@@ -12,7 +12,7 @@ export function modelRoutes({ guard, models, pool }: Pick<DashboardDeps, 'guard'
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/models',
-      serve: ({ exchange }) =>
+      handler: ({ exchange }) =>
         exchange.json(200, { object: 'list', data: describeModels(models, pool), has_more: false, next: null }),
     }),
   ];

@@ -76,7 +76,7 @@ export class OidcEntry {
     const isOpen = this.settings.signup === 'open';
     if (!isOpen && invite === null) throw new OidcRefusal('no_account');
     const name = nameField.safeParse(claims.name);
-    const wish = {
+    const request = {
       email,
       name: name.success ? name.data : (email.split('@')[0] ?? email),
       organizationName: null,
@@ -86,7 +86,7 @@ export class OidcEntry {
     };
     try {
       // Empty password hash: no password matches it.
-      return await signUps.signUp({ open: isOpen, local: false }, wish, '', client);
+      return await signUps.signUp({ open: isOpen, local: false }, request, '', client);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       throw new OidcRefusal(

@@ -76,10 +76,10 @@ function routesOf(
       // In the URL fragment, which browsers do not send to any server.
       return `/signin?next=${encodeURIComponent(journey.next)}#ticket=${tickets.issue(user).ticket}`;
     }
-    const begun = cookie === null ? await signIns.begin(user, null, client, before, null) : { cookie };
-    if (begun === 'locked') throw new OidcRefusal('locked');
-    if (begun === 'changed') throw new OidcRefusal('expired');
-    setSessionCookie(exchange, origin, begun.cookie);
+    const signIn = cookie === null ? await signIns.begin(user, null, client, before, null) : { cookie };
+    if (signIn === 'locked') throw new OidcRefusal('locked');
+    if (signIn === 'changed') throw new OidcRefusal('expired');
+    setSessionCookie(exchange, origin, signIn.cookie);
     return journey.next;
   };
 
@@ -107,7 +107,7 @@ function routesOf(
     guard.open({
       method: 'GET',
       path: '/oidc/start',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const next = exchange.query.get('next') ?? '/';
         const invite = exchange.query.get('invite');
         try {
@@ -120,7 +120,7 @@ function routesOf(
             }),
           );
         } catch (error) {
-          failed(exchange, tell(error), false);
+          failed(exchange, failureOf(error), false);
         }
       },
     }),
@@ -130,11 +130,11 @@ function routesOf(
     guard.user({
       method: 'POST',
       path: '/oidc/link',
-      serve: async ({ exchange, user }) => {
+      handler: async ({ exchange, user }) => {
         try {
           exchange.json(200, { url: await begin(exchange, { next: '/', invite: null, link: user.id }) });
         } catch (error) {
-          tell(error);
+          failureOf(error);
           throw apiError('capacity_exhausted', `${config.oidc.name} is unreachable.`);
         }
       },
@@ -143,14 +143,14 @@ function routesOf(
     guard.open({
       method: 'GET',
       path: CALLBACK,
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         let isLink = false;
         try {
           const journey = journeyOf(exchange);
           isLink = journey.link !== null;
           redirect(exchange, `/dashboard${await finish(exchange, journey)}`);
         } catch (error) {
-          failed(exchange, tell(error), isLink);
+          failed(exchange, failureOf(error), isLink);
         }
       },
     }),
@@ -158,7 +158,7 @@ function routesOf(
     guard.user({
       method: 'POST',
       path: '/oidc/unlink',
-      serve: async ({ exchange, user, actor }) => {
+      handler: async ({ exchange, user, actor }) => {
         if (user.passwordHash === '')
           throw apiError(
             'invalid_value',
@@ -172,7 +172,7 @@ function routesOf(
   ];
 
   /** Maps an error to the failure that the page shows. Errors that no user caused are logged. */
-  function tell(error: unknown): OidcFailure {
+  function failureOf(error: unknown): OidcFailure {
     if (error instanceof Denied) return 'denied';
     if (error instanceof ApiError && error.code === 'too_many_attempts') return 'too_many';
     if (error instanceof OidcRefusal) {

@@ -8,7 +8,7 @@ import type { Route } from '../../http/exchange.js';
 import type { OrganizationObject } from '../../shared/wire/dashboard.js';
 import { nameField } from './fields.js';
 import { organizationObject } from './objects.js';
-import { pageOf, readPage } from './paging.js';
+import { pageQueryOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
 export function organizationRoutes({
@@ -30,9 +30,9 @@ export function organizationRoutes({
     guard.user({
       method: 'GET',
       path: '/organizations',
-      serve: async ({ exchange, user }) => {
+      handler: async ({ exchange, user }) => {
         const all = (await members.organizationsOf(user.id)).map(({ organization }) => organization);
-        const page = pageOf(all, readPage(exchange.query), ({ id }) => id);
+        const page = pageQueryOf(all, readPage(exchange.query), ({ id }) => id);
         exchange.json(200, { ...page, data: page.data.map(shown) });
       },
     }),
@@ -41,7 +41,7 @@ export function organizationRoutes({
       method: 'POST',
       path: '/organizations',
       body: z.object({ name: nameField }),
-      serve: async ({ exchange, user, actor, body }) => {
+      handler: async ({ exchange, user, actor, body }) => {
         // counted as attempts, because even deleted organizations leave a row
         await attempts.count('organization', [user.id]);
         exchange.json(
@@ -54,14 +54,14 @@ export function organizationRoutes({
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org',
-      serve: ({ exchange, organization }) => exchange.json(200, shown(organization)),
+      handler: ({ exchange, organization }) => exchange.json(200, shown(organization)),
     }),
 
     guard.member('admin', {
       method: 'PATCH',
       path: '/organizations/:org',
       body: z.object({ name: nameField.nullish(), request_text: z.boolean().nullish() }),
-      serve: async ({ exchange, organization, actor, body }) => {
+      handler: async ({ exchange, organization, actor, body }) => {
         const { name } = body;
         const keepsText = body.request_text ?? undefined;
         if (keepsText !== undefined) {
@@ -80,7 +80,7 @@ export function organizationRoutes({
     guard.member('owner', {
       method: 'DELETE',
       path: '/organizations/:org',
-      serve: async ({ exchange, organization, actor }) => {
+      handler: async ({ exchange, organization, actor }) => {
         const { erased } = await deleteOrganization(organizations, stored, organization.id, actor);
         erased.catch((err: unknown) =>
           telemetry.log.error({ err }, 'erasing a deleted organization failed; will retry'),

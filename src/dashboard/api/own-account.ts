@@ -15,26 +15,26 @@ export function ownAccountRoutes({
   directory,
   origin,
   codes,
-  letters,
+  mailer,
   saved,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'letters' | 'saved'>): Route[] {
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'origin' | 'codes' | 'mailer' | 'saved'>): Route[] {
   const { ownAccount, signIns, attempts } = directory;
   return [
     guard.user({
       method: 'POST',
       path: '/email/change',
       body: z.object({ email: emailField, password: passwordField.nullish() }),
-      serve: async ({ exchange, user, signedInAt, actor, body: { email, password } }) => {
+      handler: async ({ exchange, user, signedInAt, actor, body: { email, password } }) => {
         if (email === user.email)
           throw apiError('invalid_value', "email must differ from the account's current address.", 'email');
         await confirmPassword(attempts, { user, signedInAt }, password, directory.now());
         // rate-limited because each change adds an entry to the server's bounded audit log
         await attempts.count('name', [user.id]);
-        const answer: EmailChange = { email, confirmation_sent: letters.enabled };
-        if (letters.enabled) {
+        const answer: EmailChange = { email, confirmation_sent: mailer.enabled };
+        if (mailer.enabled) {
           if ((await signIns.withEmail(email)) !== null) throw emailTaken();
           await attempts.count('mail', [user.id, `new address ${email}`]);
-          letters.newEmail(user, email, await ownAccount.emailToken(user, email, actor));
+          mailer.newEmail(user, email, await ownAccount.emailToken(user, email, actor));
         } else {
           await ownAccount.changeEmail(user, email, actor);
         }
@@ -46,10 +46,10 @@ export function ownAccountRoutes({
       method: 'POST',
       path: '/email/change/confirm',
       body: z.object({ token: tokenField }),
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         const { user, before } = await ownAccount.confirmEmail(body.token, exchange.remoteAddress);
         exchange.json(200, { email: user.email });
-        letters.emailChanged(user, before);
+        mailer.emailChanged(user, before);
       },
     }),
 
@@ -57,7 +57,7 @@ export function ownAccountRoutes({
       method: 'POST',
       path: '/account/delete',
       body: z.object({ password: passwordField.nullish(), code: codeField.nullish() }),
-      serve: async ({ exchange, user, signedInAt, actor, body }) => {
+      handler: async ({ exchange, user, signedInAt, actor, body }) => {
         await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
         if (user.secondFactor === true) {
           if (body.code == null)
@@ -68,7 +68,7 @@ export function ownAccountRoutes({
         await saved.eraseUser(user.id); // if the process crashes here, the periodic sweep erases the rest
         clearSessionCookie(exchange, origin);
         exchange.json(200, {});
-        letters.accountDeleted(user);
+        mailer.accountDeleted(user);
       },
     }),
   ];

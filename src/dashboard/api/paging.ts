@@ -1,11 +1,11 @@
 // Pagination of dashboard API lists: `limit` 1 … 100 (default 20), and `after`, the `next` of the previous page.
 
-import { sliceOf } from '../../accounts/slice.js';
-import type { Slice } from '../../accounts/slice.js';
+import { pageOf } from '../../accounts/page.js';
+import type { Page } from '../../accounts/page.js';
 import { apiError } from '../../shared/errors.js';
 import type { ListPage } from '../../shared/wire/dashboard.js';
 
-export interface Page {
+export interface PageQuery {
   limit: number;
   after: string | null;
 }
@@ -15,7 +15,7 @@ const MAX_LIMIT = 100;
 const MAX_CURSOR = 256;
 
 /** Throws ApiError 400 if a value is not a number, 422 if it is out of range. */
-export function readPage(query: URLSearchParams): Page {
+export function readPage(query: URLSearchParams): PageQuery {
   const text = query.get('limit');
   if (text !== null && !/^\d{1,9}$/.test(text))
     throw apiError('invalid_query_parameter', 'limit must be a whole number.', 'limit');
@@ -29,12 +29,16 @@ export function readPage(query: URLSearchParams): Page {
 }
 
 /** Returns a page of a list that is already in memory. Throws 404 item_not_found if `after` is not in the list. */
-export function pageOf<T>(all: readonly T[], { limit, after }: Page, cursor: (entry: T) => string): ListPage<T> {
-  return listPage(sliceOf(all, limit, after, cursor), (entry) => entry);
+export function pageQueryOf<T>(
+  all: readonly T[],
+  { limit, after }: PageQuery,
+  cursor: (entry: T) => string,
+): ListPage<T> {
+  return listPage(pageOf(all, limit, after, cursor), (entry) => entry);
 }
 
 /** Converts a slice to the response. Null means that `after` was not found: 404 item_not_found. */
-export function listPage<T, O>(slice: Slice<T> | null, shown: (entry: T) => O): ListPage<O> {
+export function listPage<T, O>(slice: Page<T> | null, shown: (entry: T) => O): ListPage<O> {
   if (slice === null) throw apiError('item_not_found', 'after is not an entry of this list.', 'after');
   return { object: 'list', data: slice.data.map(shown), has_more: slice.next !== null, next: slice.next };
 }

@@ -12,24 +12,24 @@ import type { DashboardDeps } from './deps.js';
 export function passwordRoutes({
   guard,
   directory,
-  letters,
+  mailer,
   telemetry,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'letters' | 'telemetry'>): Route[] {
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'mailer' | 'telemetry'>): Route[] {
   const { signIns, attempts } = directory;
   return [
     guard.open({
       method: 'POST',
       path: '/password/forgot',
       body: z.object({ email: z.string().min(1).max(1_000) }),
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         await attempts.count('forgot', [addressGroup(exchange.remoteAddress)]);
         // Responds before the lookup, and always identically, so that neither content nor timing reveals whether the
         // account exists.
         exchange.json(200, {});
         const user = await signIns.withEmail(normalEmail(body.email));
-        if (user === null || user.locked || !letters.enabled) return;
+        if (user === null || user.locked || !mailer.enabled) return;
         attempts.count('mail', [user.id]).then(
-          () => letters.resetPassword(user),
+          () => mailer.resetPassword(user),
           (error: unknown) => {
             if (!(error instanceof ApiError))
               telemetry.log.error({ err: error }, 'processing a password reset request failed');
@@ -42,14 +42,14 @@ export function passwordRoutes({
       method: 'POST',
       path: '/password/reset',
       body: z.object({ token: tokenField, password: newPasswordField }),
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         const ip = exchange.remoteAddress;
         const userId = await signIns.userOfResetLink(body.token);
         await attempts.count('password', [userId]);
         const passwordHash = await hashPassword(body.password);
         const user = await signIns.resetPassword(body.token, userId, passwordHash, ip);
         exchange.json(200, {});
-        letters.passwordChanged(user);
+        mailer.passwordChanged(user);
       },
     }),
 
@@ -57,7 +57,7 @@ export function passwordRoutes({
       method: 'POST',
       path: '/password/change',
       body: z.object({ current_password: passwordField, new_password: newPasswordField }),
-      serve: async ({ exchange, user, sessionId, actor, body }) => {
+      handler: async ({ exchange, user, sessionId, actor, body }) => {
         await attempts.count('password', [user.id]);
         if (!(await verifyPassword(body.current_password, user.passwordHash)))
           throw apiError('invalid_value', 'current_password is wrong.', 'current_password');
@@ -65,7 +65,7 @@ export function passwordRoutes({
         if (!(await signIns.changePassword(user, passwordHash, sessionId, actor)))
           throw apiError('invalid_value', 'The password was changed in the meantime.', 'current_password');
         exchange.json(200, {});
-        letters.passwordChanged(user);
+        mailer.passwordChanged(user);
       },
     }),
 
@@ -73,7 +73,7 @@ export function passwordRoutes({
       method: 'POST',
       path: '/email/verify',
       body: z.object({ token: tokenField }),
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         await signIns.verifyEmail(body.token, exchange.remoteAddress);
         exchange.json(200, {});
       },
@@ -82,15 +82,15 @@ export function passwordRoutes({
     guard.user({
       method: 'POST',
       path: '/email/send-verification',
-      serve: async ({ exchange, user }) => {
-        if (!letters.enabled)
+      handler: async ({ exchange, user }) => {
+        if (!mailer.enabled)
           throw apiError(
             'unsupported_feature',
             'This server does not send mail. To enable it, set mail.smtp_url and dashboard.url.',
           );
         if (!user.emailVerified) {
           await attempts.count('mail', [user.id]);
-          letters.verifyEmail(user);
+          mailer.verifyEmail(user);
         }
         exchange.json(200, {});
       },

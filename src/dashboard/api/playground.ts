@@ -23,9 +23,9 @@ export function playgroundRoutes({
       generates: true,
       countedAs: chat.path,
       actAs: ({ organization }) => identityWithoutKey(organization, PLAYGROUND_KEY),
-      serve: ({ exchange }) => {
+      handler: ({ exchange }) => {
         if (draining()) throw apiError('shutting_down', 'The server is shutting down and accepts no new requests.');
-        return chat.serve(exchange);
+        return chat.handler(exchange);
       },
     }),
   ];

@@ -3,12 +3,12 @@
 // so that many readers cannot delay other requests.
 
 import type { Exchange } from '../../http/exchange.js';
-import { SMALL_BYTES } from '../../http/parse-turns.js';
+import { SMALL_BYTES } from '../../http/parse-queue.js';
 
 /**
  * The size is unknown until the read completes, so all of it waits for its turn. For member routes. Rejects with
  * ApiError 429.
  */
-export function readWhole<T>(exchange: Pick<Exchange, 'inTurn'>, read: () => Promise<T>): Promise<T> {
-  return exchange.inTurn(SMALL_BYTES, read);
+export function readWhole<T>(exchange: Pick<Exchange, 'enqueue'>, read: () => Promise<T>): Promise<T> {
+  return exchange.enqueue(SMALL_BYTES, read);
 }

@@ -22,7 +22,7 @@ export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard'
     guard.member('viewer', {
       method: 'GET',
       path: LIST,
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const query = readRequestQuery(exchange.query, organization.id);
         await readingRequests.run({ organization: organization.id }, 1, async () => {
@@ -34,7 +34,7 @@ export function requestRoutes({ guard, requestLog }: Pick<DashboardDeps, 'guard'
     guard.member('viewer', {
       method: 'GET',
       path: `${LIST}/:id`,
-      serve: async ({ exchange, organization, role }) => {
+      handler: async ({ exchange, organization, role }) => {
         const id = exchange.params['id'] as string;
         const row = await requestLog.find(organization.id, id);
         if (row === null) throw apiError('resource_not_found', 'Request not found in the log.', 'id');

@@ -112,7 +112,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     guard.member('viewer', {
       method: 'GET',
       path: LIST,
-      serve: async ({ exchange, organization, user }) => {
+      handler: async ({ exchange, organization, user }) => {
         const rows = (await readWhole(exchange, () => saved.list(organization.id))).filter(
           ({ shared, userId }) => shared || userId === user.id,
         );
@@ -134,7 +134,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
       path: LIST,
       body: createBody,
       maxBodyBytes: MAX_BODY_BYTES,
-      serve: async ({ exchange, organization: { id: organizationId }, user, actor, body }) => {
+      handler: async ({ exchange, organization: { id: organizationId }, user, actor, body }) => {
         const id = newAccountId('sav');
         const row: SavedRow = {
           id,
@@ -155,7 +155,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     guard.member('viewer', {
       method: 'GET',
       path: `${LIST}/:id`,
-      serve: async ({ exchange, organization, user }) => {
+      handler: async ({ exchange, organization, user }) => {
         exchange.json(
           200,
           await readWhole(exchange, async () => {
@@ -177,7 +177,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
       path: `${LIST}/:id`,
       body: changeBody,
       maxBodyBytes: MAX_BODY_BYTES,
-      serve: async ({ exchange, organization: { id: organizationId }, user, actor, body }) => {
+      handler: async ({ exchange, organization: { id: organizationId }, user, actor, body }) => {
         const {
           row: { id, kind, userId, shared },
         } = await find(organizationId, exchange.params['id'] as string, user.id);
@@ -199,7 +199,7 @@ export function savedRoutes({ guard, saved, box, directory }: SavedDeps): Route[
     guard.member('viewer', {
       method: 'DELETE',
       path: `${LIST}/:id`,
-      serve: async ({ exchange, organization, user, role, actor }) => {
+      handler: async ({ exchange, organization, user, role, actor }) => {
         const { row } = await find(organization.id, exchange.params['id'] as string, user.id);
         if (row.userId !== user.id && !hasRole(role, 'admin'))
           throw apiError('role_not_allowed', 'Only the owner or an admin can delete a saved item.');

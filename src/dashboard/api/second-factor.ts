@@ -15,15 +15,15 @@ export function secondFactorRoutes({
   config,
   origin,
   codes,
-  letters,
-}: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'letters'>): Route[] {
+  mailer,
+}: Pick<DashboardDeps, 'guard' | 'directory' | 'config' | 'origin' | 'codes' | 'mailer'>): Route[] {
   const { secondFactors, attempts } = directory;
   const isRequired = config.accounts.operator_second_factor === 'required';
   return [
     guard.user({
       method: 'GET',
       path: '/second-factor',
-      serve: async ({ exchange, user }) => {
+      handler: async ({ exchange, user }) => {
         const factor = await secondFactors.get(user.id);
         const state: SecondFactorState = {
           enabled: factor !== null,
@@ -39,7 +39,7 @@ export function secondFactorRoutes({
       method: 'POST',
       path: '/second-factor/begin',
       body: z.object({ password: passwordField.nullish() }),
-      serve: async ({ exchange, user, signedInAt, body }) => {
+      handler: async ({ exchange, user, signedInAt, body }) => {
         if (user.secondFactor === true)
           throw apiError('invalid_value', 'The second factor is already on. Turn it off first to use another device.');
         await confirmPassword(attempts, { user, signedInAt }, body.password, directory.now());
@@ -53,10 +53,10 @@ export function secondFactorRoutes({
       method: 'POST',
       path: '/second-factor/enable',
       body: z.object({ code: codeField }),
-      serve: async ({ exchange, user, sessionId, actor, body }) => {
+      handler: async ({ exchange, user, sessionId, actor, body }) => {
         const answer: RecoveryCodes = { recovery_codes: await codes.enable(user, body.code, sessionId, actor) };
         exchange.json(200, answer);
-        letters.secondFactorChanged(user, true);
+        mailer.secondFactorChanged(user, true);
       },
     }),
 
@@ -64,7 +64,7 @@ export function secondFactorRoutes({
       method: 'POST',
       path: '/second-factor/recovery-codes',
       body: z.object({ code: codeField }),
-      serve: async ({ exchange, user, actor, body }) => {
+      handler: async ({ exchange, user, actor, body }) => {
         await codes.use(user, body.code, actor.ip ?? '');
         const answer: RecoveryCodes = { recovery_codes: await codes.replaceRecovery(user, actor) };
         exchange.json(200, answer);
@@ -75,7 +75,7 @@ export function secondFactorRoutes({
       method: 'POST',
       path: '/second-factor/disable',
       body: z.object({ password: passwordField.nullish(), code: codeField }),
-      serve: async ({ exchange, user, signedInAt, actor, body }) => {
+      handler: async ({ exchange, user, signedInAt, actor, body }) => {
         if (isRequired && user.operator)
           throw apiError(
             'second_factor_required',
@@ -85,7 +85,7 @@ export function secondFactorRoutes({
         await codes.use(user, body.code, actor.ip ?? '');
         await secondFactors.disable(user, actor);
         exchange.json(200, {});
-        letters.secondFactorChanged(user, false);
+        mailer.secondFactorChanged(user, false);
       },
     }),
   ];

@@ -95,13 +95,13 @@ export class SessionGuard implements Guard {
       ...(schema === undefined || schema.safeParse({}).success ? { bodyOptional: true } : {}),
       ...(declared.generates === true ? { generates: true } : {}),
       ...(declared.countedAs === undefined ? {} : { countedAs: declared.countedAs }),
-      before: enter,
-      enter: async (exchange) => {
+      onRequest: enter,
+      preHandler: async (exchange) => {
         callers.set(exchange, await enter(exchange));
       },
-      serve: (exchange) => {
+      handler: (exchange) => {
         const body = schema === undefined ? undefined : validated(schema, exchange.body ?? {});
-        return declared.serve({ ...(callers.get(exchange) as WithoutBody<C>), body } as C);
+        return declared.handler({ ...(callers.get(exchange) as WithoutBody<C>), body } as C);
       },
     };
   }

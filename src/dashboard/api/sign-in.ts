@@ -12,7 +12,7 @@ import type { LoginAnswer, Me } from '../../shared/wire/dashboard.js';
 import { clearSessionCookie, sessionCookie, setSessionCookie } from './cookie.js';
 import { codeField, nameField, passwordField } from './fields.js';
 import { sessionObject, userObject } from './objects.js';
-import { pageOf, readPage } from './paging.js';
+import { pageQueryOf, readPage } from './paging.js';
 import type { DashboardDeps } from './deps.js';
 
 // An invalid e-mail address is accepted here and treated like one without an account.
@@ -56,7 +56,7 @@ export function signInRoutes({
       method: 'POST',
       path: '/login',
       body: loginBody,
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
         const email = normalEmail(body.email);
         const counted = { address: `address ${addressGroup(client.ip)}`, email: `email ${email}` };
@@ -72,12 +72,12 @@ export function signInRoutes({
           right = await verifyPassword(body.password, known?.passwordHash ?? null);
           if (right && known !== null && isOutdated(known.passwordHash)) upgraded = await hashPassword(body.password);
         } catch (error) {
-          await signIns.forgive(counted);
+          await signIns.resetAttempts(counted);
           throw error;
         }
         if (!right || known === null) throw wrong;
         if (known.secondFactor === true && !known.locked) {
-          await signIns.forgive(counted); // the password was correct; code attempts are counted separately
+          await signIns.resetAttempts(counted); // the password was correct; code attempts are counted separately
           const { ticket, expiresAt } = tickets.issue(known);
           answer(exchange, { second_factor: { ticket, expires_at: new Date(expiresAt).toISOString() } });
           return;
@@ -92,7 +92,7 @@ export function signInRoutes({
       method: 'POST',
       path: '/login/code',
       body: z.object({ ticket: z.string().min(1).max(1_024), code: codeField }),
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
         const user = await tickets.open(body.ticket);
         await codes.use(user, body.code, client.ip);
@@ -106,7 +106,7 @@ export function signInRoutes({
     guard.user({
       method: 'POST',
       path: '/logout',
-      serve: async ({ exchange, user, sessionId }) => {
+      handler: async ({ exchange, user, sessionId }) => {
         await signIns.end(user.id, sessionId, null);
         clearSessionCookie(exchange, origin);
         exchange.json(200, {});
@@ -116,14 +116,14 @@ export function signInRoutes({
     guard.user({
       method: 'GET',
       path: '/me',
-      serve: async ({ exchange, user }) => exchange.json(200, await me(user, sessionCookie(exchange) as string)),
+      handler: async ({ exchange, user }) => exchange.json(200, await me(user, sessionCookie(exchange) as string)),
     }),
 
     guard.user({
       method: 'PATCH',
       path: '/me',
       body: z.object({ name: nameField.nullish() }),
-      serve: async ({ exchange, user, actor, body }) => {
+      handler: async ({ exchange, user, actor, body }) => {
         const { name } = body;
         const secret = sessionCookie(exchange) as string;
         const same = name === undefined || name === null || name === user.name;
@@ -137,11 +137,11 @@ export function signInRoutes({
     guard.user({
       method: 'GET',
       path: '/sessions',
-      serve: async ({ exchange, user, sessionId }) => {
+      handler: async ({ exchange, user, sessionId }) => {
         const all = (await signIns.sessions(user.id)).map((one) => sessionObject(one, sessionId));
         exchange.json(
           200,
-          pageOf(all, readPage(exchange.query), ({ id }) => id),
+          pageQueryOf(all, readPage(exchange.query), ({ id }) => id),
         );
       },
     }),
@@ -149,7 +149,7 @@ export function signInRoutes({
     guard.user({
       method: 'DELETE',
       path: '/sessions/:id',
-      serve: async ({ exchange, user, sessionId, actor }) => {
+      handler: async ({ exchange, user, sessionId, actor }) => {
         const id = exchange.params['id'] as string;
         if (!(await signIns.end(user.id, id, actor))) throw apiError('resource_not_found', 'Session not found.', 'id');
         if (id === sessionId) clearSessionCookie(exchange, origin);

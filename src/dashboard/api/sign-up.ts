@@ -33,11 +33,11 @@ export function signUpRoutes({
   config,
   origin,
   organizationLimits,
-  letters,
+  mailer,
   oidc,
 }: Pick<
   DashboardDeps,
-  'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'letters' | 'oidc'
+  'guard' | 'directory' | 'config' | 'origin' | 'organizationLimits' | 'mailer' | 'oidc'
 >): Route[] {
   const { signIns, signUps, attempts } = directory;
   const policy = signUpPolicy(config, origin);
@@ -45,7 +45,7 @@ export function signUpRoutes({
     guard.open({
       method: 'GET',
       path: '/status',
-      serve: async ({ exchange }) => {
+      handler: async ({ exchange }) => {
         const first = await signUps.awaitsFirst();
         const secret = sessionCookie(exchange);
         const status: DashboardStatus = {
@@ -53,7 +53,7 @@ export function signUpRoutes({
           first_user: first,
           signup: first && !policy.local ? 'setup_code' : first || policy.open ? 'open' : 'invited',
           oidc: oidc === null ? null : { name: config.oidc.name },
-          mail: letters.enabled,
+          mail: mailer.enabled,
           signed_in: secret !== null && (await signIns.find(secret)) !== null,
         };
         exchange.json(200, status);
@@ -64,9 +64,9 @@ export function signUpRoutes({
       method: 'POST',
       path: '/signup',
       body: signUpBody,
-      serve: async ({ exchange, body }) => {
+      handler: async ({ exchange, body }) => {
         const client = { ip: exchange.remoteAddress, userAgent: exchange.header('user-agent') };
-        const wish = {
+        const request = {
           email: body.email,
           name: body.name,
           organizationName: body.organization_name ?? null,
@@ -75,10 +75,10 @@ export function signUpRoutes({
         };
         await attempts.count('signup', [addressGroup(client.ip)]);
         // checked before hashing, so that strangers cannot trigger expensive password hashing
-        await signUps.check(policy, wish);
+        await signUps.check(policy, request);
         const { user, organization, cookie } = await signUps.signUp(
           policy,
-          wish,
+          request,
           await hashPassword(body.password),
           client,
         );
@@ -87,7 +87,7 @@ export function signUpRoutes({
           user: userObject(user),
           organization: organizationObject(organization, organizationLimits(organization)),
         });
-        letters.verifyEmail(user);
+        mailer.verifyEmail(user);
       },
     }),
   ];

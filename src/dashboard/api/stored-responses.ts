@@ -22,7 +22,7 @@ export function storedResponseRoutes({
     guard.member('admin', {
       method: 'GET',
       path: LIST,
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const { limit, after } = readPage(exchange.query);
         const page = await responses.list(organization.id, limit, after);
         if (page === null)
@@ -42,9 +42,9 @@ export function storedResponseRoutes({
       method: 'GET',
       path: `${LIST}/:id`,
       noted: true,
-      serve: async ({ exchange, organization, actor }) => {
+      handler: async ({ exchange, organization, actor }) => {
         const id = exchange.params['id'] as string;
-        const shown = await exchange.inTurn(await responses.size(organization.id, id), async () => {
+        const shown = await exchange.enqueue(await responses.size(organization.id, id), async () => {
           const held = await responses.chain(organization.id, id);
           if (held === null) return null;
           try {
@@ -69,7 +69,7 @@ export function storedResponseRoutes({
     guard.member('admin', {
       method: 'DELETE',
       path: `${LIST}/:id`,
-      serve: async ({ exchange, organization, actor }) => {
+      handler: async ({ exchange, organization, actor }) => {
         const id = exchange.params['id'] as string;
         const record = await responses.head(organization.id, id);
         if (record === null || (await removeResponse(responses, background, record)) === null)

@@ -16,7 +16,7 @@ export function usageLatencyRoutes({ guard, usage }: Pick<DashboardDeps, 'guard'
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/usage/latency',
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, null, Date.now());
         if (query.groupBy.includes('endpoint'))
           throw apiError('invalid_query_parameter', 'group_by must be model or api_key.', 'group_by');

@@ -46,13 +46,13 @@ export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/prices',
-      serve: async ({ exchange }) => exchange.json(200, (await prices.get()) ?? NO_PRICES),
+      handler: async ({ exchange }) => exchange.json(200, (await prices.get()) ?? NO_PRICES),
     }),
 
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/usage',
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         const { limit, after } = readUsagePage(exchange.query);
         await readingUsage.run({ organization: organization.id }, 1, async () => {
@@ -72,7 +72,7 @@ export function usageRoutes({ guard, usage, prices }: Pick<DashboardDeps, 'guard
     guard.member('viewer', {
       method: 'GET',
       path: '/organizations/:org/usage.csv',
-      serve: async ({ exchange, organization }) => {
+      handler: async ({ exchange, organization }) => {
         const query = readUsageQuery(exchange.query, organization.id, await prices.get(), Date.now());
         await readingUsage.run({ organization: organization.id }, 1, async () => {
           if (exchange.aborted) return;

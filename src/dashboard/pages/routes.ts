@@ -28,7 +28,7 @@ export function pageRoutes(folder: string = BUILT): Route[] {
       (path): Route => ({
         ...common,
         path,
-        serve(exchange) {
+        handler(exchange) {
           const name = exchange.params['page'] ?? '';
           if (name === 'api' || name === 'assets' || name.includes('.'))
             throw apiError('unknown_endpoint', 'Dashboard page not found.');
@@ -45,7 +45,7 @@ export function pageRoutes(folder: string = BUILT): Route[] {
     {
       ...common,
       path: '/dashboard/assets/:file',
-      serve(exchange) {
+      handler(exchange) {
         const file = built?.assets.get(exchange.params['file'] as string);
         if (file === undefined)
           throw apiError(

@@ -3,7 +3,7 @@
 // (decoders.ts).
 import type { Sharp, SharpOptions } from 'sharp';
 import { apiError } from '../../shared/errors.js';
-import type { Claimant } from '../fair-slots.js';
+import type { Requester } from '../fair-slots.js';
 import type { LoadedImage } from '../types.js';
 import { Decoders } from './decoders.js';
 import { firstFrame } from './first-frame.js';
@@ -44,7 +44,7 @@ function loadSharp(): Promise<SharpModule> {
 
 export interface DecodeOptions {
   readonly path: string;
-  readonly claimant: Claimant;
+  readonly requester: Requester;
   /**
    * 'sound': decoded by an earlier request. 'decoded later': the caller decodes the pixels. In both cases reading the
    * header is enough.
@@ -56,11 +56,11 @@ export interface DecodeOptions {
 
 /**
  * Throws ApiError: unsupported_image_format, invalid_image, capacity_exhausted; the errors of `spend`; the reason of
- * the claimant's signal.
+ * the requester's signal.
  */
 export async function decodeImage(
   bytes: Uint8Array,
-  { path, claimant, known, spend }: DecodeOptions,
+  { path, requester, known, spend }: DecodeOptions,
 ): Promise<LoadedImage> {
   const format = formatOf(bytes);
   if (format === null)
@@ -68,7 +68,7 @@ export async function decodeImage(
   const sharp = await loadSharp();
   // For animations, only the first frame is read.
   const options: SharpOptions = { failOn: 'error', pages: 1, sequentialRead: true };
-  const { width, height, cost } = await decoders.inspect(claimant, bytes.length, async () => {
+  const { width, height, cost } = await decoders.inspect(requester, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);
     // The size as displayed: EXIF may require a rotation.
     const { autoOrient: size } = await sound(path, async () =>
@@ -79,7 +79,7 @@ export async function decodeImage(
   if (known === 'sound') return { bytes, format, width, height };
   spend(width, height);
   if (known === 'decoded later') return { bytes, format, width, height };
-  await decoders.decode(claimant, cost, async () => {
+  await decoders.decode(requester, cost, async () => {
     const { bytes: frame } = await firstFrame(bytes, format, path);
     // Shrinks while decoding, so that the full image is never copied.
     await sound(path, async () =>
@@ -99,15 +99,15 @@ export async function decodeImage(
  */
 export async function decodeRgb<T>(
   { bytes, format, width, height }: LoadedImage,
-  { path, claimant }: Pick<DecodeOptions, 'path' | 'claimant'>,
+  { path, requester }: Pick<DecodeOptions, 'path' | 'requester'>,
   use: (pixels: Uint8Array) => Promise<T>,
 ): Promise<T> {
   const sharp = await loadSharp();
-  const cost = await decoders.inspect(claimant, bytes.length, async () => {
+  const cost = await decoders.inspect(requester, bytes.length, async () => {
     const { bytes: frame, scans } = await firstFrame(bytes, format, path);
     return { bytes: frame.length, pixels: width * height, scans };
   });
-  return decoders.decode(claimant, cost, async () => {
+  return decoders.decode(requester, cost, async () => {
     const { bytes: frame } = await firstFrame(bytes, format, path);
     const { data, info } = await sound(path, async () =>
       sharp(frame, { failOn: 'error', pages: 1, limitInputPixels: width * height, ignoreIcc: true })
@@ -119,7 +119,7 @@ export async function decodeRgb<T>(
     );
     if (info.width !== width || info.height !== height || info.channels !== 3)
       throw new Error(`${path}: decoded to ${info.width} x ${info.height} x ${info.channels}`);
-    claimant.signal?.throwIfAborted();
+    requester.signal?.throwIfAborted();
     return use(data);
   });
 }

@@ -3,7 +3,7 @@
 // therefore stays free for fast images, so that no organization waits for another's slow images. Event-loop thread
 // only.
 import { shareOf } from '../../shared/thread-count.js';
-import { FairSlots, type Claimant } from '../fair-slots.js';
+import { FairSlots, type Requester } from '../fair-slots.js';
 
 /** Maximum bytes of waiting files per organization. */
 const MAX_WAITING = shareOf(256 * 1024 * 1024);
@@ -36,13 +36,13 @@ export class Decoders {
   readonly #slow = new FairSlots(DECODERS - 1, 'images', MAX_WAITING);
 
   /** Reads a file's blocks and header. Rejects like FairSlots.run(). */
-  inspect<T>(claimant: Claimant, bytes: number, work: () => Promise<T>): Promise<T> {
-    return this.#all.run(claimant, bytes, work);
+  inspect<T>(requester: Requester, bytes: number, work: () => Promise<T>): Promise<T> {
+    return this.#all.run(requester, bytes, work);
   }
 
   /** Decodes the pixels. Rejects like FairSlots.run(). */
-  decode<T>(claimant: Claimant, cost: DecodeCost, work: () => Promise<T>): Promise<T> {
-    const decode = (): Promise<T> => this.#all.run(claimant, cost.bytes, work);
-    return isSlow(cost) ? this.#slow.run(claimant, cost.bytes, decode) : decode();
+  decode<T>(requester: Requester, cost: DecodeCost, work: () => Promise<T>): Promise<T> {
+    const decode = (): Promise<T> => this.#all.run(requester, cost.bytes, work);
+    return isSlow(cost) ? this.#slow.run(requester, cost.bytes, decode) : decode();
   }
 }

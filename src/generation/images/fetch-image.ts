@@ -20,7 +20,7 @@ export interface FetchSettings {
 }
 
 /** Replaced in tests, which cannot use public addresses. */
-export interface FetchWorld {
+export interface FetchDeps {
   /** Returns no addresses if the name does not exist. */
   resolve(host: string, signal: AbortSignal): Promise<readonly Address[]>;
   /** Maps a checked address to the one that is connected to. */
@@ -28,7 +28,7 @@ export interface FetchWorld {
   ca: string | undefined;
 }
 
-const WORLD: FetchWorld = {
+const WORLD: FetchDeps = {
   resolve: resolveHost,
   dial: (address) => ({ ...address, port: HTTPS_PORT }),
   ca: undefined,
@@ -40,13 +40,13 @@ const MAX_URL = 8_192;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 export class ImageFetcher {
-  readonly #world: FetchWorld;
+  readonly #deps: FetchDeps;
 
   constructor(
     private readonly settings: FetchSettings,
-    world: Partial<FetchWorld> = {},
+    deps: Partial<FetchDeps> = {},
   ) {
-    this.#world = { ...WORLD, ...world };
+    this.#deps = { ...WORLD, ...deps };
   }
 
   /**
@@ -103,7 +103,7 @@ export class ImageFetcher {
     const host = hostOf(url);
     const family = isIP(host);
     const addresses =
-      family === 0 ? await unlessAborted(this.#world.resolve(host, signal), signal) : [{ address: host, family }];
+      family === 0 ? await unlessAborted(this.#deps.resolve(host, signal), signal) : [{ address: host, family }];
     // A single internal address is enough to reject the host, because no legitimate name resolves to both kinds. The
     // error does not reveal whether an internal name exists.
     if (addresses.length === 0 || !addresses.every(({ address }) => isPublicAddress(address)))
@@ -119,7 +119,7 @@ export class ImageFetcher {
     signal: AbortSignal,
     refuse: (why: string) => never,
   ): Promise<Buffer | string> {
-    const targets = addresses.map((address) => this.#world.dial(address));
+    const targets = addresses.map((address) => this.#deps.dial(address));
     const { port, ...first } = targets[0]!;
     const pinned: LookupFunction = (_host, options, callback) => {
       if (options.all === true)
@@ -154,7 +154,7 @@ export class ImageFetcher {
           'user-agent': `monolith/${VERSION}`,
         },
         maxHeaderSize: 16_384,
-        ...(this.#world.ca === undefined ? {} : { ca: this.#world.ca }),
+        ...(this.#deps.ca === undefined ? {} : { ca: this.#deps.ca }),
       });
       sent.on('error', fail);
       // On status 101 there is neither a response nor an error event, and nothing else closes the socket.

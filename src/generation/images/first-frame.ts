@@ -180,14 +180,14 @@ function* walkWebp(bytes: Buffer): Walk {
   }
   const frame = kept.end();
   // A truncated file stays recognizable: the length in its header is reduced only by the removed blocks.
-  if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.leftOut), 4);
+  if (frame !== bytes) frame.writeUInt32LE(Math.max(0, frame.readUInt32LE(4) - kept.skippedBytes), 4);
   return { bytes: frame, scans: 1 };
 }
 
 /** A file with some blocks removed. It is copied once, when the first block is removed. */
 class Kept {
   /** Removed bytes that the file really contained. */
-  leftOut = 0;
+  skippedBytes = 0;
   #copy: Buffer | null = null;
   #length = 0; // bytes used in the copy
   #from = 0; // offset in the file of the first byte not copied yet
@@ -199,7 +199,7 @@ class Kept {
     this.#copy ??= Buffer.allocUnsafe(this.file.length);
     this.#add(this.#copy, from);
     this.#from = Math.min(to, this.file.length);
-    this.leftOut += this.#from - from;
+    this.skippedBytes += this.#from - from;
   }
 
   end(): Buffer {

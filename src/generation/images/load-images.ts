@@ -3,11 +3,11 @@
 import type { Config } from '../../config/settings.js';
 import { apiError } from '../../shared/errors.js';
 import { shareOf } from '../../shared/thread-count.js';
-import { FairSlots, type Claimant } from '../fair-slots.js';
+import { FairSlots, type Requester } from '../fair-slots.js';
 import type { Content, ContentPart, ImagePart, ImageSource, LoadedImage, Message } from '../types.js';
 import { dataOfUrl, decodeBase64 } from './base64.js';
 import { decodeImage } from './decode-image.js';
-import { ImageFetcher, type FetchWorld } from './fetch-image.js';
+import { ImageFetcher, type FetchDeps } from './fetch-image.js';
 import { ImageBudget, type HeldImages } from './held-images.js';
 import type { ImageLoader } from './image-loader.js';
 import { Slots } from './slots.js';
@@ -29,10 +29,10 @@ const TOTAL_BYTES_FACTOR = 5,
 const MAX_SIDE = 65_535;
 
 /** `world` is for tests. */
-export function createImageLoader(settings: Config['images'], world: Partial<FetchWorld> = {}): ImageLoader {
+export function createImageLoader(settings: Config['images'], deps: Partial<FetchDeps> = {}): ImageLoader {
   const fetcher = new ImageFetcher(
     { maxBytes: settings.max_bytes, timeoutMs: settings.fetch_timeout_ms, allowedHosts: settings.allowed_hosts },
-    world,
+    deps,
   );
   const places = shareOf(FETCHES);
   const fetches = new FairSlots(
@@ -46,7 +46,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
   const budget = new ImageBudget(shareOf(settings.max_held_bytes), settings.max_bytes * TOTAL_BYTES_FACTOR);
   return {
     hold: (organization, elsewhere) => budget.open(organization, elsewhere),
-    async load(messages, claimant, held, decodedLater = false) {
+    async load(messages, requester, held, decodedLater = false) {
       const parts = messages.flatMap((message) => imagesOf(message.content));
       if (parts.length > settings.max_per_request) {
         const { path } = parts[settings.max_per_request]!;
@@ -58,7 +58,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
       }
       const open = parts.filter((part) => part.source.kind !== 'loaded');
       if (open.length === 0) return messages;
-      const loaded = await new Loading(settings, fetcher, fetches, claimant, held, decodedLater).all(open);
+      const loaded = await new Loading(settings, fetcher, fetches, requester, held, decodedLater).all(open);
       return messages.map((message) => withImages(message, loaded));
     },
   };
@@ -68,7 +68,7 @@ export function createImageLoader(settings: Config['images'], world: Partial<Fet
 class Loading {
   readonly #own = new Slots(FETCHES_OF_REQUEST);
   readonly #abort = new AbortController();
-  readonly #claimant: Claimant;
+  readonly #requester: Requester;
   #bytes = 0;
   #pixels = 0;
 
@@ -76,11 +76,11 @@ class Loading {
     private readonly settings: Config['images'],
     private readonly fetcher: ImageFetcher,
     private readonly fetches: FairSlots,
-    private readonly from: Claimant,
+    private readonly from: Requester,
     private readonly held: HeldImages,
     private readonly decodedLater: boolean,
   ) {
-    this.#claimant = { organization: from.organization, signal: this.#abort.signal };
+    this.#requester = { organization: from.organization, signal: this.#abort.signal };
   }
 
   /** If images fail, aborts the others and throws the error of the first failed image in the request's order. */
@@ -140,7 +140,7 @@ class Loading {
     this.held.add(bytes.length);
     return decodeImage(bytes, {
       path,
-      claimant: this.#claimant,
+      requester: this.#requester,
       known: part.source.kind === 'bytes' ? 'sound' : this.decodedLater ? 'decoded later' : 'nothing',
       spend: (width, height) => this.#spend(width, height, path),
     });
@@ -177,7 +177,7 @@ class Loading {
       return Buffer.from(source.bytes.buffer as ArrayBuffer, source.bytes.byteOffset, source.bytes.byteLength);
     if (source.kind === 'loaded') return Buffer.from(source.image.bytes);
     if (/^data:/i.test(source.url)) return decodeBase64(dataOfUrl(source.url, path), this.settings.max_bytes, path);
-    return this.fetches.run(this.#claimant, 1, () => this.fetcher.fetch(source.url, path, this.#abort.signal));
+    return this.fetches.run(this.#requester, 1, () => this.fetcher.fetch(source.url, path, this.#abort.signal));
   }
 }
 

@@ -6,7 +6,7 @@ import type { Engine } from '../../engine/engine.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
 import { stringifyExact, withMembers } from '../../shared/exact-json.js';
 import { shareOf } from '../../shared/thread-count.js';
-import { FairSlots, type Claimant } from '../fair-slots.js';
+import { FairSlots, type Requester } from '../fair-slots.js';
 import { schemaCharacters } from '../output-format.js';
 import { pathOf } from './schema-path.js';
 import type { ToolSyntax } from './tools/syntax.js';
@@ -19,13 +19,13 @@ export interface RequestGrammars {
   /** By tool name: the grammar of its arguments and of the end of the call. */
   readonly calls: ReadonlyMap<string, NativeGrammar>;
   /** Paths of schema keywords that are not enforced. */
-  readonly leftOut: readonly string[];
+  readonly ignoredKeywords: readonly string[];
 }
 
 type GrammarRequest = Pick<GenerationRequest, 'format' | 'tools'>;
 type Compile = Pick<Engine, 'compileGrammar'>;
 
-const NONE: RequestGrammars = { format: null, calls: new Map(), leftOut: [] };
+const NONE: RequestGrammars = { format: null, calls: new Map(), ignoredKeywords: [] };
 
 /** Compile time per organization and minute, in ms. Cached grammars cost nothing. */
 export const COMPILE_BUDGET_MS = 6_000;
@@ -35,7 +35,7 @@ const compiling = new FairSlots(shareOf(2), 'schemas to compile', shareOf(1 << 2
   msPerMs: shareOf(COMPILE_BUDGET_MS) / 60_000,
 });
 /** Minimum weight of a schema, because a short one may also take long to compile. */
-const LEAST_WEIGHT = 1 << 14;
+const MIN_WEIGHT = 1 << 14;
 
 /** An object without properties. */
 const NO_PARAMETERS: JsonSchema = { type: 'object', properties: {}, additionalProperties: false };
@@ -49,30 +49,30 @@ export async function compileGrammars(
   request: GrammarRequest,
   syntax: ToolSyntax,
   settings: GrammarSettings,
-  claimant: Claimant,
+  requester: Requester,
 ): Promise<RequestGrammars> {
   const { format, tools } = request;
   if (format.type === 'text' && tools.length === 0) return NONE;
-  const leftOut: string[] = [];
+  const ignoredKeywords: string[] = [];
   const bound =
     format.type === 'text'
       ? null
-      : await compiling.run(claimant, formatWeight(format), () =>
-          compileFormat(charging(engine, claimant), format, settings, leftOut),
+      : await compiling.run(requester, formatWeight(format), () =>
+          compileFormat(charging(engine, requester), format, settings, ignoredKeywords),
         );
   const calls = new Map<string, NativeGrammar>();
   for (const tool of tools) {
-    const weight = LEAST_WEIGHT + (tool.parameters === null ? 0 : schemaCharacters(tool.parameters));
-    const grammar = await compiling.run(claimant, weight, () =>
-      compileTool(charging(engine, claimant), tool, syntax, settings, leftOut),
+    const weight = MIN_WEIGHT + (tool.parameters === null ? 0 : schemaCharacters(tool.parameters));
+    const grammar = await compiling.run(requester, weight, () =>
+      compileTool(charging(engine, requester), tool, syntax, settings, ignoredKeywords),
     );
     calls.set(tool.name, grammar);
   }
-  return { format: bound, calls, leftOut };
+  return { format: bound, calls, ignoredKeywords };
 }
 
-/** Wraps the engine so that compile time is charged to the claimant. */
-function charging(engine: Compile, { organization }: Claimant): Compile {
+/** Wraps the engine so that compile time is charged to the requester. */
+function charging(engine: Compile, { organization }: Requester): Compile {
   return {
     compileGrammar: async (options) => {
       const compiled = await engine.compileGrammar(options);
@@ -85,13 +85,13 @@ function charging(engine: Compile, { organization }: Claimant): Compile {
 function formatWeight(format: BoundFormat): number {
   switch (format.type) {
     case 'json_schema':
-      return LEAST_WEIGHT + schemaCharacters(format.schema);
+      return MIN_WEIGHT + schemaCharacters(format.schema);
     case 'regex':
-      return LEAST_WEIGHT + format.pattern.length;
+      return MIN_WEIGHT + format.pattern.length;
     case 'grammar':
-      return LEAST_WEIGHT + format.grammar.length;
+      return MIN_WEIGHT + format.grammar.length;
     default:
-      return LEAST_WEIGHT;
+      return MIN_WEIGHT;
   }
 }
 
@@ -101,7 +101,7 @@ async function compileFormat(
   engine: Compile,
   format: BoundFormat,
   { whiteSpace }: GrammarSettings,
-  leftOut: string[],
+  ignoredKeywords: string[],
 ): Promise<NativeGrammar> {
   // a response starts with its value
   const options = { ...COMMON, strict: true, whiteSpace: nativeSpace(whiteSpace, 'within') };
@@ -109,7 +109,7 @@ async function compileFormat(
     case 'json_object':
       return taken(await engine.compileGrammar({ ...options, kind: 'json_object' }), 'response_format');
     case 'json_schema':
-      return schemaGrammar(engine, { ...options, strict: format.strict }, format.schema, format.path, leftOut);
+      return schemaGrammar(engine, { ...options, strict: format.strict }, format.schema, format.path, ignoredKeywords);
     case 'regex':
       return taken(await engine.compileGrammar({ ...options, kind: 'regex', pattern: format.pattern }), format.path);
     case 'grammar':
@@ -127,7 +127,7 @@ function compileTool(
   { parameters, strict, path }: ToolDefinition,
   syntax: ToolSyntax,
   { callWhiteSpace }: GrammarSettings,
-  leftOut: string[],
+  ignoredKeywords: string[],
 ): Promise<NativeGrammar> {
   // Tool arguments are always an object, whatever else the schema allows.
   const schema = parameters === null ? NO_PARAMETERS : withMembers(parameters, { type: 'object' });
@@ -140,7 +140,7 @@ function compileTool(
     ...(lead === undefined ? {} : { lead }),
     ...(spelling === undefined ? {} : { spelling: spelling(schema) }),
   };
-  return schemaGrammar(engine, options, schema, path, leftOut);
+  return schemaGrammar(engine, options, schema, path, ignoredKeywords);
 }
 
 const COMMON = { oneOfAsAnyOf: true, order: 'schema' } as const;
@@ -153,7 +153,7 @@ async function schemaGrammar(
   options: Omit<GrammarOptions, 'kind'>,
   schema: JsonSchema,
   path: string,
-  leftOut: string[],
+  ignoredKeywords: string[],
 ): Promise<NativeGrammar> {
   const { grammar, problems } = await engine.compileGrammar({
     ...options,
@@ -162,7 +162,7 @@ async function schemaGrammar(
   });
   const last = problems.at(-1);
   if (grammar === null) throw refusal(schema, path, last);
-  for (const problem of problems) leftOut.push(pathOf(schema, path, problem));
+  for (const problem of problems) ignoredKeywords.push(pathOf(schema, path, problem));
   return grammar;
 }
 

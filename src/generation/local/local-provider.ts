@@ -9,10 +9,10 @@ import { apiError } from '../../shared/errors.js';
 import { exactly, type TokenCount } from '../../shared/token-count.js';
 import { VERSION } from '../../shared/version.js';
 import type { GenerationLimits, GrammarSettings } from '../generation-limits.js';
-import type { Asker, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
+import type { RequestContext, PreparedGeneration, Provider, RunningGeneration, Vocabulary } from '../provider.js';
 import type { GenerationEvent, GenerationRequest } from '../types.js';
 import { compileGrammars, type RequestGrammars } from './grammars.js';
-import { extentOf } from './prompt-extent.js';
+import { promptSizeOf } from './prompt-size.js';
 import { PromptImages } from './prompt-images.js';
 import { EngineVocabulary } from './raw-prompt.js';
 import { Prompter, type Prompt } from './prompter.js';
@@ -80,22 +80,22 @@ export class LocalProvider implements Provider {
   }
 
   /** Compiles the request's grammars and builds its prompt. Throws ApiError 503 if the model is unloaded meanwhile. */
-  prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
-    return this.#whileLoaded(() => this.#prepare(request, asker));
+  prepare(request: GenerationRequest, context: RequestContext): Promise<PreparedGeneration> {
+    return this.#whileLoaded(() => this.#prepare(request, context));
   }
 
-  async #prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
+  async #prepare(request: GenerationRequest, context: RequestContext): Promise<PreparedGeneration> {
     const { syntax } = this.prompter.dialect;
-    const extent = extentOf(request);
-    this.prompter.checkLength(request, extent);
+    const size = promptSizeOf(request);
+    this.prompter.checkLength(request, size);
     this.images?.check(request.messages);
-    const grammars = await compileGrammars(this.engine, request, syntax, this.#grammarSettings, asker);
-    const prompt = await this.prompter.prompt(request, extent, asker);
+    const grammars = await compileGrammars(this.engine, request, syntax, this.#grammarSettings, context);
+    const prompt = await this.prompter.prompt(request, size, context);
     const promptTokens = prompt.length;
     const images =
       (await this.images?.prepare(
         prompt.images.map(({ part }) => part),
-        asker,
+        context,
       )) ?? [];
     const room = this.contextWindow - promptTokens;
     const asked = request.maxTokens ?? Infinity;
@@ -118,7 +118,7 @@ export class LocalProvider implements Provider {
       images,
       grammars,
       maxTokens,
-      asker.organization,
+      context.organization,
       await this.prompter.closingTokens(),
     );
     const tools = callableTools(request);
@@ -146,15 +146,15 @@ export class LocalProvider implements Provider {
       maxTokens,
       cappedByContext: maxTokens === room && room < asked,
       n: request.n,
-      leftOut: grammars.leftOut,
+      ignoredKeywords: grammars.ignoredKeywords,
       start: (onEvent) => this.#start(options, rules, onEvent, promptParam),
     };
   }
 
-  count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
+  count(request: GenerationRequest, context: RequestContext): Promise<TokenCount> {
     return this.#whileLoaded(async () => {
       this.images?.check(request.messages);
-      return exactly(await this.prompter.count(request, asker));
+      return exactly(await this.prompter.count(request, context));
     });
   }
 

@@ -62,18 +62,18 @@ export class MessageParts {
     private readonly marks: MessageMarks,
     inReasoning: boolean,
     private readonly mayCall: boolean,
-    private readonly tell: (section: Section, text: string) => void,
+    private readonly emit: (section: Section, text: string) => void,
   ) {
     this.#at = inReasoning ? 'between' : 'message';
   }
 
   push(section: Section, text: string): void {
     if (section === 'reasoning') {
-      this.tell(section, text);
+      this.emit(section, text);
     } else if (section === 'tool') {
       // The engine has recognized the call: it is complete with its header and extends to the end.
       this.#drop();
-      this.tell(section, text);
+      this.emit(section, text);
     } else {
       this.#text += text;
       while (this.#step());
@@ -82,13 +82,13 @@ export class MessageParts {
 
   /** Called at the end of the turn. */
   end(): void {
-    if (this.#at === 'message') this.#say(this.#text);
+    if (this.#at === 'message') this.#emit(this.#text);
     this.#text = '';
   }
 
   /** Text before a call is the beginning of its header and is dropped. */
   #drop(): void {
-    if (this.#at === 'message') this.#say(this.#text);
+    if (this.#at === 'message') this.#emit(this.#text);
     this.#text = '';
     this.#at = 'between';
   }
@@ -126,7 +126,7 @@ export class MessageParts {
     this.#begin(section === 'tool' && !this.mayCall ? 'content' : section, this.#text.slice(header.length));
     if (this.#section !== 'tool') return true;
     const lead = header.trimStart();
-    this.tell('tool', lead.startsWith(start) ? lead : `${start}assistant${lead}`);
+    this.emit('tool', lead.startsWith(start) ? lead : `${start}assistant${lead}`);
     return true;
   }
 
@@ -135,18 +135,18 @@ export class MessageParts {
     const ends = [closing, start].map((mark) => this.#text.indexOf(mark)).filter((at) => at !== -1);
     const end = Math.min(...ends);
     if (ends.length > 0) {
-      this.#say(this.#text.slice(0, end));
+      this.#emit(this.#text.slice(0, end));
       this.#text = this.#text.slice(this.#text.startsWith(closing, end) ? end + closing.length : end);
       this.#at = 'between';
       return true;
     }
     const held = Math.max(partialAtEnd(this.#text, closing), partialAtEnd(this.#text, start));
-    this.#say(this.#text.slice(0, this.#text.length - held));
+    this.#emit(this.#text.slice(0, this.#text.length - held));
     this.#text = held === 0 ? '' : this.#text.slice(-held);
     return false;
   }
 
-  #say(text: string): void {
-    if (text !== '') this.tell(this.#section, text);
+  #emit(text: string): void {
+    if (text !== '') this.emit(this.#section, text);
   }
 }

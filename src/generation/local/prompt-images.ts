@@ -6,7 +6,7 @@ import type { Engine } from '../../engine/engine.js';
 import { apiError } from '../../shared/errors.js';
 import type { ImageTokenLimits } from '../generation-limits.js';
 import { decodeRgb } from '../images/decode-image.js';
-import type { Asker } from '../provider.js';
+import type { RequestContext } from '../provider.js';
 import type { ImagePart, LoadedImage, Message } from '../types.js';
 
 export class PromptImages {
@@ -53,7 +53,7 @@ export class PromptImages {
    * Prepares the images in the order of the parts, each distinct image once. Throws ApiError 422, 503, or the reason of
    * the requester's signal.
    */
-  async prepare(parts: readonly ImagePart[], asker: Asker): Promise<NativeImage[]> {
+  async prepare(parts: readonly ImagePart[], context: RequestContext): Promise<NativeImage[]> {
     const known = new Map<string, Map<LoadedImage, Promise<NativeImage>>>();
     const settled = await Promise.allSettled(
       parts.map((part) => {
@@ -62,7 +62,7 @@ export class PromptImages {
         let ofDetail = known.get(detail);
         if (ofDetail === undefined) known.set(detail, (ofDetail = new Map()));
         let preparing = ofDetail.get(image);
-        if (preparing === undefined) ofDetail.set(image, (preparing = this.#prepare(part, image, asker)));
+        if (preparing === undefined) ofDetail.set(image, (preparing = this.#prepare(part, image, context)));
         return preparing;
       }),
     );
@@ -72,9 +72,9 @@ export class PromptImages {
     });
   }
 
-  async #prepare(part: ImagePart, image: LoadedImage, asker: Asker): Promise<NativeImage> {
+  async #prepare(part: ImagePart, image: LoadedImage, context: RequestContext): Promise<NativeImage> {
     const { width, height } = image;
-    return decodeRgb(image, { path: part.path, claimant: asker }, (pixels) =>
+    return decodeRgb(image, { path: part.path, requester: context }, (pixels) =>
       this.engine.prepareImage(pixels, width, height, isLow(part)),
     );
   }
@@ -93,14 +93,14 @@ export class PromptImages {
         part.path,
       );
     }
-    if (this.#plans.size >= MOST_PLANS) this.#plans.clear();
+    if (this.#plans.size >= MAX_PLANS) this.#plans.clear();
     this.#plans.set(key, plan);
     return plan;
   }
 }
 
 /** Maximum number of cached plans. */
-const MOST_PLANS = 1_000;
+const MAX_PLANS = 1_000;
 
 /** Whether the image gets the model's minimum number of tokens. */
 const isLow = ({ detail }: ImagePart): boolean => detail === 'low';

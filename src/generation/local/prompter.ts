@@ -6,13 +6,13 @@ import { apiError, type ApiError } from '../../shared/errors.js';
 import { promptTooLongText } from '../../shared/matched-texts.js';
 import { shareOf } from '../../shared/thread-count.js';
 import { FairSlots } from '../fair-slots.js';
-import type { Asker, Charged } from '../provider.js';
+import type { RequestContext, Charged } from '../provider.js';
 import type { GenerationRequest, ImagePart, Message, ReasoningEffort } from '../types.js';
 import { CHATML_TEMPLATE, ChatTemplate } from './chat-template.js';
 import type { PromptImages } from './prompt-images.js';
 import { PromptWriter } from './prompt-writer.js';
 import { RawPrompts } from './raw-prompt.js';
-import { extentOf, LARGE_PARTS, withoutLargeParts, type Extent } from './prompt-extent.js';
+import { promptSizeOf, LARGE_PARTS, withoutLargeParts, type PromptSize } from './prompt-size.js';
 import {
   closeText,
   findMarkers,
@@ -107,8 +107,8 @@ export class Prompter {
   }
 
   /** Throws ApiError 400 if a request's length alone shows that it cannot fit. */
-  checkLength(request: GenerationRequest, extent: Extent): void {
-    const atLeast = this.#atLeast(extent);
+  checkLength(request: GenerationRequest, size: PromptSize): void {
+    const atLeast = this.#atLeast(size);
     if (request.truncation === 'disabled' && atLeast >= this.contextWindow)
       throw this.#tooLong(`at least ${atLeast}`, request);
   }
@@ -118,9 +118,9 @@ export class Prompter {
    * the template rejects the messages, the prompt does not fit, or the queue of long prompts is full (503); the
    * signal's reason if it aborts.
    */
-  async prompt(request: GenerationRequest, extent: Extent, asker: Asker): Promise<Prompt> {
-    const how = await this.#writing(request, asker);
-    const prompt = await inTurn(preparing, extent, asker, () => this.#fitted(request, how, extent));
+  async prompt(request: GenerationRequest, size: PromptSize, context: RequestContext): Promise<Prompt> {
+    const how = await this.#writing(request, context);
+    const prompt = await enqueue(preparing, size, context, () => this.#fitted(request, how, size));
     if (prompt.length >= this.contextWindow) throw this.#tooLong(String(prompt.length), request);
     return prompt;
   }
@@ -129,15 +129,15 @@ export class Prompter {
    * Returns the number of tokens that prompt() would have, also if they do not fit. Throws ApiError 422, 503, or the
    * signal's reason.
    */
-  async count(request: GenerationRequest, asker: Asker): Promise<number> {
-    const how = await this.#writing(request, asker);
-    const extent = extentOf(request);
-    return inTurn(counting, extent, asker, async () => {
-      if (request.truncation === 'disabled') return this.#countWhole(request, how, extent);
+  async count(request: GenerationRequest, context: RequestContext): Promise<number> {
+    const how = await this.#writing(request, context);
+    const size = promptSizeOf(request);
+    return enqueue(counting, size, context, async () => {
+      if (request.truncation === 'disabled') return this.#countWhole(request, how, size);
       const least = shortest(request);
-      const leastExtent = extentOf(least);
-      if (this.#atLeast(leastExtent) >= this.contextWindow) return this.#countWhole(least, how, leastExtent);
-      return (await this.#fitted(request, how, extent)).length;
+      const minSize = promptSizeOf(least);
+      if (this.#atLeast(minSize) >= this.contextWindow) return this.#countWhole(least, how, minSize);
+      return (await this.#fitted(request, how, size)).length;
     });
   }
 
@@ -152,7 +152,7 @@ export class Prompter {
     return request.effort ?? fallback;
   }
 
-  async #writing(request: GenerationRequest, { charged = uncharged }: Asker): Promise<Writing> {
+  async #writing(request: GenerationRequest, { charged = uncharged }: RequestContext): Promise<Writing> {
     return { thinking: await this.#thinks(request), charged };
   }
 
@@ -171,7 +171,7 @@ export class Prompter {
    * Definitions and arguments far longer than any context are counted as plain text, because rendering them would take
    * seconds.
    */
-  async #countWhole(request: GenerationRequest, how: Writing, { parts }: Extent): Promise<number> {
+  async #countWhole(request: GenerationRequest, how: Writing, { parts }: PromptSize): Promise<number> {
     if (parts < LARGE_PARTS) return (await this.#prompt(request, request.messages, how)).length;
     const { rest, text } = withoutLargeParts(request);
     if (Buffer.byteLength(text) > MAX_PROMPT_BYTES) throw this.#tooLong(`more than ${this.contextWindow}`, request);
@@ -187,7 +187,7 @@ export class Prompter {
    * Minimum number of tokens of a prompt of this extent: no token is longer than the vocabulary's longest, and
    * templates mark the start of each turn. A text that cannot fit is therefore never rendered.
    */
-  #atLeast({ characters, turns }: Pick<Extent, 'characters' | 'turns'>): number {
+  #atLeast({ characters, turns }: Pick<PromptSize, 'characters' | 'turns'>): number {
     if (characters < HUGE_PROMPT) return turns;
     if (this.#longestToken === null) {
       this.#longestToken = 1;
@@ -198,26 +198,25 @@ export class Prompter {
     return Math.max(turns, Math.ceil(characters / this.#longestToken)); // a character has at least one byte
   }
 
-  async #fitted(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
+  async #fitted(request: GenerationRequest, how: Writing, size: PromptSize): Promise<Prompt> {
     if (request.raw !== undefined) {
       const tokens = await this.raw.tokens(request.raw);
       return { tokens, images: [], length: tokens.length, reasoning: null };
     }
     if (request.truncation === 'disabled') return this.#prompt(request, request.messages, how);
-    const whole =
-      this.#atLeast(extent) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
-    return whole !== null && whole.length < this.contextWindow ? whole : this.#truncated(request, how, extent);
+    const whole = this.#atLeast(size) >= this.contextWindow ? null : await this.#prompt(request, request.messages, how);
+    return whole !== null && whole.length < this.contextWindow ? whole : this.#truncated(request, how, size);
   }
 
   /** Drops as few of the oldest turns as needed to leave some space for the response. */
-  async #truncated(request: GenerationRequest, how: Writing, extent: Extent): Promise<Prompt> {
+  async #truncated(request: GenerationRequest, how: Writing, size: PromptSize): Promise<Prompt> {
     const { messages } = request;
     const groups = droppableGroups(messages);
     const after = (count: number): Message[] => withoutUpTo(messages, groups[count - 1]?.[1] ?? 0);
     const room =
       this.contextWindow - Math.max(1, Math.min(request.maxTokens ?? Infinity, Math.floor(this.contextWindow / 4)));
     // Binary search between the lower bound by length and all droppable groups.
-    let low = this.#firstHopeful(request, groups, extent);
+    let low = this.#firstHopeful(request, groups, size);
     let high = groups.length;
     let best = await this.#prompt(request, after(high), how);
     while (low < high) {
@@ -237,14 +236,14 @@ export class Prompter {
    * Returns how many groups must be dropped before the rest is worth rendering. Throws ApiError if even the shortest
    * form cannot fit.
    */
-  #firstHopeful(request: GenerationRequest, groups: readonly [from: number, to: number][], extent: Extent): number {
-    let { characters, turns } = extent;
+  #firstHopeful(request: GenerationRequest, groups: readonly [from: number, to: number][], size: PromptSize): number {
+    let { characters, turns } = size;
     for (let count = 0; ; count++) {
       const atLeast = this.#atLeast({ characters, turns });
       if (atLeast < this.contextWindow) return count;
       const group = groups[count];
       if (group === undefined) throw this.#tooLong(`at least ${atLeast}`, request);
-      const gone = extentOf({ messages: request.messages.slice(...group), tools: [] });
+      const gone = promptSizeOf({ messages: request.messages.slice(...group), tools: [] });
       characters -= gone.characters;
       turns -= gone.turns;
     }
@@ -263,7 +262,7 @@ export class Prompter {
       texts,
       images: parts,
       guard,
-    } = how.charged(extentOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () =>
+    } = how.charged(promptSizeOf(written).weight + CHARACTERS_OF_A_MESSAGE * messages.length, () =>
       this.#writer.write(written, how.thinking),
     );
     const last = texts.at(-1)!;
@@ -308,8 +307,13 @@ export class Prompter {
 }
 
 /** Queues long prompts; short ones cost too little for that. */
-function inTurn<T>(slots: FairSlots, { weight }: Extent, asker: Asker, work: () => Promise<T>): Promise<T> {
-  return weight < LARGE_PROMPT ? work() : slots.run(asker, weight, work);
+function enqueue<T>(
+  slots: FairSlots,
+  { weight }: PromptSize,
+  context: RequestContext,
+  work: () => Promise<T>,
+): Promise<T> {
+  return weight < LARGE_PROMPT ? work() : slots.run(context, weight, work);
 }
 
 /** Returns the request without all droppable turns. */

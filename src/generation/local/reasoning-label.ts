@@ -6,19 +6,19 @@ export class ReasoningLabel {
 
   constructor(
     private readonly label: string,
-    private readonly tell: (text: string) => void,
+    private readonly emit: (text: string) => void,
   ) {}
 
   push(text: string): void {
-    if (this.#held === null) return this.tell(text);
+    if (this.#held === null) return this.emit(text);
     this.#held += text;
     const begun = this.#held.trimStart();
     if (begun.length < this.label.length && this.label.startsWith(begun)) return;
     const rest = begun.startsWith(this.label) ? begun.slice(this.label.length) : null;
     // A longer word is reasoning. Line breaks after the label are dropped.
     if (rest !== null && rest.trimStart() === '') return;
-    const told = rest !== null && /^\s/.test(rest) ? rest.trimStart() : this.#held;
+    const visible = rest !== null && /^\s/.test(rest) ? rest.trimStart() : this.#held;
     this.#held = null;
-    this.tell(told);
+    this.emit(visible);
   }
 }

@@ -69,18 +69,18 @@ export class RequestEvents {
   }
 
   #text(event: TextEvent): void {
-    if (this.rules.messages === null && this.rules.label === null) return this.#told(event);
+    if (this.rules.messages === null && this.rules.label === null) return this.#onText(event);
     this.#partsOf(event.choice).text(event);
   }
 
   #partsOf(choice: number): PartsOfChoice {
     let parts = this.#parts.get(choice);
     if (parts === undefined)
-      this.#parts.set(choice, (parts = new PartsOfChoice(this.rules, (event) => this.#told(event))));
+      this.#parts.set(choice, (parts = new PartsOfChoice(this.rules, (event) => this.#onText(event))));
     return parts;
   }
 
-  #told(event: TextEvent): void {
+  #onText(event: TextEvent): void {
     const { choice, section, text, tokens } = event;
     const logprobs: TokenLogprob[] | null =
       event.logprobs === null ? null : event.logprobs.map((entry) => this.texts.withText(entry));
@@ -138,15 +138,15 @@ class PartsOfChoice {
 
   constructor(
     { messages, label, calls }: EventRules,
-    private readonly tell: (event: TextEvent) => void,
+    private readonly emit: (event: TextEvent) => void,
   ) {
     this.#messages =
       messages === null
         ? null
         : new MessageParts(messages.marks, messages.inReasoning, calls !== null, (section, text) =>
-            this.#say(section, text),
+            this.#emit(section, text),
           );
-    this.#label = label === null ? null : new ReasoningLabel(label, (text) => this.#say('reasoning', text));
+    this.#label = label === null ? null : new ReasoningLabel(label, (text) => this.#emit('reasoning', text));
   }
 
   text(event: TextEvent): void {
@@ -155,19 +155,19 @@ class PartsOfChoice {
     if (event.logprobs !== null) this.#logprobs.push(...event.logprobs);
     if (this.#messages !== null) this.#messages.push(event.section, event.text);
     else if (this.#label !== null && event.section === 'reasoning') this.#label.push(event.text);
-    else this.#say(event.section, event.text);
+    else this.#emit(event.section, event.text);
   }
 
   end(): void {
     this.#messages?.end();
   }
 
-  #say(section: TextEvent['section'], text: string): void {
+  #emit(section: TextEvent['section'], text: string): void {
     const event = this.#event as TextEvent;
     const logprobs = section !== 'content' ? null : event.logprobs === null ? null : this.#logprobs;
     const tokens = this.#tokens;
     this.#tokens = 0;
     this.#logprobs = [];
-    this.tell({ ...event, section, text, tokens, logprobs });
+    this.emit({ ...event, section, text, tokens, logprobs });
   }
 }

@@ -7,14 +7,14 @@ import type { EndReason, GenerationEvent, TokenLogprob } from '../types.js';
 import { notUnderstood, tooMuch } from './fault.js';
 
 /** Usage as the upstream reports it. Values that it does not report are undefined. */
-export interface ToldUsage {
+export interface ReportedUsage {
   promptTokens?: number | undefined;
   cachedTokens?: number | undefined;
   completionTokens?: number | undefined;
   reasoningTokens?: number | undefined;
 }
 
-export interface AnswerFacts {
+export interface AnswerOptions {
   readonly n: number;
   readonly stop: readonly string[];
   /** Maximum tool calls; further ones are dropped. */
@@ -57,26 +57,26 @@ interface Choice {
   given: boolean;
   /** Whether the open call and all later ones are dropped. */
   dropped: boolean;
-  end: { reason: EndReason; stopString: string | null; stopUnsaid: boolean } | null;
+  end: { reason: EndReason; stopString: string | null; stopSequenceUnknown: boolean } | null;
 }
 
 /**
  * More tokens than any context has. Higher counts are ignored, because they would corrupt counters and tables
  * permanently.
  */
-const MOST_TOKENS = 2 ** 24;
+const MAX_TOKENS = 2 ** 24;
 /** Maximum tool calls per choice. */
-const MOST_CALLS = 1_024;
+const MAX_CALLS = 1_024;
 /** Step size of memory reservations, in bytes. */
 const RESERVED_BYTES = 65_536;
 
 export class AnswerEvents {
   readonly #choices: Choice[];
-  readonly #usage: ToldUsage = {};
+  readonly #usage: ReportedUsage = {};
   readonly #sentAt = performance.now();
   #firstAt = 0;
   #unreserved = 0; // bytes kept but not reserved yet
-  #begun = false;
+  #started = false;
   #over = false;
 
   /**
@@ -85,7 +85,7 @@ export class AnswerEvents {
    * 503, 422.
    */
   constructor(
-    private readonly facts: AnswerFacts,
+    private readonly facts: AnswerOptions,
     private readonly queueMs: number,
     private readonly emit: (event: GenerationEvent) => void,
     private readonly onToken: () => void,
@@ -115,8 +115,8 @@ export class AnswerEvents {
   }
 
   /** Output was emitted, so the request cannot be retried. */
-  get begun(): boolean {
-    return this.#begun;
+  get started(): boolean {
+    return this.#started;
   }
 
   /** Everything was emitted. */
@@ -134,14 +134,14 @@ export class AnswerEvents {
     return this.#choices[index]?.bytes === 0;
   }
 
-  text(index: number, section: 'content' | 'reasoning', text: string, told: TokenLogprob[] | null = null): void {
-    const logprobs = this.facts.logprobs && told !== null && told.length > 0 ? told : null;
+  text(index: number, section: 'content' | 'reasoning', text: string, reported: TokenLogprob[] | null = null): void {
+    const logprobs = this.facts.logprobs && reported !== null && reported.length > 0 ? reported : null;
     if (text === '' && logprobs === null) return;
     const choice = this.#running(index);
     this.#take(choice, text, section === 'content' && this.facts.keepsContent);
     this.#begin();
     this.#closeCall(index, choice, true);
-    const tokens = told?.length || 1;
+    const tokens = reported?.length || 1;
     choice.tokens += tokens;
     choice.characters += text.length;
     if (section === 'reasoning') {
@@ -156,7 +156,7 @@ export class AnswerEvents {
     const choice = this.#running(index);
     if (choice.open === key && !choice.dropped) return;
     if (name === '') throw notUnderstood('with a tool call without a name');
-    if (choice.calls >= MOST_CALLS) throw notUnderstood(`with more than ${MOST_CALLS} tool calls`);
+    if (choice.calls >= MAX_CALLS) throw notUnderstood(`with more than ${MAX_CALLS} tool calls`);
     this.#take(choice, name, false);
     this.#begin();
     this.#closeCall(index, choice, true);
@@ -195,7 +195,7 @@ export class AnswerEvents {
     const natural = reason === 'end_of_turn' || reason === 'tool_calls' || reason === 'stop_string';
     this.#begin();
     this.#closeCall(index, choice, natural);
-    const told: EndReason = choice.malformed
+    const reported: EndReason = choice.malformed
       ? 'malformed_call'
       : natural && choice.complete > 0
         ? 'tool_calls'
@@ -203,16 +203,16 @@ export class AnswerEvents {
           ? 'end_of_turn'
           : reason;
     choice.end = {
-      reason: told,
-      stopString: told === 'stop_string' ? (stopString ?? null) : null,
-      stopUnsaid: told === 'end_of_turn' && stopString === undefined,
+      reason: reported,
+      stopString: reported === 'stop_string' ? (stopString ?? null) : null,
+      stopSequenceUnknown: reported === 'end_of_turn' && stopString === undefined,
     };
   }
 
   /** Later values replace earlier ones. Impossible values are ignored. */
-  usage(told: ToldUsage): void {
-    for (const [name, value] of Object.entries(told) as [keyof ToldUsage, unknown][]) {
-      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST_TOKENS * this.facts.n)
+  usage(reported: ReportedUsage): void {
+    for (const [name, value] of Object.entries(reported) as [keyof ReportedUsage, unknown][]) {
+      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MAX_TOKENS * this.facts.n)
         this.#usage[name] = value;
     }
   }
@@ -233,21 +233,21 @@ export class AnswerEvents {
   #finish(): void {
     if (this.#over) return;
     this.#over = true;
-    const { completionTokens: told, promptTokens, cachedTokens, reasoningTokens: toldReasoning } = this.#usage;
+    const { completionTokens: reported, promptTokens, cachedTokens, reasoningTokens: reportedReasoning } = this.#usage;
     const sumOf = (of: (choice: Choice) => number): number =>
       this.#choices.reduce((sum, choice) => sum + of(choice), 0);
     const characters = sumOf((choice) => choice.characters),
       reasoningCharacters = sumOf((choice) => choice.reasoningCharacters);
-    const total = told ?? sumOf((choice) => choice.tokens);
+    const total = reported ?? sumOf((choice) => choice.tokens);
     const totalReasoning =
-      toldReasoning ??
-      (told === undefined
+      reportedReasoning ??
+      (reported === undefined
         ? sumOf((choice) => choice.reasoningTokens)
         : characters === 0
           ? 0
-          : Math.round((told * reasoningCharacters) / characters));
+          : Math.round((reported * reasoningCharacters) / characters));
     const tokens = shares(
-      this.#choices.map((choice) => (told === undefined ? choice.tokens : choice.characters)),
+      this.#choices.map((choice) => (reported === undefined ? choice.tokens : choice.characters)),
       total,
     );
     const reasoning = shares(
@@ -258,19 +258,24 @@ export class AnswerEvents {
     const counted = {
       promptTokens: prompt,
       cachedTokens: Math.min(prompt, cachedTokens ?? 0),
-      estimated: told === undefined || promptTokens === undefined,
+      estimated: reported === undefined || promptTokens === undefined,
     };
-    const full = told !== undefined && promptTokens !== undefined && this.#isFull(promptTokens + told, told);
+    const full =
+      reported !== undefined && promptTokens !== undefined && this.#isFull(promptTokens + reported, reported);
     const now = performance.now();
     const timings = { prefillMs: this.#firstAt - this.#sentAt, decodeMs: now - this.#firstAt };
     for (const [choice, { end, calls }] of this.#choices.entries()) {
-      const { reason, stopString, stopUnsaid } = end ?? { reason: 'end_of_turn', stopString: null, stopUnsaid: true };
+      const { reason, stopString, stopSequenceUnknown } = end ?? {
+        reason: 'end_of_turn',
+        stopString: null,
+        stopSequenceUnknown: true,
+      };
       this.emit({
         type: 'finished',
         choice,
         reason: reason === 'max_tokens' && full ? 'context_full' : reason,
         stopString,
-        ...(stopUnsaid ? { stopUnsaid } : {}),
+        ...(stopSequenceUnknown ? { stopSequenceUnknown } : {}),
         completionTokens: tokens[choice] ?? 0,
         reasoningTokens: Math.min(tokens[choice] ?? 0, reasoning[choice] ?? 0),
         calls,
@@ -312,8 +317,8 @@ export class AnswerEvents {
   }
 
   #begin(): void {
-    if (this.#begun) return;
-    this.#begun = true;
+    if (this.#started) return;
+    this.#started = true;
     this.#firstAt = performance.now();
     const { promptTokens, cachedTokens } = this.#usage;
     const prompt = promptTokens ?? this.facts.estimatedPrompt;

@@ -105,7 +105,7 @@ export class Attempt implements Dispatcher.DispatchHandlers {
   }
 
   /** Aborts the request because its response is no longer needed. */
-  giveUp(): void {
+  abort(): void {
     if (this.#over) return;
     this.#drop();
     this.#abort?.(new Error('given up'));

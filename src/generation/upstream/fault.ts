@@ -12,12 +12,12 @@ export class UpstreamFault extends Error {
    */
   constructor(
     readonly kind: FaultKind,
-    readonly told: ApiError,
+    readonly reported: ApiError,
     readonly retry: boolean,
     readonly blames: boolean,
     readonly alive = false,
   ) {
-    super(told.message);
+    super(reported.message);
     this.name = 'UpstreamFault';
   }
 }
@@ -98,7 +98,7 @@ export function faultOfStatus(
   secrets: readonly string[],
   promptParam: string,
 ): UpstreamFault {
-  const said = wordsOf(body, secrets);
+  const message = wordsOf(body, secrets);
   const extra: ErrorExtra = { upstreamStatus: status };
   const refused = (code: ErrorCode, message: string): UpstreamFault =>
     new UpstreamFault('refused', apiError(code, message, paramOf(body), extra), false, false);
@@ -114,7 +114,7 @@ export function faultOfStatus(
       'refused',
       apiError(
         'context_length_exceeded',
-        `The prompt is too long for this model: ${said ?? 'its context is shorter'}`,
+        `The prompt is too long for this model: ${message ?? 'its context is shorter'}`,
         promptParam,
         extra,
       ),
@@ -129,7 +129,7 @@ export function faultOfStatus(
     case 422:
       return refused(
         'invalid_value',
-        `The upstream of this model rejected the request${said === null ? '.' : `: ${said}`}`,
+        `The upstream of this model rejected the request${message === null ? '.' : `: ${message}`}`,
       );
     case 401:
     case 403:

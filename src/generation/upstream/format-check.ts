@@ -84,7 +84,7 @@ export function heldTo(
     const isCut =
       event.type === 'finished' &&
       event.reason === 'end_of_turn' &&
-      event.stopUnsaid === true &&
+      event.stopSequenceUnknown === true &&
       formatProblem(format, contents.of(event.choice)) !== null;
     onEvent(isCut ? { ...event, reason: 'stop_string', stopString: null } : event);
   };

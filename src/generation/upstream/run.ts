@@ -4,11 +4,12 @@
 //
 //   slot ─► server ─► first token ─► … ─► end
 //           fails: another, then the fallback
+import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import { apiError, type ApiError } from '../../shared/errors.js';
-import type { Asker, BufferReservation, Provider, RunningGeneration } from '../provider.js';
+import type { RequestContext, Provider, RunningGeneration } from '../provider.js';
 import type { GenerationEvent, GenerationRequest } from '../types.js';
-import { AnswerEvents, type AnswerFacts } from './answer-events.js';
-import type { Roster } from '../../shared/roster.js';
+import { AnswerEvents, type AnswerOptions } from './answer-events.js';
+import type { ActiveSet } from '../../shared/active-set.js';
 import { stringifyExact } from '../../shared/exact-json.js';
 import type { Body, UpstreamApi } from './apis/api.js';
 import { Attempt } from './attempt.js';
@@ -17,7 +18,7 @@ import type { FairSlots } from '../fair-slots.js';
 import { leastBusy, type Server, type UpstreamSettings } from './server.js';
 
 /** What the runs of a model share. */
-export interface RunWorld {
+export interface RunDeps {
   readonly model: string;
   readonly servers: readonly Server[];
   readonly settings: UpstreamSettings;
@@ -28,8 +29,8 @@ export interface RunWorld {
    * Returns the fallback model for when no server responds. Throws ApiError if it cannot be used. Null: no fallback.
    */
   readonly fallback: ((signal?: AbortSignal) => Promise<{ model: string; provider: Provider }>) | null;
-  readonly running: Roster<UpstreamRun>;
-  tell(news: UpstreamNews): void;
+  readonly running: ActiveSet<UpstreamRun>;
+  report(news: UpstreamNews): void;
   /** A rotating number that selects among equally busy servers. */
   turn(): number;
 }
@@ -50,8 +51,8 @@ export type UpstreamNews =
 
 export interface RunAsked {
   readonly request: GenerationRequest;
-  readonly facts: AnswerFacts;
-  readonly asker: Asker;
+  readonly facts: AnswerOptions;
+  readonly context: RequestContext;
   api(server: Server): { api: UpstreamApi; body: Body };
 }
 
@@ -66,7 +67,7 @@ export class UpstreamRun implements RunningGeneration {
   #answer: AnswerEvents | null = null;
   #other: RunningGeneration | null = null;
   #settle: ((fault: UpstreamFault | Error | null) => void) | null = null;
-  #place = 0; // index in the set of running requests
+  #index = 0; // index in the set of running requests
   #memory: BufferReservation | undefined; // memory for parts of the response that are kept while it is read
   #over = false;
   #queueMs = 0;
@@ -74,29 +75,29 @@ export class UpstreamRun implements RunningGeneration {
   #limit: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly world: RunWorld,
+    private readonly deps: RunDeps,
     private readonly asked: RunAsked,
     private readonly onEvent: (event: GenerationEvent) => void,
   ) {}
 
   /** Throws ApiError if the queue is full. */
   start(): this {
-    const { world } = this;
-    this.#place = world.running.add(this);
+    const { deps } = this;
+    this.#index = deps.running.add(this);
     const begun = performance.now();
-    const { organization } = this.asked.asker;
-    if (world.slots.take(organization)) {
+    const { organization } = this.asked.context;
+    if (deps.slots.take(organization)) {
       void this.#begin()
         .catch((error: unknown) => this.#fail(error))
         .finally(() => {
-          world.slots.release(organization);
+          deps.slots.release(organization);
           this.#stop();
         });
       return this;
     }
-    const wait = setTimeout(() => this.#queueTimeout(), world.queueWaitMs);
+    const wait = setTimeout(() => this.#queueTimeout(), deps.queueWaitMs);
     const leaving = (this.#leaving = new AbortController());
-    void world.slots
+    void deps.slots
       .run({ organization, signal: leaving.signal }, 1, async () => {
         clearTimeout(wait);
         this.#leaving = null;
@@ -112,7 +113,7 @@ export class UpstreamRun implements RunningGeneration {
   }
 
   #begin(): Promise<void> {
-    this.#limit = setTimeout(() => this.#end(tookTooLong('first')), this.world.maxGenerationMs);
+    this.#limit = setTimeout(() => this.#end(tookTooLong('first')), this.deps.maxGenerationMs);
     return this.#serve();
   }
 
@@ -128,7 +129,7 @@ export class UpstreamRun implements RunningGeneration {
 
   #end(notBegun: unknown): void {
     if (this.#over || this.#other !== null) return;
-    if (this.#answer?.begun !== true) return this.#fail(notBegun);
+    if (this.#answer?.started !== true) return this.#fail(notBegun);
     try {
       this.#answer.cut('time_limit');
     } finally {
@@ -141,8 +142,8 @@ export class UpstreamRun implements RunningGeneration {
     this.#over = true;
     clearTimeout(this.#clock);
     clearTimeout(this.#limit);
-    this.world.running.remove(this.#place);
-    this.#attempt?.giveUp();
+    this.deps.running.remove(this.#index);
+    this.#attempt?.abort();
     this.#memory?.release();
     this.#settle?.(null);
     this.#leaving?.abort();
@@ -157,25 +158,25 @@ export class UpstreamRun implements RunningGeneration {
   #fail(error: unknown): void {
     if (this.#over) return;
     this.#stop();
-    const told: ApiError =
+    const reported: ApiError =
       error instanceof UpstreamFault
-        ? error.told
+        ? error.reported
         : isApiError(error)
           ? error
           : apiError('model_error', 'The model failed on this request.', null, { cause: error });
-    this.onEvent({ type: 'failed', code: 'upstream', message: told.message, error: told });
+    this.onEvent({ type: 'failed', code: 'upstream', message: reported.message, error: reported });
   }
 
   /** Tries servers until one succeeds or none is left. */
   async #serve(): Promise<void> {
-    const { world } = this;
-    const { servers, settings } = world;
+    const { deps } = this;
+    const { servers, settings } = deps;
     const tried = new Set<Server>(),
       failedOn = new Set<Server>(); // failed, although they responded
     let fault: UpstreamFault | Error | null = null;
     this.#clock = setTimeout(() => this.#settle?.(tookTooLong('first')), settings.first_token_ms);
     for (let attempt = 0; attempt <= settings.retries && !this.#over; attempt++) {
-      const server = leastBusy(servers, tried, world.turn());
+      const server = leastBusy(servers, tried, deps.turn());
       if (server === null) break;
       if (tried.has(server)) await new Promise((resolve) => setTimeout(resolve, AGAIN_MS * 2 ** (attempt - 1)));
       tried.add(server);
@@ -192,13 +193,13 @@ export class UpstreamRun implements RunningGeneration {
       }
       fault = failed;
       if (failed instanceof UpstreamFault && failed.blames && failed.alive) failedOn.add(server);
-      if (this.#answer?.begun === true || !(failed instanceof UpstreamFault) || !failed.retry) break;
+      if (this.#answer?.started === true || !(failed instanceof UpstreamFault) || !failed.retry) break;
     }
     if (this.#over) return;
     fault ??= noneAvailable(Math.min(...servers.map(({ shutForMs }) => shutForMs)));
     if (
-      this.#answer?.begun !== true &&
-      world.fallback !== null &&
+      this.#answer?.started !== true &&
+      deps.fallback !== null &&
       fault instanceof UpstreamFault &&
       fault.kind !== 'refused'
     )
@@ -210,13 +211,13 @@ export class UpstreamRun implements RunningGeneration {
   #blame(failedOn: ReadonlySet<Server>, well: Server): void {
     for (const server of failedOn) {
       if (server !== well && server.blame() === 'shut')
-        this.world.tell({ type: 'shut', model: this.world.model, server: server.name });
+        this.deps.report({ type: 'shut', model: this.deps.model, server: server.name });
     }
   }
 
   /** Returns null if the run is over, because it succeeded or was cancelled. */
   async #try(server: Server, again: boolean): Promise<UpstreamFault | Error | null> {
-    const { asked, world } = this;
+    const { asked, deps } = this;
     const { request } = asked;
     const { api, body } = asked.api(server);
     const ended = await new Promise<UpstreamFault | Error | null>((resolve) => {
@@ -228,17 +229,17 @@ export class UpstreamRun implements RunningGeneration {
           if (!this.#over) this.onEvent(event);
         },
         () => this.#token(),
-        () => this.#told(),
+        () => this.#completed(),
         (bytes) => this.#reserve(bytes),
       ));
       const reader = api.reader(answer, (error) => faultOfEvent(error, server.secrets, request.promptParam));
       this.#attempt = new Attempt(
         {
           path: server.path + api.path,
-          headers: { ...asked.asker.traceHeaders, ...server.headers },
-          body: stringifyExact({ model: server.settings.model ?? world.model, ...body }),
-          maxEventBytes: world.settings.max_event_bytes,
-          maxAnswerBytes: world.settings.max_answer_bytes,
+          headers: { ...asked.context.traceHeaders, ...server.headers },
+          body: stringifyExact({ model: server.settings.model ?? deps.model, ...body }),
+          maxEventBytes: deps.settings.max_event_bytes,
+          maxAnswerBytes: deps.settings.max_answer_bytes,
           maxTextBytes: asked.facts.n * asked.facts.maxTextBytes,
           logprobs: asked.facts.logprobs,
           reserve: (bytes) => this.#reserve(bytes),
@@ -251,29 +252,30 @@ export class UpstreamRun implements RunningGeneration {
       );
       this.#attempt.send(server.pool);
     });
-    this.#attempt?.giveUp();
+    this.#attempt?.abort();
     this.#memory?.release();
     // After a complete response, the fate of its connection does not matter.
     const fault = this.#answer?.over === true ? null : ended;
-    const well = this.#answer?.begun === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
+    const well =
+      this.#answer?.started === true && (fault === null || !(fault instanceof UpstreamFault) || !fault.blames);
     const changed = server.release(
       well || (fault instanceof UpstreamFault && fault.kind === 'refused')
         ? 'well'
         : fault instanceof UpstreamFault && fault.blames
           ? 'badly'
           : 'neither',
-      fault instanceof UpstreamFault && fault.alive ? asked.asker.organization : null,
+      fault instanceof UpstreamFault && fault.alive ? asked.context.organization : null,
     );
-    if (changed !== null) world.tell({ type: changed, model: world.model, server: server.name });
+    if (changed !== null) deps.report({ type: changed, model: deps.model, server: server.name });
     if (fault instanceof UpstreamFault && fault.kind !== 'refused') {
-      world.tell({
+      deps.report({
         type: 'failed',
-        model: world.model,
+        model: deps.model,
         server: server.name,
         kind: fault.kind,
-        status: fault.told.upstreamStatus ?? null,
-        reason: fault.told.message,
-        again: again && fault.retry && this.#answer?.begun !== true,
+        status: fault.reported.upstreamStatus ?? null,
+        reason: fault.reported.message,
+        again: again && fault.retry && this.#answer?.started !== true,
       });
     }
     return fault;
@@ -281,33 +283,33 @@ export class UpstreamRun implements RunningGeneration {
 
   /** Throws ApiError 503, 422. */
   #reserve(bytes: number): void {
-    if (!this.#over) (this.#memory ??= this.asked.asker.reserveBuffer?.())?.hold(bytes);
+    if (!this.#over) (this.#memory ??= this.asked.context.reserveBuffer?.())?.reserve(bytes);
   }
 
   /** Output has arrived: the run can no longer be retried. */
   #token(): void {
-    if (this.#answer?.begun === true) {
+    if (this.#answer?.started === true) {
       this.#clock?.refresh();
       return;
     }
     clearTimeout(this.#clock);
-    this.#clock = setTimeout(() => this.#settle?.(tookTooLong('next')), this.world.settings.idle_ms);
+    this.#clock = setTimeout(() => this.#settle?.(tookTooLong('next')), this.deps.settings.idle_ms);
   }
 
   /** The response is complete. Its slot is freed even if the server keeps the connection open. */
-  #told(): void {
+  #completed(): void {
     clearTimeout(this.#clock);
     if (!this.#over) this.#clock = setTimeout(() => this.#settle?.(null), LAST_MS);
   }
 
   /** Runs the fallback model. If that cannot be used either, the original error is reported. */
   async #fallBack(fault: UpstreamFault): Promise<void> {
-    const { asked, world } = this;
+    const { asked, deps } = this;
     clearTimeout(this.#clock);
     try {
-      const { model, provider } = await world.fallback!(asked.asker.signal);
+      const { model, provider } = await deps.fallback!(asked.context.signal);
       provider.check(asked.request);
-      const prepared = await provider.prepare(asked.request, asked.asker);
+      const prepared = await provider.prepare(asked.request, asked.context);
       if (this.#over) return;
       let left = prepared.n;
       await new Promise<void>((resolve) => {
@@ -317,7 +319,7 @@ export class UpstreamRun implements RunningGeneration {
           this.onEvent(event);
           if (event.type === 'failed' || (event.type === 'finished' && --left === 0)) resolve();
         });
-        world.tell({ type: 'fallback', model: world.model, to: model });
+        deps.report({ type: 'fallback', model: deps.model, to: model });
       });
     } catch {
       throw fault;

@@ -11,7 +11,7 @@
 //                 int64  3  end of its time out of rotation, in milliseconds of sharedNow(); 0: in rotation
 //                        4  time since which it has only failed; 0: it has not
 //   thread's row  int32  0  running requests       1  of these, test requests
-import { placesBytes, SharedPlaces } from './shared-places.js';
+import { placesBytes, SharedSlotPool } from './shared-slots.js';
 
 const INTS = 10;
 const WORDS = 5;
@@ -66,13 +66,13 @@ export class SharedCounts {
   }
 
   /** Returns the concurrency slots of the next model, which has at most `most`. */
-  places(most: number): SharedPlaces {
+  places(most: number): SharedSlotPool {
     if (this.#model >= this.shape.models) throw new RangeError(`more than ${this.shape.models} upstream models`);
     return this.#placesAt(this.#model++, this.thread, most);
   }
 
   /** Releases the running requests of a thread that has terminated. */
-  leaveAll(thread: number): void {
+  releaseAll(thread: number): void {
     for (let row = 0; row < this.shape.servers; row++) this.#rowAt(row, thread).abandon();
     for (let model = 0; model < this.shape.models; model++) this.#placesAt(model, thread, 0).abandon();
   }
@@ -86,8 +86,8 @@ export class SharedCounts {
     );
   }
 
-  #placesAt(model: number, thread: number, most: number): SharedPlaces {
-    return new SharedPlaces(this.buffer, rowsBytes(this.shape), model, this.shape.threads, thread, most);
+  #placesAt(model: number, thread: number, most: number): SharedSlotPool {
+    return new SharedSlotPool(this.buffer, rowsBytes(this.shape), model, this.shape.threads, thread, most);
   }
 }
 

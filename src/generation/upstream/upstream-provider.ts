@@ -5,22 +5,22 @@ import { MAX_OUTPUT_TOKENS } from '../../config/kinds.js';
 import type { Upstream } from '../../config/upstream.js';
 import type { CatalogModel } from '../../engine/catalog.js';
 import { apiError, toApiError } from '../../shared/errors.js';
-import { Roster } from '../../shared/roster.js';
+import { ActiveSet } from '../../shared/active-set.js';
 import { shareOf } from '../../shared/thread-count.js';
 import type { TokenCount } from '../../shared/token-count.js';
 import type { UpstreamMeter } from '../../telemetry/types.js';
 import { VERSION } from '../../shared/version.js';
 import { FairSlots } from '../fair-slots.js';
-import type { Asker, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
+import type { RequestContext, PreparedGeneration, Provider, RunningGeneration } from '../provider.js';
 import { imageNote } from '../image-note.js';
 import type { GenerationEvent, GenerationRequest, Message } from '../types.js';
-import { maxTextBytes, type AnswerFacts } from './answer-events.js';
+import { maxTextBytes, type AnswerOptions } from './answer-events.js';
 import { completions } from './apis/all.js';
 import type { Asked, Body, UpstreamApi } from './apis/api.js';
 import { estimatedTokens } from './estimate.js';
 import { checkable, checked, heldTo } from './format-check.js';
-import { UpstreamRun, type RunWorld, type UpstreamNews } from './run.js';
-import { contextOf, countOf } from './questions.js';
+import { UpstreamRun, type RunDeps, type UpstreamNews } from './run.js';
+import { contextOf, countOf } from './capabilities.js';
 import { Server, type UpstreamSettings } from './server.js';
 import { sharedNow, type SharedCounts } from './shared-counts.js';
 
@@ -32,7 +32,7 @@ export interface UpstreamOptions {
   /** Counters shared by all threads. */
   readonly counts: SharedCounts;
   meter(labels: { model: string; server: string }): UpstreamMeter;
-  tell(news: UpstreamNews): void;
+  report(news: UpstreamNews): void;
   /** Returns the provider of another model once it is ready. Throws ApiError. */
   other(model: string, signal?: AbortSignal): Promise<Provider>;
 }
@@ -54,7 +54,7 @@ export class UpstreamProvider implements Provider {
   readonly decodesImages = false;
   readonly servers: readonly Server[];
   readonly #upstream: Upstream;
-  readonly #world: RunWorld;
+  readonly #deps: RunDeps;
   readonly #counts: FairSlots<number>;
   #turn = 0;
   #askedAt = -Infinity; // last query for the context size
@@ -62,7 +62,7 @@ export class UpstreamProvider implements Provider {
   constructor(
     private readonly model: CatalogModel,
     upstream: Upstream,
-    { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, tell, other }: UpstreamOptions,
+    { settings, queueWaitMs, queueMax, maxGenerationMs, counts, meter, report, other }: UpstreamOptions,
   ) {
     this.#upstream = upstream;
     this.reasons = upstream.thinking !== 'none';
@@ -81,14 +81,14 @@ export class UpstreamProvider implements Provider {
       shareOf(COUNTS_OF_ONE),
     );
     const { fallback } = upstream;
-    this.#world = {
+    this.#deps = {
       model: model.id,
       servers: this.servers,
       settings,
       queueWaitMs,
       maxGenerationMs,
-      tell,
-      running: new Roster(),
+      report,
+      running: new ActiveSet(),
       slots: new FairSlots(counts.places(settings.concurrency), `requests for ${model.id}`, shareOf(queueMax)),
       fallback:
         fallback === null ? null : async (signal) => ({ model: fallback, provider: await other(fallback, signal) }),
@@ -105,8 +105,8 @@ export class UpstreamProvider implements Provider {
   /** Null: unknown. */
   get #knownContext(): number | null {
     if (this.model.context_window !== null) return this.model.context_window;
-    const told = this.servers.flatMap(({ context }) => (context === null ? [] : [context]));
-    return told.length === 0 ? null : Math.min(...told);
+    const reported = this.servers.flatMap(({ context }) => (context === null ? [] : [context]));
+    return reported.length === 0 ? null : Math.min(...reported);
   }
 
   get maxOutputTokens(): number {
@@ -117,7 +117,7 @@ export class UpstreamProvider implements Provider {
     return this.servers.reduce((sum, { mine }) => sum + mine, 0);
   }
   get waiting(): number {
-    return Math.max(0, this.#world.running.size - this.running);
+    return Math.max(0, this.#deps.running.size - this.running);
   }
 
   check(request: GenerationRequest): void {
@@ -135,7 +135,7 @@ export class UpstreamProvider implements Provider {
     }
   }
 
-  async prepare(request: GenerationRequest, asker: Asker): Promise<PreparedGeneration> {
+  async prepare(request: GenerationRequest, context: RequestContext): Promise<PreparedGeneration> {
     const promptTokens = this.#estimate(request);
     const asked = this.#withDefaults(request);
     const maxTokens = Math.min(request.maxTokens ?? Infinity, this.maxOutputTokens);
@@ -162,7 +162,7 @@ export class UpstreamProvider implements Provider {
       .map((server) => api(server).api.holds(request.format, this.#upstream.structured_outputs))
       .every(Boolean);
     if (!held) checkable(request.format);
-    const facts: AnswerFacts = {
+    const facts: AnswerOptions = {
       n: request.n,
       stop: request.stop,
       maxCalls: request.parallelToolCalls ? Infinity : 1,
@@ -178,13 +178,13 @@ export class UpstreamProvider implements Provider {
       maxTokens,
       cappedByContext: false,
       n: request.n,
-      leftOut: [],
+      ignoredKeywords: [],
       ...(held ? {} : { headers: [['x-structured-output', 'checked']] as const }),
       start: (onEvent) => {
-        if (request.maxTokens === 0) return nothing(this.count(request, asker), request.n, onEvent);
+        if (request.maxTokens === 0) return nothing(this.count(request, context), request.n, onEvent);
         const run = new UpstreamRun(
-          this.#world,
-          { request, facts, asker, api },
+          this.#deps,
+          { request, facts, context, api },
           held ? heldTo(request, onEvent) : checked(request.format, onEvent, () => run.cancel()),
         );
         return run.start();
@@ -193,7 +193,7 @@ export class UpstreamProvider implements Provider {
   }
 
   /** Queries a server that can count tokens. Images are not sent for that. */
-  async count(request: GenerationRequest, asker: Asker): Promise<TokenCount> {
+  async count(request: GenerationRequest, context: RequestContext): Promise<TokenCount> {
     const server = this.servers.find(({ shutForMs }) => shutForMs === 0);
     if (server !== undefined && !(this.sees && hasImages(request))) {
       const body =
@@ -205,7 +205,7 @@ export class UpstreamProvider implements Provider {
               maxOutputTokens: this.maxOutputTokens,
               upstream: this.#upstream,
             });
-      const tokens = await this.#counts.run(asker, 1, () => countOf(server, body, request));
+      const tokens = await this.#counts.run(context, 1, () => countOf(server, body, request));
       if (tokens !== null) return { tokens, exact: true };
     }
     return this.#estimate(request);
@@ -225,11 +225,11 @@ export class UpstreamProvider implements Provider {
 
   /** Ends all running requests with an error. */
   drain(): void {
-    for (const run of [...this.#world.running]) run.drain();
+    for (const run of [...this.#deps.running]) run.drain();
   }
 
   async close(): Promise<void> {
-    for (const run of [...this.#world.running]) run.cancel();
+    for (const run of [...this.#deps.running]) run.cancel();
     await Promise.all(this.servers.map((server) => server.close()));
   }
 
@@ -292,8 +292,8 @@ function nothing(
 ): RunningGeneration {
   let isWanted = true;
   const failed = (error: unknown): void => {
-    const told = toApiError(error);
-    if (isWanted) onEvent({ type: 'failed', code: 'upstream', message: told.message, error: told });
+    const reported = toApiError(error);
+    if (isWanted) onEvent({ type: 'failed', code: 'upstream', message: reported.message, error: reported });
   };
   counting
     .then(({ tokens: promptTokens, exact }) => {

@@ -212,7 +212,7 @@ export class ChatStreamEncoder implements ChatEncoder {
 
   constructor(
     private readonly envelope: ChatEnvelope,
-    private readonly told: StreamUsage,
+    private readonly usage: StreamUsage,
     private readonly send: (data: string) => void,
   ) {
     const { id, created, model, fingerprint, n } = envelope;
@@ -229,7 +229,7 @@ export class ChatStreamEncoder implements ChatEncoder {
     this.#choiceHeads = Array.from({ length: n }, (_, index) => `${this.#head}[{"index":${index},"delta":`);
     this.#ids = Array.from({ length: n }, () => []);
     this.#plainEnd =
-      envelope.promptIds !== null || told.soFar !== null
+      envelope.promptIds !== null || usage.soFar !== null
         ? null
         : `,"logprobs":null,"finish_reason":null}]${this.#usage()}`;
   }
@@ -309,7 +309,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   }
 
   #usage(): string {
-    const { soFar, atEnd } = this.told;
+    const { soFar, atEnd } = this.usage;
     if (soFar !== null) return `,"usage":${JSON.stringify(wireUsage(soFar()))}}`;
     return atEnd ? ',"usage":null}' : '}';
   }
@@ -317,7 +317,7 @@ export class ChatStreamEncoder implements ChatEncoder {
   /** Call after the last event. Sends the usage if it was requested, and then the end marker. */
   complete(usage: Usage): void {
     this.#order.complete();
-    if (this.told.atEnd) this.send(`${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`);
+    if (this.usage.atEnd) this.send(`${this.#head}[],"usage":${JSON.stringify(wireUsage(usage))}}`);
     this.send(DONE);
   }
 }

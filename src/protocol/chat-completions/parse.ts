@@ -5,7 +5,7 @@ import { checkOutputFormat, checkToolSchemas } from '../../generation/output-for
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { checkMetadata, toEvaluation, toSampling, unknownFields } from '../fields.js';
 import { namesOne, toToolChoice, toToolDefinitions, type ToolInput } from '../tools.js';
-import { checkAhead } from '../checked-ahead.js';
+import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../extent.js';
 import { validate, validateList } from '../validation.js';
 import { overlong } from './bounds.js';
@@ -39,7 +39,7 @@ export interface ChatGeneration {
 }
 
 /** Validates entries of a large request in slices before parseChat(), which reports any errors. */
-export function chatAhead(body: unknown): Iterator<unknown> | null {
+export function validateChatInSlices(body: unknown): Iterator<unknown> | null {
   if (
     !isRecord(body) ||
     !Array.isArray(body['messages']) ||
@@ -47,7 +47,7 @@ export function chatAhead(body: unknown): Iterator<unknown> | null {
     overlong(body) !== null
   )
     return null;
-  return checkAhead(messageSchema, body['messages']);
+  return validateInSlices(messageSchema, body['messages']);
 }
 
 /** Throws ApiError 400 for a body that is not a valid chat completions request. */

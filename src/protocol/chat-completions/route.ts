@@ -13,7 +13,7 @@ import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 import { nameIgnored } from '../ignored.js';
 import { ChatCollector, ChatStreamEncoder, type ChatEncoder, type ChatEnvelope, type StreamUsage } from './encode.js';
-import { chatAhead, parseChat, type ChatGeneration } from './parse.js';
+import { validateChatInSlices, parseChat, type ChatGeneration } from './parse.js';
 
 const PATH = '/v1/chat/completions';
 
@@ -24,8 +24,8 @@ export function chatCompletionsRoute(deps: GenerationDeps): Route {
     scope: 'inference',
     checksScope: true,
     generates: true,
-    ahead: chatAhead,
-    async serve(exchange) {
+    validateInSlices: validateChatInSlices,
+    async handler(exchange) {
       const { caller, model, chat } = read(deps, exchange);
       const admitted = await admit(deps, caller, model, chat.request);
       if (admitted !== null) withAdmitted(admitted, () => answer(exchange, chat, admitted));
@@ -62,9 +62,9 @@ function answer(exchange: Exchange, chat: ChatGeneration, admitted: AdmittedGene
   exchange.annotate({ stream: chat.stream });
   exchange.trace?.set({ 'gen_ai.response.id': envelope.id });
   const guard = FormatGuard.for(chat.request.format, n);
-  const told: StreamUsage = { atEnd: chat.includeUsage, soFar: chat.continuousUsage ? () => run.usage : null };
+  const usage: StreamUsage = { atEnd: chat.includeUsage, soFar: chat.continuousUsage ? () => run.usage : null };
   const sink = chat.stream
-    ? new StreamedAnswer(exchange, guard, envelope, told)
+    ? new StreamedAnswer(exchange, guard, envelope, usage)
     : new WholeAnswer(exchange, guard, envelope);
   const run = new GenerationRun(admitted, sink, chat.stream);
   exchange.onAborted(() => run.cancel());
@@ -85,7 +85,7 @@ abstract class Answer implements RunSink {
     protected readonly exchange: Exchange,
     private readonly guard: FormatGuard | null,
   ) {
-    this.memory = new AnswerMemory((bytes) => exchange.hold(bytes));
+    this.memory = new AnswerMemory((bytes) => exchange.reserve(bytes));
   }
 
   event(event: Parameters<RunSink['event']>[0]): void {
@@ -121,7 +121,7 @@ class WholeAnswer extends Answer {
     super.event(event);
     if (event.type !== 'prompt' && (event.type !== 'text' || event.logprobs === null)) return;
     const { size } = this.encoder;
-    this.exchange.hold(size - this.#held);
+    this.exchange.reserve(size - this.#held);
     this.#held = size;
   }
 
@@ -134,9 +134,9 @@ class StreamedAnswer extends Answer {
   protected readonly encoder: ChatStreamEncoder;
   #stream: EventStream | null = null;
 
-  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope, told: StreamUsage) {
+  constructor(exchange: Exchange, guard: FormatGuard | null, envelope: ChatEnvelope, usage: StreamUsage) {
     super(exchange, guard);
-    this.encoder = new ChatStreamEncoder(envelope, told, (data) => this.#stream?.send(data));
+    this.encoder = new ChatStreamEncoder(envelope, usage, (data) => this.#stream?.send(data));
   }
 
   open(): void {

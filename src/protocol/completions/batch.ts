@@ -17,9 +17,9 @@ import { addUsage, completionBody, PromptAnswer, type CompletionEnvelope, type P
 import type { CompletionGeneration } from './parse.js';
 
 /** Maximum prompts of one request that run concurrently, so that one request cannot fill the queue. */
-const MOST_AT_ONCE = 16;
+const MAX_AT_ONCE = 16;
 /** The same limit for requests with prompt log-probabilities, which are held in memory until the response is sent. */
-const MOST_SCORED_AT_ONCE = 2;
+const MAX_SCORED_AT_ONCE = 2;
 
 export class CompletionBatch {
   readonly #runs: (GenerationRun | null)[] = [];
@@ -50,7 +50,7 @@ export class CompletionBatch {
     });
     exchange.onAborted(() => this.#stop());
     for (const [index, request] of asked.requests.entries()) {
-      while (this.#running >= (request.promptLogprobs == null ? MOST_AT_ONCE : MOST_SCORED_AT_ONCE))
+      while (this.#running >= (request.promptLogprobs == null ? MAX_AT_ONCE : MAX_SCORED_AT_ONCE))
         await this.#oneEnds();
       if (this.#over) return;
       try {
@@ -152,11 +152,11 @@ export class CompletionBatch {
 
   /** Reserves memory for this many more characters of the response. Throws ApiError 503, 422. */
   hold(characters: number): void {
-    this.exchange.hold(characters);
+    this.exchange.reserve(characters);
   }
 
   /** Called when a choice of a prompt has new output. */
-  told(answer: PromptAnswer, choice: number): void {
+  add(answer: PromptAnswer, choice: number): void {
     if (this.#stream === null) return;
     const entry = answer.take(choice);
     if (entry === null) return;
@@ -214,7 +214,7 @@ export class CompletionBatch {
 
 /** Receives the events of one prompt. */
 class PromptSink implements RunSink {
-  #begun = false;
+  #started = false;
   #held = 0;
   readonly #memory: AnswerMemory;
 
@@ -233,8 +233,8 @@ class PromptSink implements RunSink {
       answer.prompt(event);
       return this.#hold();
     }
-    if (!this.#begun) {
-      this.#begun = true;
+    if (!this.#started) {
+      this.#started = true;
       answer.begin();
     }
     if (event.type === 'tokens') return answer.tokens(event);
@@ -244,7 +244,7 @@ class PromptSink implements RunSink {
       else if (event.type === 'finished') guard.finished(event);
     }
     answer.event(event);
-    this.batch.told(answer, event.choice);
+    this.batch.add(answer, event.choice);
     if (event.type === 'text' && event.logprobs !== null) this.#hold();
   }
 

@@ -19,7 +19,7 @@ export function completionsRoute(deps: GenerationDeps): Route {
     scope: 'inference',
     checksScope: true,
     generates: true,
-    serve: (exchange) => read(deps, exchange).run(),
+    handler: (exchange) => read(deps, exchange).run(),
   };
 }
 

@@ -6,7 +6,7 @@ import { checkOutputFormat, checkToolSchemas } from '../../generation/output-for
 import type { GenerationRequest, OutputFormat, ToolChoice, ToolDefinition } from '../../generation/types.js';
 import { toSampling, unknownFields } from '../fields.js';
 import { toToolChoice, toToolDefinitions } from '../tools.js';
-import { checkAhead } from '../checked-ahead.js';
+import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../extent.js';
 import { validate } from '../validation.js';
 import { overlong } from './bounds.js';
@@ -37,9 +37,9 @@ export interface MessagesGeneration {
 }
 
 /** Validates entries of a large request in slices before parseMessages(), which reports any errors. */
-export function messagesAhead(body: unknown): Iterator<unknown> | null {
+export function validateMessagesInSlices(body: unknown): Iterator<unknown> | null {
   if (!isRecord(body) || !Array.isArray(body['messages']) || overlong(body) !== null) return null;
-  return checkAhead(messageSchema, body['messages']);
+  return validateInSlices(messageSchema, body['messages']);
 }
 
 /**

@@ -18,7 +18,7 @@ import type { Usage } from '../usage.js';
 import { checkAnswer } from '../format-guard.js';
 import { nameIgnored } from '../ignored.js';
 import { MessageCollector, MessageStreamEncoder, type MessageEnvelope } from './encode.js';
-import { messagesAhead, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
+import { validateMessagesInSlices, parseMessages, type MessagesGeneration, type ParsedMessages } from './parse.js';
 
 const PATH = '/v1/messages';
 const COUNT_PATH = '/v1/messages/count_tokens';
@@ -36,8 +36,8 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       scope: 'inference',
       checksScope: true,
       generates: true,
-      ahead: messagesAhead,
-      async serve(exchange) {
+      validateInSlices: validateMessagesInSlices,
+      async handler(exchange) {
         const { caller, model, asked } = read(deps, exchange, PATH);
         exchange.annotate({ stream: asked.stream });
         const admitted = await admit(deps, caller, model, asked.request).catch(refuseImage);
@@ -49,8 +49,8 @@ export function messagesRoutes(deps: MessagesDeps): Route[] {
       path: COUNT_PATH,
       scope: 'tokens.count',
       checksScope: true,
-      ahead: messagesAhead,
-      async serve(exchange) {
+      validateInSlices: validateMessagesInSlices,
+      async handler(exchange) {
         const { caller, model, asked } = read(deps, exchange, COUNT_PATH);
         const tokens = await countPrompt(deps, caller, model, asked.request).catch(refuseImage);
         if (tokens !== null) exchange.json(200, { input_tokens: tokens });
@@ -167,7 +167,7 @@ class WholeAnswer implements RunSink {
     private readonly check: FormatCheck,
   ) {
     this.#collector = new MessageCollector(envelope);
-    this.#memory = new AnswerMemory((bytes) => exchange.hold(bytes));
+    this.#memory = new AnswerMemory((bytes) => exchange.reserve(bytes));
   }
 
   event(event: RunEvent): void {
@@ -196,7 +196,7 @@ class StreamedAnswer implements RunSink {
     private readonly check: FormatCheck,
   ) {
     this.#encoder = new MessageStreamEncoder(envelope, (data, name) => this.#stream?.send(data, name));
-    this.#memory = new AnswerMemory((bytes) => exchange.hold(bytes));
+    this.#memory = new AnswerMemory((bytes) => exchange.reserve(bytes));
   }
 
   open(): void {

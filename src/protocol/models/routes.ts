@@ -7,7 +7,7 @@ import type { ReasoningEffort } from '../../generation/types.js';
 import type { Exchange, Route } from '../../http/exchange.js';
 import type { Identity } from '../../shared/identity.js';
 import { queryList } from '../../http/query.js';
-import { wireShape } from '../../http/shape.js';
+import { errorFormatOf } from '../../http/error-format.js';
 
 export interface ModelsOptions {
   /** Sorted by tier, highest first. */
@@ -18,13 +18,13 @@ export interface ModelsOptions {
 
 export function modelsRoutes(options: ModelsOptions): Route[] {
   return [
-    { method: 'GET', path: '/v1/models', scope: 'models.read', serve: (exchange) => serveList(exchange, options) },
-    { method: 'GET', path: '/v1/models/:id', scope: 'models.read', serve: (exchange) => serveOne(exchange, options) },
+    { method: 'GET', path: '/v1/models', scope: 'models.read', handler: (exchange) => serveList(exchange, options) },
+    { method: 'GET', path: '/v1/models/:id', scope: 'models.read', handler: (exchange) => serveOne(exchange, options) },
   ];
 }
 
 function shapeOf(exchange: Exchange): 'chat' | 'messages' {
-  return wireShape('/v1/models', (name) => exchange.header(name));
+  return errorFormatOf('/v1/models', (name) => exchange.header(name));
 }
 
 function serveOne(exchange: Exchange, options: ModelsOptions): void {

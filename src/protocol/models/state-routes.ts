@@ -19,7 +19,7 @@ export interface ModelState {
   /** Maximum and current number of running sequences, over all models that share the weights. */
   readonly sequences: { readonly most: number; readonly running: number } | null;
   /** Whether the model is unloaded until the next request. */
-  readonly rests: boolean;
+  readonly unloaded: boolean;
   /** Whether speculative decoding is on, so that one step may produce several tokens. */
   readonly guesses: boolean;
 }
@@ -37,7 +37,7 @@ export function stateRoutes({ states, check }: StateOptions): Route[] {
     path,
     scope: null,
     public: true,
-    serve: async (exchange) => {
+    handler: async (exchange) => {
       await check(exchange);
       serve(exchange, modelOf(states(), exchange.query.get('model')));
     },
@@ -86,7 +86,7 @@ function defaultsOf({ sampling }: ModelDescription): object {
 }
 
 function propsOf(state: ModelState): object {
-  const { description, file, quantization, chatTemplate, bos, eos, sequences, rests } = state;
+  const { description, file, quantization, chatTemplate, bos, eos, sequences, unloaded } = state;
   return {
     default_generation_settings: { params: defaultsOf(description), n_ctx: description.contextWindow },
     total_slots: sequences?.most ?? 0,
@@ -101,7 +101,7 @@ function propsOf(state: ModelState): object {
     bos_token: bos ?? '',
     eos_token: eos ?? '',
     build_info: `monolith-${VERSION}`,
-    is_sleeping: rests,
+    is_sleeping: unloaded,
   };
 }
 

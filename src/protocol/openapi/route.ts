@@ -9,7 +9,7 @@ export function openApiRoute(limits: PublishedLimits): Route {
     path: '/openapi.json',
     scope: null,
     public: true,
-    serve(exchange) {
+    handler(exchange) {
       text ??= JSON.stringify(openApiDocument(limits));
       exchange.text(200, 'application/json; charset=utf-8', text);
     },

@@ -12,12 +12,12 @@
 // Streams send only logged events. After a crash the log continues where it ends, so an event number never refers to
 // two different events. The final state of a response is stored durably before its last event is sent, even if the log
 // cannot be written.
+import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError, apiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
-import type { BufferReservation } from '../../generation/provider.js';
-import type { Exchange, KeptAnswer } from '../../http/exchange.js';
+import type { Exchange } from '../../http/exchange.js';
 import type { Identity } from '../../shared/identity.js';
 import {
   isUnfinished,
@@ -39,7 +39,7 @@ import { isOfEnd, isTerminal, terminalEvents, unbroken } from './replay.js';
 import type { ResponseResource } from './resource.js';
 import { RemoteRun } from './remote-run.js';
 import { sendEvents, type EventSource } from './stored-stream.js';
-import { startTurn, type Turn, type TurnDeps, type TurnEnd } from './turn.js';
+import { startResponseRun, type ResponseRun, type ResponseRunDeps, type ResponseRunEnd } from './response-run.js';
 
 const FLUSH_MS = 200;
 /** Pending events of a response that trigger an immediate write; also the maximum per commit. */
@@ -114,7 +114,7 @@ export class BackgroundResponses {
    * Returns the events of a response that may run on another thread or in another process, or whose log is not complete
    * there. Null if there are none.
    */
-  async elsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
+  async runningElsewhere({ organizationId, id, status, background }: ResponseHead): Promise<EventSource | null> {
     if (this.bus.alone || !background) return null;
     if (!isUnfinished(status) && (await this.responses.events(id, -1, 1)) === null) return null;
     return RemoteRun.open(this.responses, this.bus, organizationId, id);
@@ -131,21 +131,21 @@ export class BackgroundResponses {
    * stays reserved until the response ends.
    */
   async start(
-    deps: TurnDeps,
+    deps: ResponseRunDeps,
     caller: Caller,
     model: ServedModel,
     created: CreateGeneration,
     dialect: EventDialect,
-    kept: KeptAnswer,
+    kept: BufferReservation,
   ): Promise<BackgroundRun | null> {
     const detached = new DetachedCaller(caller, kept);
     const run = new BackgroundRun(this.responses, this.telemetry, this.bus);
-    const turn = await startTurn({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, {
+    const turn = await startResponseRun({ ...deps, usage: run.usageInto(deps.usage) }, detached, model, created, {
       take: (event) => run.take(event),
       dialect,
       errorEvents: true,
       save: (record) => run.save(record),
-      hold: (bytes) => kept.hold(bytes),
+      hold: (bytes) => kept.reserve(bytes),
     });
     detached.detach();
     if (turn === null) return null;
@@ -160,7 +160,7 @@ export class BackgroundResponses {
     try {
       await stored;
     } catch (error) {
-      run.giveUp(); // the client receives this error, so no retries follow
+      run.abort(); // the client receives this error, so no retries follow
       await run.cancel().catch(() => undefined);
       throw error;
     }
@@ -180,7 +180,7 @@ export class BackgroundResponses {
   /** Logs the outcome separately, because the request that started the response has already ended. */
   #ended(
     { identity, requestId, endpoint, receivedAt, fields, trace }: DetachedCaller,
-    { record, error }: TurnEnd,
+    { record, error }: ResponseRunEnd,
   ): void {
     const aborted = record.status === 'cancelled';
     this.telemetry.request(
@@ -215,7 +215,7 @@ export class BackgroundRun implements EventSource {
   readonly finished: Promise<void>;
   ended = false;
   #settle!: () => void;
-  #turn: Turn | null = null;
+  #turn: ResponseRun | null = null;
   #queued: ResponseRecord | null = null;
   #stored: Promise<void> = Promise.resolve(); // stored as queued
   #tail: StoredEvent[] = []; // the events logged last and all later ones, without gaps
@@ -228,9 +228,9 @@ export class BackgroundRun implements EventSource {
   #progress: Promise<void> = Promise.resolve(); // stored as in progress
   #state: 'running' | 'finishing' | 'abandoned' = 'running';
   #patientUntil = Infinity;
-  #tellUsage: () => void = () => undefined;
+  #reportUsage: () => void = () => undefined;
   #isStored = false; // stored in its final state
-  #isGivenUp = false; // no further attempts to store the final state
+  #isAborted = false; // no further attempts to store the final state
   #wakeRetry: () => void = () => undefined;
   #onTried: (() => void)[] = [];
   readonly #watchers = new Set<() => void>();
@@ -258,14 +258,14 @@ export class BackgroundRun implements EventSource {
   usageInto(sink: UsageSink): UsageSink {
     return {
       finished: (usage) => {
-        this.#tellUsage = () => sink.finished(usage);
+        this.#reportUsage = () => sink.finished(usage);
       },
       rejected: (usage) => sink.rejected(usage),
     };
   }
 
   /** Resolves when the response is stored as queued. */
-  begin(turn: Turn): Promise<void> {
+  begin(turn: ResponseRun): Promise<void> {
     this.#turn = turn;
     const queued = turn.record();
     this.#queued = { ...queued, input: [] };
@@ -293,8 +293,8 @@ export class BackgroundRun implements EventSource {
   }
 
   /** Stops waiting for an unavailable database. */
-  giveUp(): void {
-    this.#isGivenUp = true;
+  abort(): void {
+    this.#isAborted = true;
     this.#patientUntil = -Infinity;
     this.#wakeRetry();
   }
@@ -322,7 +322,7 @@ export class BackgroundRun implements EventSource {
    * possible.
    */
   async abandon(): Promise<void> {
-    this.giveUp();
+    this.abort();
     if (this.#state === 'finishing') {
       await this.finished;
       return;
@@ -415,17 +415,17 @@ export class BackgroundRun implements EventSource {
     this.#wake();
   }
 
-  async #finish({ record }: TurnEnd): Promise<void> {
+  async #finish({ record }: ResponseRunEnd): Promise<void> {
     if (this.#state === 'abandoned') return;
     this.#state = 'finishing';
     this.#endIsNear();
     try {
       await this.#stored.catch((error: unknown) => {
-        this.#tellUsage(); // nothing is stored from which the next start could count the usage
+        this.#reportUsage(); // nothing is stored from which the next start could count the usage
         throw error;
       });
       await this.#saveEnd(record);
-      this.#tellUsage();
+      this.#reportUsage();
       if (this.#last !== null && !isTerminal(this.#last)) {
         for (const event of terminalEvents(record.resource as unknown as ResponseResource, this.#last.sequence + 1))
           this.#push(event);
@@ -451,7 +451,7 @@ export class BackgroundRun implements EventSource {
 
   /** True until the end is stored, and for some time after that. */
   get #keepsEvents(): boolean {
-    return !this.#isGivenUp && (!this.#isStored || performance.now() < this.#patientUntil);
+    return !this.#isAborted && (!this.#isStored || performance.now() < this.#patientUntil);
   }
 
   async #patiently(work: () => Promise<void>): Promise<void> {
@@ -474,10 +474,10 @@ export class BackgroundRun implements EventSource {
         // it is saved too.
         if (stored === null || isUnfinished(stored.status)) await this.responses.save(record);
         this.#isStored = true;
-        if (!this.#isGivenUp) this.#patientUntil = performance.now() + PATIENCE_MS; // time left for its log
+        if (!this.#isAborted) this.#patientUntil = performance.now() + PATIENCE_MS; // time left for its log
         return;
       } catch (error) {
-        if (this.#isGivenUp || !isAway(error)) throw error;
+        if (this.#isAborted || !isAway(error)) throw error;
       } finally {
         this.#tried();
       }
@@ -489,7 +489,7 @@ export class BackgroundRun implements EventSource {
   }
 
   #tried(): void {
-    for (const tell of this.#onTried.splice(0)) tell();
+    for (const notify of this.#onTried.splice(0)) notify();
   }
 
   #wake(): void {
@@ -526,7 +526,7 @@ class DetachedCaller implements Caller {
   readonly identity: Identity;
   readonly requestId: string;
   readonly endpoint: string;
-  readonly shape: Caller['shape'];
+  readonly errorFormat: Caller['errorFormat'];
   readonly receivedAt: number;
   readonly trace: Caller['trace'];
   fields: RequestRecord['fields'] = {};
@@ -535,14 +535,14 @@ class DetachedCaller implements Caller {
   /** `kept`: the memory reserved for the response until its end. */
   constructor(
     caller: Caller,
-    private readonly kept: KeptAnswer,
+    private readonly kept: BufferReservation,
   ) {
     this.#caller = caller;
     ({
       identity: this.identity,
       requestId: this.requestId,
       endpoint: this.endpoint,
-      shape: this.shape,
+      errorFormat: this.errorFormat,
       receivedAt: this.receivedAt,
     } = caller);
     this.trace = caller.trace?.detached('background', caller.receivedAt);
@@ -578,10 +578,10 @@ class DetachedCaller implements Caller {
 class PartOfReservation implements BufferReservation {
   #bytes = 0;
 
-  constructor(private readonly all: KeptAnswer) {}
+  constructor(private readonly all: BufferReservation) {}
 
-  hold(bytes: number): void {
-    this.all.hold(bytes);
+  reserve(bytes: number): void {
+    this.all.reserve(bytes);
     this.#bytes += bytes;
   }
 

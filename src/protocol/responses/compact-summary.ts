@@ -4,7 +4,7 @@
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Content, GenerationRequest, Message } from '../../generation/types.js';
 import { admit, withAdmitted, type GenerationDeps } from '../admit.js';
-import { unattendedAsker, type Caller } from '../caller.js';
+import { unattendedContext, type Caller } from '../caller.js';
 import { GenerationRun, type RunSink } from '../generation-run.js';
 import type { Usage } from '../usage.js';
 
@@ -80,7 +80,7 @@ export class Summarizer {
   }
 
   async run(text: string): Promise<Summary | null> {
-    await this.model.awake();
+    await this.model.ensureLoaded();
     const provider = this.model.ready();
     const { contextWindow } = provider;
     // The next prompt contains the summary so far and must leave space for the next summary.
@@ -92,7 +92,7 @@ export class Summarizer {
     do {
       const piece = cut(text, at, length);
       const request = this.#request(summary, piece, cap);
-      const { tokens } = await provider.count(request, unattendedAsker(this.caller));
+      const { tokens } = await provider.count(request, unattendedContext(this.caller));
       if (this.caller.aborted) return null;
       if (tokens > room && piece.length > SMALLEST_PIECE) {
         length = Math.max(SMALLEST_PIECE, Math.floor(piece.length * Math.min(0.9, room / tokens)));

@@ -9,8 +9,8 @@ import { findModel } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { nameIgnored } from '../ignored.js';
 import { Summarizer, transcript } from './compact-summary.js';
-import { NOTHING_BEFORE, findChainInTurn, readContent } from './input-chain.js';
-import { createAhead, parseCreate } from './parse.js';
+import { NOTHING_BEFORE, findChainEnqueued, readContent } from './input-chain.js';
+import { validateCreateInSlices, parseCreate } from './parse.js';
 import { wireUsage } from './resource.js';
 import type { ResponsesDeps } from './deps.js';
 
@@ -34,8 +34,8 @@ export function compactRoute(deps: ResponsesDeps): Route {
     scope: 'inference',
     checksScope: true,
     generates: true,
-    ahead: createAhead,
-    serve: (exchange) => serve(deps, exchange),
+    validateInSlices: validateCreateInSlices,
+    handler: (exchange) => serve(deps, exchange),
   };
 }
 
@@ -81,7 +81,9 @@ async function read(deps: ResponsesDeps, exchange: Exchange): Promise<Conversati
   if (asked === null) throw apiError('missing_required_parameter', 'model is required.', 'model');
   const caller = callerOf(exchange, PATH, 'chat');
   const continued =
-    previousId === null ? NOTHING_BEFORE : await findChainInTurn(exchange, deps.responses, organizationId, previousId);
+    previousId === null
+      ? NOTHING_BEFORE
+      : await findChainEnqueued(exchange, deps.responses, organizationId, previousId);
   const { model, created } = await readContent(parsed, continued, {
     organizationId,
     responses: deps.responses,

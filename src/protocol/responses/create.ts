@@ -4,7 +4,7 @@
 //   400             404      404/403  422        422, 429, 503     200 …
 import type { ApiError } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
-import { LARGE_ANSWER_BYTES } from '../../http/answer-budget.js';
+import { LARGE_ANSWER_BYTES } from '../../http/response-memory-budget.js';
 import type { EventStream, Exchange, Route, StreamEvent } from '../../http/exchange.js';
 import { findModel } from '../admit.js';
 import { annotateEndUser, callerOf, type Caller } from '../caller.js';
@@ -12,10 +12,10 @@ import { headerList, nameIgnored } from '../ignored.js';
 import { answerBackground, type BackgroundRun } from './background.js';
 import { eventDialect } from './encode-dialect.js';
 import type { EventDialect } from './encode-items.js';
-import { NOTHING_BEFORE, findChainInTurn, modelOf, readContent } from './input-chain.js';
-import { createAhead, parseCreate, type CreateGeneration } from './parse.js';
+import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
+import { validateCreateInSlices, parseCreate, type CreateGeneration } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
-import { startTurn, type Turn, type TurnOptions } from './turn.js';
+import { startResponseRun, type ResponseRun, type ResponseRunOptions } from './response-run.js';
 
 const PATH = '/v1/responses';
 const DONE = '[DONE]';
@@ -27,12 +27,12 @@ export function createRoute(deps: ResponsesDeps): Route {
     scope: 'inference',
     checksScope: true,
     generates: true,
-    ahead: createAhead,
-    async serve(exchange) {
-      const begun = await begin(deps, exchange);
-      if (begun === null) return;
-      if ('run' in begun) answerBackground(exchange, begun.run, begun.stream, begun.dialect, deps.generations);
-      else await (begun.out === null ? whole(exchange, begun.turn) : streamed(exchange, begun.turn, begun.out));
+    validateInSlices: validateCreateInSlices,
+    async handler(exchange) {
+      const started = await begin(deps, exchange);
+      if (started === null) return;
+      if ('run' in started) answerBackground(exchange, started.run, started.stream, started.dialect, deps.generations);
+      else await (started.out === null ? whole(exchange, started.turn) : streamed(exchange, started.turn, started.out));
     },
   };
 }
@@ -42,7 +42,7 @@ interface Out {
   stream: EventStream | null;
 }
 
-type Begun = { run: BackgroundRun; stream: boolean; dialect: EventDialect } | { turn: Turn; out: Out | null };
+type Begun = { run: BackgroundRun; stream: boolean; dialect: EventDialect } | { turn: ResponseRun; out: Out | null };
 
 /**
  * A separate function, so that the conversation can be garbage-collected during generation. Returns null if the client
@@ -59,10 +59,10 @@ async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | n
   }
   if (created.store && exchange.bodyBytes >= LARGE_ANSWER_BYTES) holdInput(exchange, created);
   const out: Out | null = stream ? { stream: null } : null;
-  const turn = await startTurn(deps, caller, model, created, {
+  const turn = await startResponseRun(deps, caller, model, created, {
     dialect,
     errorEvents: true,
-    hold: (bytes) => exchange.hold(bytes),
+    hold: (bytes) => exchange.reserve(bytes),
     ...into(out),
   });
   return turn === null ? null : { turn, out };
@@ -71,14 +71,14 @@ async function begin(deps: ResponsesDeps, exchange: Exchange): Promise<Begun | n
 /** Reserves memory for the input, which is kept until the response is stored. Throws ApiError 503. */
 function holdInput(exchange: Exchange, { release }: Pick<CreateGeneration, 'release'>): void {
   try {
-    exchange.hold(exchange.bodyBytes);
+    exchange.reserve(exchange.bodyBytes);
   } catch (error) {
     release();
     throw error;
   }
 }
 
-function into(out: Out | null): Pick<TurnOptions, 'take' | 'sent'> {
+function into(out: Out | null): Pick<ResponseRunOptions, 'take' | 'sent'> {
   return out === null
     ? { take: null }
     : { take: ({ data, type }) => out.stream?.send(data, type), sent: () => out.stream?.started === true };
@@ -96,19 +96,19 @@ async function read(
   const continued =
     parsed.previousId === null
       ? NOTHING_BEFORE
-      : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
+      : await findChainEnqueued(exchange, deps.responses, organizationId, parsed.previousId);
   const { model, created } = await readContent(parsed, continued, {
     organizationId,
     responses: deps.responses,
     charged: (work, size) => exchange.charged(exchange.bodyBytes + size, work),
     findModel: (chain) => findModel(deps, caller, modelOf(parsed.model, chain)),
   });
-  nameLeftOut(created, (name, value) => exchange.setHeader(name, value));
+  nameIgnoredKeywords(created, (name, value) => exchange.setHeader(name, value));
   return { dialect, caller, model, created };
 }
 
 /** Sets headers that list ignored fields and omitted tools. */
-export function nameLeftOut(
+export function nameIgnoredKeywords(
   created: Pick<CreateGeneration, 'ignored' | 'ignoredTools'>,
   setHeader: (name: string, value: string) => void,
 ): void {
@@ -117,16 +117,16 @@ export function nameLeftOut(
     setHeader('x-ignored-tools', headerList(created.ignoredTools).replaceAll(', ', ','));
 }
 
-async function whole(exchange: Exchange, turn: Turn): Promise<void> {
+async function whole(exchange: Exchange, turn: ResponseRun): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
   const { record, error } = await turn.done;
   if (error === null) exchange.json(200, record.resource);
   else exchange.fail(error);
 }
 
-async function streamed(exchange: Exchange, turn: Turn, out: Out): Promise<void> {
+async function streamed(exchange: Exchange, turn: ResponseRun, out: Out): Promise<void> {
   exchange.onAborted(() => void turn.cancel());
-  // The stream is opened only here, so that an error from startTurn() can still be sent with a plain HTTP status.
+  // The stream is opened only here, so that an error from startResponseRun() can still be sent with a plain HTTP status.
   const stream = (out.stream = exchange.sse(lateFailure));
   const { error, announced } = await turn.done;
   if (error !== null && !announced) {

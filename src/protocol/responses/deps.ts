@@ -2,9 +2,9 @@
 
 import type { Config } from '../../config/settings.js';
 import type { BackgroundResponses } from './background.js';
-import type { TurnDeps } from './turn.js';
+import type { ResponseRunDeps } from './response-run.js';
 
-export interface ResponsesDeps extends TurnDeps {
+export interface ResponsesDeps extends ResponseRunDeps {
   settings: Config['responses'];
   background: BackgroundResponses;
 }

@@ -30,7 +30,7 @@ type Phase = 'new' | 'created' | 'running' | 'ended';
 export class ResponseMachine {
   readonly #out: EventWriter;
   #phase: Phase = 'new';
-  #begun = false;
+  #started = false;
   #open: OpenItem | null = null;
 
   /** The state machine takes ownership of `resource`. */
@@ -42,15 +42,15 @@ export class ResponseMachine {
   }
 
   /** Whether response.created was sent. */
-  get begun(): boolean {
-    return this.#begun;
+  get started(): boolean {
+    return this.#started;
   }
 
   /** Sends response.created, and response.queued for a background response. Idempotent. */
   begin(): void {
     if (this.#phase !== 'new') return;
     this.#phase = 'created';
-    this.#begun = true;
+    this.#started = true;
     this.#lifecycle('response.created');
     if (this.resource.status === 'queued') this.#lifecycle('response.queued');
   }

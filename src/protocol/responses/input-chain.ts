@@ -27,14 +27,14 @@ export const NOTHING_BEFORE: Continued = { chain: [], base: null, tail: [], rele
  * Like findChain(), but queued and charged to the organization by the chain's size, because a short request can refer
  * to a long chain. Also rejects with ApiError 429.
  */
-export async function findChainInTurn(
-  exchange: Pick<Exchange, 'inTurn'>,
+export async function findChainEnqueued(
+  exchange: Pick<Exchange, 'enqueue'>,
   responses: Pick<ResponseStore, 'chain' | 'size'>,
   organizationId: string,
   id: string,
 ): Promise<Continued> {
   const size = await responses.size(organizationId, id);
-  return { ...(await exchange.inTurn(size, () => findChain(responses, organizationId, id))), size };
+  return { ...(await exchange.enqueue(size, () => findChain(responses, organizationId, id))), size };
 }
 
 /**

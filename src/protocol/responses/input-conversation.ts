@@ -18,7 +18,7 @@ export class Conversation {
   readonly #answered = new Set<string>();
   readonly #waiting: Message[] = [];
 
-  say(message: Extract<Message, { role: 'system' | 'user' }>): void {
+  add(message: Extract<Message, { role: 'system' | 'user' }>): void {
     this.#reasoning = [];
     this.#push(message);
     this.#turn = null;

@@ -5,9 +5,9 @@ import type { Exchange, Route } from '../../http/exchange.js';
 import { countPrompt, findModel } from '../admit.js';
 import { callerOf, type Caller } from '../caller.js';
 import { pick } from './compact.js';
-import { nameLeftOut } from './create.js';
-import { NOTHING_BEFORE, findChainInTurn, modelOf, readContent } from './input-chain.js';
-import { createAhead, parseCreate } from './parse.js';
+import { nameIgnoredKeywords } from './create.js';
+import { NOTHING_BEFORE, findChainEnqueued, modelOf, readContent } from './input-chain.js';
+import { validateCreateInSlices, parseCreate } from './parse.js';
 import type { ResponsesDeps } from './deps.js';
 
 const PATH = '/v1/responses/input_tokens';
@@ -36,8 +36,8 @@ export function inputTokensRoute(deps: ResponsesDeps): Route {
     path: PATH,
     scope: 'tokens.count',
     checksScope: true,
-    ahead: createAhead,
-    serve: (exchange) => serve(deps, exchange),
+    validateInSlices: validateCreateInSlices,
+    handler: (exchange) => serve(deps, exchange),
   };
 }
 
@@ -59,7 +59,7 @@ async function read(
   const continued =
     parsed.previousId === null
       ? NOTHING_BEFORE
-      : await findChainInTurn(exchange, deps.responses, organizationId, parsed.previousId);
+      : await findChainEnqueued(exchange, deps.responses, organizationId, parsed.previousId);
   const { model, created } = await readContent(parsed, continued, {
     organizationId,
     responses: deps.responses,
@@ -68,6 +68,8 @@ async function read(
   });
   continued.release();
   const ignored = Object.keys(body).filter((name) => !FIELDS.includes(name));
-  nameLeftOut({ ignored, ignoredTools: created.ignoredTools }, (name, value) => exchange.setHeader(name, value));
+  nameIgnoredKeywords({ ignored, ignoredTools: created.ignoredTools }, (name, value) =>
+    exchange.setHeader(name, value),
+  );
   return { caller, model, request: created.request };
 }

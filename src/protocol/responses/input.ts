@@ -171,18 +171,18 @@ class Reader {
       this.#placed.flatMap(({ kept }) => (kept.type === 'function_call_output' ? [kept.call_id] : [])),
     );
     const conversation = new Conversation();
-    for (const placed of this.#placed) this.#tell(conversation, placed, answered);
+    for (const placed of this.#placed) this.#append(conversation, placed, answered);
     conversation.end();
     return { own: this.#own, messages: conversation.messages, tools: this.#tools };
   }
 
-  #tell(conversation: Conversation, { kept, images, path, opened }: Placed, answered: ReadonlySet<string>): void {
+  #append(conversation: Conversation, { kept, images, path, opened }: Placed, answered: ReadonlySet<string>): void {
     switch (kept.type) {
       case 'message':
         if (kept.role === 'user')
-          conversation.say({ role: 'user', content: toContent(kept.content, images, `${path}.content`), path });
+          conversation.add({ role: 'user', content: toContent(kept.content, images, `${path}.content`), path });
         else if (kept.role === 'assistant') conversation.answer(textOf(kept.content), path);
-        else conversation.say({ role: 'system', content: textOf(kept.content), path });
+        else conversation.add({ role: 'system', content: textOf(kept.content), path });
         return;
       case 'function_call':
         // The call was cut by a limit and has no result, so the model did not make a complete call.
@@ -208,7 +208,7 @@ class Reader {
         const summary = opened ?? this.#unseal('compaction', kept.encrypted_content);
         if (summary === null)
           throw apiError('invalid_encrypted_content', `${path}: a stored summary can no longer be opened.`, path);
-        conversation.say({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
+        conversation.add({ role: 'system', content: `Summary of the conversation so far: ${summary.text}`, path });
       }
     }
   }

@@ -8,7 +8,7 @@ import type { Sealer } from '../../accounts/sealing/sealer.js';
 import type { ChainedResponse, StoredItem } from '../../storage/response-store.js';
 import { checkMetadata, toSampling, unknownFields } from '../fields.js';
 import { namesOne } from '../tools.js';
-import { checkAhead } from '../checked-ahead.js';
+import { validateInSlices } from '../validate-in-slices.js';
 import { isRecord } from '../extent.js';
 import { validate, validateList } from '../validation.js';
 import { overlong, withType } from './bounds.js';
@@ -87,9 +87,9 @@ export interface CreateGeneration {
 }
 
 /** Validates entries of a large request in slices before parseCreate(), which reports any errors. */
-export function createAhead(body: unknown): Iterator<unknown> | null {
+export function validateCreateInSlices(body: unknown): Iterator<unknown> | null {
   if (!isRecord(body) || !Array.isArray(body['input']) || overlong(body) !== null) return null;
-  return checkAhead(itemSchema, body['input'], withType);
+  return validateInSlices(itemSchema, body['input'], withType);
 }
 
 /**

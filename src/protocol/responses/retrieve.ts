@@ -56,13 +56,13 @@ export async function retrieve(
     const resource = include.includes('reasoning.encrypted_content')
       ? withSealedReasoning(record, deps.sealer)
       : record.resource;
-    exchange.jsonInTurn(itemSize(resource), 200, resource);
+    exchange.jsonEnqueued(itemSize(resource), 200, resource);
     return;
   }
   const dialect = eventDialect(deps.settings, (name) => exchange.header(name));
   const source =
     deps.background.find(record.id) ??
-    (await deps.background.elsewhere(record)) ??
+    (await deps.background.runningElsewhere(record)) ??
     (await loggedEvents(deps.responses, record, startingAfter)) ??
     eventList(replayEvents(resourceOf(record), dialect));
   sendEvents(exchange, source, startingAfter, dialect, deps.generations);
@@ -94,22 +94,22 @@ async function loggedEvents(
   if (last === null) return null;
   // If the end of the log is missing, the last events are recreated from the response, unless the client already has
   // later events.
-  let told = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
+  let sent = isUnfinished(record.status) || isTerminal(last) || startingAfter > last.sequence;
   const end = await endOf(responses, record.id);
   return {
     async after(after, atLeast) {
       const found = await responses.events(record.id, after, atLeast);
       if (found === null) {
         const left = end.length > 0 ? null : await endOfStored(responses, record.organizationId, record.id, after);
-        if (left !== null && told) return [];
-        told = true;
+        if (left !== null && sent) return [];
+        sent = true;
         return left;
       }
       const events = unbroken(found, after);
       if (events.length > 0) return events;
       if (found.length > 0 && end.length > 0) return end.filter(({ sequence }) => sequence > after);
-      if (told) return events;
-      told = true;
+      if (sent) return events;
+      sent = true;
       return terminalEvents(resourceOf(record), last.sequence + 1);
     },
     ended: true,

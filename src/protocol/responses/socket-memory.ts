@@ -5,7 +5,7 @@
 //   └──── in storage ──┘ └────── tail ──────┘         the last stored response before it (`base`)
 import type { Exchange } from '../../http/exchange.js';
 import type { ChainedResponse, ResponseStore } from '../../storage/response-store.js';
-import { NOTHING_BEFORE, findChainInTurn, previousNotFound, type Continued } from './input-chain.js';
+import { NOTHING_BEFORE, findChainEnqueued, previousNotFound, type Continued } from './input-chain.js';
 
 const MAX_RESPONSES = 8;
 
@@ -32,14 +32,14 @@ export class SocketMemory {
   async find(
     organizationId: string,
     id: string,
-    inTurn: Exchange['inTurn'] = (_size, work) => work(),
+    enqueue: Exchange['enqueue'] = (_size, work) => work(),
   ): Promise<Continued> {
     const entry = this.#entries.get(id);
-    if (entry === undefined) return findChainInTurn({ inTurn }, this.responses, organizationId, id);
+    if (entry === undefined) return findChainEnqueued({ enqueue }, this.responses, organizationId, id);
     const { base, tail } = entry;
     if (base === null) return { ...NOTHING_BEFORE, chain: tail, tail };
     const size = await this.responses.size(organizationId, base);
-    const stored = await inTurn(size, () => this.responses.chain(organizationId, base));
+    const stored = await enqueue(size, () => this.responses.chain(organizationId, base));
     if (stored === null) {
       // the stored part was deleted meanwhile, so the unsaved part is dropped too
       this.#entries.delete(id);

@@ -1,17 +1,17 @@
 // WebSocket mode of /v1/responses: one session per connection. Event-loop thread only.
 //
-//   message ─► idle? ─► turn: key, age, drain ─► parse ─► chain ─► model ─► content ─► startTurn ─► events
+//   message ─► idle? ─► turn: key, age, drain ─► parse ─► chain ─► model ─► content ─► startResponseRun ─► events
 //                │ busy: queue, at most 16                 any error up to here: one error message
 //                └─ next one when the turn has ended
 //
 // A failing turn ends only itself. The connection is closed only by a revoked key, an oversized message, the maximum
 // age or a shutdown.
+import type { BufferReservation } from '../../shared/buffer-reservation.js';
 import { performance } from 'node:perf_hooks';
 import type { Config } from '../../config/settings.js';
 import { ApiError, apiError, toApiError } from '../../shared/errors.js';
 import { CLOSE } from '../../http/socket.js';
 import type { CloseCode, ServerSocket, SocketListener, SocketRoute, SocketTurn } from '../../http/socket.js';
-import type { BufferReservation } from '../../generation/provider.js';
 import { findModel } from '../admit.js';
 import type { Caller } from '../caller.js';
 import { eventDialect } from './encode-dialect.js';
@@ -20,7 +20,7 @@ import { parseCreate, type CreateGeneration, type ParsedCreate } from './parse.j
 import type { ResponsesDeps } from './deps.js';
 import { SocketMemory } from './socket-memory.js';
 import { errorMessage, parseMessage, streamIdOf, toCreate, withStreamId, type Fields } from './socket-message.js';
-import { startTurn, type Turn, type TurnEnd } from './turn.js';
+import { startResponseRun, type ResponseRun, type ResponseRunEnd } from './response-run.js';
 
 const PATH = '/v1/responses';
 const MAX_QUEUED = 16;
@@ -55,13 +55,13 @@ interface Current {
   readonly bytes: number; // size of its message
   streamId: string | null;
   previousId: string | null;
-  running: Turn | null; // set once its response has been admitted
+  running: ResponseRun | null; // set once its response has been admitted
   onClosed?: () => void; // called if the client disconnects before that
 }
 
 /** A started turn and the parts of its request that are needed at its end. */
 interface Begun {
-  readonly turn: Turn;
+  readonly turn: ResponseRun;
   readonly kept: Pick<CreateGeneration, 'store' | 'base' | 'tail'>;
 }
 
@@ -75,7 +75,7 @@ interface Read {
 interface Closing {
   readonly error: ApiError;
   readonly code: CloseCode;
-  tell: boolean; // send the error even if no turn is waiting
+  sendError: boolean; // send the error even if no turn is waiting
 }
 
 class Session implements SocketListener {
@@ -92,7 +92,7 @@ class Session implements SocketListener {
     private readonly socket: ServerSocket,
   ) {
     this.#memory = new SocketMemory(deps.responses, 2 * deps.maxMessageBytes);
-    this.#ageTimer = setTimeout(() => this.#ofAge(), deps.maxAgeS * 1000);
+    this.#ageTimer = setTimeout(() => this.#onMaxAge(), deps.maxAgeS * 1000);
     this.#ageTimer.unref();
   }
 
@@ -120,7 +120,7 @@ class Session implements SocketListener {
     this.#endWith({
       error: apiError('shutting_down', 'The server is shutting down.'),
       code: CLOSE.serviceRestart,
-      tell: this.#current === null,
+      sendError: this.#current === null,
     });
   }
 
@@ -135,7 +135,7 @@ class Session implements SocketListener {
     current?.turn.end(0, null);
   }
 
-  #ofAge(): void {
+  #onMaxAge(): void {
     const minutes = Math.round(this.deps.maxAgeS / 60);
     this.#endWith({
       error: apiError(
@@ -143,7 +143,7 @@ class Session implements SocketListener {
         `This connection has reached its maximum age of ${minutes} minute${minutes === 1 ? '' : 's'}. Open a new one to continue.`,
       ),
       code: CLOSE.goingAway,
-      tell: true,
+      sendError: true,
     });
     if (this.#current === null) return;
     this.#overtime = setTimeout(() => void this.#current?.running?.cancel(), this.deps.overtimeMs ?? OVERTIME_MS);
@@ -156,10 +156,10 @@ class Session implements SocketListener {
     if (this.#current === null) this.#close(this.#closing);
   }
 
-  #close({ error, code, tell }: Closing): void {
+  #close({ error, code, sendError }: Closing): void {
     const waiting = this.#waiting.splice(0);
     for (const one of waiting) this.#refuse(one, error);
-    if (tell && waiting.length === 0) this.socket.send(errorMessage(error, null));
+    if (sendError && waiting.length === 0) this.socket.send(errorMessage(error, null));
     this.socket.close(code, error.message);
   }
 
@@ -217,7 +217,7 @@ class Session implements SocketListener {
 
   /** Throws ApiError. */
   #parse({ fields, problem }: Read): ParsedCreate {
-    if (performance.now() - this.socket.openedAt > this.deps.maxAgeS * 1000) this.#ofAge();
+    if (performance.now() - this.socket.openedAt > this.deps.maxAgeS * 1000) this.#onMaxAge();
     if (this.#closing !== null) throw this.#closing.error;
     if (problem !== null) throw problem;
     const { body, generate } = toCreate(fields);
@@ -267,7 +267,7 @@ class Session implements SocketListener {
     const { model, created } = await this.#content(current, caller, read);
     const { store, base, tail } = created;
     current.turn.annotate({ stream: true, background: false });
-    const turn = await startTurn(deps, caller, model, created, {
+    const turn = await startResponseRun(deps, caller, model, created, {
       take: ({ data }) => socket.send(withStreamId(data, current.streamId)),
       hold: (bytes) => current.turn.hold(bytes),
       dialect: eventDialect(deps.settings, (name) => socket.header(name)),
@@ -282,7 +282,7 @@ class Session implements SocketListener {
 
   #ended(
     current: Current,
-    { record, error, announced }: TurnEnd,
+    { record, error, announced }: ResponseRunEnd,
     created: Pick<CreateGeneration, 'store' | 'base' | 'tail'>,
   ): void {
     if (error !== null && !announced) throw error;
@@ -301,8 +301,8 @@ class Session implements SocketListener {
     this.socket.send(errorMessage(error, current.streamId));
     current.turn.end(error.status, error);
     this.#forgetContinued(current);
-    if (error.status === 401) this.#closing ??= { error, code: CLOSE.policyViolation, tell: false };
-    if (error === this.#closing?.error) this.#closing.tell = false;
+    if (error.status === 401) this.#closing ??= { error, code: CLOSE.policyViolation, sendError: false };
+    if (error === this.#closing?.error) this.#closing.sendError = false;
   }
 
   /** Drops a chain from memory if its continuation failed. */
@@ -331,7 +331,7 @@ class TurnCaller implements Caller {
   readonly identity: Caller['identity'];
   readonly requestId: string;
   readonly endpoint = PATH;
-  readonly shape = 'chat';
+  readonly errorFormat = 'chat';
   readonly receivedAt: number;
   readonly trace: Caller['trace'];
   readonly charged: NonNullable<Caller['charged']> = (characters, work) => this.current.turn.charged(characters, work);

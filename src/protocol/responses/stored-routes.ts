@@ -20,7 +20,7 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
       method: 'GET',
       path: PATH,
       scope: 'responses.read',
-      async serve(exchange) {
+      async handler(exchange) {
         const query = shapeFirst(() => ({
           stream: readStreamQuery(exchange.query),
           include: readInclude(exchange.query),
@@ -34,20 +34,20 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
       method: 'GET',
       path: `${PATH}/input_items`,
       scope: 'responses.read',
-      async serve(exchange) {
+      async handler(exchange) {
         const query = shapeFirst(() => readItemQuery(exchange.query, readInclude(exchange.query)));
         found(exchange, await responses.head(...idOf(exchange)));
         const { order, after, limit, imageUrls } = query();
         // Earlier responses of the chain may have been erased during the generation. The remaining items are listed.
         const size = await responses.size(...idOf(exchange));
-        const page = await exchange.inTurn(size, () =>
+        const page = await exchange.enqueue(size, () =>
           responses.inputItems(...idOf(exchange), { newestFirst: order === 'desc', after, limit, images: imageUrls }),
         );
         if (page === 'no response') throw notFound(exchange);
         if (page === 'no item')
           throw apiError('item_not_found', 'after does not name an item of this response.', 'after');
         const shown = itemPage(page, imageUrls);
-        exchange.jsonInTurn(
+        exchange.jsonEnqueued(
           shown.data.reduce((sum, item) => sum + itemSize(item), 0),
           200,
           shown,
@@ -59,7 +59,7 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
       path: `${PATH}/cancel`,
       scope: 'inference',
       bodyOptional: true,
-      async serve(exchange) {
+      async handler(exchange) {
         const {
           identity: { organizationId },
           params: { id = '' },
@@ -68,7 +68,7 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
         if (
           (await responses.head(organizationId, id)) === null &&
           isResponseId(id) &&
-          (await running.elsewhere(organizationId, id))
+          (await running.runningElsewhere(organizationId, id))
         )
           throw notCancellable();
         const record = found(exchange, await responses.get(...idOf(exchange)));
@@ -79,7 +79,7 @@ export function storedRoutes(deps: RetrieveDeps & Pick<ResponsesDeps, 'running'>
       method: 'DELETE',
       path: PATH,
       scope: 'responses.delete',
-      async serve(exchange) {
+      async handler(exchange) {
         const removed = await removeResponse(
           responses,
           background,

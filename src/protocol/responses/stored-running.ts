@@ -33,7 +33,7 @@ export class RunningResponses {
    * Checks the other threads. Background responses are excluded: one that cannot be read but still runs there has ended
    * as far as clients can see.
    */
-  async elsewhere(organizationId: string, id: string): Promise<boolean> {
+  async runningElsewhere(organizationId: string, id: string): Promise<boolean> {
     return (await this.bus.ask('response.running', { organizationId, id, foreground: true })).includes(true);
   }
 }

@@ -1,13 +1,13 @@
 // Finishes background responses that were interrupted by the end of their process or thread, using the events in their
 // logs. Pure.
-import type { LogKeeper, StoredItem } from '../../storage/response-store.js';
+import type { LogFinalizer, StoredItem } from '../../storage/response-store.js';
 import type { StoredEvent } from '../../shared/stored-event.js';
 import { isTerminal, terminalEvents, unbroken } from './replay.js';
 import { wireUsage, type OutputItem, type ResponseResource, type WireTokenLogprob } from './resource.js';
 
 const RESTARTED = 'The server process or thread that generated this response was restarted before it finished.';
 
-export const unfinishedResponses: LogKeeper = {
+export const unfinishedResponses: LogFinalizer = {
   fail(stored, log, usage) {
     const output = outputOf(unbroken(log, -1)); // events after a gap would be joined to the wrong text
     const resource: ResponseResource = {

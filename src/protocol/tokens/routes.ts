@@ -5,7 +5,7 @@ import { apiError, ERROR_CODES } from '../../shared/errors.js';
 import type { ServedModel } from '../../generation/served-models.js';
 import type { Vocabulary } from '../../generation/provider.js';
 import type { Exchange, Route } from '../../http/exchange.js';
-import { awake, findModel, promptTokens, type GenerationDeps } from '../admit.js';
+import { ensureLoaded, findModel, promptTokens, type GenerationDeps } from '../admit.js';
 import { parseChat } from '../chat-completions/parse.js';
 import { callerOf, type Caller } from '../caller.js';
 import { integer } from '../fields.js';
@@ -55,21 +55,21 @@ export function tokenRoutes(deps: Deps): Route[] {
       path: '/tokenize',
       scope: 'tokens.count',
       checksScope: true,
-      serve: (exchange) => tokenize(deps, exchange),
+      handler: (exchange) => tokenize(deps, exchange),
     },
     {
       method: 'GET',
       path: '/tokenizer_info',
       scope: 'tokens.count',
       checksScope: true,
-      serve: (exchange) => tokenizerInfo(deps, exchange),
+      handler: (exchange) => tokenizerInfo(deps, exchange),
     },
     {
       method: 'POST',
       path: '/detokenize',
       scope: 'tokens.count',
       checksScope: true,
-      serve: (exchange) => detokenize(deps, exchange),
+      handler: (exchange) => detokenize(deps, exchange),
     },
   ];
 }
@@ -166,7 +166,7 @@ function modelOf(deps: Deps, caller: Caller, asked: string | null | undefined): 
 }
 
 async function vocabularyOf(model: ServedModel, caller: Caller): Promise<Vocabulary> {
-  const { vocabulary } = await awake(model, caller);
+  const { vocabulary } = await ensureLoaded(model, caller);
   if (vocabulary === undefined)
     throw apiError('unsupported_feature', 'Token IDs are not available for upstream models.', 'model');
   return vocabulary;

@@ -17,7 +17,7 @@ export const TAKES_OVER = Number.parseInt(process.versions.v8, 10) >= 13;
 const GROWTH = 32;
 
 /** For the whole process; call before its threads start. */
-export function tellCollector(): void {
+export function tuneCollector(): void {
   setFlagsFromString(`--semi-space-growth-factor=${GROWTH}`);
   if (TAKES_OVER) setFlagsFromString('--memory-reducer-gc-count=0');
 }

@@ -35,7 +35,7 @@ class Listeners {
     };
   }
 
-  tell(topic: Topic, message: unknown): void {
+  notify(topic: Topic, message: unknown): void {
     void this.answers(topic, message);
   }
 
@@ -131,8 +131,8 @@ export class HubBus implements ThreadBus {
     port.on('message', (crossing: Crossing) => {
       switch (crossing.kind) {
         case 'publish':
-          this.#tell(crossing.topic, crossing.message, index);
-          this.#listeners.tell(crossing.topic, crossing.message);
+          this.#notify(crossing.topic, crossing.message, index);
+          this.#listeners.notify(crossing.topic, crossing.message);
           break;
         case 'ask':
           void this.#askFor(index, port, crossing);
@@ -154,7 +154,7 @@ export class HubBus implements ThreadBus {
   }
 
   publish<T extends Topic>(topic: T, message: Message<T>): void {
-    this.#tell(topic, message, this.index);
+    this.#notify(topic, message, this.index);
   }
 
   async ask<T extends Topic>(topic: T, message: Message<T>, timeoutMs = TIMEOUT_MS): Promise<Answer<T>[]> {
@@ -170,7 +170,7 @@ export class HubBus implements ThreadBus {
     this.#listeners.clear();
   }
 
-  #tell(topic: Topic, message: unknown, from: number): void {
+  #notify(topic: Topic, message: unknown, from: number): void {
     for (const [index, { port }] of this.#workers)
       if (index !== from) port.postMessage({ kind: 'publish', topic, message } satisfies Crossing);
   }
@@ -217,7 +217,7 @@ export class PortBus implements ThreadBus {
     port.on('message', (crossing: Crossing) => {
       switch (crossing.kind) {
         case 'publish':
-          this.#listeners.tell(crossing.topic, crossing.message);
+          this.#listeners.notify(crossing.topic, crossing.message);
           break;
         case 'ask':
           void this.#listeners

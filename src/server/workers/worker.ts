@@ -10,7 +10,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { Config } from '../../config/settings.js';
 import { openService } from '../service.js';
 import type { SharedState } from '../service.js';
-import { UndoStack } from '../undo-stack.js';
+import { DisposableStack } from '../disposable-stack.js';
 import { createTelemetry } from '../../telemetry/telemetry.js';
 import { HeapRest } from './heap-rest.js';
 import { PortBus } from './hub-bus.js';
@@ -54,9 +54,9 @@ async function turns(): Promise<void> {
   for (let left = TURNS; left > 0; left--) await turn();
 }
 
-const tell = (news: WorkerNews): void => parentPort?.postMessage(news);
+const send = (news: WorkerNews): void => parentPort?.postMessage(news);
 
-async function run({ config, index, threads, shared, bus: port }: WorkerStart, undo: UndoStack): Promise<void> {
+async function run({ config, index, threads, shared, bus: port }: WorkerStart, undo: DisposableStack): Promise<void> {
   const telemetry = createTelemetry({
     format: config.log,
     level: config.log_level,
@@ -74,7 +74,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
     );
     if (failing) return;
     failing = true;
-    tell({ type: 'failing', reason: `uncaught exception: ${error.message}` });
+    send({ type: 'failing', reason: `uncaught exception: ${error.message}` });
   });
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
   const bus = new PortBus(index, port, {
@@ -89,7 +89,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
     const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
     if (used < HEAP_SHARE * limit) return;
     clearInterval(heap);
-    tell({ type: 'spent', reason: `heap is full: ${Math.round(used / 1e6)} of ${Math.round(limit / 1e6)} MB` });
+    send({ type: 'spent', reason: `heap is full: ${Math.round(used / 1e6)} of ${Math.round(limit / 1e6)} MB` });
   }, HEAP_LOOK_MS).unref();
   undo.add(() => clearInterval(heap));
   const rest = HeapRest.start(service.http);
@@ -100,7 +100,7 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
       service.unready();
     } else if (order === 'drain') {
       service.drain();
-      void service.idle().then(() => tell({ type: 'idle' }));
+      void service.idle().then(() => send({ type: 'idle' }));
     } else {
       void undo
         .run()
@@ -108,10 +108,10 @@ async function run({ config, index, threads, shared, bus: port }: WorkerStart, u
         .finally(end);
     }
   });
-  tell({ type: 'open', descriptor: service.http.descriptor() });
+  send({ type: 'open', descriptor: service.http.descriptor() });
   await service.pool.settled();
   service.failedModels();
-  tell({ type: 'loaded' });
+  send({ type: 'loaded' });
 }
 
 /** Ends only this thread, after closed resources have been released. */
@@ -120,7 +120,7 @@ async function end(): Promise<void> {
   process.exit(0);
 }
 
-UndoStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
+DisposableStack.opening((undo) => run(workerData as WorkerStart, undo)).catch((error: unknown) => {
   // The main thread terminates this worker. The message must arrive first.
-  tell({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
+  send({ type: 'failed', reason: error instanceof Error ? error.message : String(error) });
 });

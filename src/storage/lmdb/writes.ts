@@ -13,7 +13,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RootDatabase } from 'lmdb';
 import type { ApiError } from '../../shared/errors.js';
-import { Roster } from '../../shared/roster.js';
+import { ActiveSet } from '../../shared/active-set.js';
 import { refusedWrite, StorageError, UndoneWrite } from '../store.js';
 
 const PANIC = -30795;
@@ -40,7 +40,7 @@ interface Environment {
 export class Writes {
   failure: StorageError | null = null;
   /** Waiting callers. */
-  readonly #waiting = new Roster<(error: ApiError) => void>();
+  readonly #waiting = new ActiveSet<(error: ApiError) => void>();
   /** Whether the last batch failed. Then the library's close() would wait forever for its flush. */
   #failedLast = false;
   /**
@@ -170,10 +170,10 @@ export class Writes {
       // be handled.
       const undone = this.#undone;
       const reason = (error as { commitError?: Promise<never> }).commitError;
-      const told = reason?.catch((why: unknown) => why);
-      const cause: unknown = told === undefined ? error : await Promise.race([told, sleep(REASON_MS, error)]);
+      const failure = reason?.catch((why: unknown) => why);
+      const cause: unknown = failure === undefined ? error : await Promise.race([failure, sleep(REASON_MS, error)]);
       const { message } = cause as Error;
-      if (told !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause))
+      if (failure !== undefined && !undone && !message.includes(UNDONE) && !isLimit(cause))
         this.fail(lost(message, cause));
       this.#ensureAlive(); // an undone batch may have failed at its meta page
       const why = new UndoneWrite(`Writing the database failed: ${message}`, cause);

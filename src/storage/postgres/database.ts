@@ -101,7 +101,7 @@ class PooledDatabase implements Database {
   readonly address: string;
   readonly #pool: pg.Pool;
   readonly #onFailure: NonNullable<DatabaseOptions['onFailure']>;
-  #toldAt = -Infinity;
+  #reportedAt = -Infinity;
   #closed: Promise<void> | null = null;
 
   constructor(settings: DatabaseSettings, { onFailure = () => undefined }: DatabaseOptions) {
@@ -159,7 +159,7 @@ class PooledDatabase implements Database {
         return await this.#once(work);
       } catch (error) {
         if (!(error instanceof Failure)) throw error; // thrown by the work itself
-        if (!isConflict(error.cause) || attempt >= MAX_ATTEMPTS) throw this.#told(error.cause);
+        if (!isConflict(error.cause) || attempt >= MAX_ATTEMPTS) throw this.#reported(error.cause);
         await new Promise((done) => {
           setTimeout(done, Math.random() * RETRY_MS * 2 ** attempt);
         });
@@ -190,10 +190,10 @@ class PooledDatabase implements Database {
     }
   }
 
-  #told(error: unknown): unknown {
+  #reported(error: unknown): unknown {
     if (!isUnavailable(error)) return error;
-    if (performance.now() - this.#toldAt >= FAILURE_LOG_MS && this.#closed === null) {
-      this.#toldAt = performance.now();
+    if (performance.now() - this.#reportedAt >= FAILURE_LOG_MS && this.#closed === null) {
+      this.#reportedAt = performance.now();
       this.#onFailure({ reason: reasonOf(error), database: this.address });
     }
     return unavailable(error);

@@ -25,7 +25,7 @@ const LOCK_MS = 120_000;
  */
 const TABLE_LOCK_MS = 250;
 /** Minimum wait for each statement, however long the previous ones took. */
-const LEAST_LOCK_MS = 25;
+const MIN_LOCK_MS = 25;
 /** Pause between two attempts of a migration that gave way, so that the queued requests can run. */
 const NEXT_TRY_MS = 250;
 const OLDEST_SERVER = 130_000;
@@ -149,7 +149,7 @@ async function apply(client: pg.Client, version: number, { what, oldest, stateme
   try {
     const until = performance.now() + TABLE_LOCK_MS;
     for (const statement of statements) {
-      await client.query(`SET LOCAL lock_timeout = ${Math.max(LEAST_LOCK_MS, Math.ceil(until - performance.now()))}`);
+      await client.query(`SET LOCAL lock_timeout = ${Math.max(MIN_LOCK_MS, Math.ceil(until - performance.now()))}`);
       await client.query(statement);
     }
     if (version < SAYS_OLDEST)

@@ -33,7 +33,7 @@ export class Notifications {
   #connecting: Promise<void> | null = null;
   #closed = false;
   #asking = false;
-  readonly #untold: { text: string; told: (well: boolean) => void }[] = [];
+  readonly #pending: { text: string; sent: (well: boolean) => void }[] = [];
 
   private constructor(
     private readonly settings: DatabaseSettings,
@@ -59,11 +59,11 @@ export class Notifications {
   }
 
   /** Sends to every listening process, including this one. Resolves to false if it could not be sent. */
-  async tell(text: string): Promise<boolean> {
+  async send(text: string): Promise<boolean> {
     if (this.#client === null || Buffer.byteLength(text) > MAX_MESSAGE_BYTES) return false;
-    return new Promise((told) => {
-      this.#untold.push({ text, told });
-      void this.#tellAll();
+    return new Promise((sent) => {
+      this.#pending.push({ text, sent });
+      void this.#sendAll();
     });
   }
 
@@ -82,7 +82,7 @@ export class Notifications {
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('the connection was closed')));
     client.on('notification', ({ payload }) => {
-      if (payload !== undefined) this.#hear(payload);
+      if (payload !== undefined) this.#onNotification(payload);
     });
     try {
       await client.connect();
@@ -102,7 +102,7 @@ export class Notifications {
   /**
    * An exception here would leave the message in the connection, which would then deliver it again with all later ones.
    */
-  #hear(payload: string): void {
+  #onNotification(payload: string): void {
     try {
       this.options.onMessage(payload);
     } catch (error) {
@@ -114,15 +114,15 @@ export class Notifications {
    * Runs one statement at a time on the connection; messages sent meanwhile go with the next one. Identical messages in
    * one statement are delivered once.
    */
-  async #tellAll(): Promise<void> {
-    while (!this.#asking && this.#untold.length > 0) {
-      const now = this.#untold.splice(0);
+  async #sendAll(): Promise<void> {
+    while (!this.#asking && this.#pending.length > 0) {
+      const now = this.#pending.splice(0);
       const well = await this.#ask({
         name: 'tell',
         text: 'SELECT pg_notify($1, said) FROM unnest($2::text[]) AS each (said)',
         values: [CHANNEL, now.map(({ text }) => text)],
       });
-      for (const { told } of now) told(well);
+      for (const { sent } of now) sent(well);
     }
   }
 
@@ -130,7 +130,7 @@ export class Notifications {
   async #check(): Promise<void> {
     if (this.#asking) return;
     await this.#ask({ name: 'ping', text: 'SELECT 1' });
-    void this.#tellAll();
+    void this.#sendAll();
   }
 
   /** Resolves to false if the connection is missing or lost. */

@@ -51,11 +51,11 @@ export class ProcessBus implements ThreadBus {
   /** `me`: the lease of this thread. */
   constructor(
     private readonly inner: ThreadBus,
-    private readonly shared: Pick<SharedDatabase, 'listen' | 'tell'>,
+    private readonly shared: Pick<SharedDatabase, 'listen' | 'notify'>,
     private readonly database: Database,
     private readonly me: string,
   ) {
-    this.#stop = shared.listen((text) => this.#hear(text));
+    this.#stop = shared.listen((text) => this.#onMessage(text));
   }
 
   get index(): number {
@@ -106,29 +106,29 @@ export class ProcessBus implements ThreadBus {
     this.#listeners.clear();
   }
 
-  #tell(crossing: Crossing): void {
-    void this.shared.tell(`${PREFIX}${JSON.stringify(crossing)}`);
+  #send(crossing: Crossing): void {
+    void this.shared.notify(`${PREFIX}${JSON.stringify(crossing)}`);
   }
 
   #logged(message: Logged): void {
     if (message.ended) {
-      this.#tellGrown();
-      const told: Crossing = { kind: 'logged', from: this.me, messages: [message] };
-      const fits = Buffer.byteLength(JSON.stringify(told)) + PREFIX.length <= MAX_MESSAGE_BYTES;
-      this.#tell(fits ? told : { ...told, messages: [{ id: message.id, ended: true }] });
+      this.#sendGrown();
+      const crossing: Crossing = { kind: 'logged', from: this.me, messages: [message] };
+      const fits = Buffer.byteLength(JSON.stringify(crossing)) + PREFIX.length <= MAX_MESSAGE_BYTES;
+      this.#send(fits ? crossing : { ...crossing, messages: [{ id: message.id, ended: true }] });
       return;
     }
     this.#grown.add(message.id);
-    this.#gathering ??= setTimeout(() => this.#tellGrown(), GATHER_MS).unref();
+    this.#gathering ??= setTimeout(() => this.#sendGrown(), GATHER_MS).unref();
   }
 
-  #tellGrown(): void {
+  #sendGrown(): void {
     if (this.#gathering !== null) clearTimeout(this.#gathering);
     this.#gathering = null;
     const ids = [...this.#grown];
     this.#grown.clear();
     for (let at = 0; at < ids.length; at += IDS)
-      this.#tell({
+      this.#send({
         kind: 'logged',
         from: this.me,
         messages: ids.slice(at, at + IDS).map((id) => ({ id, ended: false })),
@@ -160,7 +160,7 @@ export class ProcessBus implements ThreadBus {
             },
           });
         });
-        this.#tell({ kind: 'ask', from: this.me, n, topic, message });
+        this.#send({ kind: 'ask', from: this.me, n, topic, message });
         await looked;
         if (said().includes(true)) break;
       }
@@ -171,7 +171,7 @@ export class ProcessBus implements ThreadBus {
     return said();
   }
 
-  #hear(text: string): void {
+  #onMessage(text: string): void {
     if (!text.startsWith(PREFIX)) return;
     const crossing = crossingIn(text.slice(PREFIX.length));
     if (crossing === null || crossing.from === this.me) return;
@@ -193,7 +193,7 @@ export class ProcessBus implements ThreadBus {
       this.#answered.set(key, (answers = this.#answers(topic, message)));
       setTimeout(() => this.#answered.delete(key), KEPT_MS).unref();
     }
-    this.#tell({ kind: 'answer', from: this.me, to: from, n, answers: await answers });
+    this.#send({ kind: 'answer', from: this.me, to: from, n, answers: await answers });
   }
 
   /** The last listener's answer as a list of one; [] if there is no listener or it failed. Never rejects. */

@@ -17,7 +17,7 @@ export interface SharedDatabase {
    */
   listen(heard: (message: string) => void, missed?: () => void): () => void;
   /** See Notifications.tell(). */
-  tell(message: string): Promise<boolean>;
+  notify(message: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
@@ -64,7 +64,7 @@ export async function openSharedDatabase(
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
-    tell: (message) => notifications.tell(message),
+    notify: (message) => notifications.send(message),
     close,
   };
 }

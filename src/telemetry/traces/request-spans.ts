@@ -9,15 +9,15 @@
 import { performance } from 'node:perf_hooks';
 import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api';
 import { wallClock } from '../../shared/wall-clock.js';
-import type { EndedRequest, RequestTrace, TracedRequest, TraceFacts } from '../request-trace.js';
+import type { EndedRequest, RequestTrace, TracedRequest, SpanAttributes } from '../request-trace.js';
 
 type Api = typeof import('@opentelemetry/api');
-type Known = NonNullable<TraceFacts[string]>;
+type Known = NonNullable<SpanAttributes[string]>;
 
 export class RequestSpans implements RequestTrace {
   readonly #clock = wallClock();
   readonly #context: Context;
-  readonly #facts: Record<string, Known> = {};
+  readonly #attributes: Record<string, Known> = {};
   #ended = false;
 
   private constructor(
@@ -67,23 +67,29 @@ export class RequestSpans implements RequestTrace {
     this.span.updateName(name);
   }
 
-  set(facts: TraceFacts): void {
-    keep(facts, this.#facts);
+  set(attributes: SpanAttributes): void {
+    keep(attributes, this.#attributes);
   }
 
   add(name: string, count: number): void {
-    this.#facts[name] = Number(this.#facts[name] ?? 0) + count;
+    this.#attributes[name] = Number(this.#attributes[name] ?? 0) + count;
   }
 
   append(name: string, value: string): void {
-    const before = this.#facts[name];
-    this.#facts[name] = Array.isArray(before) ? [...(before as string[]), value] : [value];
+    const before = this.#attributes[name];
+    this.#attributes[name] = Array.isArray(before) ? [...(before as string[]), value] : [value];
   }
 
-  stretch(name: string, from: number, to: number, facts: TraceFacts = {}, error: string | null = null): void {
+  recordSpan(
+    name: string,
+    from: number,
+    to: number,
+    attributes: SpanAttributes = {},
+    error: string | null = null,
+  ): void {
     const span = this.tracer.startSpan(
       name,
-      { startTime: this.#clock(from), attributes: keep(facts, {}) },
+      { startTime: this.#clock(from), attributes: keep(attributes, {}) },
       this.#context,
     );
     if (error !== null) this.#fail(span, error);
@@ -107,7 +113,7 @@ export class RequestSpans implements RequestTrace {
       'monolith.key.id': keyId,
       ...(typeof fields['stream'] === 'boolean' ? { 'monolith.stream': fields['stream'] } : {}),
     });
-    this.span.setAttributes(this.#facts as Attributes);
+    this.span.setAttributes(this.#attributes as Attributes);
     // A server span does not report client errors as its own error (OpenTelemetry HTTP conventions).
     if (failure !== null && (failure.status >= 500 || outcome === 'failed'))
       this.span.setStatus({ code: this.api.SpanStatusCode.ERROR, message: failure.code });
@@ -121,16 +127,16 @@ export class RequestSpans implements RequestTrace {
 }
 
 /** Copies the defined attributes into `into` and returns it. Runs for each span, so it allocates no lists. */
-function keep(facts: TraceFacts, into: Record<string, Known>): Attributes {
-  for (const name in facts) {
-    const value = facts[name];
+function keep(attributes: SpanAttributes, into: Record<string, Known>): Attributes {
+  for (const name in attributes) {
+    const value = attributes[name];
     if (value !== null && value !== undefined) into[name] = value;
   }
   return into as Attributes;
 }
 
 /** The address the client used, from the Host header; a proxy in front may have another. */
-function addressOf(host: string): TraceFacts {
+function addressOf(host: string): SpanAttributes {
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?$/.exec(host) ?? [];
   return name === undefined || name === ''
     ? {}

@@ -86,7 +86,7 @@ export class SpanQueue {
           this.#waiting -= spans.length;
           const ok = result.code === success;
           this.counts[ok ? 'sent' : 'failed'] += spans.length;
-          this.#tell(ok, result.error);
+          this.#report(ok, result.error);
           done(result);
         });
       },
@@ -95,7 +95,7 @@ export class SpanQueue {
   }
 
   /** Logs when the collector starts or stops failing, not each failed message. */
-  #tell(ok: boolean, error: Error | undefined): void {
+  #report(ok: boolean, error: Error | undefined): void {
     if (ok !== this.#failing) return;
     this.#failing = !ok;
     if (ok) this.log.info({}, 'trace collector accepts spans again');

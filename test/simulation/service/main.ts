@@ -18,7 +18,7 @@ import { SimTime } from './sim-time.js';
 import { ALL_KINDS, newTrace, World, type Figures, type Kind } from './world.js';
 
 const PART_STEPS = 400;
-const MOST_RUNS = 300;
+const MAX_RUNS = 300;
 
 const { values } = parseArgs({
   options: {
@@ -113,9 +113,9 @@ async function shrink(
     ({ failure } = outcome);
     return true;
   };
-  for (let length = Math.max(1, kept.length >> 1); runs < MOST_RUNS; ) {
+  for (let length = Math.max(1, kept.length >> 1); runs < MAX_RUNS; ) {
     let shorter = false;
-    for (let end = kept.length; end > 0 && runs < MOST_RUNS; ) {
+    for (let end = kept.length; end > 0 && runs < MAX_RUNS; ) {
       const begin = Math.max(0, end - length);
       const left = [...kept.slice(0, begin), ...kept.slice(end)];
       if (await fails(left)) {

@@ -3,7 +3,7 @@
 import { configWith } from '../../../src/config/load.js';
 import { tableBytes } from '../../../src/admission/record-table.js';
 import { HeldResponses } from '../../../src/storage/held-responses.js';
-import { giveUp } from '../../../src/server/lost-thread.js';
+import { abortThread } from '../../../src/server/lost-thread.js';
 import { drawsFrom } from '../../../src/shared/random.js';
 import { LocalBus } from '../../../src/shared/bus.js';
 import type { FinishedUsage } from '../../../src/shared/usage-sink.js';
@@ -104,7 +104,7 @@ export class Scenario {
     owner.alive = false;
     time.owner = primary.owner;
     this.#hub?.remove(index);
-    giveUp({
+    abortThread({
       index,
       admission: primary.admission,
       ledger: this.#ledgers[index] as Int32Array,

@@ -52,12 +52,12 @@ export class SimExchange implements Exchange {
   charged<T>(_bytes: number, work: () => T): T {
     return work();
   }
-  inTurn<T>(_bytes: number, work: () => Promise<T>): Promise<T> {
+  enqueue<T>(_bytes: number, work: () => Promise<T>): Promise<T> {
     return work();
   }
-  hold(): void {}
-  keeping(): { hold(): void; free(): void; release(): void } {
-    return { hold: () => undefined, free: () => undefined, release: () => undefined };
+  reserve(): void {}
+  keeping(): { reserve(): void; free(): void; release(): void } {
+    return { reserve: () => undefined, free: () => undefined, release: () => undefined };
   }
   setHeader(): void {}
   annotate(): void {}
@@ -75,7 +75,7 @@ export class SimExchange implements Exchange {
     this.#end(status, JSON.parse(body instanceof JsonText ? body.toString() : JSON.stringify(body)));
   }
 
-  jsonInTurn(_bytes: number, status: number, body: unknown): void {
+  jsonEnqueued(_bytes: number, status: number, body: unknown): void {
     this.json(status, body);
   }
 

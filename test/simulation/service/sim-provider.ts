@@ -2,7 +2,7 @@
 // thread, with the fair slots that long prompts wait in, and what its engines have told of each request.
 import { apiError } from '../../../src/shared/errors.js';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
-import type { Asker, PreparedGeneration, Provider } from '../../../src/generation/provider.js';
+import type { RequestContext, PreparedGeneration, Provider } from '../../../src/generation/provider.js';
 import type { ServedModel } from '../../../src/generation/served-models.js';
 import type { GenerationEvent, GenerationRequest, Message } from '../../../src/generation/types.js';
 import type { Owner } from './sim-time.js';
@@ -70,7 +70,7 @@ export class SimProvider implements Provider {
 
   check(): void {}
 
-  async prepare(request: GenerationRequest, { organization, signal }: Asker): Promise<PreparedGeneration> {
+  async prepare(request: GenerationRequest, { organization, signal }: RequestContext): Promise<PreparedGeneration> {
     const { n } = request;
     const texts = textsOf(request.messages);
     const course = JSON.parse(texts.at(-1) as string) as Course;
@@ -96,7 +96,7 @@ export class SimProvider implements Provider {
       maxTokens,
       cappedByContext: false,
       n,
-      leftOut: [],
+      ignoredKeywords: [],
       start: (onEvent) => this.#start(course, organization, n, maxTokens, onEvent),
     };
   }
@@ -190,7 +190,7 @@ export function servedModel(name: string, provider: Provider): ServedModel {
     asked: name,
     lifecycle: { state: 'active', deprecatedAt: null, retiresAt: null, successor: null },
     sampling: { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 },
-    awake: () => Promise.resolve(),
+    ensureLoaded: () => Promise.resolve(),
     ready: () => provider,
   };
 }

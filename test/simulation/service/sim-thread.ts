@@ -15,10 +15,10 @@ import { RunningResponses } from '../../../src/protocol/responses/stored-running
 import { RunningGenerations } from '../../../src/protocol/running-generations.js';
 import { KeyRing } from '../../../src/accounts/sealing/key-ring.js';
 import { KeySealer } from '../../../src/accounts/sealing/key-sealer.js';
-import { tellStorageFailure } from '../../../src/server/lmdb-failure.js';
+import { reportStorageFailure } from '../../../src/server/lmdb-failure.js';
 import { folderResponses } from '../../../src/server/lmdb-responses.js';
 import { endUnfinished, type IsRunning } from '../../../src/server/lost-thread.js';
-import { UndoStack } from '../../../src/server/undo-stack.js';
+import { DisposableStack } from '../../../src/server/disposable-stack.js';
 import type { ThreadBus } from '../../../src/shared/bus.js';
 import type { UsageSink } from '../../../src/shared/usage-sink.js';
 import { OPEN_GATE } from '../../../src/storage/erase-gate.js';
@@ -65,7 +65,7 @@ export class SimThread {
     readonly failUnfinished: (isRunning?: IsRunning) => Promise<void>,
     private readonly routes: readonly Route[],
     private readonly store: SimStore,
-    private readonly undo: UndoStack,
+    private readonly undo: DisposableStack,
   ) {}
 
   /** As openService(). */
@@ -78,9 +78,9 @@ export class SimThread {
   ): Promise<SimThread> {
     const { config, disk, telemetry, engines } = common;
     const { log } = telemetry;
-    return UndoStack.opening(async (undo) => {
+    return DisposableStack.opening(async (undo) => {
       const store = new SimStore(disk, owner);
-      undo.add(tellStorageFailure(store, bus, log));
+      undo.add(reportStorageFailure(store, bus, log));
       const { responses } = folderResponses(store, common.held, {
         gate: OPEN_GATE,
         bus,
@@ -107,7 +107,7 @@ export class SimThread {
         await openAdmission(config, {
           process: 'simulated',
           thread: bus.index,
-          tell: () => undefined,
+          report: () => undefined,
           called: () => undefined,
           storedMonth: async (organizationId, month) => {
             const tokens = (await usageStore.monthTokens([organizationId], month))[0] ?? 0;
@@ -186,7 +186,7 @@ export class SimThread {
     if (route === undefined) throw new Error(`no route ${exchange.method} ${path}`);
     try {
       if (route.generates !== true) this.admission.read(exchange.identity);
-      await route.serve(exchange);
+      await route.handler(exchange);
     } catch (error) {
       exchange.fail(error);
     }

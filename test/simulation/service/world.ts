@@ -5,7 +5,7 @@ import { configWith } from '../../../src/config/load.js';
 import type { Config } from '../../../src/config/settings.js';
 import type { LimitOverride } from '../../../src/config/kinds.js';
 import type { Identity } from '../../../src/shared/identity.js';
-import { giveUp } from '../../../src/server/lost-thread.js';
+import { abortThread } from '../../../src/server/lost-thread.js';
 import type { FinishedUsage } from '../../../src/shared/usage-sink.js';
 import { drawsFrom, seedOf, type Draws } from '../../../src/shared/random.js';
 import { LocalBus, type ThreadBus } from '../../../src/shared/bus.js';
@@ -691,7 +691,7 @@ export class World {
     });
   }
 
-  /** As AnsweringThreads: what it held is given up, and it is started again. */
+  /** As HttpWorkers: what it held is given up, and it is started again. */
   #threadEnded(process: Process, index: number, owner: Owner): void {
     const { time } = this;
     const { primary, hub } = process;
@@ -708,7 +708,7 @@ export class World {
     process.running--;
     this.time.owner = primary.owner;
     hub.remove(index);
-    giveUp({
+    abortThread({
       index,
       admission: primary.admission,
       ledger: process.ledgers[index] as Int32Array,

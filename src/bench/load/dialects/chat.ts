@@ -16,7 +16,7 @@ interface Choice {
 
 function messagesOf({ system, before, turn }: Question): unknown[] {
   const messages: unknown[] = system === null ? [] : [{ role: 'system', content: system }];
-  for (const { said, answer } of before)
+  for (const { user: said, answer } of before)
     messages.push({ role: 'user', content: said }, { role: 'assistant', content: answer });
   messages.push({ role: 'user', content: turn.text });
   return messages;

@@ -9,7 +9,7 @@ interface Choice {
 }
 
 const promptOf = ({ system, before, turn }: Question): string =>
-  `${system ?? ''}${before.map(({ said, answer }) => said + answer).join('')}${turn.text}`;
+  `${system ?? ''}${before.map(({ user: said, answer }) => said + answer).join('')}${turn.text}`;
 
 export const completions: DialectRules = {
   path: '/completions',

@@ -4,7 +4,7 @@ import type { Target, Turn } from '../types.js';
 
 /** A completed turn of this session. */
 export interface Exchange {
-  readonly said: string;
+  readonly user: string;
   readonly answer: string;
 }
 

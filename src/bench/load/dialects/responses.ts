@@ -26,7 +26,7 @@ interface WireEvent {
 function inputOf({ before, turn, stored }: Question): unknown[] {
   const items: unknown[] = [];
   if (stored?.previous == null) {
-    for (const { said, answer } of before)
+    for (const { user: said, answer } of before)
       items.push({ role: 'user', content: said }, { role: 'assistant', content: answer });
   }
   items.push({ role: 'user', content: turn.text });

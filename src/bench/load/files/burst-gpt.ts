@@ -3,7 +3,7 @@
 
 import { LoadError } from '../load-error.js';
 import type { TraceRow } from '../types.js';
-import { countIn, fileLines, MOST_ROWS, wrongLine } from './file-lines.js';
+import { countIn, fileLines, MAX_ROWS, wrongLine } from './file-lines.js';
 import { fromZero } from './mooncake.js';
 
 const COLUMNS = ['Timestamp', 'Request tokens', 'Response tokens'] as const;
@@ -33,7 +33,7 @@ export async function readBurstGpt(path: string): Promise<{ rows: TraceRow[]; le
     });
     if (output === 0 || prompt === 0) left++;
     else rows.push({ at: at * 1000, promptTokens: Math.round(prompt), outputTokens: Math.round(output) });
-    if (rows.length === MOST_ROWS) break;
+    if (rows.length === MAX_ROWS) break;
   }
   if (rows.length === 0) throw new LoadError(`${path}: has no requests with a response`);
   return { rows: fromZero(rows), left };

@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline';
 import { LoadError } from '../load-error.js';
 
 /** Maximum number of requests read from a file. */
-export const MOST_ROWS = 1_000_000;
+export const MAX_ROWS = 1_000_000;
 const LONGEST_LINE = 16 * 1024 * 1024;
 
 export const wrongLine = (path: string, line: number, what: string): LoadError =>

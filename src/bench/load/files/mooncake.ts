@@ -4,7 +4,7 @@
 
 import { LoadError } from '../load-error.js';
 import type { TraceRow } from '../types.js';
-import { countIn, fileLines, MOST_ROWS, wrongLine } from './file-lines.js';
+import { countIn, fileLines, MAX_ROWS, wrongLine } from './file-lines.js';
 
 export const MOONCAKE_BLOCK_TOKENS = 512;
 const LONGEST = 10_000_000;
@@ -30,7 +30,7 @@ export async function readMooncake(path: string): Promise<TraceRow[]> {
       outputTokens: Math.max(1, Math.round(countIn(output, 'output_length', path, line, LONGEST))),
       ...(ids === undefined ? {} : { blocks: ids as number[] }),
     });
-    if (rows.length === MOST_ROWS) break;
+    if (rows.length === MAX_ROWS) break;
   }
   if (rows.length === 0) throw new LoadError(`${path}: has no requests`);
   return fromZero(rows);

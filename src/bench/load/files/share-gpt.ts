@@ -21,10 +21,10 @@ const ASKS = new Set(['human', 'user']),
   ANSWERS = new Set(['gpt', 'assistant', 'chatgpt', 'bing', 'bard']);
 /** Average of English text in current vocabularies; precise enough for output lengths. */
 const CHARACTERS_PER_TOKEN = 4;
-const MOST_OUTPUT = 2048,
-  MOST_CHARACTERS = 200_000;
+const MAX_OUTPUT = 2048,
+  MAX_CHARACTERS = 200_000;
 
-interface Said {
+interface SharedMessage {
   readonly who: 'asks' | 'answers' | 'system' | null;
   readonly text: string;
 }
@@ -36,7 +36,7 @@ interface Said {
 export async function readShareGpt(path: string, options: ShareGptOptions): Promise<Session[]> {
   const sessions: Session[] = [];
   for await (const { line, value } of jsonElements(path)) {
-    const session = sessionOf(saidIn(value, path, line), options);
+    const session = sessionOf(messagesIn(value, path, line), options);
     if (session !== null) sessions.push(session);
     if (sessions.length === options.most) break;
   }
@@ -45,7 +45,7 @@ export async function readShareGpt(path: string, options: ShareGptOptions): Prom
   return sessions;
 }
 
-function saidIn(value: unknown, path: string, line: number): Said[] {
+function messagesIn(value: unknown, path: string, line: number): SharedMessage[] {
   const { conversations, messages, conversation } = (
     typeof value === 'object' && value !== null ? value : {}
   ) as Record<string, unknown>;
@@ -54,12 +54,12 @@ function saidIn(value: unknown, path: string, line: number): Said[] {
   return list.map((one: unknown, at) => {
     const {
       from,
-      value: said,
+      value: messages,
       role,
       content,
     } = (typeof one === 'object' && one !== null ? one : {}) as Record<string, unknown>;
     const who = from ?? role;
-    const text = said ?? content;
+    const text = messages ?? content;
     if (typeof who !== 'string' || typeof text !== 'string')
       throw wrongLine(
         path,
@@ -70,21 +70,24 @@ function saidIn(value: unknown, path: string, line: number): Said[] {
   });
 }
 
-function sessionOf(said: readonly Said[], { turns, outputTokens, thinkMs }: ShareGptOptions): Session | null {
-  const system = said[0]?.who === 'system' ? said[0].text : null;
-  const rest = system === null ? said : said.slice(1);
+function sessionOf(
+  messages: readonly SharedMessage[],
+  { turns, outputTokens, thinkMs }: ShareGptOptions,
+): Session | null {
+  const system = messages[0]?.who === 'system' ? messages[0].text : null;
+  const rest = system === null ? messages : messages.slice(1);
   const all: Turn[] = [];
   for (let at = 0; at + 1 < rest.length && all.length < turns; at += 2) {
-    const [question, answer] = [rest[at] as Said, rest[at + 1] as Said];
+    const [question, answer] = [rest[at] as SharedMessage, rest[at + 1] as SharedMessage];
     if (
       question.who !== 'asks' ||
       answer.who !== 'answers' ||
       question.text === '' ||
       answer.text === '' ||
-      question.text.length > MOST_CHARACTERS
+      question.text.length > MAX_CHARACTERS
     )
       break;
-    const own = Math.min(MOST_OUTPUT, Math.max(1, Math.round(answer.text.length / CHARACTERS_PER_TOKEN)));
+    const own = Math.min(MAX_OUTPUT, Math.max(1, Math.round(answer.text.length / CHARACTERS_PER_TOKEN)));
     all.push({
       text: question.text,
       maxTokens: outputTokens ?? own,

@@ -7,7 +7,7 @@ import type { Bar, Curve } from './charts.js';
 
 const CURVE_POINTS = 160,
   COLUMNS = 240,
-  MOST_DOTS = 1500,
+  MAX_DOTS = 1500,
   SLOWEST = 20;
 
 /** Cumulative distribution: milliseconds against percent of values. */
@@ -81,7 +81,7 @@ const ms = (value: number): string => `${Number(value.toPrecision(3))} ms`;
  * is included.
  */
 export function ttftDots(records: readonly RequestRecord[]): Dots[] {
-  const every = Math.max(1, Math.ceil(records.length / MOST_DOTS));
+  const every = Math.max(1, Math.ceil(records.length / MAX_DOTS));
   const some = records.filter((_, at) => at % every === 0);
   const answered = some.flatMap((record) => {
     const ttft = record.error === null ? latencyOf(record, 'ttft') : null;

@@ -14,7 +14,7 @@ export const RANGES: readonly { value: Range; label: string; days: number }[] = 
 export const HOURLY_DAYS = 7;
 
 const PAGE_ROWS = 5_000;
-const MOST_ROWS = 50_000;
+const MAX_ROWS = 50_000;
 const HOUR_S = 3_600;
 const DAY_S = 86_400;
 
@@ -52,7 +52,7 @@ export async function loadUsage(path: string, ask: UsageAsk, signal: AbortSignal
     const page: UsagePage = await api.get<UsagePage>(`${path}/usage`, { ...ask, limit: PAGE_ROWS, after }, signal);
     rows.push(...page.data);
     after = page.has_more ? page.next_page : null;
-  } while (after !== null && rows.length < MOST_ROWS);
+  } while (after !== null && rows.length < MAX_ROWS);
   return rows;
 }
 

@@ -15,9 +15,9 @@ export interface CallRules {
   readonly required: boolean;
 }
 
-type Told = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
+type ChoiceEvent = Exclude<GenerationEvent, { type: 'started' | 'failed' | 'finished' | 'prompt' | 'tokens' }>;
 /** An event without choice and tokens, which are added the same way to every event. */
-type Untold<T = Told> = T extends Told ? Omit<T, 'choice' | 'tokens'> : never;
+type UnnumberedEvent<T = ChoiceEvent> = T extends ChoiceEvent ? Omit<T, 'choice' | 'tokens'> : never;
 
 export class ChoiceEvents {
   readonly #calls: CallStream;
@@ -47,7 +47,7 @@ export class ChoiceEvents {
   ) {
     this.#calls = new CallStream(rules.syntax, rules.tools, {
       started: (name) => this.#callStarted(name),
-      arguments: (text) => this.#tell({ type: 'call_arguments', index: this.#started - 1, text }),
+      arguments: (text) => this.#emit({ type: 'call_arguments', index: this.#started - 1, text }),
       finished: (complete) => this.#callFinished(complete),
       text: (text) => {
         if (!rules.required || this.#started > 0) this.#content(text);
@@ -60,7 +60,7 @@ export class ChoiceEvents {
     if (this.#over) return;
     if (event.section !== 'reasoning') this.#answerTokens += event.tokens;
     if (event.section === 'reasoning') {
-      this.#tell({ type: 'text', section: 'reasoning', text: event.text, logprobs: null });
+      this.#emit({ type: 'text', section: 'reasoning', text: event.text, logprobs: null });
       return;
     }
     if (logprobs !== null) this.#logprobs.push(...logprobs);
@@ -78,7 +78,7 @@ export class ChoiceEvents {
     this.#ended = true;
     this.#cut = !natural;
     if (!this.#over) this.#calls.end(natural);
-    if (!this.#over && this.#started === 0 && this.#white !== '') this.#tellText(this.#white);
+    if (!this.#over && this.#started === 0 && this.#white !== '') this.#emitText(this.#white);
     const reason = this.#reason(event.reason);
     this.emit({
       type: 'finished',
@@ -111,12 +111,12 @@ export class ChoiceEvents {
     if (this.#over) return;
     this.#logprobs = [];
     if (!this.#hasText) this.#white = '';
-    this.#tell({ type: 'call_started', index: this.#started++, name });
+    this.#emit({ type: 'call_started', index: this.#started++, name });
   }
 
   #callFinished(complete: boolean): void {
     if (this.#over) return;
-    this.#tell({ type: 'call_finished', index: this.#started - 1, complete });
+    this.#emit({ type: 'call_finished', index: this.#started - 1, complete });
     this.#afterCall = true;
     this.#parts = this.#hasText && this.#white === '';
     if (complete) this.#complete++;
@@ -140,18 +140,18 @@ export class ChoiceEvents {
     if (text === '') return;
     this.#afterCall = this.#parts = false;
     const solid = text.trimEnd().length;
-    if (solid > 0) this.#tellText(this.#white + text.slice(0, solid));
+    if (solid > 0) this.#emitText(this.#white + text.slice(0, solid));
     this.#white = solid > 0 ? text.slice(solid) : this.#white + text;
   }
 
-  #tellText(text: string): void {
+  #emitText(text: string): void {
     this.#hasText = true;
     const logprobs = this.#logprobs.length === 0 ? null : this.#logprobs;
     this.#logprobs = [];
-    this.#tell({ type: 'text', section: 'content', text, logprobs });
+    this.#emit({ type: 'text', section: 'content', text, logprobs });
   }
 
-  #tell(event: Untold): void {
+  #emit(event: UnnumberedEvent): void {
     if (this.#over) return;
     const tokens = this.#tokens;
     this.#tokens = 0;

@@ -18,7 +18,7 @@ export class HeadedCall implements CallReader {
   #header = '';
   #name: string | null = null; // set once the header is complete
   #behind = ''; // consumed beginning of the arguments
-  #told = false; // the arguments' first brace was emitted
+  #emitted = false; // the arguments' first brace was emitted
 
   constructor(
     private readonly header: (text: string) => Header,
@@ -36,7 +36,7 @@ export class HeadedCall implements CallReader {
     this.#behind = '';
     let taken = 0;
     while (taken < arguments_.length && this.state === 'reading') this.#take(arguments_.charCodeAt(taken++));
-    this.#tell(arguments_.slice(0, taken));
+    this.#emit(arguments_.slice(0, taken));
     return from + taken;
   }
 
@@ -61,14 +61,14 @@ export class HeadedCall implements CallReader {
   }
 
   /** Emits the newly read part of the arguments. */
-  #tell(text: string): void {
+  #emit(text: string): void {
     if (!this.started) return;
     const state: CallState = this.state;
     const valid = state === 'broken' ? text.slice(0, -1) : text;
-    const told = this.#told ? valid : valid.trimStart();
-    if (told !== '') {
-      this.#told = true;
-      this.sink.arguments(told);
+    const added = this.#emitted ? valid : valid.trimStart();
+    if (added !== '') {
+      this.#emitted = true;
+      this.sink.arguments(added);
     }
     if (state !== 'reading') this.sink.finished(state === 'complete');
   }

@@ -34,7 +34,7 @@ export class JsonCall implements CallReader {
   read(text: string, at: number): number {
     let index = at;
     while (index < text.length && this.state === 'reading') this.#take(text.charCodeAt(index++));
-    this.#tell();
+    this.#emit();
     if (this.state === 'complete' || this.state === 'broken') this.sink.finished(this.state === 'complete');
     return index;
   }
@@ -149,7 +149,7 @@ export class JsonCall implements CallReader {
     this.state = this.started ? 'broken' : 'foreign';
   }
 
-  #tell(): void {
+  #emit(): void {
     // Escapes arrive one UTF-16 unit at a time, but a character is emitted as a whole.
     const half = this.state === 'reading' && /[\ud800-\udbff]$/.test(this.#fresh) ? 1 : 0;
     const text = this.#fresh.slice(0, this.#fresh.length - half);

@@ -48,7 +48,7 @@ type Container = 'arguments' | 'object' | 'array';
 
 export class LooseCall extends TextCall {
   #part: Part = 'start';
-  #told = ''; // arguments of this chunk, not emitted yet
+  #pending = ''; // arguments of this chunk, not emitted yet
   readonly #open: Container[] = [];
   #quote: Notation['quotes'][number] | null = null; // delimiter of the current string
   #isName = false; // the current string is a member's name
@@ -61,9 +61,9 @@ export class LooseCall extends TextCall {
     super(tools, sink);
   }
 
-  protected override tell(): void {
-    if (this.started && this.#told !== '') this.sink.arguments(this.#told);
-    this.#told = '';
+  protected override emit(): void {
+    if (this.started && this.#pending !== '') this.sink.arguments(this.#pending);
+    this.#pending = '';
   }
 
   protected override step(): boolean {
@@ -106,16 +106,16 @@ export class LooseCall extends TextCall {
     return within === 'arguments' ? this.notation.close : within === 'array' ? ']' : '}';
   }
 
-  #begin(container: Container, told: string): void {
+  #begin(container: Container, text: string): void {
     this.#open.push(container);
-    this.#told += told;
+    this.#pending += text;
     this.#part = container === 'array' ? 'firstValue' : 'firstName';
   }
 
   #close(): boolean {
     const was = this.#open.pop();
     this.take(1);
-    this.#told += was === 'array' ? ']' : '}';
+    this.#pending += was === 'array' ? ']' : '}';
     this.#part = 'next';
     if (this.#open.length === 0) this.state = 'complete';
     return this.#open.length > 0;
@@ -126,7 +126,7 @@ export class LooseCall extends TextCall {
     if (first === this.#closer) return this.#close();
     if (first !== ',') return this.fail();
     this.take(1);
-    this.#told += ', ';
+    this.#pending += ', ';
     this.#part = this.#open.at(-1) === 'array' ? 'value' : 'name';
     return true;
   }
@@ -139,7 +139,7 @@ export class LooseCall extends TextCall {
     if (name === undefined || name.length > MAX_WORD) return this.fail();
     if (name.length === this.text.length) return false;
     this.take(name.length);
-    this.#told += JSON.stringify(name);
+    this.#pending += JSON.stringify(name);
     this.#part = 'assign';
     return true;
   }
@@ -148,7 +148,7 @@ export class LooseCall extends TextCall {
     const assign = this.#open.at(-1) === 'arguments' ? this.notation.assign : ':';
     if (!this.text.startsWith(assign)) return this.fail();
     this.take(assign.length);
-    this.#told += ': ';
+    this.#pending += ': ';
     this.#part = 'value';
     return true;
   }
@@ -169,7 +169,7 @@ export class LooseCall extends TextCall {
     const json = WORDS.get(word) ?? (NUMBER.test(word) ? word : null);
     if (json === null) return this.fail();
     this.take(word.length);
-    this.#told += json;
+    this.#pending += json;
     this.#part = 'next';
     return true;
   }
@@ -180,7 +180,7 @@ export class LooseCall extends TextCall {
     this.take(quote.mark.length);
     this.#quote = quote;
     this.#isName = isName;
-    this.#told += '"';
+    this.#pending += '"';
     this.#part = 'string';
     return true;
   }
@@ -197,8 +197,8 @@ export class LooseCall extends TextCall {
     for (; at < text.length; at++) {
       if (text.startsWith(mark, at)) {
         this.text = text.slice(at + mark.length);
-        this.#tellString(plain);
-        this.#told += '"';
+        this.#addString(plain);
+        this.#pending += '"';
         this.#part = this.#isName ? 'assign' : 'next';
         return true;
       }
@@ -216,17 +216,17 @@ export class LooseCall extends TextCall {
     if (endsInHalf(plain) && !(at < text.length && text[at] !== '\\')) {
       const rest = text.slice(at);
       const half = plain.at(-1) as string;
-      this.#tellString(plain.slice(0, -1));
+      this.#addString(plain.slice(0, -1));
       this.text = (escapes ? `\\u${half.charCodeAt(0).toString(16)}` : half) + rest;
       return false;
     }
     this.text = text.slice(at);
-    this.#tellString(plain);
+    this.#addString(plain);
     return false;
   }
 
-  #tellString(text: string): void {
-    this.#told += JSON.stringify(text).slice(1, -1);
+  #addString(text: string): void {
+    this.#pending += JSON.stringify(text).slice(1, -1);
   }
 }
 

@@ -19,7 +19,7 @@ export abstract class TextCall implements CallReader {
   read(text: string, at: number): number {
     this.text += text.slice(at);
     while (this.state === 'reading' && this.step());
-    this.tell();
+    this.emit();
     if (this.state !== 'complete') {
       if (this.state === 'broken') this.sink.finished(false);
       return text.length;
@@ -32,7 +32,7 @@ export abstract class TextCall implements CallReader {
   protected abstract step(): boolean;
 
   /** Emits what the reader has collected in this chunk. */
-  protected tell(): void {}
+  protected emit(): void {}
 
   /**
    * Starts a call of this tool and returns its parameters' schema. Returns undefined if there is no such tool, in which

@@ -2,7 +2,7 @@
 import type { Upstream } from '../../../config/upstream.js';
 import { apiError } from '../../../shared/errors.js';
 import type { EndReason, GenerationRequest, TokenLogprob } from '../../types.js';
-import type { AnswerEvents, ToldUsage } from '../answer-events.js';
+import type { AnswerEvents, ReportedUsage } from '../answer-events.js';
 import { notUnderstood } from '../fault.js';
 import { listIn, numberIn, objectIn, textIn, type Body, type Json } from './api.js';
 
@@ -46,7 +46,7 @@ export function refuseOwnArithmetic(request: GenerationRequest): void {
     throw apiError('unsupported_feature', 'return_token_ids is not supported for upstream models.', 'return_token_ids');
 }
 
-export function usageIn(value: unknown): ToldUsage {
+export function usageIn(value: unknown): ReportedUsage {
   const usage = objectIn(value);
   return {
     promptTokens: numberIn(usage['prompt_tokens']),

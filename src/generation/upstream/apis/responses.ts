@@ -267,13 +267,13 @@ class ResponsesReader implements AnswerReader {
   }
 
   #added(event: Json): void {
-    const told = objectIn(event['item']);
-    const isCall = told['type'] === 'function_call';
+    const reported = objectIn(event['item']);
+    const isCall = reported['type'] === 'function_call';
     const item = this.#itemOf(event, isCall ? 'added' : null);
     if (!isCall) return;
-    item.callId = textIn(told['id']);
-    item.name = textIn(told['name']);
-    this.#arguments(item, argumentsIn(told['arguments']));
+    item.callId = textIn(reported['id']);
+    item.name = textIn(reported['name']);
+    this.#arguments(item, argumentsIn(reported['arguments']));
   }
 
   *#text(item: Item, at: number, text: string, logprobs: unknown): Generator<void, void> {
@@ -333,30 +333,30 @@ class ResponsesReader implements AnswerReader {
     this.answer.call(0, item.number, item.name);
   }
 
-  #wholeCall(item: Item, told: Json): void {
+  #wholeCall(item: Item, reported: Json): void {
     if (item.isComplete) return;
-    if (textIn(told['name']) !== '') item.name = textIn(told['name']);
+    if (textIn(reported['name']) !== '') item.name = textIn(reported['name']);
     if (item.name === '') return;
     if (!item.isOpen) {
       this.#open(item);
-      this.answer.callArguments(0, item.number, argumentsIn(told['arguments']));
+      this.answer.callArguments(0, item.number, argumentsIn(reported['arguments']));
     }
     item.isComplete = true;
   }
 
   /** Emits the parts of an item that were not emitted yet. */
-  *#wholeItem(item: Item, told: Json): Generator<void, void> {
-    const content = told['content'];
-    switch (told['type']) {
+  *#wholeItem(item: Item, reported: Json): Generator<void, void> {
+    const content = reported['content'];
+    switch (reported['type']) {
       case 'function_call':
-        return this.#wholeCall(item, told);
+        return this.#wholeCall(item, reported);
       case 'message':
         if (typeof content === 'string') return yield* this.#wholeText(item, 0, { text: content });
         for (const [at, part] of listIn(content).entries()) yield* this.#part(item, at, objectIn(part));
         return;
       case 'reasoning':
         for (const where of ['content', 'summary'] as const) {
-          for (const [at, part] of listIn(told[where]).entries())
+          for (const [at, part] of listIn(reported[where]).entries())
             this.#wholeThought(item, where, at, textIn(objectIn(part)['text']));
         }
         return;
@@ -365,30 +365,30 @@ class ResponsesReader implements AnswerReader {
   }
 
   /** Emits the items of the final list that no event contained: all items of a kind, or further calls. */
-  *#unsaid(items: readonly Json[]): Generator<void, void> {
-    const isCall = (told: Json): boolean => told['type'] === 'function_call';
+  *#missing(items: readonly Json[]): Generator<void, void> {
+    const isCall = (reported: Json): boolean => reported['type'] === 'function_call';
     const hasText = this.#hasText,
       hasThoughts = this.#hasThoughts,
       hasCalls = this.#calls >= items.filter(isCall).length;
-    for (const [index, told] of items.entries()) {
+    for (const [index, reported] of items.entries()) {
       if (
-        isCall(told)
+        isCall(reported)
           ? hasCalls
-          : told['type'] === 'message'
+          : reported['type'] === 'message'
             ? hasText
-            : told['type'] === 'reasoning'
+            : reported['type'] === 'reasoning'
               ? hasThoughts
               : true
       )
         continue;
-      yield* this.#wholeItem(this.#item(index, textIn(told['id']), isCall(told) ? 'part' : null), told);
+      yield* this.#wholeItem(this.#item(index, textIn(reported['id']), isCall(reported) ? 'part' : null), reported);
     }
   }
 
   /** `by`: the end reported by the event type. Null: the response object reports it. */
   *#ended(response: Json, by: 'completed' | 'incomplete' | null): Generator<void, void> {
     if (this.answer.hasEnded(0)) return; // sent twice
-    yield* this.#unsaid(listIn(response['output']).map(objectIn));
+    yield* this.#missing(listIn(response['output']).map(objectIn));
     if (this.#calls === 0 && [...this.#items.values()].some(({ hasUnread }) => hasUnread))
       throw notUnderstood('with arguments of a tool call without a name');
     const usage = objectIn(response['usage']);

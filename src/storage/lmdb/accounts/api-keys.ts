@@ -26,7 +26,7 @@ import { keyDigest, keyedHash, revokedNow, timeOf } from '../../../accounts/keys
 import type { KeyRecord } from '../../../accounts/keys.js';
 import type { MembershipTable } from './membership-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
-import type { Slice } from '../../../accounts/slice.js';
+import type { Page } from '../../../accounts/page.js';
 
 /** Rows changed per transaction when all keys of an organization are changed. */
 const SLICE = 200;
@@ -80,7 +80,7 @@ export class LmdbApiKeys implements ApiKeys {
     return [...this.rows.range()].map(({ value }) => value).sort((a, b) => a.createdAt.localeCompare(b.createdAt));
   }
 
-  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null> {
+  async page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null> {
     const last = after === null ? undefined : this.row(organizationId, after);
     if (after !== null && last === undefined) return null;
     const from: Key = last === undefined ? [organizationId, AFTER_ALL] : placeOf(last);

@@ -2,7 +2,7 @@
 
 import type { Key, Store, Table } from '../../store.js';
 import { walk } from '../../walk.js';
-import { ATTEMPTS_MS, capped, hashOfWhose, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';
+import { ATTEMPTS_MS, capped, subjectHash, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';
 import type { AttemptKind, Attempts, Counted } from '../../../accounts/attempts.js';
 
 export class LmdbAttempts implements Attempts {
@@ -15,8 +15,8 @@ export class LmdbAttempts implements Attempts {
     this.rows = store.table('attempts');
   }
 
-  async count(kind: AttemptKind, whose: readonly string[]): Promise<void> {
-    const keys = whose.map((one) => keyOf(kind, one));
+  async count(kind: AttemptKind, subject: readonly string[]): Promise<void> {
+    const keys = subject.map((one) => keyOf(kind, one));
     const over = (rows: readonly Counted[], now: number): number =>
       Math.max(0, ...rows.filter(({ count }) => count >= MAX_ATTEMPTS[kind]).map(({ until }) => until - now));
     const current = (now: number): Counted[] => keys.map((key) => this.current(key, now));
@@ -39,11 +39,11 @@ export class LmdbAttempts implements Attempts {
     if (wait > 0) throw tooMany(wait);
   }
 
-  async counted(kind: AttemptKind, whose: string): Promise<Counted> {
+  async counted(kind: AttemptKind, subject: string): Promise<Counted> {
     // requests with the operator token read neither a session nor a key: this makes other threads' commits visible to
     // all later reads
     this.store.refresh();
-    const key = keyOf(kind, whose);
+    const key = keyOf(kind, subject);
     if (this.isTooLong(key))
       await this.store.transaction(() => {
         if (this.isTooLong(key)) void this.rows.put(key, this.current(key, this.now()));
@@ -52,16 +52,16 @@ export class LmdbAttempts implements Attempts {
   }
 
   /** Within a transaction: cancels one counted attempt. */
-  forgive(kind: AttemptKind, whose: string): void {
-    const key = keyOf(kind, whose);
+  resetAttempts(kind: AttemptKind, subject: string): void {
+    const key = keyOf(kind, subject);
     const row = this.current(key, this.now());
     if (row.count > 1) void this.rows.put(key, { ...row, count: row.count - 1 });
     else void this.rows.remove(key);
   }
 
   /** Within a transaction: resets the count. */
-  forget(kind: AttemptKind, whose: string): void {
-    void this.rows.remove(keyOf(kind, whose));
+  clearAttempts(kind: AttemptKind, subject: string): void {
+    void this.rows.remove(keyOf(kind, subject));
   }
 
   sweep(): Promise<void> {
@@ -81,4 +81,4 @@ export class LmdbAttempts implements Attempts {
   }
 }
 
-const keyOf = (kind: AttemptKind, whose: string): Key => [kind, hashOfWhose(whose)];
+const keyOf = (kind: AttemptKind, subject: string): Key => [kind, subjectHash(subject)];

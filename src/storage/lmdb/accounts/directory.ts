@@ -52,7 +52,7 @@ export class LmdbDirectory implements SweptDirectory {
     readonly store: Store,
     changes = new AccountChanges(),
   ) {
-    const changed = (organizationId: string): void => changes.tell(organizationId);
+    const changed = (organizationId: string): void => changes.notify(organizationId);
     this.audit = new LmdbAuditLog(store);
     this.attempts = new LmdbAttempts(store);
     const memberships = new MembershipTable(store);

@@ -22,8 +22,8 @@ import type { UserTable } from './user-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
 import { checkBelonging, checkMembers, knownPerson } from '../../../accounts/members.js';
 import type { OrganizationView } from '../../../accounts/organizations.js';
-import { sliceOf } from '../../../accounts/slice.js';
-import type { Slice } from '../../../accounts/slice.js';
+import { pageOf } from '../../../accounts/page.js';
+import type { Page } from '../../../accounts/page.js';
 import type { User } from '../../../accounts/users.js';
 
 export interface InvitesTables {
@@ -56,9 +56,9 @@ export class LmdbInvites implements Invites {
     private readonly tables: InvitesTables,
   ) {}
 
-  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null> {
+  async page(organizationId: string, limit: number, after: string | null): Promise<Page<ShownInvite> | null> {
     const { invites } = this.tables;
-    const page = sliceOf(invites.list(organizationId), limit, after, ({ id }) => id);
+    const page = pageOf(invites.list(organizationId), limit, after, ({ id }) => id);
     return page === null ? null : { data: page.data.map((invite) => invites.shown(invite)), next: page.next };
   }
 

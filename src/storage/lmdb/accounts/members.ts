@@ -13,8 +13,8 @@ import type { LmdbAuditLog } from './audit-log.js';
 import { revokeOutlived } from './invites.js';
 import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
 import type { Member, Members, Membership, OwnOrganization } from '../../../accounts/members.js';
-import { sliceOf } from '../../../accounts/slice.js';
-import type { Slice } from '../../../accounts/slice.js';
+import { pageOf } from '../../../accounts/page.js';
+import type { Page } from '../../../accounts/page.js';
 
 export interface MembersTables {
   memberships: MembershipTable;
@@ -44,8 +44,8 @@ export class LmdbMembers implements Members {
       .filter((one) => one !== undefined);
   }
 
-  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null> {
-    const page = sliceOf(this.tables.memberships.ofOrganization(organizationId), limit, after, ({ userId }) => userId);
+  async page(organizationId: string, limit: number, after: string | null): Promise<Page<Member> | null> {
+    const page = pageOf(this.tables.memberships.ofOrganization(organizationId), limit, after, ({ userId }) => userId);
     return page === null ? null : { data: page.data.map((one) => this.#member(one)), next: page.next };
   }
 

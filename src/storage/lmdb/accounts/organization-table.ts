@@ -3,7 +3,7 @@
 import { newAccountId } from '../../../shared/ids.js';
 import type { Store, Table } from '../../store.js';
 import type { Organization } from '../../../accounts/keys.js';
-import type { Slice } from '../../../accounts/slice.js';
+import type { Page } from '../../../accounts/page.js';
 
 // Row of `meta`: the highest organization number assigned so far.
 const LAST_NUMBER = 'last-tenant';
@@ -32,7 +32,7 @@ export class OrganizationTable {
   }
 
   /** Ordered by id. `after`: id of the previous page's last entry. */
-  page(limit: number, after: string | null): Slice<Organization> {
+  page(limit: number, after: string | null): Page<Organization> {
     const from = after === null ? {} : { from: after.slice(0, MAX_ID) };
     const data: Organization[] = [];
     for (const { value } of this.organizations.range(from)) {

@@ -19,7 +19,7 @@ import type {
   OrganizationSettings,
   OrganizationView,
 } from '../../../accounts/organizations.js';
-import type { Slice } from '../../../accounts/slice.js';
+import type { Page } from '../../../accounts/page.js';
 import type { User } from '../../../accounts/users.js';
 
 export interface OrganizationsTables {
@@ -49,7 +49,7 @@ export class LmdbOrganizations implements Organizations {
     return this.tables.organizations.list();
   }
 
-  async page(limit: number, after: string | null): Promise<Slice<Organization>> {
+  async page(limit: number, after: string | null): Promise<Page<Organization>> {
     return this.tables.organizations.page(limit, after);
   }
 
@@ -58,7 +58,7 @@ export class LmdbOrganizations implements Organizations {
     return organization === undefined ? null : this.#overview(organization);
   }
 
-  async overviews(limit: number, after: string | null): Promise<Slice<OrganizationOverview>> {
+  async overviews(limit: number, after: string | null): Promise<Page<OrganizationOverview>> {
     const { data, next } = this.tables.organizations.page(limit, after);
     return { data: data.map((one) => this.#overview(one)), next };
   }

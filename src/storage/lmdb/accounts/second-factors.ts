@@ -58,7 +58,7 @@ export class LmdbSecondFactors implements SecondFactors {
       secondFactors.put(user.id, { factor: { sealed, since, lastStep: step, recovery }, proposal: null });
       users.change(user.id, { secondFactor: true });
       sessions.endAll(user.id, keptSessionId);
-      attempts.forget('code', user.id);
+      attempts.clearAttempts('code', user.id);
       void audit.note(null, actor, 'user.second_factor_enabled', user.id);
       return true;
     });
@@ -70,7 +70,7 @@ export class LmdbSecondFactors implements SecondFactors {
       const row = secondFactors.get(userId);
       if (row.factor === null || isUsedStep(step, row.factor.lastStep)) return false;
       secondFactors.put(userId, { ...row, factor: { ...row.factor, lastStep: step } });
-      attempts.forget('code', userId);
+      attempts.clearAttempts('code', userId);
       return true;
     });
   }
@@ -82,7 +82,7 @@ export class LmdbSecondFactors implements SecondFactors {
       if (row.factor === null || !row.factor.recovery.includes(hash)) return null;
       const recovery = row.factor.recovery.filter((one) => one !== hash);
       secondFactors.put(user.id, { ...row, factor: { ...row.factor, recovery } });
-      attempts.forget('code', user.id);
+      attempts.clearAttempts('code', user.id);
       void audit.note(null, { type: 'user', id: user.id, email: user.email, ip }, 'user.recovery_code_used', user.id, {
         left: recovery.length,
       });
@@ -138,7 +138,7 @@ export class LmdbSecondFactors implements SecondFactors {
     if (secondFactors.get(userId).factor === null) return false;
     secondFactors.remove(userId);
     users.change(userId, { secondFactor: false });
-    attempts.forget('code', userId);
+    attempts.clearAttempts('code', userId);
     void audit.note(null, actor, action, userId, { email });
     return true;
   }

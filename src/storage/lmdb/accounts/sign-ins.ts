@@ -55,8 +55,8 @@ export class LmdbSignIns implements SignIns {
       if (current === undefined || !isAsKnown(current, known)) return 'changed';
       if (current.locked) return 'locked';
       if (counted !== null) {
-        attempts.forget('login', counted.email);
-        attempts.forgive('login', counted.address);
+        attempts.clearAttempts('login', counted.email);
+        attempts.resetAttempts('login', counted.address);
       }
       const old = before === null ? undefined : sessions.find(before);
       if (old !== undefined) sessions.end(old.userId, old.id);
@@ -68,10 +68,10 @@ export class LmdbSignIns implements SignIns {
     });
   }
 
-  forgive({ address, email }: CountedLogin): Promise<void> {
+  resetAttempts({ address, email }: CountedLogin): Promise<void> {
     return this.store.transaction(() => {
-      this.tables.attempts.forgive('login', address);
-      this.tables.attempts.forgive('login', email);
+      this.tables.attempts.resetAttempts('login', address);
+      this.tables.attempts.resetAttempts('login', email);
     });
   }
 
@@ -107,7 +107,7 @@ export class LmdbSignIns implements SignIns {
       if (changed === undefined) throw accountGone();
       sessions.endAll(userId);
       tokens.removeOf(userId, 'new-email'); // someone who knew the old password may have requested a change of address
-      attempts.forget('password', userId);
+      attempts.clearAttempts('password', userId);
       void audit.note(null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;
     });
@@ -120,7 +120,7 @@ export class LmdbSignIns implements SignIns {
       users.change(user.id, { passwordHash });
       sessions.endAll(user.id, keptSessionId);
       for (const purpose of ['password', 'new-email'] as const) tokens.removeOf(user.id, purpose);
-      attempts.forget('password', user.id);
+      attempts.clearAttempts('password', user.id);
       void audit.note(null, actor, 'user.password_changed', user.id);
       return true;
     });

@@ -52,25 +52,30 @@ export class LmdbSignUps implements SignUps {
     return users.none ? this.store.transaction(() => (users.none ? setupCode.ensure() : null)) : null;
   }
 
-  async check(policy: SignUpPolicy, wish: SignUp): Promise<void> {
-    this.#permission(policy, wish);
+  async check(policy: SignUpPolicy, request: SignUp): Promise<void> {
+    this.#permission(policy, request);
   }
 
-  signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
+  signUp(policy: SignUpPolicy, request: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
     const { users, memberships, sessions, settings, setupCode, identities, audit } = this.tables;
     return this.store.transaction(() => {
-      const allowed = this.#permission(policy, wish);
-      const user = users.create({ email: wish.email, name: wish.name, passwordHash, operator: allowed.as === 'first' });
+      const allowed = this.#permission(policy, request);
+      const user = users.create({
+        email: request.email,
+        name: request.name,
+        passwordHash,
+        operator: allowed.as === 'first',
+      });
       if (user === null) throw signUpTaken();
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
-      if (wish.identity !== undefined) {
-        if (identities.userOf(wish.identity) !== undefined) throw personKnown(); // lost a race
-        identities.put(user.id, wish.identity);
+      if (request.identity !== undefined) {
+        if (identities.userOf(request.identity) !== undefined) throw personKnown(); // lost a race
+        identities.put(user.id, request.identity);
         users.change(user.id, { emailVerified: true });
-        void audit.note(null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
+        void audit.note(null, actor, 'user.identity_linked', user.id, { issuer: request.identity.issuer });
       }
       const { organization, role } =
-        allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', wish, actor);
+        allowed.as === 'invited' ? this.#joined(allowed.invite) : this.#own(allowed.as === 'first', request, actor);
       memberships.put(organization.id, user.id, role);
       void audit.note(organization.id, actor, 'member.joined', user.id, { role, email: user.email });
       if (user.operator) {
@@ -82,12 +87,12 @@ export class LmdbSignUps implements SignUps {
     });
   }
 
-  #permission(policy: SignUpPolicy, wish: SignUp): Permission {
+  #permission(policy: SignUpPolicy, request: SignUp): Permission {
     const { users, setupCode, invites } = this.tables;
     return permission(
       { isFirst: users.none, hasCode: (code) => setupCode.matches(code), invite: (token) => invites.ofToken(token) },
       policy,
-      wish,
+      request,
     );
   }
 
@@ -101,16 +106,16 @@ export class LmdbSignUps implements SignUps {
     return { organization, role: invite.role };
   }
 
-  #own(first: boolean, wish: SignUp, actor: Actor): Home {
+  #own(first: boolean, request: SignUp, actor: Actor): Home {
     const { organizations, memberships, audit } = this.tables;
     // Keys created at the first start or on the command line are assigned to the first user.
     const [oldest] = first ? organizations.list() : [];
     const orphan = oldest !== undefined && memberships.count(oldest.id) === 0 ? oldest : undefined;
     if (orphan !== undefined) {
-      const name = wish.organizationName ?? orphan.name;
+      const name = request.organizationName ?? orphan.name;
       return { organization: organizations.change(orphan.id, { name }) ?? orphan, role: 'owner' };
     }
-    const organization = organizations.create(wish.organizationName ?? `${wish.name}'s organization`);
+    const organization = organizations.create(request.organizationName ?? `${request.name}'s organization`);
     void audit.note(organization.id, actor, 'organization.created', organization.id, { name: organization.name });
     return { organization, role: 'owner' };
   }

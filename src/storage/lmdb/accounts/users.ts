@@ -7,7 +7,7 @@ import type { OrganizationTable } from './organization-table.js';
 import type { SessionTable } from './session-table.js';
 import type { UserTable } from './user-table.js';
 import type { LmdbAuditLog } from './audit-log.js';
-import type { Slice } from '../../../accounts/slice.js';
+import type { Page } from '../../../accounts/page.js';
 import { changedRights, noSuchUser } from '../../../accounts/users.js';
 import type { ListedUser, User, UserRights, Users } from '../../../accounts/users.js';
 
@@ -29,7 +29,7 @@ export class LmdbUsers implements Users {
     return this.#row(id) ?? null;
   }
 
-  async page(limit: number, after: string | null): Promise<Slice<ListedUser>> {
+  async page(limit: number, after: string | null): Promise<Page<ListedUser>> {
     const found = this.tables.users.list(limit + 1, after);
     const data = found.slice(0, limit);
     return {

@@ -20,7 +20,7 @@ import type {
   HeldChain,
   ItemPage,
   ItemPageQuery,
-  LogKeeper,
+  LogFinalizer,
   ResponseHead,
   ResponsePage,
   ResponseRecord,
@@ -193,10 +193,10 @@ class TableResponseStore implements ResponseStore {
     if (last === null) return null;
     if (last.depth > MAX_CHAIN) throw chainTooDeep();
     if ((last.chainSize ?? 0) > MAX_CHAIN_SIZE) throw chainTooLong();
-    const lineage = [...this.#lineage(id, last)];
-    if (lineage.at(-1)?.[1].previousId !== null) return null;
+    const ancestors = [...this.#ancestors(id, last)];
+    if (ancestors.at(-1)?.[1].previousId !== null) return null;
     let size = 0;
-    return lineage.reverse().map(([at, head]): ChainedResponse => {
+    return ancestors.reverse().map(([at, head]): ChainedResponse => {
       const input = this.#rows.all(at, 'input');
       const output = this.#rows.all(at, 'output');
       if (last.chainSize === undefined && (size += sizeOf(input) + sizeOf(output)) > MAX_CHAIN_SIZE)
@@ -213,7 +213,7 @@ class TableResponseStore implements ResponseStore {
     this.#renew();
     const head = this.#readable(organizationId, id);
     if (head === null) return 'no response';
-    const listed = listing(this.#tables, this.#rows, this.#lineage(id, head), order);
+    const listed = listing(this.#tables, this.#rows, this.#ancestors(id, head), order);
     if (listed === null) return 'no item';
     const items: StoredItem[] = [];
     for (const item of listed) {
@@ -353,13 +353,13 @@ class TableResponseStore implements ResponseStore {
   }
 
   async *failUnfinished(
-    keeper: LogKeeper,
+    finalizer: LogFinalizer,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,
   ): AsyncIterable<Failed> {
     for (const key of [...this.#tables.times.keys({ from: ['open'], to: ['open', 1] })]) {
       const id = (key as [string, number, string])[2];
       if (await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id)) continue;
-      const failed = this.#failed(id, keeper);
+      const failed = this.#failed(id, finalizer);
       const isFailed = await this.#tables.store.transaction(() => {
         void this.#tables.times.remove(key);
         const head = this.#tables.heads.get(id);
@@ -369,16 +369,16 @@ class TableResponseStore implements ResponseStore {
       });
       if (isFailed && failed !== null) yield failed;
     }
-    await this.#completeLogs(keeper, isRunning);
+    await this.#completeLogs(finalizer, isRunning);
   }
 
   /** Null if nothing is left of it that could fail. */
-  #failed(id: string, keeper: LogKeeper): Failed | null {
+  #failed(id: string, finalizer: LogFinalizer): Failed | null {
     this.#renew();
     const head = this.#tables.heads.get(id);
     if (head === undefined || head.dead || this.#tables.resource(id) === undefined || !isUnfinished(head.status))
       return null;
-    return keeper.fail(this.#stored(id, head), this.#events(id, -1, Infinity) ?? [], head.usage ?? null);
+    return finalizer.fail(this.#stored(id, head), this.#events(id, -1, Infinity) ?? [], head.usage ?? null);
   }
 
   /**
@@ -386,7 +386,7 @@ class TableResponseStore implements ResponseStore {
    * were not written.
    */
   async #completeLogs(
-    keeper: LogKeeper,
+    finalizer: LogFinalizer,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean>,
   ): Promise<void> {
     for (const key of [
@@ -396,7 +396,7 @@ class TableResponseStore implements ResponseStore {
       const missing = (): readonly StoredEvent[] => {
         const head = this.#tables.heads.get(id);
         const last = this.#lastEvent(id);
-        return head === undefined || last === null ? [] : keeper.missing(this.#stored(id, head), last);
+        return head === undefined || last === null ? [] : finalizer.missing(this.#stored(id, head), last);
       };
       if (missing().length === 0 || (await isRunning(this.#tables.heads.get(id)?.organizationId ?? '', id))) continue;
       await this.#tables.store.transaction(() => this.#append(id, missing()));
@@ -537,7 +537,7 @@ class TableResponseStore implements ResponseStore {
   }
 
   /** The response and its ancestors, newest first. Ends early if one is missing. */
-  *#lineage(id: string, { organizationId }: Head): Generator<Link> {
+  *#ancestors(id: string, { organizationId }: Head): Generator<Link> {
     for (let at: string | null = id; at !== null; ) {
       const head = this.#tables.heads.get(at);
       if (head === undefined || head.organizationId !== organizationId) return;

@@ -22,7 +22,7 @@ const READ = 512;
 type DueKey = [kind: 'created', createdAt: number, id: string];
 
 /** What is needed to erase one response. */
-interface Erasable {
+interface ExpiredResponse {
   id: string;
   hasImages: boolean;
 }
@@ -32,7 +32,7 @@ interface Plan {
    * Responses that no stored response needs, in descending order of ids: a continuation usually comes before the
    * response it continues.
    */
-  erasable: Erasable[];
+  expired: ExpiredResponse[];
   /** Responses that must stay until their continuations are erased. */
   needed: string[];
   /** For `erasable`: keys of the item index, the organization's list, and the expiry entries. */
@@ -109,7 +109,7 @@ export class ResponseExpiry {
       (await this.transactions.forEach(plan.listKeys.sort(byKey), (key) => {
         void byOrganization.remove(key);
       })) &&
-      (await this.transactions.forEach(plan.erasable, (one) => {
+      (await this.transactions.forEach(plan.expired, (one) => {
         count += this.#erase(one) ? 1 : 0;
       })) &&
       (await this.transactions.forEach(plan.dueKeys, (key) => {
@@ -120,7 +120,7 @@ export class ResponseExpiry {
 
   /** Null: closed before all of it was read. */
   async #plan(due: readonly DueKey[]): Promise<Plan | null> {
-    const plan: Plan = { erasable: [], needed: [], indexKeys: [], listKeys: [], dueKeys: [] };
+    const plan: Plan = { expired: [], needed: [], indexKeys: [], listKeys: [], dueKeys: [] };
     // number of continuations erased by this plan, by the response they continue
     const gone = new Map<string, number>();
     const isWhole = await this.transactions.forEachRead([...due].reverse(), (key) => {
@@ -143,15 +143,15 @@ export class ResponseExpiry {
       for (const item of new Set(rows.map((row) => itemKey(row.id))))
         plan.indexKeys.push([head.organizationId, item, head.createdAt, id]);
       plan.listKeys.push(listKey(id, head));
-      plan.erasable.push({ id, hasImages: rows.some(({ images }) => images > 0) });
+      plan.expired.push({ id, hasImages: rows.some(({ images }) => images > 0) });
     });
     plan.dueKeys.reverse();
-    plan.erasable.sort((a, b) => (a.id < b.id ? 1 : -1));
+    plan.expired.sort((a, b) => (a.id < b.id ? 1 : -1));
     return isWhole ? plan : null;
   }
 
   /** Within a transaction. False: already erased, or needed after all. */
-  #erase({ id, hasImages }: Erasable): boolean {
+  #erase({ id, hasImages }: ExpiredResponse): boolean {
     const { heads, resources, inputs, outputs, images, times } = this.tables;
     const head = heads.get(id);
     if (head === undefined) return false;

@@ -11,14 +11,14 @@ import type { Head, ResponseTables } from './response-tables.js';
 /** A response of a chain, with its id. */
 export type Link = readonly [id: string, head: Head];
 
-/** `lineage`: the response and its ancestors, newest first. Null if `after` is not one of their items. */
+/** `ancestors`: the response and its ancestors, newest first. Null if `after` is not one of their items. */
 export function listing(
   tables: ResponseTables,
   rows: ResponseRows,
-  lineage: Iterable<Link>,
+  ancestors: Iterable<Link>,
   { newestFirst, after, images }: Omit<ItemPageQuery, 'limit'>,
 ): Iterable<StoredItem> | null {
-  const places = (newestFirst ? youngestFirst(lineage) : [...youngestFirst(lineage)].reverse())[Symbol.iterator]();
+  const places = (newestFirst ? youngestFirst(ancestors) : [...youngestFirst(ancestors)].reverse())[Symbol.iterator]();
   if (after === null) return itemsOf(rows, places, newestFirst, images, null);
   for (let next = places.next(); next.done !== true; next = places.next()) {
     const { id, head, place } = next.value;
@@ -35,9 +35,9 @@ interface Part {
   place: Place;
 }
 
-function* youngestFirst(lineage: Iterable<Link>): Generator<Part> {
+function* youngestFirst(ancestors: Iterable<Link>): Generator<Part> {
   let own = true;
-  for (const [id, head] of lineage) {
+  for (const [id, head] of ancestors) {
     if (!own) yield { id, head, place: 'output' };
     yield { id, head, place: 'input' };
     own = false;

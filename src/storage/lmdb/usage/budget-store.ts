@@ -31,7 +31,7 @@ export class LmdbBudgetStore implements BudgetStore {
     });
   }
 
-  tell(organizationId: string, month: string, percent: number): Promise<boolean> {
+  markNotified(organizationId: string, month: string, percent: number): Promise<boolean> {
     return this.store.transaction(() => {
       const budget = this.#rows.get(organizationId);
       if (budget === undefined || (budget.told?.month === month && budget.told.percent >= percent)) return false;

@@ -15,7 +15,7 @@ import type { ApiKeys, CreatedKey, KeyChange, NewKey } from '../../../accounts/a
 import type { Actor } from '../../../accounts/audit.js';
 import { keyDigest, keyedHash, revokedNow } from '../../../accounts/keys.js';
 import type { KeyRecord } from '../../../accounts/keys.js';
-import type { Slice } from '../../../accounts/slice.js';
+import type { Page } from '../../../accounts/page.js';
 import { noteAudit } from './audit-log.js';
 import { countValidKeys, keyById, KEY_COLUMNS, keyOf, makeRoomForKey, putKey } from './key-rows.js';
 import type { KeyRow } from './key-rows.js';
@@ -39,7 +39,7 @@ export class PostgresApiKeys implements ApiKeys {
     );
   }
 
-  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<KeyRecord> | null> {
+  async page(organizationId: string, limit: number, after: string | null): Promise<Page<KeyRecord> | null> {
     const last = after === null ? undefined : await this.get(organizationId, after);
     if (last === null) return null;
     const rows = await this.work.sql.query<KeyRow>(

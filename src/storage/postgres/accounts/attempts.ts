@@ -2,7 +2,7 @@
 // several rows locks them in key order.
 
 import type { Queryable } from '../database.js';
-import { ATTEMPTS_MS, capped, hashOfWhose, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';
+import { ATTEMPTS_MS, capped, subjectHash, isTooLong, MAX_ATTEMPTS, tooMany } from '../../../accounts/attempts.js';
 import type { AttemptKind, Attempts, Counted } from '../../../accounts/attempts.js';
 
 interface Row {
@@ -21,7 +21,7 @@ export class PostgresAttempts implements Attempts {
   ) {}
 
   async count(kind: AttemptKind, whose: readonly string[]): Promise<void> {
-    const keys = whose.map(hashOfWhose).sort();
+    const keys = whose.map(subjectHash).sort();
     const now = this.now();
     const most = MAX_ATTEMPTS[kind];
     // Reads before writing, so that a client that keeps trying after a refusal costs next to nothing.
@@ -55,10 +55,10 @@ export class PostgresAttempts implements Attempts {
     const now = this.now();
     const [row] = await this.database.query<Counted>(
       'SELECT count, until FROM attempts WHERE kind = $1 AND whose = $2 AND until > $3',
-      [kind, hashOfWhose(whose), now],
+      [kind, subjectHash(whose), now],
     );
     if (row === undefined) return { count: 0, until: now + ATTEMPTS_MS };
-    if (isTooLong(row, now)) await this.#cap(kind, [hashOfWhose(whose)], now);
+    if (isTooLong(row, now)) await this.#cap(kind, [subjectHash(whose)], now);
     return capped(row, now);
   }
 
@@ -80,8 +80,8 @@ function refuse(over: readonly Row[], now: number): void {
 }
 
 /** Within a transaction: cancels one counted attempt of each. */
-export async function forgiveAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
-  const keys = whose.map(hashOfWhose);
+export async function resetAttempts(sql: Queryable, kind: AttemptKind, whose: readonly string[]): Promise<void> {
+  const keys = whose.map(subjectHash);
   await sql.query('SELECT 1 FROM attempts WHERE kind = $1 AND whose = ANY($2) ORDER BY whose FOR UPDATE', [kind, keys]);
   await sql.query('UPDATE attempts SET count = count - 1 WHERE kind = $1 AND whose = ANY($2) AND count > 0', [
     kind,
@@ -90,6 +90,6 @@ export async function forgiveAttempts(sql: Queryable, kind: AttemptKind, whose: 
 }
 
 /** Within a transaction: resets the counts. */
-export async function forgetAttempts(sql: Queryable, kind: AttemptKind, whose: string): Promise<void> {
-  await sql.query('DELETE FROM attempts WHERE kind = $1 AND whose = $2', [kind, hashOfWhose(whose)]);
+export async function clearAttempts(sql: Queryable, kind: AttemptKind, whose: string): Promise<void> {
+  await sql.query('DELETE FROM attempts WHERE kind = $1 AND whose = $2', [kind, subjectHash(whose)]);
 }

@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks';
 import type { Queryable } from '../database.js';
 import { DATABASE_NOW } from '../database-clock.js';
 import type { DatabaseClock } from '../database-clock.js';
-import type { KeyTrust } from '../../../accounts/key-cache.js';
+import type { KeyCachePolicy } from '../../../accounts/key-cache.js';
 
 /** Interval between reads of the version. */
 const LOOK_MS = 300;
@@ -33,7 +33,7 @@ export interface ChangeFeedOptions {
   now?: () => number;
 }
 
-export class ChangeFeed implements KeyTrust {
+export class ChangeFeed implements KeyCachePolicy {
   #version: number | null = null;
   #confirmedAt = -Infinity;
   #away = false;
@@ -73,14 +73,14 @@ export class ChangeFeed implements KeyTrust {
   }
 
   /** Handles a notification. Notifications of other kinds are ignored. */
-  hear(message: string): void {
+  receive(message: string): void {
     const [, version, organizationId] = /^accounts (\d{1,15}) (\S{1,64})$/.exec(message) ?? [];
     if (version === undefined || organizationId === undefined) return;
     const next = Number(version);
     // Reports changes in order of versions. If a version is missing, anything may have changed.
-    const told = this.#version === null || next <= this.#version + 1 ? organizationId : null;
+    const changed = this.#version === null || next <= this.#version + 1 ? organizationId : null;
     this.#version = Math.max(next, this.#version ?? 0);
-    this.options.onChange(told);
+    this.options.onChange(changed);
   }
 
   /**

@@ -49,10 +49,10 @@ export class PostgresDirectory implements SweptDirectory {
    */
   constructor(
     database: Database,
-    changes: Pick<AccountChanges, 'tell'>,
+    changes: Pick<AccountChanges, 'notify'>,
     readonly now: () => number = Date.now,
   ) {
-    this.work = new AccountWork(database, (organizationId) => changes.tell(organizationId), now);
+    this.work = new AccountWork(database, (organizationId) => changes.notify(organizationId), now);
     this.audit = new PostgresAuditLog(this.work, now);
     this.attempts = new PostgresAttempts(database, now);
     this.apiKeys = new PostgresApiKeys(this.work);

@@ -16,8 +16,8 @@ import {
 import type { Invite, Invites, ShownInvite } from '../../../accounts/invites.js';
 import { checkBelonging, checkMembers, knownPerson } from '../../../accounts/members.js';
 import type { OrganizationView } from '../../../accounts/organizations.js';
-import { sliceOf } from '../../../accounts/slice.js';
-import type { Slice } from '../../../accounts/slice.js';
+import { pageOf } from '../../../accounts/page.js';
+import type { Page } from '../../../accounts/page.js';
 import type { User } from '../../../accounts/users.js';
 import { noteAudit } from './audit-log.js';
 import {
@@ -56,8 +56,8 @@ export class PostgresInvites implements Invites {
     private readonly now: () => number = Date.now,
   ) {}
 
-  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<ShownInvite> | null> {
-    const page = sliceOf(await invitesOf(this.work.sql, organizationId), limit, after, ({ id }) => id);
+  async page(organizationId: string, limit: number, after: string | null): Promise<Page<ShownInvite> | null> {
+    const page = pageOf(await invitesOf(this.work.sql, organizationId), limit, after, ({ id }) => id);
     return page === null ? null : { data: await showInvites(this.work.sql, this.now(), page.data), next: page.next };
   }
 

@@ -4,8 +4,8 @@ import type { Role } from '../../../shared/wire/dashboard.js';
 import type { Actor } from '../../../accounts/audit.js';
 import { checkManaging, checkOwner, knownMember, lastOwner } from '../../../accounts/members.js';
 import type { Member, Members, OwnOrganization } from '../../../accounts/members.js';
-import { sliceOf } from '../../../accounts/slice.js';
-import type { Slice } from '../../../accounts/slice.js';
+import { pageOf } from '../../../accounts/page.js';
+import type { Page } from '../../../accounts/page.js';
 import { noteAudit } from './audit-log.js';
 import { revokeOutlived } from './invites.js';
 import { isLastOwner, membership, membershipOf, ownOrganizations, putMember, removeMember } from './member-rows.js';
@@ -31,8 +31,8 @@ export class PostgresMembers implements Members {
     return ownOrganizations(this.work.sql, userId);
   }
 
-  async page(organizationId: string, limit: number, after: string | null): Promise<Slice<Member> | null> {
-    return sliceOf(await this.#members(organizationId, null), limit, after, ({ userId }) => userId);
+  async page(organizationId: string, limit: number, after: string | null): Promise<Page<Member> | null> {
+    return pageOf(await this.#members(organizationId, null), limit, after, ({ userId }) => userId);
   }
 
   async changeRole(organizationId: string, userId: string, role: Role, by: string, actor: Actor): Promise<Member> {

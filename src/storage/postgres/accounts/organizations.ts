@@ -12,7 +12,7 @@ import type {
   OrganizationSettings,
   OrganizationView,
 } from '../../../accounts/organizations.js';
-import type { Slice } from '../../../accounts/slice.js';
+import type { Page } from '../../../accounts/page.js';
 import type { User } from '../../../accounts/users.js';
 import type { PostgresApiKeys } from './api-keys.js';
 import { noteAudit } from './audit-log.js';
@@ -44,7 +44,7 @@ export class PostgresOrganizations implements Organizations {
     return organizationsInOrder(this.work.sql);
   }
 
-  async page(limit: number, after: string | null): Promise<Slice<Organization>> {
+  async page(limit: number, after: string | null): Promise<Page<Organization>> {
     const { data, next } = sliceAt(await organizationsFrom(this.work.sql, limit + 1, after), limit);
     return { data: data.map(({ settings: _settings, ...organization }) => organization), next };
   }
@@ -54,7 +54,7 @@ export class PostgresOrganizations implements Organizations {
     return organization === null ? null : ((await this.#overviews([organization]))[0] ?? null);
   }
 
-  async overviews(limit: number, after: string | null): Promise<Slice<OrganizationOverview>> {
+  async overviews(limit: number, after: string | null): Promise<Page<OrganizationOverview>> {
     const { data, next } = sliceAt(await organizationsFrom(this.work.sql, limit + 1, after), limit);
     return { data: await this.#overviews(data), next };
   }
@@ -173,7 +173,7 @@ export class PostgresOrganizations implements Organizations {
 }
 
 /** Builds a page from a query that fetched one row more than `limit`. */
-function sliceAt<T extends { id: string }>(found: readonly T[], limit: number): Slice<T> {
+function sliceAt<T extends { id: string }>(found: readonly T[], limit: number): Page<T> {
   const data = found.slice(0, limit);
   return { data, next: found.length > limit ? (data.at(-1)?.id ?? null) : null };
 }

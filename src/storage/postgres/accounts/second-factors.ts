@@ -4,9 +4,9 @@ import type { Queryable } from '../database.js';
 import type { Actor } from '../../../accounts/audit.js';
 import { PROPOSAL_MS } from '../../../accounts/second-factors.js';
 import type { ProvedFactor, SecondFactor, SecondFactors } from '../../../accounts/second-factors.js';
-import { MOST_LATER } from '../../../accounts/totp.js';
+import { MAX_LATER } from '../../../accounts/totp.js';
 import type { User } from '../../../accounts/users.js';
-import { forgetAttempts } from './attempts.js';
+import { clearAttempts } from './attempts.js';
 import { noteAudit } from './audit-log.js';
 import { endSessions } from './session-rows.js';
 import { dateOf } from './times.js';
@@ -58,7 +58,7 @@ export class PostgresSecondFactors implements SecondFactors {
       );
       await changeUser(sql, user.id, { secondFactor: true });
       await endSessions(sql, user.id, keptSessionId);
-      await forgetAttempts(sql, 'code', user.id);
+      await clearAttempts(sql, 'code', user.id);
       await noteAudit(sql, null, actor, 'user.second_factor_enabled', user.id);
       return true;
     });
@@ -69,11 +69,11 @@ export class PostgresSecondFactors implements SecondFactors {
       if (
         (await sql.execute(
           'UPDATE second_factors SET last_step = $2 WHERE user_id = $1 AND (last_step < $2 OR last_step > $2 + $3::int)',
-          [userId, step, MOST_LATER],
+          [userId, step, MAX_LATER],
         )) === 0
       )
         return false;
-      await forgetAttempts(sql, 'code', userId);
+      await clearAttempts(sql, 'code', userId);
       return true;
     });
   }
@@ -86,7 +86,7 @@ export class PostgresSecondFactors implements SecondFactors {
       );
       if (row === undefined) return null;
       const left = row.recovery.length;
-      await forgetAttempts(sql, 'code', user.id);
+      await clearAttempts(sql, 'code', user.id);
       await noteAudit(
         sql,
         null,
@@ -162,7 +162,7 @@ async function turnOff(sql: Queryable, userId: string, actor: Actor, action: str
   if ((await sql.execute('DELETE FROM second_factors WHERE user_id = $1 AND sealed IS NOT NULL', [userId])) === 0)
     return false;
   await changeUser(sql, userId, { secondFactor: false });
-  await forgetAttempts(sql, 'code', userId);
+  await clearAttempts(sql, 'code', userId);
   await noteAudit(sql, null, actor, action, userId, { email });
   return true;
 }

@@ -7,7 +7,7 @@ import { isAsKnown } from '../../../accounts/sign-ins.js';
 import type { Client, CountedLogin, Refused, SignedIn, SignIns } from '../../../accounts/sign-ins.js';
 import { accountGone } from '../../../accounts/tokens.js';
 import type { User } from '../../../accounts/users.js';
-import { forgetAttempts, forgiveAttempts } from './attempts.js';
+import { clearAttempts, resetAttempts } from './attempts.js';
 import { noteAudit } from './audit-log.js';
 import {
   beginSession,
@@ -80,8 +80,8 @@ export class PostgresSignIns implements SignIns {
       if (current === undefined || !isAsKnown(current, known)) return 'changed';
       if (current.locked) return 'locked';
       if (counted !== null) {
-        await forgiveAttempts(sql, 'login', [counted.address, counted.email]);
-        await forgetAttempts(sql, 'login', counted.email);
+        await resetAttempts(sql, 'login', [counted.address, counted.email]);
+        await clearAttempts(sql, 'login', counted.email);
       }
       if (before !== null) await endSessionOfCookie(sql, before);
       const user = await changeUser(sql, known.id, {
@@ -95,8 +95,8 @@ export class PostgresSignIns implements SignIns {
     });
   }
 
-  forgive({ address, email }: CountedLogin): Promise<void> {
-    return this.work.change((sql) => forgiveAttempts(sql, 'login', [address, email]));
+  resetAttempts({ address, email }: CountedLogin): Promise<void> {
+    return this.work.change((sql) => resetAttempts(sql, 'login', [address, email]));
   }
 
   sessions(userId: string): Promise<Session[]> {
@@ -130,7 +130,7 @@ export class PostgresSignIns implements SignIns {
       await endSessions(sql, userId);
       // someone who knew the old password may have requested a change of address
       await removeToken(sql, userId, 'new-email');
-      await forgetAttempts(sql, 'password', userId);
+      await clearAttempts(sql, 'password', userId);
       await noteAudit(sql, null, actorOf(changed, ip), 'user.password_reset', userId);
       return changed;
     });
@@ -142,7 +142,7 @@ export class PostgresSignIns implements SignIns {
       await changeUser(sql, user.id, { passwordHash });
       await endSessions(sql, user.id, keptSessionId);
       for (const purpose of ['password', 'new-email'] as const) await removeToken(sql, user.id, purpose);
-      await forgetAttempts(sql, 'password', user.id);
+      await clearAttempts(sql, 'password', user.id);
       await noteAudit(sql, null, actor, 'user.password_changed', user.id);
       return true;
     });

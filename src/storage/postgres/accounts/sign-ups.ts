@@ -46,31 +46,31 @@ export class PostgresSignUps implements SignUps {
     );
   }
 
-  async check(policy: SignUpPolicy, wish: SignUp): Promise<void> {
-    await this.#permission(this.work.sql, policy, wish);
+  async check(policy: SignUpPolicy, request: SignUp): Promise<void> {
+    await this.#permission(this.work.sql, policy, request);
   }
 
-  signUp(policy: SignUpPolicy, wish: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
+  signUp(policy: SignUpPolicy, request: SignUp, passwordHash: string, client: Client): Promise<SignedUp> {
     return this.work.change(async (sql) => {
-      const allowed = await this.#permission(sql, policy, wish);
+      const allowed = await this.#permission(sql, policy, request);
       const user = await createUser(sql, {
-        email: wish.email,
-        name: wish.name,
+        email: request.email,
+        name: request.name,
         passwordHash,
         operator: allowed.as === 'first',
       });
       if (user === null) throw signUpTaken();
       const actor = { type: 'user', id: user.id, email: user.email, ip: client.ip } as const;
-      if (wish.identity !== undefined) {
-        if ((await identityOwner(sql, wish.identity)) !== undefined) throw personKnown(); // lost a race
-        await putIdentity(sql, user.id, wish.identity);
+      if (request.identity !== undefined) {
+        if ((await identityOwner(sql, request.identity)) !== undefined) throw personKnown(); // lost a race
+        await putIdentity(sql, user.id, request.identity);
         await changeUser(sql, user.id, { emailVerified: true });
-        await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: wish.identity.issuer });
+        await noteAudit(sql, null, actor, 'user.identity_linked', user.id, { issuer: request.identity.issuer });
       }
       const { organization, role } =
         allowed.as === 'invited'
           ? await this.#joined(sql, allowed.invite)
-          : await own(sql, allowed.as === 'first', wish, actor);
+          : await own(sql, allowed.as === 'first', request, actor);
       await putMember(sql, organization.id, user.id, role);
       await noteAudit(sql, organization.id, actor, 'member.joined', user.id, { role, email: user.email });
       if (user.operator) {
@@ -86,10 +86,10 @@ export class PostgresSignUps implements SignUps {
     });
   }
 
-  async #permission(sql: Queryable, policy: SignUpPolicy, wish: SignUp): Promise<Permission> {
+  async #permission(sql: Queryable, policy: SignUpPolicy, request: SignUp): Promise<Permission> {
     const isFirst = await noUsers(sql);
     const code = isFirst ? await secretOf(sql, 'setup-code') : undefined;
-    const invite = isFirst || wish.invite === null ? null : await inviteOfLink(sql, this.now(), wish.invite);
+    const invite = isFirst || request.invite === null ? null : await inviteOfLink(sql, this.now(), request.invite);
     return permission(
       {
         isFirst,
@@ -97,7 +97,7 @@ export class PostgresSignUps implements SignUps {
         invite: () => invite as Invite,
       },
       policy,
-      wish,
+      request,
     );
   }
 
@@ -111,14 +111,14 @@ export class PostgresSignUps implements SignUps {
   }
 }
 
-async function own(sql: Queryable, first: boolean, wish: SignUp, actor: Actor): Promise<Home> {
+async function own(sql: Queryable, first: boolean, request: SignUp, actor: Actor): Promise<Home> {
   // Keys created at the first start or on the command line are assigned to the first user.
   const [oldest] = first ? await organizationsInOrder(sql, 1) : [];
   if (oldest !== undefined && (await countMembers(sql, oldest.id)) === 0) {
-    const organization = await changeOrganization(sql, oldest.id, { name: wish.organizationName ?? oldest.name });
+    const organization = await changeOrganization(sql, oldest.id, { name: request.organizationName ?? oldest.name });
     if (organization !== undefined) return { organization, role: 'owner' };
   }
-  const organization = await createOrganization(sql, wish.organizationName ?? `${wish.name}'s organization`);
+  const organization = await createOrganization(sql, request.organizationName ?? `${request.name}'s organization`);
   await noteAudit(sql, organization.id, actor, 'organization.created', organization.id, { name: organization.name });
   return { organization, role: 'owner' };
 }

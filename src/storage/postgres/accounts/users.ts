@@ -2,7 +2,7 @@
 
 import type { Role } from '../../../shared/wire/dashboard.js';
 import type { Actor } from '../../../accounts/audit.js';
-import type { Slice } from '../../../accounts/slice.js';
+import type { Page } from '../../../accounts/page.js';
 import { changedRights, noSuchUser } from '../../../accounts/users.js';
 import type { ListedUser, User, UserRights, Users } from '../../../accounts/users.js';
 import { noteAudit } from './audit-log.js';
@@ -18,7 +18,7 @@ export class PostgresUsers implements Users {
     return (await userById(this.work.sql, id)) ?? null;
   }
 
-  async page(limit: number, after: string | null): Promise<Slice<ListedUser>> {
+  async page(limit: number, after: string | null): Promise<Page<ListedUser>> {
     const found = await this.work.sql.query<UserRow>(
       `SELECT ${USER_COLUMNS} FROM users WHERE id > $1 ORDER BY id LIMIT $2`,
       [after ?? '', limit + 1],

@@ -10,7 +10,7 @@ import type {
   HeldChain,
   ItemPage,
   ItemPageQuery,
-  LogKeeper,
+  LogFinalizer,
   ResponseHead,
   ResponsePage,
   ResponseRecord,
@@ -160,10 +160,10 @@ class PostgresResponses implements ResponseStore {
 
   /** Of this process, and of processes that have ended. */
   failUnfinished(
-    keeper: LogKeeper,
+    finalizer: LogFinalizer,
     isRunning: (organizationId: string, id: string) => boolean | Promise<boolean> = () => false,
   ): AsyncIterable<Failed> {
-    return this.#ends.failUnfinished(keeper, isRunning);
+    return this.#ends.failUnfinished(finalizer, isRunning);
   }
 
   async sweep(): Promise<number> {

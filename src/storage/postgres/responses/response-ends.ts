@@ -2,7 +2,7 @@
 // process that finds it first. Event-loop thread only.
 
 import { isUnfinished } from '../../response-store.js';
-import type { Failed, LogKeeper } from '../../response-store.js';
+import type { Failed, LogFinalizer } from '../../response-store.js';
 import type { FinishedUsage } from '../../../shared/usage-sink.js';
 import type { Database, Queryable } from '../database.js';
 import { ALIVE } from '../process-lease.js';
@@ -36,16 +36,16 @@ export class ResponseEnds {
     private readonly now: () => number,
   ) {}
 
-  async *failUnfinished(keeper: LogKeeper, isRunning: IsRunning): AsyncIterable<Failed> {
+  async *failUnfinished(finalizer: LogFinalizer, isRunning: IsRunning): AsyncIterable<Failed> {
     for await (const { id, organization } of this.#each(UNFINISHED_ONES, this.process)) {
       if (await isRunning(organization, id)) continue;
-      const failed = await this.database.transaction((within) => this.#fail(within, id, keeper));
+      const failed = await this.database.transaction((within) => this.#fail(within, id, finalizer));
       if (failed === null) continue;
       yield failed;
-      await this.#completeLog(id, keeper);
+      await this.#completeLog(id, finalizer);
     }
     for await (const { id, organization } of this.#each(ENDED_ONES, this.now())) {
-      if (!(await isRunning(organization, id))) await this.#completeLog(id, keeper);
+      if (!(await isRunning(organization, id))) await this.#completeLog(id, finalizer);
     }
   }
 
@@ -58,10 +58,10 @@ export class ResponseEnds {
     }
   }
 
-  async #fail(within: Queryable, id: string, keeper: LogKeeper): Promise<Failed | null> {
+  async #fail(within: Queryable, id: string, finalizer: LogFinalizer): Promise<Failed | null> {
     const [row] = await within.query<StoredRow & { usage: string | null }>(TAKE_UP, [id, this.process]);
     if (row === undefined || !isUnfinished(row.status)) return null;
-    const failed = keeper.fail(
+    const failed = finalizer.fail(
       storedOf(row),
       (await this.reads.events(id, -1, Infinity, within)) ?? [],
       row.usage === null ? null : (JSON.parse(row.usage) as FinishedUsage),
@@ -70,12 +70,12 @@ export class ResponseEnds {
     return failed;
   }
 
-  async #completeLog(id: string, keeper: LogKeeper): Promise<void> {
+  async #completeLog(id: string, finalizer: LogFinalizer): Promise<void> {
     await this.database.transaction(async (within) => {
       const [row] = await within.query<StoredRow>(TAKE_LOG, [id, this.process]);
       const last = row === undefined ? null : await this.reads.lastEvent(id, within);
       if (row !== undefined && last !== null)
-        await this.writes.append(id, keeper.missing(storedOf(row), last), null, within);
+        await this.writes.append(id, finalizer.missing(storedOf(row), last), null, within);
     });
   }
 }

@@ -24,11 +24,11 @@ const INPUT_PAGES = `SELECT DISTINCT ON (p.response_id, p.first) p.response_id, 
   ) p`;
 const OUTPUTS = 'SELECT id, output FROM responses WHERE id = ANY($1::text[])';
 
-const LINEAGE = `WITH RECURSIVE lineage (id, previous_id, organization, n) AS (
+const ANCESTORS = `WITH RECURSIVE ancestors (id, previous_id, organization, n) AS (
     SELECT id, previous_id, organization, 1 FROM responses WHERE id = $1 AND organization = $2 AND NOT dead AND created_at > $3::float8
     UNION ALL
-    SELECT r.id, r.previous_id, r.organization, l.n + 1 FROM lineage l JOIN responses r ON r.id = l.previous_id AND r.organization = l.organization WHERE l.n < ${MAX_CHAIN}
-  ) SELECT id FROM lineage ORDER BY n`;
+    SELECT r.id, r.previous_id, r.organization, l.n + 1 FROM ancestors l JOIN responses r ON r.id = l.previous_id AND r.organization = l.organization WHERE l.n < ${MAX_CHAIN}
+  ) SELECT id FROM ancestors ORDER BY n`;
 const PLACES = `SELECT response_id, place, item FROM response_items WHERE organization = $1 AND item_key = $2 AND response_id = ANY($3::text[]) AND NOT repeats`;
 const PAGES_UP = `SELECT first, rows FROM response_inputs WHERE response_id = $1 AND first >= coalesce((SELECT max(first) FROM response_inputs WHERE response_id = $1 AND first <= $2::int), 0) ORDER BY first LIMIT ${PAGES}`;
 const PAGES_DOWN = `SELECT first, rows FROM response_inputs WHERE response_id = $1 AND first <= $2::int ORDER BY first DESC LIMIT ${PAGES}`;
@@ -112,11 +112,11 @@ export class ResponseItems {
     id: string,
     { newestFirst, after, limit, images }: ItemPageQuery,
   ): Promise<ItemPage | 'no response' | 'no item'> {
-    const lineage = (await this.database.query<{ id: string }>(LINEAGE, [id, organizationId, this.reads.expired])).map(
-      (row) => row.id,
-    );
-    if (lineage.length === 0) return 'no response';
-    const parts = lineage.flatMap((one, n): Part[] =>
+    const ancestors = (
+      await this.database.query<{ id: string }>(ANCESTORS, [id, organizationId, this.reads.expired])
+    ).map((row) => row.id);
+    if (ancestors.length === 0) return 'no response';
+    const parts = ancestors.flatMap((one, n): Part[] =>
       n === 0
         ? [{ id: one, place: 'input' }]
         : [
@@ -130,7 +130,7 @@ export class ResponseItems {
       const places = await this.database.query<{ response_id: string; place: Place; item: number }>(PLACES, [
         organizationId,
         itemKey(after),
-        lineage,
+        ancestors,
       ]);
       const part = parts.findIndex((one) => places.some((at) => at.response_id === one.id && at.place === one.place));
       const at = places.find((one) => one.response_id === parts[part]?.id && one.place === parts[part]?.place);

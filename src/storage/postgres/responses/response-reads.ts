@@ -25,15 +25,15 @@ const CHAIN = `WITH RECURSIVE anchor AS MATERIALIZED (
   ), held AS (
     INSERT INTO response_holds (response_id, process) SELECT id, $4 FROM anchor WHERE set_config('synchronous_commit', 'off', true) IS NOT NULL
     ON CONFLICT (response_id, process) DO NOTHING
-  ), lineage (id, previous_id, organization, n) AS (
+  ), ancestors (id, previous_id, organization, n) AS (
     SELECT id, previous_id, organization, 1 FROM anchor WHERE depth <= ${MAX_CHAIN} AND chain_size <= ${MAX_CHAIN_SIZE}
     UNION ALL
-    SELECT r.id, r.previous_id, r.organization, l.n + 1 FROM lineage l JOIN responses r ON r.id = l.previous_id AND r.organization = l.organization WHERE l.n < ${MAX_CHAIN}
+    SELECT r.id, r.previous_id, r.organization, l.n + 1 FROM ancestors l JOIN responses r ON r.id = l.previous_id AND r.organization = l.organization WHERE l.n < ${MAX_CHAIN}
   )
   SELECT a.depth, a.chain_size, c.* FROM anchor a LEFT JOIN (
     SELECT l.n, r.id, r.organization, r.model, r.created_at, r.status, r.background, r.previous_id, r.output, r.images,
       ARRAY(SELECT i.rows FROM response_inputs i WHERE i.response_id = r.id ORDER BY i.first) AS inputs
-    FROM lineage l JOIN responses r ON r.id = l.id
+    FROM ancestors l JOIN responses r ON r.id = l.id
   ) c ON true ORDER BY c.n DESC`;
 
 interface ChainRow extends HeadRow {

@@ -25,7 +25,7 @@ export class PostgresBudgetStore implements BudgetStore {
     });
   }
 
-  tell(organizationId: string, month: string, percent: number): Promise<boolean> {
+  markNotified(organizationId: string, month: string, percent: number): Promise<boolean> {
     return this.work.change(async (sql) => {
       const budget = await settingOf<Budget>(sql, 'budget', organizationId);
       if (budget === undefined || (budget.told?.month === month && budget.told.percent >= percent)) return false;

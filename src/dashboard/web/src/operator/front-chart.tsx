@@ -4,7 +4,7 @@ import { useState } from 'react';
 import type { ReactNode } from 'react';
 import type { TuneRun } from '../../../../shared/wire/tuning.js';
 import { duration } from '../format.js';
-import { figure, frontOf, linearAxis, loadText, logAxis, settingsText, spotsOf } from './tuning-view.js';
+import { figure, paretoFrontOf, linearAxis, loadText, logAxis, settingsText, spotsOf } from './tuning-view.js';
 import type { Spot } from './tuning-view.js';
 
 const WIDTH = 720,
@@ -53,7 +53,7 @@ export function FrontChart({ runs }: { runs: readonly { label: string; run: Tune
           <g key={run.id} className={`front-run-${at}`}>
             <polyline
               className="front-line"
-              points={frontOf(own)
+              points={paretoFrontOf(own)
                 .map(({ x, y }) => `${across(x)},${up(y)}`)
                 .join(' ')}
             />

@@ -84,7 +84,7 @@ export const spotsOf = (trials: readonly TuneTrial[]): Spot[] =>
   );
 
 /** The Pareto-optimal points, from left to right. */
-export const frontOf = (spots: readonly Spot[]): Spot[] =>
+export const paretoFrontOf = (spots: readonly Spot[]): Spot[] =>
   spots.filter(({ trial }) => trial.front).sort((a, b) => a.x - b.x);
 
 /** A logarithmic axis with ticks at 1, 2 and 5 times powers of ten. */

@@ -28,7 +28,7 @@ import '../styles/operator.css';
 
 const NONE: readonly never[] = [];
 /** Minimum zoom range: a shorter one has too few samples to draw. */
-const LEAST_ZOOM_S = 20;
+const MIN_ZOOM_S = 20;
 
 export function OperatorLive(): ReactNode {
   const live = useLive();
@@ -50,7 +50,7 @@ export function OperatorLive(): ReactNode {
   const changes = (isPast ? past.data?.marks : marks.data?.marks) ?? NONE;
   const shown = useMemo((): Shown | null => {
     const onZoom = (from: number, to: number): void => {
-      if (to - from >= LEAST_ZOOM_S) setZoom({ from, to });
+      if (to - from >= MIN_ZOOM_S) setZoom({ from, to });
     };
     const common = { words, marks: changes.map(({ at }) => Date.parse(at) / 1000), onZoom };
     if (!isPast) return { samples, version, span: null, ...common };
@@ -154,7 +154,7 @@ export function OperatorLive(): ReactNode {
             zoom={zoom}
             words={words}
             onZoom={(from, to) => {
-              if (to - from >= LEAST_ZOOM_S) setZoom({ from, to });
+              if (to - from >= MIN_ZOOM_S) setZoom({ from, to });
             }}
           />
           {shown !== null && (

@@ -1,0 +1,39 @@
+// Limits concurrent requests; others wait in order of arrival. For one thread.
+
+export class ConcurrencySlots {
+  readonly #waiting: (() => void)[] = [];
+  #head = 0;
+  #free: number;
+
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  /** Takes a slot if one is free. If it returns false, call wait(). */
+  take(): boolean {
+    if (this.#free === 0) return false;
+    this.#free--;
+    return true;
+  }
+
+  wait(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
+
+  /** Gives the slot to the request that has waited longest. */
+  leave(): void {
+    const next = this.#waiting[this.#head];
+    if (next === undefined) {
+      this.#free++;
+      return;
+    }
+    this.#head++;
+    if (this.#head > 1024 && this.#head * 2 > this.#waiting.length) {
+      this.#waiting.splice(0, this.#head);
+      this.#head = 0;
+    }
+    next();
+  }
+}

@@ -1,0 +1,160 @@
+// Models that operators serve at run time, in this thread's pool. Each thread reads the declarations when notified of a
+// change, and once per second for changes by other processes (monolith models serve). It does not load the models: each
+// loads on its first request. Running requests of a removed name finish normally.
+
+import { existsSync } from 'node:fs';
+import type { AuditNote } from '../../accounts/audit.js';
+import { modelOfFile, PLAIN_SAMPLING } from '../../engine/catalog.js';
+import type { CatalogModel } from '../../engine/catalog.js';
+import type { ModelPool } from '../../engine/model-pool.js';
+import { parseModelRef } from '../../hub/model-ref.js';
+import type { ModelRef } from '../../hub/model-ref.js';
+import type { Pulled } from '../../hub/pull.js';
+import type { ThreadBus } from '../../shared/bus.js';
+import type { Log } from '../../telemetry/types.js';
+import { serveFetched } from './serve-fetched.js';
+import type { ServeFrom, ServeWish } from './serve-fetched.js';
+import type { ServedModelRow, ServedModelStore } from './served-model-store.js';
+
+const READ_MS = 1_000;
+
+export interface ServedByOperatorsOptions {
+  readonly store: ServedModelStore;
+  readonly pool: ModelPool;
+  readonly hub: { cached(ref: ModelRef): Pulled | null };
+  readonly bus: ThreadBus;
+  readonly log: Log;
+  /** Names in the settings, which have priority. */
+  readonly taken: ReadonlySet<string>;
+  /** How long requests under a removed name may keep running. */
+  readonly graceMs: number;
+  /** Whether an operator has unloaded the model. */
+  isUnloaded(name: string): boolean;
+  /** Called when a name becomes available. */
+  onServed(name: string): void;
+  readonly readMs?: number;
+}
+
+export class DynamicModels {
+  readonly #served = new Map<string, ServedModelRow>();
+  readonly #hidden = new Set<string>(); // names that were logged as hidden by the settings
+  readonly #timer: NodeJS.Timeout;
+  readonly #stopListening: () => void;
+  #reading: Promise<void> = Promise.resolve();
+  #failing = false;
+  #closed = false;
+
+  private constructor(private readonly options: ServedByOperatorsOptions) {
+    this.#stopListening = options.bus.on('operator.changed', () => this.#read());
+    this.#timer = setInterval(() => void this.#read(), options.readMs ?? READ_MS);
+    this.#timer.unref();
+  }
+
+  /** Resolves when all declared models are in the pool. */
+  static async open(options: ServedByOperatorsOptions): Promise<DynamicModels> {
+    const served = new DynamicModels(options);
+    await served.#read();
+    return served;
+  }
+
+  /** The source of a model as OWNER/REPO:QUANTIZATION; null: a model of the settings. */
+  sourceOf(name: string): string | null {
+    return this.#served.get(name)?.source ?? null;
+  }
+
+  /** Served on every thread when this resolves. Rejects like serveFetched(). */
+  async serve(
+    request: ServeWish,
+    from: Pick<ServeFrom, 'fileFacts' | 'memory'>,
+    actor: AuditNote['actor'],
+  ): Promise<void> {
+    const { store, hub, taken, bus } = this.options;
+    await serveFetched(request, { ...from, store, hub, taken }, actor);
+    await Promise.all([this.#read(), bus.ask('operator.changed', {})]);
+  }
+
+  /**
+   * Removed from every thread when this resolves; running requests continue. Resolves to whether the name had been
+   * added by an operator.
+   */
+  async unserve(name: string, actor: AuditNote['actor']): Promise<boolean> {
+    const { store, bus } = this.options;
+    const source = this.sourceOf(name);
+    const was = await store.remove(name, { actor, action: 'model.unserved', detail: { model: source } });
+    if (was) await Promise.all([this.#read(), bus.ask('operator.changed', {})]);
+    return was;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#stopListening();
+    clearInterval(this.#timer);
+  }
+
+  /** Reads run one at a time, so that the last declaration wins. */
+  #read(): Promise<void> {
+    return (this.#reading = this.#reading.then(async () => {
+      try {
+        const rows = await this.options.store.all();
+        if (!this.#closed) this.#become(rows);
+        this.#failing = false;
+      } catch (err) {
+        if (!this.#failing) this.options.log.error({ err }, 'cannot read the models that operators serve');
+        this.#failing = true;
+      }
+    }));
+  }
+
+  #become(rows: ReadonlyMap<string, ServedModelRow>): void {
+    const { pool, taken, log, graceMs } = this.options;
+    for (const [name, row] of [...this.#served]) {
+      if (rows.get(name)?.addedAt === row.addedAt) continue;
+      this.#served.delete(name);
+      log.info({ model: name, source: row.source }, `model ${name} removed`);
+      pool.leave(name, graceMs).catch((err: unknown) => log.error({ err, model: name }, 'closing a model failed'));
+    }
+    for (const [name, row] of rows) {
+      if (this.#served.has(name)) continue;
+      if (taken.has(name)) {
+        if (!this.#hidden.has(name))
+          log.warn(
+            { model: name, source: row.source },
+            `model ${name} is in the settings; ignoring the one that operators serve under this name`,
+          );
+        this.#hidden.add(name);
+        continue;
+      }
+      pool.add(this.#modelOf(name, row), !this.options.isUnloaded(name));
+      this.#served.set(name, row);
+      this.options.onServed(name);
+      log.info({ model: name, source: row.source }, `model ${name} added, loads on demand`);
+    }
+  }
+
+  /** Also for missing weights: the load reports the error. */
+  #modelOf(name: string, { source, path, displayName, idleMinutes, addedAt }: ServedModelRow): CatalogModel {
+    const file = existsSync(path) ? path : (this.options.hub.cached(parseModelRef(source))?.path ?? path);
+    const created = Math.floor(Date.parse(addedAt) / 1000);
+    return { ...modelAt(name, file), created, display_name: displayName, load: 'demand', idle_minutes: idleMinutes };
+  }
+}
+
+function modelAt(name: string, file: string): CatalogModel {
+  try {
+    return modelOfFile(name, file);
+  } catch {
+    return {
+      id: name,
+      file,
+      display_name: name,
+      created: 0,
+      lifecycle: 'active',
+      context_window: null,
+      max_output_tokens: null,
+      input_modalities: ['text'],
+      image_input: 'refuse',
+      default_effort: 'medium',
+      sampling: PLAIN_SAMPLING,
+    };
+  }
+}

@@ -1,0 +1,192 @@
+// Decides which models are in memory. A model without a request for `idle_minutes` is unloaded, and loaded again on the
+// next request; pinned models stay loaded. If a load needs memory, the least recently used models are unloaded first.
+// One instance per thread. With several threads, each follows the loads and unloads of the others, because the memory
+// is freed only when the last thread releases the engine.
+
+import { performance } from 'node:perf_hooks';
+import { availableMemory } from './machine-memory.js';
+import type { Addon } from './addon-types.js';
+import type { CatalogModel } from './catalog.js';
+import { planBytes } from './file-facts.js';
+import { loadAddon } from './load-addon.js';
+import type { ModelPool } from './model-pool.js';
+
+const LOOK_MS = 1_000;
+const MINUTE_MS = 60_000;
+/** A model requested within this time is not unloaded: it may be about to be used. */
+const JUST_USED_MS = 10_000;
+
+export type ModelLifecycleEvent =
+  | { type: 'loading' | 'loaded'; model: string; ms: number }
+  | { type: 'rests'; model: string; reason: 'idle' | 'memory' }
+  | { type: 'failed'; model: string; error: Error };
+
+export interface ModelLifecycleOptions {
+  readonly pool: ModelPool;
+  /** Reports events to the log, and `loading` and `rests` to the other threads. */
+  report(news: ModelLifecycleEvent): void;
+  readonly addon?: Addon;
+  readonly now?: () => number;
+  /** Bytes of memory available now. */
+  readonly available?: () => number;
+}
+
+interface Use {
+  requests: number;
+  at: number;
+}
+
+export class ModelLifecycle {
+  readonly #pool: ModelPool;
+  readonly #now: () => number;
+  readonly #available: () => number;
+  // By engine key: names that share an engine share its use.
+  readonly #uses = new Map<string, Use>();
+  readonly #loading = new Map<string, Promise<void>>();
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(private readonly options: ModelLifecycleOptions) {
+    this.#pool = options.pool;
+    this.#now = options.now ?? (() => performance.now());
+    this.#available = options.available ?? availableMemory;
+    this.#timer = setInterval(() => this.unloadIdle(), LOOK_MS);
+    this.#timer.unref();
+  }
+
+  /** Records that the model is about to be used. */
+  touch(model: string): void {
+    const key = this.#pool.loadOf(model)?.key;
+    if (key !== undefined) this.#uses.set(key, { requests: this.#uses.get(key)?.requests ?? 0, at: this.#now() });
+  }
+
+  /**
+   * Resolves when an unloaded model has been loaded or has failed to load (see its status). Resolves immediately if the
+   * model is not unloaded.
+   */
+  async ensureLoaded(model: string): Promise<void> {
+    const load = this.#pool.loadOf(model);
+    if (load === undefined) return;
+    const waking = this.#loading.get(load.key);
+    if (waking !== undefined) return waking;
+    if (this.#pool.get(model)?.status.state === 'idle') {
+      const work = this.#load(model).finally(() => this.#loading.delete(load.key));
+      this.#loading.set(load.key, work);
+      return work;
+    }
+    if (load.isAwaited) await this.#pool.settledOf(model);
+  }
+
+  /** An operator's request: starts loading a model that is unloaded or has failed to load. */
+  load(model: string): void {
+    const load = this.#pool.loadOf(model);
+    const state = this.#pool.get(model)?.status.state;
+    if (load === undefined || this.#loading.has(load.key) || (state !== 'idle' && state !== 'failed')) return;
+    this.#loading.set(
+      load.key,
+      this.#load(model).finally(() => this.#loading.delete(load.key)),
+    );
+  }
+
+  async #load(model: string): Promise<void> {
+    const begun = this.#now();
+    await this.#freeMemoryFor(model);
+    this.#pool.load(model);
+    this.touch(model);
+    this.options.report({ type: 'loading', model, ms: 0 });
+    await this.#pool.settledOf(model);
+    const status = this.#pool.get(model)?.status;
+    if (status?.state === 'ready') this.options.report({ type: 'loaded', model, ms: this.#now() - begun });
+    else if (status?.state === 'failed') this.options.report({ type: 'failed', model, error: status.error });
+    this.touch(model);
+  }
+
+  /** Repeats another thread's load or unload. */
+  follow(news: { model: string; unloaded: boolean }): void {
+    if (news.unloaded) this.#pool.unload(news.model);
+    else this.#pool.load(news.model);
+    this.touch(news.model);
+  }
+
+  /** Unloads models that have been idle for long enough. */
+  unloadIdle(): void {
+    const now = this.#now();
+    const engines = this.#pool.engines();
+    for (const key of this.#uses.keys()) if (!engines.some((one) => one.key === key)) this.#uses.delete(key);
+    for (const { key, names, status } of engines) {
+      if (status.state !== 'ready') continue;
+      const { requests, running, waiting } = status.engine.stats();
+      const use = this.#uses.get(key);
+      // The engine's counters include the requests of other threads.
+      if (use === undefined || use.requests !== requests || running + waiting + status.engine.active > 0) {
+        this.#uses.set(key, { requests, at: now });
+        continue;
+      }
+      const idleMs = this.#idleMs(names);
+      if (now - use.at >= idleMs) this.#unload(names[0] as string, 'idle');
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /**
+   * Before a load: unloads the least recently used models until there is enough memory, or until no other model can be
+   * unloaded.
+   */
+  async #freeMemoryFor(model: string): Promise<void> {
+    const mayGo = this.#mayGo(model);
+    if (mayGo.length === 0) return;
+    const wanted = this.#wantedBytes(model);
+    let room = this.#available();
+    for (const { name, bytes } of mayGo) {
+      if (room >= wanted) return;
+      this.#unload(name, 'memory');
+      await this.#pool.settledOf(name);
+      room += bytes;
+    }
+  }
+
+  #wantedBytes(model: string): number {
+    const load = this.#pool.loadOf(model);
+    if (load === undefined) return 0;
+    try {
+      const { plan } = (this.options.addon ?? loadAddon()).inspect(load.file, load.options);
+      return plan === null ? 0 : planBytes(plan);
+    } catch {
+      return 0; // loading reports what is wrong with it
+    }
+  }
+
+  #mayGo(except: string): { name: string; bytes: number }[] {
+    const now = this.#now();
+    const kept = this.#pool.loadOf(except)?.key;
+    return this.#pool
+      .engines()
+      .flatMap(({ key, names, status }) => {
+        if (key === kept || status.state !== 'ready' || this.#models(names).some(({ pinned }) => pinned === true))
+          return [];
+        const { running, waiting } = status.engine.stats();
+        const at = this.#uses.get(key)?.at ?? 0;
+        if (running + waiting + status.engine.active > 0 || now - at < JUST_USED_MS) return [];
+        return [{ name: names[0] as string, bytes: planBytes(status.engine.plan), at }];
+      })
+      .sort((a, b) => a.at - b.at);
+  }
+
+  #unload(model: string, reason: 'idle' | 'memory'): void {
+    this.#pool.unload(model);
+    if (this.#pool.get(model)?.status.state === 'idle') this.options.report({ type: 'rests', model, reason });
+  }
+
+  #models(names: readonly string[]): CatalogModel[] {
+    return names.flatMap((name) => this.#pool.get(name)?.model ?? []);
+  }
+
+  /** The longest idle time of an engine's names. */
+  #idleMs(names: readonly string[]): number {
+    const models = this.#models(names);
+    if (models.some(({ pinned }) => pinned === true)) return Infinity;
+    return Math.max(...models.map(({ idle_minutes: minutes }) => (minutes == null ? Infinity : minutes * MINUTE_MS)));
+  }
+}

@@ -1,0 +1,71 @@
+// Measures a request's text before any of it is rendered. Pure; takes time linear in the number of messages, not in
+// their length.
+import { schemaCharacters } from '../output-format.js';
+import type { Content, GenerationRequest, Message, RawPrompt } from '../types.js';
+
+/** The fields that determine the length of the prompt. */
+type PromptFields = Pick<GenerationRequest, 'messages' | 'tools' | 'raw'>;
+
+export interface PromptSize {
+  /** Characters of the client that appear in the prompt whatever the template. */
+  readonly characters: number;
+  /** Characters including those that may appear: the cost of reading them. */
+  readonly weight: number;
+  /** Characters of tool definitions and call arguments, which the template processes in detail. */
+  readonly parts: number;
+  /** Number of messages that cost at least one token each. System messages may be merged and are not counted. */
+  readonly turns: number;
+}
+
+export function promptSizeOf({ messages, tools, raw }: PromptFields): PromptSize {
+  if (raw !== undefined) return promptSizeOfRaw(raw);
+  let contents = 0;
+  let reasoning = 0;
+  let parts = 0;
+  let turns = 0;
+  for (const message of messages) {
+    contents += lengthOf(message.content);
+    if (message.role !== 'system') turns++;
+    if (message.role !== 'assistant') continue;
+    reasoning += message.reasoning?.length ?? 0;
+    for (const call of message.toolCalls ?? []) parts += call.name.length + call.arguments.length;
+  }
+  for (const { name, description, parameters } of tools) {
+    parts += name.length + (description?.length ?? 0) + (parameters === null ? 0 : schemaCharacters(parameters));
+  }
+  const characters = contents + parts;
+  return { characters, weight: characters + reasoning, parts, turns };
+}
+
+/** Tokens cost as much to read as text with one character per token. */
+function promptSizeOfRaw(raw: RawPrompt): PromptSize {
+  if (raw.kind === 'tokens') return { characters: 0, weight: raw.tokens.length, parts: 0, turns: raw.tokens.length };
+  const characters = raw.text.length + (raw.suffix?.length ?? 0);
+  return { characters, weight: characters, parts: 0, turns: 0 };
+}
+
+function lengthOf(content: Content | null): number {
+  if (content === null || typeof content === 'string') return content?.length ?? 0;
+  return content.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0);
+}
+
+/** From this many characters on, the parts are not passed to the template. */
+export const LARGE_PARTS = 1 << 20;
+
+/** Returns the request without descriptions and arguments, and those as one text. */
+export function withoutLargeParts(request: GenerationRequest): { rest: GenerationRequest; text: string } {
+  const texts: string[] = [];
+  const tools = request.tools.map((tool) => {
+    texts.push(tool.description ?? '');
+    return { ...tool, description: null };
+  });
+  const messages = request.messages.map((message): Message => {
+    if (message.role !== 'assistant' || message.toolCalls === undefined) return message;
+    const toolCalls = message.toolCalls.map((call) => {
+      texts.push(call.arguments);
+      return { ...call, arguments: '{}' };
+    });
+    return { ...message, toolCalls };
+  });
+  return { rest: { ...request, tools, messages }, text: texts.join('\n') };
+}

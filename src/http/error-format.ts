@@ -1,0 +1,26 @@
+// Selects the error format of a request: by path, and by client if the path does not determine it.
+
+import type { ErrorFormat } from '../shared/errors.js';
+
+/** `header` returns '' for an absent header. */
+export function errorFormatOf(path: string, header: (name: string) => string): ErrorFormat {
+  if (under(path, '/v1/messages')) return 'messages';
+  if (
+    path === '/v1/completions' ||
+    path.startsWith('/v1/chat/') ||
+    under(path, '/v1/responses') ||
+    path.startsWith('/dashboard/api/') ||
+    path.startsWith('/admin/api/')
+  )
+    return 'chat';
+  const messagesClient =
+    header('anthropic-version') !== '' ||
+    header('compat-version') !== '' ||
+    header('x-api-key') !== '' ||
+    header('user-agent').startsWith('Anthropic/');
+  return messagesClient ? 'messages' : 'chat';
+}
+
+function under(path: string, root: string): boolean {
+  return path.startsWith(root) && (path.length === root.length || path[root.length] === '/');
+}

@@ -1,0 +1,76 @@
+// Runs large work one task at a time: parsing large bodies, reading large stored conversations, and building large
+// responses. Organizations take turns. Within an organization tasks run in order of arrival, but responses run before
+// reads. A task may continue for several slices before the next task starts, so only one body at a time is held as
+// objects. A shared database is queried while the next task runs, so a slow database does not delay other bodies. After
+// each slice, the event loop is left to other work for as long as the slice took. Event-loop thread only.
+
+import { performance } from 'node:perf_hooks';
+
+/** Smaller bodies run immediately: waiting for a turn would cost more. */
+export const SMALL_BYTES = 131_072;
+
+/** Work of one slice. Returns the next slice, if any work is left. */
+export type Task = () => Task | undefined | void;
+
+export class ParseQueue {
+  readonly #lines = new Map<string, Task[]>(); // the organization whose turn it is comes first
+  #nextSlice: Task | undefined; // next slice of the current task
+  #busy = false;
+
+  /**
+   * Calls `parse`: immediately for fewer than SMALL_BYTES bytes, otherwise later. Errors that it throws are not caught.
+   */
+  take(organizationId: string, bytes: number, parse: Task): void {
+    if (bytes < SMALL_BYTES) {
+      for (let turn: Task | undefined | void = parse; turn !== undefined; ) turn = turn();
+      return;
+    }
+    this.#wait(organizationId, (line) => line.push(parse));
+  }
+
+  /**
+   * Queues work that follows from a finished task, ahead of the organization's other tasks: they would add memory while
+   * this result is still held.
+   */
+  resume(organizationId: string, work: Task): void {
+    this.#wait(organizationId, (line) => line.unshift(work));
+  }
+
+  #wait(organizationId: string, join: (line: Task[]) => void): void {
+    const line = this.#lines.get(organizationId) ?? [];
+    join(line);
+    this.#lines.set(organizationId, line);
+    if (this.#busy) return;
+    this.#busy = true;
+    setImmediate(() => this.#next());
+  }
+
+  #next(): void {
+    const began = performance.now();
+    try {
+      const turn = this.#nextSlice ?? this.#first();
+      this.#nextSlice = undefined; // stays undefined if the slice throws
+      this.#nextSlice = turn?.() ?? undefined;
+    } finally {
+      // after the slice's immediate follow-up work, such as building a response, which counts too
+      setImmediate(() => this.#yieldThenNext(began));
+    }
+  }
+
+  #yieldThenNext(began: number): void {
+    const tookMs = performance.now() - began;
+    if (this.#nextSlice === undefined && this.#lines.size === 0) this.#busy = false;
+    else if (tookMs < 1) this.#next();
+    else setTimeout(() => this.#next(), tookMs);
+  }
+
+  #first(): Task | undefined {
+    for (const [organizationId, line] of this.#lines) {
+      const parse = line.shift();
+      this.#lines.delete(organizationId);
+      if (line.length > 0) this.#lines.set(organizationId, line); // after the others
+      return parse;
+    }
+    return undefined;
+  }
+}

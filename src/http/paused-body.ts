@@ -1,0 +1,48 @@
+// Holds a request's body while the request is being authenticated. At most one socket read is kept, then the socket is
+// paused. The data is handed to the reader that attaches later. Event-loop thread only.
+
+type Take = (piece: ArrayBuffer, isLast: boolean) => void;
+
+/** The methods of the library's response object that reading a body needs. */
+export interface BodySource {
+  onData(take: Take): unknown;
+  pause(): unknown;
+  resume(): unknown;
+}
+
+export class PausedBody implements BodySource {
+  #pieces: { piece: ArrayBuffer; isLast: boolean }[] = [];
+  #take: Take | null = null;
+
+  /** Must be created within the library's route callback: data that arrives without a handler is discarded. */
+  constructor(private readonly source: BodySource) {
+    source.onData((piece, isLast) => {
+      if (this.#take !== null) {
+        this.#take(piece, isLast);
+        return;
+      }
+      this.#pieces.push({ piece: piece.slice(0), isLast }); // the library owns the memory
+      if (!isLast) source.pause();
+    });
+  }
+
+  onData(take: Take): void {
+    const held = this.#pieces.splice(0);
+    this.#take = take;
+    for (const { piece, isLast } of held) take(piece, isLast);
+    if (held.length > 0 && held.at(-1)?.isLast === false) this.source.resume();
+  }
+
+  /** Discards the body; it will not be read. */
+  drop(): void {
+    this.onData(() => undefined);
+  }
+
+  pause(): void {
+    this.source.pause();
+  }
+
+  resume(): void {
+    this.source.resume();
+  }
+}

@@ -1,0 +1,101 @@
+// Limits the bytes of request bodies held in memory while they are read and decompressed: per process, and half of that
+// per organization. The size limit of one body does not bound the memory of a hundred. Event-loop thread only.
+
+import { apiError } from '../shared/errors.js';
+import type { ApiError } from '../shared/errors.js';
+
+/** Number of remembered organizations above which idle ones are removed. */
+const MANY = 1_024;
+
+/**
+ * Bytes that one organization may hold: half of the total, but always enough for one body of `maxBodyBytes` and its
+ * decompressed form.
+ */
+export function organizationShare(maxBytes: number, maxBodyBytes: number): number {
+  return Math.max(Math.floor(maxBytes / 2), 2 * maxBodyBytes);
+}
+
+export class RequestMemoryBudget {
+  readonly #most: number;
+  readonly #share: number;
+  #taken = 0;
+  #lookAt = MANY;
+  // entries with 0 are kept: a table that shrinks and grows with each body keeps old tables alive
+  readonly #perOrganization = new Map<string, number>();
+
+  /** A body of `maxBodyBytes` and its decompressed form always fit, even if `maxBytes` is smaller. */
+  constructor(maxBytes: number, maxBodyBytes: number) {
+    this.#share = organizationShare(maxBytes, maxBodyBytes);
+    this.#most = Math.max(maxBytes, this.#share);
+  }
+
+  get taken(): number {
+    return this.#taken;
+  }
+
+  get share(): number {
+    return this.#share;
+  }
+
+  /** Number of organizations remembered. */
+  get organizations(): number {
+    return this.#perOrganization.size;
+  }
+
+  /** Opens a reservation for one body. */
+  open(organizationId: string): Reading {
+    return new Reading(this, organizationId);
+  }
+
+  /** For Reading. Returns false and reserves nothing if the budget is exhausted. A negative number releases. */
+  take(organizationId: string, bytes: number): boolean {
+    const own = (this.#perOrganization.get(organizationId) ?? 0) + bytes;
+    if (bytes > 0 && (own > this.#share || this.#taken + bytes > this.#most)) return false;
+    this.#taken += bytes;
+    this.#perOrganization.set(organizationId, own);
+    if (this.#perOrganization.size > this.#lookAt) this.#forgetIdle();
+    return true;
+  }
+
+  #forgetIdle(): void {
+    for (const [organizationId, bytes] of this.#perOrganization)
+      if (bytes === 0) this.#perOrganization.delete(organizationId);
+    this.#lookAt = Math.max(MANY, 2 * this.#perOrganization.size);
+  }
+}
+
+/** The part of the budget that one body has reserved. */
+export class Reading {
+  #bytes = 0;
+
+  constructor(
+    private readonly budget: RequestMemoryBudget,
+    private readonly organizationId: string,
+  ) {}
+
+  /** Reserves `bytes` more. Returns false if they must not be kept. */
+  add(bytes: number): boolean {
+    if (!this.budget.take(this.organizationId, bytes)) return false;
+    this.#bytes += bytes;
+    return true;
+  }
+
+  /** Releases `bytes` of the reservation. */
+  free(bytes: number): void {
+    const fewer = Math.min(bytes, this.#bytes);
+    if (fewer > 0) this.budget.take(this.organizationId, -fewer);
+    this.#bytes -= fewer;
+  }
+
+  /** Releases the whole reservation. */
+  release(): void {
+    if (this.#bytes > 0) this.budget.take(this.organizationId, -this.#bytes);
+    this.#bytes = 0;
+  }
+}
+
+export function tooMuchToRead(): ApiError {
+  return apiError('capacity_exhausted', 'The server is reading too many request bodies. Retry shortly.', null, {
+    retryAfterMs: 1000,
+  });
+}

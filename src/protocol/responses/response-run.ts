@@ -1,0 +1,298 @@
+// One response from admission to its end, for every transport: a whole HTTP response, an event stream, a background
+// response or a WebSocket turn. The transport supplies a consumer for the events and handles the end. The response is
+// stored here, before the last event is emitted. Event-loop thread only.
+//
+//   startResponseRun ─► admitted, running ─► events … ─► saved ─► last event ─► done
+//   ApiError                             │ cancel(), failure
+import { ApiError, toApiError } from '../../shared/errors.js';
+import type { ServedModel } from '../../generation/served-models.js';
+import type { EndReason } from '../../generation/types.js';
+import { newResponseId } from '../../shared/ids.js';
+import type { Sealer } from '../../accounts/sealing/sealer.js';
+import type { ResponseRecord, ResponseStore, StoredItem } from '../../storage/response-store.js';
+import type { FinishedUsage } from '../../shared/usage-sink.js';
+import { FormatGuard } from '../format-guard.js';
+import { admit, withAdmitted, type AdmittedGeneration, type GenerationDeps } from '../admit.js';
+import { AnswerMemory } from '../answer-memory.js';
+import type { Caller } from '../caller.js';
+import { GenerationRun, type RunSink } from '../generation-run.js';
+import type { Usage } from '../usage.js';
+import { ResponseMachine } from './encode.js';
+import type { EventDialect } from './encode-items.js';
+import type { WireEvent } from './encode-writer.js';
+import { withImages } from './input-images.js';
+import type { CreateGeneration } from './parse.js';
+import { newResource } from './resource.js';
+import type { RunningResponses } from './stored-running.js';
+
+export interface ResponseRunDeps extends GenerationDeps {
+  sealer: Sealer;
+  responses: ResponseStore;
+  running: RunningResponses;
+}
+
+export interface ResponseRunOptions {
+  /** Receives each event as it is sent. Null for a whole response: nothing is serialized then. */
+  take: ((event: WireEvent) => void) | null;
+  /** Names of the raw-reasoning events; see eventDialect(). */
+  dialect: EventDialect;
+  /** Whether a failure emits an `error` event before response.failed: true for event streams, false on a WebSocket. */
+  errorEvents: boolean;
+  /** Reserves memory for this many more bytes of the response. Throws ApiError 503, 422. */
+  hold?: (bytes: number) => void;
+  /** Stores the response instead of the store's own save(). Rejects with ApiError 503. */
+  save?: (record: ResponseRecord) => Promise<void>;
+  /**
+   * Whether bytes of the response were already sent, so that a failure before the first event must be sent as events
+   * too.
+   */
+  sent?: () => boolean;
+}
+
+/** Approximate bytes of one log-probability in an item. */
+const LOGPROB_BYTES = 200;
+
+/** The result of a turn. */
+export interface ResponseRunEnd {
+  /** The ended response. It is already stored, if it had to be, unless it failed before the client received its ID. */
+  readonly record: ResponseRecord;
+  /** The reason of a failure, else null. */
+  readonly error: ApiError | null;
+  /** Whether events were emitted. If not, only `error` is to be sent. */
+  readonly announced: boolean;
+}
+
+/**
+ * Admits the request and starts generating. The first event is emitted with the engine's first event, or, for a
+ * background response, before this resolves. Returns null if the client disconnected meanwhile. Throws ApiError 400,
+ * 422, 429, 503 without emitting anything. Releases the chain once the response is saved or will not be saved.
+ */
+export async function startResponseRun(
+  deps: ResponseRunDeps,
+  caller: Caller,
+  model: ServedModel,
+  created: CreateGeneration,
+  options: ResponseRunOptions,
+): Promise<ResponseRun | null> {
+  const { release } = created;
+  try {
+    const admitted = await admit(deps, caller, model, created.request);
+    if (admitted === null) {
+      release();
+      return null;
+    }
+    const turn = withAdmitted(admitted, () => {
+      const run = new ResponseRun(deps, admitted, created, options);
+      run.start();
+      return run;
+    });
+    void turn.done.then(release);
+    if (!created.background) deps.running.add(caller.identity.organizationId, turn.id, turn.done);
+    return turn;
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+export class ResponseRun implements RunSink {
+  readonly id = newResponseId();
+  /** Resolves when the response has ended, been saved and emitted its last event. Never rejects. */
+  readonly done: Promise<ResponseRunEnd>;
+  readonly #machine: ResponseMachine;
+  readonly #run: GenerationRun;
+  #input: StoredItem[];
+  readonly #guard: FormatGuard | null;
+  readonly #memory: AnswerMemory;
+  readonly #madeAt = madeAt();
+  readonly #createdAt = Math.floor(this.#madeAt);
+  /** The parts of the request that are needed until the end. Excludes its messages, which may be large. */
+  readonly #created: Pick<CreateGeneration, 'store' | 'background' | 'prewarm' | 'previousId' | 'base' | 'tail'>;
+  #resolve!: (end: ResponseRunEnd) => void;
+  #reason: EndReason = 'end_of_turn';
+  #isCancelled = false;
+
+  constructor(
+    private readonly deps: ResponseRunDeps,
+    private readonly admitted: AdmittedGeneration,
+    created: CreateGeneration,
+    private readonly options: ResponseRunOptions,
+  ) {
+    const { organizationId } = admitted.caller.identity;
+    const { sealer } = deps;
+    const { asked: model, request } = admitted;
+    const { store, background, prewarm, previousId, base, tail } = created;
+    this.#created = { store, background, prewarm, previousId, base, tail };
+    this.done = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+    this.#input = withImages(created.input, request.messages);
+    this.#memory = new AnswerMemory((bytes) => options.hold?.(bytes));
+    this.#guard = created.prewarm ? null : FormatGuard.for(request.format, 1);
+    this.#machine = new ResponseMachine(newResource(this.id, this.#createdAt, created.echo), {
+      toolNames: created.toolNames,
+      reasoning: {
+        summary: created.summarize,
+        dialect: options.dialect,
+        seal: created.sealReasoning ? (text) => sealer.seal('reasoning', text, { organizationId, model }) : null,
+      },
+      take: options.take,
+    });
+    this.#run = new GenerationRun(admitted, this, created.stream || (options.take !== null && !created.background));
+    admitted.caller.annotate({ response_id: this.id });
+    admitted.caller.trace?.set({ 'gen_ai.response.id': this.id });
+  }
+
+  get ended(): boolean {
+    return this.#run.ended;
+  }
+
+  /** The response in its current state, for storage. */
+  record(): ResponseRecord {
+    const { resource } = this.#machine;
+    return {
+      id: this.id,
+      organizationId: this.admitted.caller.identity.organizationId,
+      model: this.admitted.asked,
+      createdAt: this.#createdAt,
+      madeAt: this.#madeAt,
+      status: resource.status,
+      background: resource.background,
+      previousId: this.#created.previousId,
+      resource: { ...resource, output: [...resource.output] },
+      input: this.#input,
+      output: resource.output.map((item) => ({ id: item.id, item: item as unknown as Record<string, unknown> })),
+    };
+  }
+
+  /** Frees the input after it has been stored. Later saves leave the stored input unchanged. */
+  forgetInput(): void {
+    this.#input = [];
+  }
+
+  /** See GenerationRun. */
+  soFar(): FinishedUsage | null {
+    return this.#run.soFar();
+  }
+
+  /** Throws ApiError if the engine rejects the request. */
+  start(): void {
+    this.#run.start();
+    if (this.#created.background) this.#machine.begin();
+  }
+
+  /**
+   * Stops the generation before the engine's next step because its output is no longer needed. A background response is
+   * saved as cancelled; any other is dropped. Has no effect after the end. Resolves like `done`.
+   */
+  cancel(): Promise<ResponseRunEnd> {
+    this.#isCancelled = true;
+    if (this.#run.ended) return this.done;
+    this.#run.cancel();
+    void this.#cancelled();
+    return this.done;
+  }
+
+  event(event: Parameters<RunSink['event']>[0]): void {
+    this.#memory.take(event);
+    if (event.type === 'finished') {
+      this.#reason = event.reason;
+      this.#guard?.finished(event);
+    } else if (event.type === 'text') {
+      this.#guard?.text(event);
+      for (const { top } of event.logprobs ?? []) this.#memory.add((1 + top.length) * LOGPROB_BYTES);
+    }
+    // If nothing is generated, the engine's end event means only that the prompt is done.
+    if (!this.#created.prewarm || event.type === 'started') this.#machine.event(event);
+  }
+
+  complete(usage: Usage): void {
+    void this.#complete(usage);
+  }
+
+  failed(error: unknown): void {
+    void this.#fail(error);
+  }
+
+  async #complete(usage: Usage): Promise<void> {
+    try {
+      if (this.#created.prewarm) this.#machine.endPrewarm(usage, now());
+      else this.#machine.end(this.#reason, usage, now());
+      const record = this.record();
+      await this.#save(record);
+      this.#machine.terminal();
+      this.#resolve({ record, error: null, announced: this.#machine.started && this.options.take !== null });
+    } catch (error) {
+      // A cancellation ends the wait for storage. That is not a failure of the response, and no client has received
+      // another end.
+      if (this.#isCancelled && this.#created.background && error instanceof ApiError) await this.#cancelled();
+      else await this.#fail(error);
+    }
+  }
+
+  /** Every failure ends here. Errors within must not leave `done` pending. */
+  async #fail(thrown: unknown): Promise<void> {
+    let error = toApiError(thrown);
+    this.#unexpected(thrown);
+    const announced = this.options.take !== null && (this.#machine.started || this.options.sent?.() === true);
+    try {
+      if (announced) this.#machine.begin();
+      const { usage } = this.#run;
+      this.#machine.settleFailure(error, usage.completionTokens === 0 ? null : usage);
+      if (announced) await this.#save(this.record());
+    } catch (again) {
+      error = toApiError(again);
+      this.#unexpected(again);
+    }
+    if (announced) this.#machine.failure(error, this.options.errorEvents);
+    this.#resolve({ record: this.record(), error, announced });
+  }
+
+  async #cancelled(): Promise<void> {
+    try {
+      this.#machine.cancel(this.#run.usage);
+      if (this.#created.background) await this.#save(this.record());
+    } catch (error) {
+      this.#unexpected(error);
+    }
+    this.#resolve({
+      record: this.record(),
+      error: null,
+      announced: this.#machine.started && this.options.take !== null,
+    });
+  }
+
+  /** A stored response must not depend on one that is not stored, so it is saved with the items of such a chain. */
+  async #save(record: ResponseRecord): Promise<void> {
+    const { store, base, tail } = this.#created;
+    if (!store) return;
+    const whole =
+      tail.length === 0
+        ? record
+        : {
+            ...record,
+            previousId: base,
+            input: [...tail.flatMap(({ input, output }) => [...input, ...output]), ...record.input],
+          };
+    await (this.options.save ?? ((one) => this.deps.responses.save(one)))(whole);
+  }
+
+  /** ApiErrors are expected failures, and the storage logs its own errors. */
+  #unexpected(error: unknown): void {
+    if (error instanceof ApiError) return;
+    this.deps.telemetry.log.error({ err: error, response_id: this.id }, 'unexpected failure of a response');
+  }
+}
+
+let lastMadeAt = 0;
+
+/** Seconds since 1970 with microsecond precision, unique per thread so that lists have a defined order. */
+function madeAt(): number {
+  const at = Date.now() / 1000;
+  const again = at <= lastMadeAt && lastMadeAt - at < 0.001;
+  return (lastMadeAt = Math.round((again ? lastMadeAt + 0.000_001 : at) * 1e6) / 1e6);
+}
+
+function now(): number {
+  return Math.floor(Date.now() / 1000);
+}

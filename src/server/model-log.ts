@@ -1,0 +1,26 @@
+// Logs when models are loaded and unloaded.
+
+import type { ModelLifecycleEvent } from '../engine/model-lifecycle.js';
+import type { Log } from '../telemetry/types.js';
+
+export function logModelEvent(news: ModelLifecycleEvent, log: Log): void {
+  const { model } = news;
+  switch (news.type) {
+    case 'loading':
+      log.info({ model }, `loading ${model} on request`);
+      return;
+    case 'loaded':
+      log.info({ model, ms: Math.round(news.ms) }, `${model} is loaded`);
+      return;
+    case 'failed':
+      log.error({ model, reason: news.error.message }, `failed to load ${model}`);
+      return;
+    case 'rests':
+      log.info(
+        { model, reason: news.reason },
+        news.reason === 'idle'
+          ? `unloaded ${model} after its idle time`
+          : `unloaded ${model} to make room for another model`,
+      );
+  }
+}

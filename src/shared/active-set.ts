@@ -1,0 +1,38 @@
+// A set of active objects with high turnover. Set and Map are unsuitable: each hash table they outgrow keeps a pointer
+// to the next one. Once one of these tables is in the old generation, young collections keep and copy everything that
+// later tables ever held, until the next full collection. Here, nothing references a removed object. Used only on its
+// owner's thread.
+
+export class ActiveSet<T extends object> implements Iterable<T> {
+  readonly #items: (T | null)[] = [];
+  readonly #free: number[] = [];
+
+  get size(): number {
+    return this.#items.length - this.#free.length;
+  }
+
+  /** Returns the slot number for remove(). */
+  add(item: T): number {
+    const place = this.#free.pop();
+    if (place === undefined) return this.#items.push(item) - 1;
+    this.#items[place] = item;
+    return place;
+  }
+
+  at(place: number): T {
+    const item = this.#items[place] ?? null;
+    if (item === null) throw new Error(`slot ${place} is empty`);
+    return item;
+  }
+
+  /** `place`: as returned by add(). Call once per slot. */
+  remove(place: number): void {
+    this.at(place);
+    this.#items[place] = null;
+    this.#free.push(place);
+  }
+
+  *[Symbol.iterator](): Iterator<T> {
+    for (const item of this.#items) if (item !== null) yield item;
+  }
+}
