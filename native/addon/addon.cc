@@ -1,5 +1,5 @@
-// The module: what src/engine/addon-types.ts calls Addon. Checks arguments, hands over, pumps events back.
-// No inference logic here.
+// Entry point of the Node.js addon: the interface `Addon` of src/engine/addon-types.ts. The functions here check their
+// arguments, call the engine and convert results to JavaScript. They contain no inference logic.
 #include <napi.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@
 namespace monolith::addon {
 namespace {
 
-constexpr size_t kMaxNameBytes = 4096;  // a path will do
+constexpr size_t kMaxNameBytes = 4096;  // Large enough for a file path.
 
 Napi::Object vision_object(Napi::Env env, const InspectedVision& vision) {
   const Napi::Object object = Napi::Object::New(env);
@@ -77,7 +77,8 @@ Napi::Value js_inspect(const Napi::CallbackInfo& info) {
   return object;
 }
 
-// What stands in the file, and is a number; whether it can be offered is the caller's to judge.
+// Returns the sampling defaults stored in a GGUF file, as far as they are numbers. The caller checks whether the values
+// are in range.
 Napi::Value js_recommended_sampling(const Napi::CallbackInfo& info) {
   static constexpr std::pair<const char*, std::string_view> kKeys[] = {
       {"temperature", "general.sampling.temp"},
@@ -157,8 +158,8 @@ Napi::Value js_debug_logits(const Napi::CallbackInfo& info) {
       [ids](Napi::Env env, DebugLogits&& logits) -> Napi::Value { return to_object(env, logits, ids); });
 }
 
-// What models may count on: bytes of this process's memory in all, of these free now, and of the free ones those that loaded
-// models have planned and not used yet.
+// Memory of this process, in bytes: in total, free now, and the part of the free memory that loaded models have planned
+// but not used yet.
 Napi::Value js_memory(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   const MachineMemory memory = machine_memory();
@@ -190,7 +191,7 @@ Napi::Value js_arithmetic_peak(const Napi::CallbackInfo& info) {
   const std::vector<CpuIsa> available = available_cpu_isas();
   const auto isa = std::ranges::find(available, name, cpu_isa_name);
   if (isa == available.end())
-    return raise(env, Error{ErrorCode::kInvalidArgument, "isa: '" + name + "' is not among this processor's"});
+    return raise(env, Error{ErrorCode::kInvalidArgument, "isa: '" + name + "' is not supported by this processor"});
   return promise_of(
       env, [=, isa = *isa]() -> Result<ArithmeticPeak> { return measure_peak(isa, threads, repeats); },
       [](Napi::Env env, ArithmeticPeak&& peak) -> Napi::Value {
@@ -202,7 +203,7 @@ Napi::Value js_arithmetic_peak(const Napi::CallbackInfo& info) {
 }
 
 Napi::Object start(Napi::Env env, Napi::Object exports) {
-  auto* data = new AddonData;  // owned by the environment
+  auto* data = new AddonData;  // Owned by the JavaScript environment.
   env.SetInstanceData(data);
   data->engine_class = Napi::Persistent(EngineHandle::define(env));
   data->channel_class = Napi::Persistent(Channel::define(env));

@@ -1,4 +1,4 @@
-// What belongs to one JavaScript environment (the main thread or a worker): the classes of the addon.
+// State of one JavaScript environment (the main thread or a worker thread): the constructors of the addon's classes.
 #pragma once
 
 #include <napi.h>
@@ -11,8 +11,9 @@ struct AddonData {
   static AddonData& of(Napi::Env env) { return *env.GetInstanceData<AddonData>(); }
 };
 
-// Runs `function(data)` when the environment is torn down, unless released or destroyed before. Hooks run
-// in reverse order of their making: one made after a thread-safe function runs before that is closed.
+// Runs `function(data)` when the JavaScript environment is torn down, unless the hook was released or destroyed before.
+// Node runs the hooks in reverse order of their creation, so a hook created after a thread-safe function runs before
+// that function is closed.
 class TeardownHook {
  public:
   TeardownHook(napi_env env, void (*function)(void*), void* data) : env_(env), function_(function), data_(data) {

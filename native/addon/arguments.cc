@@ -5,9 +5,9 @@
 namespace monolith::addon {
 namespace {
 
-constexpr size_t kMaxPathBytes = 4096;  // PATH_MAX of Linux
+constexpr size_t kMaxPathBytes = 4096;  // PATH_MAX on Linux.
 
-// 0.5 as "0.5", 3 as "3", NaN as "NaN".
+// Formats a number for an error message: 0.5 as "0.5", 3 as "3", NaN as "NaN".
 std::string spell_number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
@@ -26,7 +26,7 @@ std::string Named::spelling() const {
 }
 
 Named Arguments::argument(size_t index, const char* name) {
-  return {(*info_)[index], nullptr, name, 0};  // undefined when absent
+  return {(*info_)[index], nullptr, name, 0};  // The value is `undefined` if the argument is absent.
 }
 
 Named Arguments::field(const Named& object, const char* key) {
@@ -49,7 +49,7 @@ napi_valuetype Arguments::type_of(const Named& named) {
 
 std::string Arguments::describe(const Named& named) {
   napi_valuetype type = napi_undefined;
-  if (napi_typeof(env_, named.value, &type) != napi_ok) return "something unreadable";
+  if (napi_typeof(env_, named.value, &type) != napi_ok) return "an unreadable value";
   switch (type) {
     case napi_undefined: return "undefined";
     case napi_null: return "null";
@@ -76,7 +76,7 @@ void Arguments::refuse(const Named& named, std::string_view expectation) {
 }
 
 void Arguments::reject(const Named& named, std::string_view reason) {
-  if (!ok_) return;  // the first one counts
+  if (!ok_) return;  // Only the first error is thrown.
   ok_ = false;
   const std::string message = named.spelling() + " " + std::string(reason);
   napi_throw_type_error(env_, nullptr, message.c_str());
@@ -103,7 +103,7 @@ int64_t Arguments::integer(const Named& named, int64_t low, int64_t high) {
   else
     value = NAN;
   if (!ok_) return low;
-  // The comparison is false for NaN.
+  // NaN fails this check because every comparison with NaN is false.
   if (!(value >= static_cast<double>(low) && value <= static_cast<double>(high)) || value != std::trunc(value)) {
     refuse(named, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
     return low;
@@ -163,7 +163,7 @@ std::string Arguments::string(const Named& named, size_t max_bytes) {
     return {};
   }
   std::string text(length, '\0');
-  // The function writes a closing NUL: std::string has room for it.
+  // N-API also writes a terminating NUL, for which std::string has room.
   if (napi_get_value_string_utf8(env_, named.value, text.data(), length + 1, &length) != napi_ok) ok_ = false;
   return text;
 }
@@ -184,7 +184,7 @@ size_t Arguments::one_of(const Named& named, std::span<const std::string_view> c
     refuse(named, expected);
     return 0;
   }
-  char text[16];  // longer than any choice: what is cut off was none of them
+  char text[16];  // The buffer is longer than any choice, so a truncated string matches none of them.
   size_t length = 0;
   napi_get_value_string_utf8(env_, named.value, text, sizeof text, &length);
   size_t index = 0;
@@ -227,9 +227,10 @@ std::span<const T> Arguments::typed_array(const Named& named, napi_typedarray_ty
     refuse(named, kind);
     return {};
   }
-  // A detached buffer reads as length 0 without data; not every Node says so with the length.
+  // A detached buffer has length 0 and no data. Some Node versions do not report the length 0, so this checks for
+  // detachment explicitly.
   bool detached = false;
-  napi_is_detached_arraybuffer(env_, buffer, &detached);  // false for a SharedArrayBuffer
+  napi_is_detached_arraybuffer(env_, buffer, &detached);  // `false` for a SharedArrayBuffer.
   if (detached) {
     reject(named, "is " + std::string(kind) + " whose buffer is detached");
     return {};

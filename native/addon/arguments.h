@@ -1,7 +1,7 @@
-// Reading what JavaScript passes. Nothing is trusted: every value is checked for type and range, a
-// getter may throw or change its mind, a buffer may be detached. The first thing wrong becomes a
-// TypeError that names the argument; from then on reads return defaults and ok() is false, so that a
-// caller reads everything in one go and asks once.
+// Reads the arguments of a call from JavaScript. Every value is checked for type and range. A getter may throw or
+// return a different value each time, and a buffer may be detached. The first error throws a TypeError that names the
+// argument. After that, all reads return defaults and ok() is false, so a caller can read all arguments and check ok()
+// once.
 #pragma once
 
 #include <napi.h>
@@ -13,11 +13,12 @@
 
 namespace monolith::addon {
 
-// A value and how a caller would spell it: "options.logitBias[3].token". Lives on the reader's stack.
+// A JavaScript value with its path in the arguments, such as "options.logitBias[3].token", for error messages. Lives on
+// the caller's stack.
 struct Named {
   napi_value value = nullptr;
   const Named* parent = nullptr;
-  const char* key = nullptr;  // null for an element
+  const char* key = nullptr;  // Null for an array element.
   uint32_t index = 0;
   std::string spelling() const;
 };
@@ -35,30 +36,30 @@ class Arguments {
   // Requires an object that is neither null nor an array.
   void object(const Named& named);
   bool is_null(const Named& named);
-  bool is_absent(const Named& named);  // null or undefined
+  bool is_absent(const Named& named);  // Whether the value is null or undefined.
 
   int64_t integer(const Named& named, int64_t low, int64_t high);
-  // Finite, low <= x <= high.
+  // Requires a finite number in [low, high].
   double number(const Named& named, double low, double high);
   bool boolean(const Named& named);
-  // A bigint of 64 bits, signed or unsigned: its two's complement bits.
+  // Requires a bigint of 64 bits, signed or unsigned. Returns its two's complement bits.
   uint64_t bits64(const Named& named);
-  // UTF-8; lone surrogates become U+FFFD. Fails if longer than max_bytes.
+  // Returns the string as UTF-8, with lone surrogates replaced by U+FFFD. Fails if it is longer than max_bytes.
   std::string string(const Named& named, size_t max_bytes);
-  // A file path: a non-empty string without NUL.
+  // Requires a file path: a non-empty string without NUL characters.
   std::string path(const Named& named);
-  // The index of the spelling in `choices`.
+  // Requires a string that is one of `choices`. Returns its index.
   size_t one_of(const Named& named, std::span<const std::string_view> choices);
-  // Elements of a plain array.
+  // Returns the length of a plain array.
   uint32_t array_length(const Named& named, uint32_t max_length);
-  // A view of an Int32Array's elements: copy it before running any JavaScript.
+  // Returns a view of an Int32Array's elements. Copy them before any JavaScript runs, because it may detach the buffer.
   std::span<const int32_t> int32_array(const Named& named, size_t max_length);
-  std::span<const uint8_t> uint8_array(const Named& named, size_t max_length);  // likewise, of a Uint8Array
+  std::span<const uint8_t> uint8_array(const Named& named, size_t max_length);  // Like int32_array(), for a Uint8Array.
   Napi::Function function(const Named& named);
 
-  // Throws TypeError "<spelling> must be <expectation>, not <what it is>".
+  // Throws TypeError "<path> must be <expectation>, not <actual value>".
   void refuse(const Named& named, std::string_view expectation);
-  // Throws TypeError "<spelling> <reason>".
+  // Throws TypeError "<path> <reason>".
   void reject(const Named& named, std::string_view reason);
 
  private:

@@ -19,7 +19,7 @@ namespace monolith::addon {
 std::shared_ptr<ChannelCore> ChannelCore::open(Napi::Env env, EngineRef engine, std::shared_ptr<ChannelSet> set,
                                                const Napi::Function& on_events) {
   const std::shared_ptr<ChannelCore> core(new ChannelCore(env));
-  // The thread-safe function owns the core: its finalizer runs after the last queued wake-up.
+  // The thread-safe function owns the core. Its finalizer runs after the last queued wake-up.
   auto* owner = new std::shared_ptr<ChannelCore>(core);
   const auto finalize = [](Napi::Env, std::shared_ptr<ChannelCore>* owned, ChannelCore*) { delete owned; };
   core->wakeups_ = Wakeups::New(env, on_events, "monolith events", 0, 1, core.get(), finalize, owner);
@@ -42,32 +42,33 @@ Result<RequestId> ChannelCore::submit(GenerationRequest request) {
     live_.emplace(*id, n);
   } catch (const std::bad_alloc&) {
     engine_->engine->cancel(id_, *id);
-    return Error{ErrorCode::kOutOfMemory, "no memory"};
+    return Error{ErrorCode::kOutOfMemory, "out of memory"};
   }
   if (is_first) wakeups_.Ref(env_);
   return id;
 }
 
 void ChannelCore::cancel(RequestId request) {
-  if (!live_.contains(request)) return;  // ended, or another channel's
+  if (!live_.contains(request)) return;  // The request has ended or belongs to another channel.
   engine_->engine->cancel(id_, request);
   forget(request);
 }
 
 void ChannelCore::finish(RequestId request, int choice) {
-  if (live_.contains(request)) engine_->engine->finish(request, choice);  // ended, or another channel's
+  // Ignores requests that have ended or belong to another channel.
+  if (live_.contains(request)) engine_->engine->finish(request, choice);
 }
 
 void ChannelCore::close() {
   if (closed()) return;
-  engine_->engine->close_channel(id_);  // no wake-up is queued after this
+  engine_->engine->close_channel(id_);  // The engine queues no wake-up after this call.
   std::erase(*set_, this);
   set_.reset();
   live_.clear();
   events_ = {};
   hook_->release();
   engine_.reset();
-  wakeups_.Release();  // finalizes, and may destroy this, on a later turn of the loop
+  wakeups_.Release();  // Runs the finalizer in a later iteration of the event loop, which may destroy this object.
 }
 
 void ChannelCore::orphan() {
@@ -80,7 +81,8 @@ void ChannelCore::forget(RequestId request) {
   if (live_.empty()) wakeups_.Unref(env_);
 }
 
-// Follows the requests' ends in the drained records (engine/events.h).
+// Looks for finished and failed requests in the drained event records (format: engine/events.h) and removes them from
+// `live_`.
 void ChannelCore::forget_ended() {
   size_t at = 0;
   while (events_.size() - at >= 12) {
@@ -100,7 +102,7 @@ void ChannelCore::forget_ended() {
 }
 
 void ChannelCore::on_wake(Napi::Env env, Napi::Function on_events, ChannelCore* core, void*) {
-  if (env == nullptr || core->closed()) return;  // queued before the end
+  if (env == nullptr || core->closed()) return;  // The wake-up was queued before the channel or the environment closed.
   Clock::time_point since;
   core->engine_->engine->drain_channel(core->id_, core->events_, &since);
   if (core->events_.empty()) return;
@@ -145,7 +147,8 @@ Channel::~Channel() {
 
 Napi::Value Channel::submit(const Napi::CallbackInfo& info) {
   if (core_->closed()) return raise_closed(info.Env(), "the channel");
-  // Getters of the options may run anything, closing this channel included: hold on, look again.
+  // Getters of `options` may run arbitrary JavaScript that closes this channel. So this keeps a reference to the engine
+  // and checks closed() again afterwards.
   const EngineRef engine = core_->engine();
   Arguments arguments(info);
   GenerationRequest request =

@@ -1,7 +1,7 @@
-// NativeChannel: one consumer's event stream and the requests it submitted.
+// NativeChannel: the event stream of one consumer, and the requests that this consumer submitted.
 //
-// The engine's thread touches one thing of a channel: its thread-safe function, to queue one wake-up. All
-// else belongs to the JavaScript thread of the environment that opened it.
+// The engine thread uses only the channel's thread-safe function, to queue one wake-up. Everything else belongs to the
+// JavaScript thread of the environment that opened the channel.
 #pragma once
 
 #include <napi.h>
@@ -17,13 +17,14 @@
 namespace monolith::addon {
 
 class ChannelCore;
-// The open channels of one engine handle; closing the handle closes them.
+// The open channels of one engine handle. Closing the handle closes the channels.
 using ChannelSet = std::vector<ChannelCore*>;
 
-// The channel itself. Owned by its thread-safe function until that is finalized, and by the wrapper.
+// The state of a channel. Owned jointly by its JavaScript wrapper and by its thread-safe function until that is
+// finalized.
 class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
  public:
-  // Opens a channel on `engine` that hands packed events to `on_events`.
+  // Opens a channel on `engine` that passes packed events to `on_events`.
   static std::shared_ptr<ChannelCore> open(Napi::Env env, EngineRef engine, std::shared_ptr<ChannelSet> set,
                                            const Napi::Function& on_events);
 
@@ -33,9 +34,9 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
   Result<RequestId> submit(GenerationRequest request);
   void cancel(RequestId request);
   void finish(RequestId request, int choice);
-  // Cancels what runs; `on_events` is not called again. Idempotent.
+  // Cancels the running requests. `on_events` is not called again. Idempotent.
   void close();
-  // Nobody can reach the channel from JavaScript any more: closes it after its last request.
+  // Called when the JavaScript wrapper was garbage-collected. Closes the channel when its last request has ended.
   void orphan();
 
  private:
@@ -47,13 +48,14 @@ class ChannelCore : public std::enable_shared_from_this<ChannelCore> {
   void forget(RequestId request);
 
   Napi::Env env_;
-  EngineRef engine_;  // null once closed
+  EngineRef engine_;  // Null after close().
   ChannelId id_ = 0;
   Wakeups wakeups_;
   std::unique_ptr<TeardownHook> hook_;
   std::shared_ptr<ChannelSet> set_;
-  std::vector<std::byte> events_;            // drained into, capacity kept
-  std::unordered_map<RequestId, int> live_;  // choices still running. While not empty the process stays alive
+  std::vector<std::byte> events_;  // Buffer for drained events; its capacity is reused.
+  // Number of running choices of each request. The process stays alive while this map is not empty.
+  std::unordered_map<RequestId, int> live_;
   bool orphaned_ = false;
 };
 
@@ -62,7 +64,7 @@ class Channel : public Napi::ObjectWrap<Channel> {
   static Napi::Function define(Napi::Env env);
   static Napi::Value create(Napi::Env env, std::shared_ptr<ChannelCore> core);
 
-  // Called by create() alone: the class is not exported, but `constructor` leads here.
+  // For create() only. The class is not exported, but JavaScript can reach this through the `constructor` property.
   explicit Channel(const Napi::CallbackInfo& info);
   ~Channel() override;
 

@@ -139,7 +139,8 @@ Napi::Value js_debug_vision(const Napi::CallbackInfo& info) {
         if (!vision) return vision.error();
         Answer answer{std::move(*vision), {}};
         if (continue_tokens == 0) return answer;
-        // A backend keeps what it allocates: the text model gets one of its own, with working memory of its own size.
+        // A backend keeps the memory that it allocates, so the text model gets its own backend with working memory of
+        // the right size.
         auto other = make_backend(options);
         if (!other) return other.error();
         const DebugVisionLogitsOptions debug{.kv_type = options.kv_type,

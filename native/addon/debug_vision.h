@@ -1,4 +1,4 @@
-// debugVision of src/engine/addon-types.ts.
+// Implements `debugVision` of src/engine/addon-types.ts.
 #pragma once
 
 #include <napi.h>

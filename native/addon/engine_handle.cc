@@ -47,9 +47,9 @@ Napi::Function EngineHandle::define(Napi::Env env) {
 
 Napi::Value EngineHandle::create(Napi::Env env, EngineRef engine) {
   const Napi::Object handle = AddonData::of(env).engine_class.New({Napi::External<EngineRef>::New(env, &engine)});
-  if (handle.IsEmpty()) return handle;  // the environment is going
+  if (handle.IsEmpty()) return handle;  // The JavaScript environment is being torn down.
   const auto fact = [&](const char* key, const Napi::Value& value) {
-    return Napi::PropertyDescriptor::Value(key, value, napi_enumerable);  // read-only
+    return Napi::PropertyDescriptor::Value(key, value, napi_enumerable);  // Read-only property.
   };
   handle.DefineProperties({
       fact("info", to_object(env, engine->info)),
@@ -125,7 +125,8 @@ Napi::Value EngineHandle::find_token(const Napi::CallbackInfo& info) {
   Arguments arguments(info);
   const std::string spelling = arguments.string(arguments.argument(0, "spelling"), kMaxTextBytes);
   if (!arguments.ok()) return info.Env().Undefined();
-  return Napi::Number::New(info.Env(), engine->engine->tokenizer().find(spelling));  // kNoToken is -1
+  // Returns kNoToken (-1) if no token has this text.
+  return Napi::Number::New(info.Env(), engine->engine->tokenizer().find(spelling));
 }
 
 Napi::Value EngineHandle::detokenize(const Napi::CallbackInfo& info) {
@@ -178,10 +179,10 @@ void EngineHandle::drain(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value EngineHandle::close(const Napi::CallbackInfo& info) {
-  // Closing twice is closing once.
+  // A second close() has no effect.
   const ChannelSet channels = *channels_;
   for (ChannelCore* channel : channels) channel->close();
-  // The last hold ends with the engine's current step: waited for on a pool thread.
+  // Dropping the last reference waits for the engine's current step, so it happens on a thread of Node's pool.
   return promise_of(
       info.Env(),
       [engine = std::exchange(engine_, nullptr)]() mutable -> Result<bool> {

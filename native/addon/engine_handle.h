@@ -1,4 +1,5 @@
-// NativeEngine: one environment's hold on a running engine. Belongs to that environment's JavaScript thread.
+// NativeEngine: a reference to a running engine, held by one JavaScript environment. Belongs to that environment's
+// JavaScript thread.
 #pragma once
 
 #include <napi.h>
@@ -15,7 +16,7 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   static Napi::Function define(Napi::Env env);
   static Napi::Value create(Napi::Env env, EngineRef engine);
 
-  explicit EngineHandle(const Napi::CallbackInfo& info);  // called by create() alone
+  explicit EngineHandle(const Napi::CallbackInfo& info);  // Called only by create().
 
  private:
   Napi::Value open(const Napi::CallbackInfo& info);
@@ -33,11 +34,12 @@ class EngineHandle : public Napi::ObjectWrap<EngineHandle> {
   void drain(const Napi::CallbackInfo& info);
   Napi::Value close(const Napi::CallbackInfo& info);
 
-  // The engine, or null after throwing `closed`.
+  // Returns the engine. If the handle is closed, throws a `closed` error and returns null.
   EngineRef engine(Napi::Env env);
 
-  EngineRef engine_;                      // null once closed
-  std::shared_ptr<ChannelSet> channels_;  // outlives this handle as long as one of them
+  EngineRef engine_;  // Null after close().
+  // Stays alive as long as a channel refers to it, even after this handle is gone.
+  std::shared_ptr<ChannelSet> channels_;
 };
 
 }  // namespace monolith::addon

@@ -23,41 +23,41 @@
 namespace monolith::addon {
 namespace {
 
-// How long the last one waiting for a load, on its way out, lets it finish.
+// How long the last waiting caller waits for a load to finish when it cancels during teardown.
 constexpr std::chrono::seconds kAbandonedLoadWait{10};
 
-// A registered name. Loading: `listeners` wait, `engine` is empty. Ready: `engine` can be locked. Gone:
-// `engine` has expired; the entry may be replaced, and its successor waits for `stopped`.
+// A registered engine name. Loading: `listeners` wait and `engine` is empty. Ready: `engine` can be locked. Stopped:
+// `engine` has expired. A stopped entry may be replaced, and the load that replaces it waits for `stopped`.
 struct Entry {
   std::string path;
   LoadOptions options;
   bool loading = true;
-  bool stopped = false;  // the engine has been destroyed, or never was
+  bool stopped = false;  // The engine was destroyed, or its load failed.
   std::weak_ptr<const LoadedEngine> engine;
   std::vector<std::shared_ptr<LoadListener>> listeners;
 };
 
 struct Registry {
-  std::mutex mutex;                 // guards all of this and the entries
-  std::condition_variable changed;  // an entry stopped loading, or stopped
+  std::mutex mutex;                 // Guards this struct and all entries.
+  std::condition_variable changed;  // Signaled when an entry finishes loading or its engine stops.
   std::map<std::string, std::shared_ptr<Entry>> entries;
 };
 
-// Held from the plan of a device's memory until the engine has taken it: two that load at once would both plan with
-// all that is free. One for all devices: what limits loading is mostly the file's disk.
+// Held from planning a device's memory until the engine has allocated it. Otherwise two concurrent loads would both
+// plan with all of the free memory. One mutex serves all devices because loading is usually limited by disk throughput.
 std::mutex& device_loading() {
   static std::mutex* const instance = new std::mutex;
   return *instance;
 }
 
-// Held while the machine's memory is planned with, until the plan is claimed: two models that load together must not both plan
-// with what is free now.
+// Held from reading the machine's free memory until the plan is claimed. Otherwise two concurrent loads would both plan
+// with the same free memory.
 std::mutex& planning() {
   static std::mutex* const instance = new std::mutex;
   return *instance;
 }
 
-// Never destroyed: a loading thread may outlive main().
+// Never destroyed, because a loading thread may outlive main().
 Registry& registry() {
   static Registry* const instance = new Registry;
   return *instance;
@@ -66,10 +66,10 @@ Registry& registry() {
 Status check_tokens_fit(const Tokenizer& tokenizer, const HyperParams& params) {
   if (tokenizer.n_vocab() <= params.n_vocab) return {};
   return Error{ErrorCode::kInvalidFile, "the tokenizer has " + std::to_string(tokenizer.n_vocab()) +
-                                            " tokens, the embedding table only " + std::to_string(params.n_vocab)};
+                                            " tokens, but the embedding table only " + std::to_string(params.n_vocab)};
 }
 
-// The draft's file. Null: there is none, or speculation is off.
+// Opens the draft model's file. Null if there is no draft model or speculation is off.
 Result<std::unique_ptr<const GgufFile>> open_draft(const LoadOptions& options) {
   if (options.draft_path.empty() || options.engine.speculation == Speculation::kOff)
     return std::unique_ptr<const GgufFile>();
@@ -80,7 +80,8 @@ Error of_draft(const LoadOptions& options, const Error& error) {
   return {error.code, options.draft_path + ": " + error.message};
 }
 
-// Whether a head that guesses was made for the model: its file names the same tokens, where it names any.
+// Checks that an EAGLE-3 head was made for this model. If the head's file contains a vocabulary, it must be the
+// model's.
 Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperParams& params) {
   if (head.find("tokenizer.ggml.tokens") != nullptr) {
     auto own = Tokenizer::load(head);
@@ -91,7 +92,7 @@ Status check_head(const GgufFile& head, const Tokenizer& tokenizer, const HyperP
   return add_eagle_head(head, params.context_length, both);
 }
 
-// Loads the draft model on the main model's backend, and adds its memory to the main model's plan in `memory`.
+// Loads the draft model on the main model's backend and adds its memory to the main model's plan in `memory`.
 Result<std::unique_ptr<Model>> load_draft(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                           const Tokenizer& tokenizer, MemoryPlan& memory) {
   auto own_tokenizer = Tokenizer::load(file);
@@ -132,7 +133,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   const GgufFile* const head = *draft_file && is_eagle_head(**draft_file) ? draft_file->get() : nullptr;
   if (head)
     if (Status status = check_head(*head, **tokenizer, *params); !status) return of_draft(options, status.error());
-  MemoryClaim claim;  // until the engine has one of its own
+  MemoryClaim claim;  // Covers the time until the engine holds its own claim.
   uint64_t weight_bytes = 0;
   std::unique_lock planned(planning());
   auto limits = choose_limits(file, *backend, wanted, options.max_context, options.kv_bytes, head);
@@ -148,7 +149,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   auto model = Model::load(
       file, *backend, *limits,
       [&](float fraction) {
-        // The part of the weights that has been copied is not free any more.
+        // Weights that are already copied no longer count as free memory, so the claim shrinks.
         if (total > 0)
           claim.set(total - std::min(total, static_cast<uint64_t>(static_cast<double>(weight_bytes) *
                                                                   std::min(1.0, double{fraction}))));
@@ -185,7 +186,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
   return loaded;
 }
 
-// The standard library reports some failures by exceptions; they end here.
+// Loads an engine. Converts exceptions of the standard library to errors.
 Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const LoadOptions& options,
                                                   const Model::Progress& progress) {
   try {
@@ -209,11 +210,12 @@ Result<std::unique_ptr<LoadedEngine>> open_engine(const std::string& path, const
   }
 }
 
-// An EngineRef whose end tells the entry.
+// Creates an EngineRef whose deleter marks the entry as stopped.
 EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> entry) {
   return EngineRef(loaded.release(), [entry = std::move(entry)](const LoadedEngine* engine) mutable {
-    delete engine;                        // joins the engine's thread
-    const auto ended = std::move(entry);  // its weak_ptr and this deleter would keep each other
+    delete engine;  // Joins the engine thread.
+    // Moved out of the deleter: otherwise the entry's weak_ptr and the deleter would keep each other alive.
+    const auto ended = std::move(entry);
     const std::lock_guard lock(registry().mutex);
     ended->engine.reset();
     ended->stopped = true;
@@ -223,7 +225,8 @@ EngineRef make_ref(std::unique_ptr<LoadedEngine> loaded, std::shared_ptr<Entry> 
 
 void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) {
   Registry& all = registry();
-  if (predecessor) {  // two engines of one name would need twice the memory
+  // Two engines with the same name would need twice the memory, so this load waits until the old one has stopped.
+  if (predecessor) {
     std::unique_lock lock(all.mutex);
     all.changed.wait(lock, [&] { return predecessor->stopped; });
   }
@@ -231,7 +234,8 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     const std::lock_guard lock(all.mutex);
     for (const auto& listener : entry->listeners) listener->on_progress(fraction);
   });
-  EngineRef ref;  // outlives the lock: were it the last one, its deleter would take the lock again
+  // Declared before the lock so that it is released after it: the deleter of a last reference takes the same lock.
+  EngineRef ref;
   std::vector<std::shared_ptr<LoadListener>> done;
   {
     const std::lock_guard lock(all.mutex);
@@ -245,7 +249,8 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
     done.swap(entry->listeners);
     for (const auto& listener : done) {
       if (!loaded) listener->on_loaded(loaded.error());
-      // The last one takes ours: a hold kept here would delay the end of an engine that is closed at once.
+      // The last listener takes our reference. A reference kept here would delay the destruction of an engine that is
+      // closed immediately.
       else
         listener->on_loaded(listener == done.back() ? std::move(ref) : EngineRef(ref));
     }
@@ -258,7 +263,7 @@ void run_load(std::shared_ptr<Entry> entry, std::shared_ptr<Entry> predecessor) 
 void load_engine(const std::string& name, const std::string& path, const LoadOptions& options,
                  std::shared_ptr<LoadListener> listener) {
   Registry& all = registry();
-  EngineRef running;  // released after the lock
+  EngineRef running;  // Declared before the lock so that it is released after it.
   const std::lock_guard lock(all.mutex);
   std::erase_if(all.entries, [](const auto& item) { return !item.second || item.second->stopped; });
   std::shared_ptr<Entry>& entry = all.entries[name];
@@ -266,7 +271,7 @@ void load_engine(const std::string& name, const std::string& path, const LoadOpt
   if (entry && (entry->loading || running)) {
     if (entry->path != path || !(entry->options == options)) {
       listener->on_loaded(Error{ErrorCode::kInvalidArgument,
-                                "the engine '" + name + "' is already there, from " +
+                                "the engine '" + name + "' is already loaded from " +
                                     (entry->path == path ? "the same file with other options" : entry->path)});
     } else if (running) {
       listener->on_progress(1.0f);
@@ -284,20 +289,22 @@ void load_engine(const std::string& name, const std::string& path, const LoadOpt
     std::thread(run_load, fresh, entry).detach();
     entry = fresh;
   } catch (const std::system_error& error) {
-    listener->on_loaded(Error{ErrorCode::kInternal, std::string("no thread to load on: ") + error.what()});
+    listener->on_loaded(
+        Error{ErrorCode::kInternal, std::string("cannot start a thread to load the model: ") + error.what()});
   }
 }
 
 void cancel_load(const LoadListener* listener) {
   Registry& all = registry();
-  std::shared_ptr<LoadListener> last;  // released after the lock
+  std::shared_ptr<LoadListener> last;  // Declared before the lock so that it is released after it.
   std::unique_lock lock(all.mutex);
   for (const auto& [name, entry] : all.entries) {
     const auto found = std::ranges::find(entry->listeners, listener, &std::shared_ptr<LoadListener>::get);
     if (found == entry->listeners.end()) continue;
     last = std::move(*found);
     entry->listeners.erase(found);
-    // The process may be about to exit: a thread should not be reading weights while it is taken down.
+    // The process may be about to exit, and no thread should be reading weights at that time. So this waits for the
+    // load to end.
     const auto abandoned = entry;
     if (abandoned->listeners.empty()) {
       all.changed.wait_for(lock, kAbandonedLoadWait, [&] { return !abandoned->loading; });

@@ -1,8 +1,8 @@
-// The engines of this process by name, shared by all its JavaScript environments: the main thread and any
-// worker threads. The first load() of a name loads the file on a thread of its own; others attach, also
-// while it loads. An engine stops when its last EngineRef goes.
+// The engines of this process by name, shared by all JavaScript environments (the main thread and worker threads). The
+// first load() of a name loads the file on a separate thread. Later calls attach to the same engine, also while it is
+// loading. An engine stops when its last EngineRef is destroyed.
 //
-// Threads: everything here may be called from any thread. No Node-API in here.
+// Threads: every function may be called from any thread. This module does not use Node-API.
 #pragma once
 
 #include <cstdint>
@@ -19,37 +19,37 @@
 
 namespace monolith::addon {
 
-// A running engine and what was found out while loading it; all but the engine immutable.
+// A running engine and the facts determined while loading it. Everything except the engine is immutable.
 struct LoadedEngine {
   std::unique_ptr<Engine> engine;
   ModelInfo info;
   BackendInfo backend;
   InspectedPlan plan;
   std::string file_hash;
-  std::shared_ptr<const StepProfile> profile;  // null unless asked for
-  std::shared_ptr<const VisionModel> vision;   // null: it does not see
+  std::shared_ptr<const StepProfile> profile;  // Null unless profiling was requested.
+  std::shared_ptr<const VisionModel> vision;   // Null if the model has no vision encoder.
   MarkerTokens markers;
-  std::string vision_problem;  // why the tower it was given is left out; empty: it is not
+  std::string vision_problem;  // Why the given vision encoder was not loaded; empty if it was loaded or none was given.
 };
 
-// Shared ownership of a registered engine. Destroying the last one waits for the engine's current step.
+// Shared ownership of a registered engine. Destroying the last reference waits for the engine's current step.
 using EngineRef = std::shared_ptr<const LoadedEngine>;
 
-// One waiting load(). Both functions are called on the loading thread, never after cancel_load() returned;
-// they must not block or call back into the registry.
+// One pending load(). Both functions are called on the loading thread, and never after cancel_load() has returned. They
+// must not block or call back into the registry.
 class LoadListener {
  public:
   virtual ~LoadListener() = default;
   virtual void on_progress(float fraction) = 0;
-  virtual void on_loaded(Result<EngineRef> result) = 0;  // once; nothing follows
+  virtual void on_loaded(Result<EngineRef> result) = 0;  // Called once, as the last call.
 };
 
-// Loads or attaches; the answer comes to `listener`, possibly before this returns.
-// An engine of that name from another file or with other options: kInvalidArgument.
+// Loads the engine or attaches to a running one. The result goes to `listener`, possibly before this function returns.
+// Fails with kInvalidArgument if an engine of this name was loaded from another file or with other options.
 void load_engine(const std::string& name, const std::string& path, const LoadOptions& options,
                  std::shared_ptr<LoadListener> listener);
-// After return nothing more is told to `listener`. If nobody else waits, the engine is dropped once loaded;
-// the call then waits some seconds for that.
+// After this returns, `listener` receives no more calls. If no other listener waits, the engine is dropped once it is
+// loaded, and the call waits up to 10 seconds for that.
 void cancel_load(const LoadListener* listener);
 
 }  // namespace monolith::addon

@@ -24,7 +24,7 @@ Napi::Value to_js_error(Napi::Env env, const Error& error) {
   napi_value message = nullptr, code = nullptr, result = nullptr;
   napi_create_string_utf8(env, error.message.data(), error.message.size(), &message);
   napi_create_string_utf8(env, code_name(error.code), NAPI_AUTO_LENGTH, &code);
-  // Sets `code` as a property of its own.
+  // Sets `code` as an own property of the error.
   if (napi_create_error(env, code, message, &result) != napi_ok) return env.Undefined();
   return {env, result};
 }

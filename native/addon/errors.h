@@ -1,4 +1,4 @@
-// Errors of native/ as JavaScript ones: Error with `code` set to a NativeErrorCode of addon-types.ts.
+// Converts errors of the engine to JavaScript Error objects whose `code` is a NativeErrorCode of addon-types.ts.
 #pragma once
 
 #include <napi.h>
@@ -8,12 +8,12 @@
 namespace monolith::addon {
 
 Napi::Value to_js_error(Napi::Env env, const Error& error);
-// Throws it; returns undefined for `return raise(...)`.
+// Throws the error as a JavaScript exception. Returns undefined, so that callers can write `return raise(...)`.
 Napi::Value raise(Napi::Env env, const Error& error);
-Napi::Value raise_closed(Napi::Env env, const char* what);  // "<what> is closed"
+Napi::Value raise_closed(Napi::Env env, const char* what);  // Throws the error "<what> is closed".
 
-// Turns an exception pending after a call into JavaScript into an uncaughtException. Otherwise Node
-// would swallow it with a warning: nobody stands above a callback from a native thread.
+// Turns an exception that is pending after a call into JavaScript into an uncaughtException event. A callback from a
+// native thread has no JavaScript caller, so Node would only print a warning and drop the exception.
 void report_pending_exception(Napi::Env env);
 
 }  // namespace monolith::addon

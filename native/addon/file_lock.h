@@ -1,11 +1,11 @@
-// The lock of a file that the kernel holds for this process, and drops with it.
+// An exclusive file lock that the kernel releases when the process ends.
 #pragma once
 
 #include <napi.h>
 
 namespace monolith::addon {
 
-// Addon.lockFile.
+// Implements `Addon.lockFile`.
 Napi::Value js_lock_file(const Napi::CallbackInfo& info);
 
 }  // namespace monolith::addon

@@ -20,18 +20,18 @@ constexpr size_t kMaxSpellingBytes = 256;
 constexpr uint32_t kMaxChoices = 4096, kMaxNames = 65'536;
 constexpr int64_t kMaxLead = 64;
 
-// in the order of Kind
+// In the order of GrammarOptions::Kind.
 constexpr std::string_view kKinds[] = {"json_schema", "json_object", "json", "regex", "choice", "grammar"};
-constexpr std::string_view kOrders[] = {"schema", "any"};                    // in the order of PropertyOrder
-constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};  // in the order of WhiteSpace
-constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // in the order of Spelling::Kind
-// of SchemaProblem::Kind
+constexpr std::string_view kOrders[] = {"schema", "any"};                    // In the order of PropertyOrder.
+constexpr std::string_view kWhiteSpaces[] = {"none", "flexible", "within"};  // In the order of WhiteSpace.
+constexpr std::string_view kValueKinds[] = {"json", "text", "nullable"};     // In the order of Spelling::Kind.
+// In the order of SchemaProblem::Kind.
 constexpr std::string_view kProblems[] = {"invalid", "unsupported", "too_large", "impossible"};
 
-// Tells our objects from whatever else JavaScript may pass for one.
+// Type tag that distinguishes NativeGrammar objects from any other JavaScript object.
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x6772616d6d617221u};
 
-// What stands before the value, and how that is written.
+// Reads `lead` (free text before the value) and `spelling` (the notation of the value).
 void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& options) {
   const Named lead = arguments.field(object, "lead");
   if (!arguments.is_absent(lead)) {
@@ -58,11 +58,11 @@ void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& opti
   const Named item = arguments.field(field, "item");
   if (!arguments.is_absent(item)) spelling.item = arguments.string(item, kMaxSpellingBytes);
   if (spelling.in_tags() && (spelling.name_open.empty() || spelling.value_close.empty() || spelling.text_end.empty()))
-    arguments.reject(field, "has an item, but no tags for it");
+    arguments.reject(field, "sets `item` but lacks nameOpen, valueClose or textEnd");
   if (spelling.text_open.empty() || spelling.json_open.empty())
-    arguments.reject(field, "has nothing between a name and its value");
+    arguments.reject(field, "must have a non-empty textOpen and jsonOpen");
   if (spelling.value_close.empty() && spelling.separator.empty())
-    arguments.reject(field, "has nothing between a value and the next name");
+    arguments.reject(field, "must have a non-empty valueClose or separator");
   spelling.nested = arguments.boolean(arguments.field(field, "nested"));
   spelling.python = arguments.boolean(arguments.field(field, "python"));
   const auto kind = [&](const Named& value) {
@@ -78,7 +78,7 @@ void read_syntax(Arguments& arguments, const Named& object, GrammarOptions& opti
                                 kind(arguments.field(entry, "kind")));
   }
   if (spelling.text_end.empty() && (spelling.others != Spelling::Kind::kJson || !spelling.kinds.empty()))
-    arguments.reject(field, "has nothing that ends a string");
+    arguments.reject(field, "must have a non-empty textEnd if values are written as text");
 }
 
 GrammarOptions read_options(Arguments& arguments, const Named& object) {
@@ -151,8 +151,8 @@ Napi::Value to_value(Napi::Env env, const CompiledGrammar& compiled) {
   return result;
 }
 
-// A promise of compileGrammar(). The process stays alive until it is settled; the engine does not: closed, it
-// refuses what it has not compiled.
+// The promise of compileGrammar(). The process stays alive until the promise is settled, but the engine does not: an
+// engine that is closed rejects the grammars that it has not compiled yet.
 class CompileRequest {
  public:
   static Napi::Value start(Napi::Env env, const EngineRef& engine, GrammarOptions options) {
@@ -180,7 +180,7 @@ class CompileRequest {
   using Wakeups = Napi::TypedThreadSafeFunction<CompileRequest, void, &CompileRequest::on_wake>;
 
   CompileRequest() = default;
-  // On the compiling thread, or within start().
+  // Called on the compiling thread, or from within start().
   void done(CompiledGrammar compiled) {
     const std::lock_guard lock(mutex_);
     if (abandoned_) return;
@@ -198,7 +198,7 @@ class CompileRequest {
   std::unique_ptr<TeardownHook> hook_;
   CompiledGrammar compiled_;
   std::mutex mutex_;
-  bool abandoned_ = false;  // the environment is going
+  bool abandoned_ = false;  // The JavaScript environment is being torn down.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// NativeGrammar: a compiled grammar in JavaScript's hands; and compileGrammar().
+// NativeGrammar, the JavaScript object of a compiled grammar, and compileGrammar().
 #pragma once
 
 #include <napi.h>
@@ -14,14 +14,15 @@ class GrammarHandle : public Napi::ObjectWrap<GrammarHandle> {
  public:
   static Napi::Function define(Napi::Env env);
 
-  explicit GrammarHandle(const Napi::CallbackInfo& info);  // called by compile_grammar() alone
+  explicit GrammarHandle(const Napi::CallbackInfo& info);  // Called only by compile_grammar().
   void Finalize(Napi::Env env) override { account(env, 0); }
 
-  // Null if it is none, or another engine's: then a TypeError is pending.
+  // Returns the grammar. If the value is not a grammar or belongs to another engine, throws a TypeError and returns
+  // null.
   static GrammarRef read(Arguments& arguments, const Named& named, const Engine& engine);
 
  private:
-  // What it keeps outside of JavaScript's heap: told to V8, which else sees no reason to let go of it.
+  // Reports the memory outside the JavaScript heap to V8. Without that, V8 sees no reason to collect the object.
   void account(Napi::Env env, int64_t bytes);
 
   Napi::Value bytes(const Napi::CallbackInfo& info);
@@ -31,7 +32,7 @@ class GrammarHandle : public Napi::ObjectWrap<GrammarHandle> {
   int64_t accounted_ = 0;
 };
 
-// (options) => Promise<CompiledGrammar>
+// JavaScript signature: (options) => Promise<CompiledGrammar>.
 Napi::Value compile_grammar(const Napi::CallbackInfo& info, const EngineRef& engine);
 
 }  // namespace monolith::addon

@@ -14,17 +14,17 @@ namespace {
 
 using ImageRef = std::shared_ptr<const PreparedImage>;
 
-// Tells our objects from whatever else JavaScript may pass for one.
+// Type tag that distinguishes NativeImage objects from any other JavaScript object.
 constexpr napi_type_tag kTag = {0x6d6f6e6f6c697468u, 0x696d616765212121u};
 constexpr int64_t kMaxSide = 1 << 24;
 
-constexpr const char* kParts[] = {"image", "tile", "overview"};  // in the order of PiecePart
+constexpr const char* kParts[] = {"image", "tile", "overview"};  // In the order of PiecePart.
 
 void set(Napi::Object object, const char* key, double value) {
   object.Set(key, Napi::Number::New(object.Env(), value));
 }
 
-// The members of PlannedImage.
+// Sets the members of PlannedImage on a JavaScript object.
 void describe(Napi::Env env, const ImagePlan& plan, Napi::Object to) {
   set(to, "tokens", plan.n_tokens());
   set(to, "columns", plan.columns);
@@ -46,11 +46,11 @@ void describe(Napi::Env env, const ImagePlan& plan, Napi::Object to) {
 
 bool check_sees(Napi::Env env, const EngineRef& engine) {
   if (engine->vision) return true;
-  raise(env, Error{ErrorCode::kUnsupported, "this engine has no vision tower"});
+  raise(env, Error{ErrorCode::kUnsupported, "this model has no vision encoder"});
   return false;
 }
 
-// A Uint8Array's elements, of which there must be so many.
+// Returns the elements of a Uint8Array, which must have exactly `expected` bytes.
 std::span<const uint8_t> read_pixels(Arguments& arguments, const Named& named, size_t expected) {
   const Napi::Value value(arguments.env(), named.value);
   if (!arguments.ok()) return {};
@@ -97,7 +97,7 @@ ImageRef ImageHandle::read(Arguments& arguments, const Named& named, const Visio
   napi_valuetype type = napi_undefined;
   if (napi_typeof(arguments.env(), named.value, &type) != napi_ok || type != napi_object ||
       napi_check_object_type_tag(arguments.env(), named.value, &kTag, &is_ours) != napi_ok || !is_ours) {
-    arguments.refuse(named, "an image of prepareImage()");
+    arguments.refuse(named, "a NativeImage from prepareImage()");
     return nullptr;
   }
   const ImageHandle* const handle = Unwrap(Napi::Object(arguments.env(), named.value));
@@ -133,7 +133,7 @@ Napi::Value prepare_image(const Napi::CallbackInfo& info, const EngineRef& engin
   const std::span<const uint8_t> view =
       read_pixels(arguments, pixels, static_cast<size_t>(width) * static_cast<size_t>(height) * 3);
   if (!arguments.ok() || !check_sees(env, engine)) return env.Undefined();
-  // Held until the work is done: it reads them where they lie.
+  // Keeps the pixels alive until the work is done, because the worker reads them in place.
   auto held = std::make_shared<Napi::Reference<Napi::Value>>(
       Napi::Reference<Napi::Value>::New(Napi::Value(env, pixels.value), 1));
   return promise_of(

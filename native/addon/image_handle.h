@@ -1,4 +1,5 @@
-// NativeImage: a picture prepared for one engine's tower, in JavaScript's hands; planImage() and prepareImage().
+// NativeImage, the JavaScript object of an image that is prepared for one engine's vision encoder; planImage() and
+// prepareImage().
 #pragma once
 
 #include <napi.h>
@@ -15,23 +16,23 @@ class ImageHandle : public Napi::ObjectWrap<ImageHandle> {
  public:
   static Napi::Function define(Napi::Env env);
 
-  explicit ImageHandle(const Napi::CallbackInfo& info);  // called by prepare_image() alone
+  explicit ImageHandle(const Napi::CallbackInfo& info);  // Called only by prepare_image().
   void Finalize(Napi::Env env) override { account(env, 0); }
 
-  // Null if it is none, or another engine's: then a TypeError is pending.
+  // Returns the image. If the value is not an image or belongs to another engine, throws a TypeError and returns null.
   static std::shared_ptr<const PreparedImage> read(Arguments& arguments, const Named& named, const VisionModel* model);
 
  private:
-  // What it keeps outside of JavaScript's heap: told to V8, which else sees no reason to let go of it.
+  // Reports the memory outside the JavaScript heap to V8. Without that, V8 sees no reason to collect the object.
   void account(Napi::Env env, int64_t bytes);
 
   std::shared_ptr<const PreparedImage> image_;
   int64_t accounted_ = 0;
 };
 
-// (width, height, low) => PlannedImage
+// JavaScript signature: (width, height, low) => PlannedImage.
 Napi::Value plan_image(const Napi::CallbackInfo& info, const EngineRef& engine);
-// (pixels, width, height, low) => Promise<NativeImage>
+// JavaScript signature: (pixels, width, height, low) => Promise<NativeImage>.
 Napi::Value prepare_image(const Napi::CallbackInfo& info, const EngineRef& engine);
 
 }  // namespace monolith::addon

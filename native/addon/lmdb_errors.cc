@@ -13,14 +13,15 @@
 namespace monolith::addon {
 namespace {
 
-// mdb.c of lmdb 3.5.6 formats why a write failed ("Attempting to write page at position ...") into malloc(100). The text has up
-// to 155 characters: each write that a full disk refuses may write past the buffer, and the process then aborts in malloc.
-// The library's import of malloc is therefore bound to a function that returns more room for this size.
+// mdb.c of lmdb 3.5.6 formats the reason of a failed write ("Attempting to write page at position ...") into a buffer
+// from malloc(100). The text has up to 155 characters. Each write that fails on a full disk may therefore overflow the
+// buffer, and the process then aborts in malloc. To prevent that, the library's import of malloc is rebound to a
+// function that allocates more for this size.
 constexpr size_t kErrorBytes = 100, kRoomBytes = 256;
 
 void* roomy_malloc(size_t size) { return std::malloc(size == kErrorBytes ? kRoomBytes : size); }
 
-// An address of a dynamic section: glibc relocates these in place, musl does not.
+// Returns a pointer from an address of the dynamic section. glibc relocates these addresses in place, musl does not.
 template <typename T>
 T at(const dl_phdr_info& library, ElfW(Addr) address) {
   return reinterpret_cast<T>(address < library.dlpi_addr ? library.dlpi_addr + address : address);
@@ -29,12 +30,12 @@ T at(const dl_phdr_info& library, ElfW(Addr) address) {
 void bind(void** slot, void* function) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = reinterpret_cast<uintptr_t>(slot) / page * page;
-  // Writable already, unless the library was linked with full RELRO.
+  // The page is already writable unless the library was linked with full RELRO.
   if (mprotect(reinterpret_cast<void*>(first), page, PROT_READ | PROT_WRITE) == 0)
     __atomic_store_n(slot, function, __ATOMIC_RELEASE);
 }
 
-// Binds the import in one library. Returns how many places refer to it.
+// Rebinds the malloc import of one library. Returns the number of relocations that were changed.
 int bind_malloc(const dl_phdr_info& library) {
   const ElfW(Dyn)* dynamic = nullptr;
   for (int i = 0; i < library.dlpi_phnum; ++i)
@@ -72,7 +73,7 @@ int bind_in_lmdb(dl_phdr_info* library, size_t, void* bound) {
 }  // namespace
 
 Napi::Value js_guard_lmdb_errors(const Napi::CallbackInfo& info) {
-  static std::mutex mutex;  // threads load the library once for all
+  static std::mutex mutex;  // The library is loaded once per process and shared by all threads.
   const std::lock_guard lock(mutex);
   int bound = 0;
   dl_iterate_phdr(bind_in_lmdb, &bound);

@@ -1,11 +1,11 @@
-// Repairs a heap overflow of the lmdb package that a full disk triggers.
+// Works around a heap overflow in the lmdb package that a full disk triggers.
 #pragma once
 
 #include <napi.h>
 
 namespace monolith::addon {
 
-// Addon.guardLmdbErrors.
+// Implements `Addon.guardLmdbErrors`.
 Napi::Value js_guard_lmdb_errors(const Napi::CallbackInfo& info);
 
 }  // namespace monolith::addon

@@ -1,4 +1,4 @@
-// load(): waits for an engine on behalf of one environment.
+// A pending load() of one JavaScript environment.
 #pragma once
 
 #include <napi.h>
@@ -15,11 +15,11 @@ namespace monolith::addon {
 
 class LoadRequest final : public LoadListener {
  public:
-  // The promise of a NativeEngine. The process stays alive until it is settled.
+  // Returns a promise of a NativeEngine. The process stays alive until the promise is settled.
   static Napi::Value start(Napi::Env env, const std::string& name, const std::string& path, const LoadOptions& options,
                            const Napi::Function& on_progress);
 
-  // On the loading thread.
+  // Both are called on the loading thread.
   void on_progress(float fraction) override;
   void on_loaded(Result<EngineRef> result) override;
 
@@ -28,7 +28,7 @@ class LoadRequest final : public LoadListener {
   using Wakeups = Napi::TypedThreadSafeFunction<LoadRequest, void, &LoadRequest::on_wake>;
 
   LoadRequest() = default;
-  void wake();  // with mutex_ held
+  void wake();  // Requires mutex_ to be held.
   void settle(Napi::Env env, Result<EngineRef> result);
 
   napi_deferred deferred_ = nullptr;
@@ -36,8 +36,8 @@ class LoadRequest final : public LoadListener {
   std::unique_ptr<TeardownHook> hook_;
 
   std::mutex mutex_;
-  bool queued_ = false;            // a wake-up is on its way: one is enough
-  std::optional<float> fraction_;  // not yet told
+  bool queued_ = false;            // A wake-up is already queued, so no second one is needed.
+  std::optional<float> fraction_;  // Progress that JavaScript has not received yet.
   std::optional<Result<EngineRef>> result_;
 };
 

@@ -50,7 +50,8 @@ Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& tex
 }
 
 int rows_at_once(const LoadedVision& vision) {
-  constexpr int kUsualSide = 512;  // a tower's pieces are all alike in this
+  // Any size works: either all image pieces of a vision encoder use bidirectional attention or none do.
+  constexpr int kUsualSide = 512;
   if (!vision.model) return 0;
   const auto plan = vision.model->plan(kUsualSide, kUsualSide);
   const bool at_once =

@@ -1,4 +1,5 @@
-// A model's vision tower, loaded with it: the file read, held against the text model, its weights taken. Any thread.
+// Loads a model's vision encoder: reads its file, checks that it fits the text model, and loads its weights. Any
+// thread.
 #pragma once
 
 #include <memory>
@@ -11,34 +12,37 @@
 
 namespace monolith::addon {
 
-// What an engine sees with. Empty where it does not: `problem` then says why a tower that it was given is left out.
+// The vision part of an engine. Empty if there is no vision encoder. If a given encoder was left out, `problem` says
+// why.
 struct LoadedVision {
   std::shared_ptr<const VisionModel> model;
   MarkerTokens markers;
   std::string problem;
 };
 
-// Whether options.vision_path fits the text model. Errors: those of VisionModel, named with the file, unless a tower that does
-// not fit may be left out.
+// Reads options.vision_path and checks that it fits the text model. Errors are those of VisionModel, prefixed with the
+// file's name. With options.vision_optional, a vision encoder that cannot be used is not an error but sets `problem`.
 Result<LoadedVision> read_vision(const LoadOptions& options, const GgufFile& text, const Tokenizer& tokenizer);
 
-// Rows of a piece that see one another, which are computed in one step; 0: none do.
+// Maximum number of tokens in an image piece with bidirectional attention, which must be computed in a single step; 0
+// if image tokens use causal attention.
 int rows_at_once(const LoadedVision& vision);
 
-// For inspect: what the file is and whether it fits. Nothing is loaded. Of a file that may be left out `problem` also says why it
-// cannot be read; then there is nothing else.
+// For inspect(): describes the vision encoder's file and says whether it fits. Loads no weights. With
+// options.vision_optional, `problem` also reports a file that cannot be read, and the other fields are then empty.
 struct InspectedVision {
   std::string projector;
   size_t weight_bytes = 0, work_bytes = 0;
   struct Size {
     int width = 0, height = 0, tokens = 0;
   };
-  std::vector<Size> image_tokens;  // of some usual sizes
-  std::string problem;             // why it does not fit; empty: it does
+  std::vector<Size> image_tokens;  // Tokens of images of some common sizes.
+  std::string problem;             // Why the vision encoder does not fit the model; empty if it does.
 };
 Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::string& text_path, Backend& backend);
 
-// Its weights: on `backend`, or where that computes no towers on a processor of its own. `vision.model` must not be null.
+// Loads the weights of the vision encoder on `backend`, or on a new CPU backend if the device does not support vision
+// encoders. `vision.model` must not be null.
 Result<EngineSight> load_tower(const LoadOptions& options, const LoadedVision& vision, Backend& backend);
 
 }  // namespace monolith::addon

@@ -8,9 +8,9 @@ namespace monolith::addon {
 namespace {
 
 constexpr std::string_view kCuda = "cuda";
-constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;  // unless they are given
+constexpr int kBatchTokens = 256, kBatchTokensOnDevice = 2'048;  // Default tokens per step on the CPU and on a GPU.
 
-// The number of the GPU that `name` means; nothing if it means none.
+// Returns the GPU index that `name` refers to, or nothing if it does not name a GPU.
 std::optional<int> gpu_of(std::string_view name) {
   if (!name.starts_with(kCuda)) return std::nullopt;
   name.remove_prefix(kCuda.size());
@@ -46,7 +46,8 @@ Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options) {
 LoadOptions for_backend(LoadOptions options, const Backend& backend) {
   if (options.engine.max_batch_tokens == 0)
     options.engine.max_batch_tokens = backend.free_memory() > 0 ? kBatchTokensOnDevice : kBatchTokens;
-  // On devices steps that feed the layer are not replayed, which nothing measures: it is for who asks for it.
+  // On a GPU, `auto` turns the MTP layer off: steps with an MTP layer do not use CUDA graphs, and `auto` does not
+  // measure that cost. `always` still enables it.
   if (!backend.is_host_memory() && options.engine.own_guesses == Speculation::kAuto)
     options.engine.own_guesses = Speculation::kOff;
   return options;

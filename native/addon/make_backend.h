@@ -1,4 +1,4 @@
-// Which backend a model gets: the only place that knows them all. Any thread.
+// Chooses the backend of a model. This is the only module that knows all backends. Any thread.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,15 @@
 
 namespace monolith::addon {
 
-// Whether make_backend() knows such a device: "auto", "cpu", "cuda" (the first GPU) or "cuda:N".
+// Whether make_backend() accepts this device name: "auto", "cpu", "cuda" (the first GPU) or "cuda:N".
 bool is_device(std::string_view name);
 
-// By options.device; "auto" takes the first GPU this build can use, and without one the CPU. Errors of make_cpu_backend()
-// and make_cuda_backend().
+// Creates the backend named by options.device. "auto" takes the first GPU that this build can use, otherwise the CPU.
+// Errors are those of make_cpu_backend() and make_cuda_backend().
 Result<std::unique_ptr<Backend>> make_backend(const LoadOptions& options);
 
-// `options` with what was left to the device filled in: tokens of a step. A device reads every weight for each step of a
-// prompt, and computes many tokens in the time that takes.
+// Fills in the defaults that depend on the device, such as the tokens per step. A GPU gets larger steps: each prefill
+// step reads all weights, and a GPU computes many tokens in the time of that read.
 LoadOptions for_backend(LoadOptions options, const Backend& backend);
 
 }  // namespace monolith::addon

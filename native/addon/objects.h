@@ -1,4 +1,4 @@
-// The plain result objects of addon-types.ts.
+// Converts the engine's results to the plain objects of addon-types.ts.
 #pragma once
 
 #include <napi.h>
@@ -25,7 +25,8 @@ Napi::Object to_object(Napi::Env env, const DebugLogits& logits, std::span<const
 
 Napi::Value to_int32_array(Napi::Env env, std::span<const int32_t> values);
 Napi::Value to_uint8_array(Napi::Env env, const void* bytes, size_t size);
-// UTF-8 to a string; undefined with an exception pending if it is too long for one.
+// Converts UTF-8 to a JavaScript string. If the text is too long for a string, returns undefined with an exception
+// pending.
 Napi::Value to_string(Napi::Env env, std::string_view text);
 
 }  // namespace monolith::addon

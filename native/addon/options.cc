@@ -23,18 +23,18 @@ constexpr int64_t kMaxSourcePixels = 1'000'000'000, kMaxTiles = 1000;
 
 constexpr size_t kMaxDeviceName = 16;
 constexpr std::string_view kIsas[] = {"auto", "plain", "avx2", "avx512", "neon", "neon_i8mm"};
-constexpr std::string_view kArithmetics[] = {"production", "exact"};    // in the order of Arithmetic
-constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};  // in the order of KvType
-constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};     // in the order of VisionPrecision
-// in the order of VisionResize; neither: as the file has it
+constexpr std::string_view kArithmetics[] = {"production", "exact"};    // In the order of Arithmetic.
+constexpr std::string_view kKvTypes[] = {"f16", "f32", "q8_0", "fp8"};  // In the order of KvType.
+constexpr std::string_view kVisionPrecisions[] = {"fast", "exact"};     // In the order of VisionPrecision.
+// In the order of VisionResize. If the option is absent, the file decides.
 constexpr std::string_view kVisionResizes[] = {"llama.cpp", "original"};
 constexpr std::string_view kQuantizeNames[] = {"q8_0", "q6_k", "q4_k", "q4_0", "fp8"};
 constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, TensorType::kQ4_K, TensorType::kQ4_0,
                                          TensorType::kF8E4M3};
 
-constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // in the order of Speculation
+constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // In the order of Speculation.
 
-constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};  // in the order of OutputKind
+constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};  // In the order of OutputKind.
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
 constexpr EncodeOptions kBehind{
@@ -66,7 +66,8 @@ ReasoningParams read_reasoning(Arguments& arguments, const Named& options, const
   return params;
 }
 
-// A token only if ordinary text cannot spell the marker in another way: one the tokenizer keeps for itself.
+// Looks up the token of a tool-call marker. Only control and user-defined tokens count: ordinary text cannot be
+// tokenized into the same characters in another way.
 Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   Marker marker{std::move(text), kNoToken};
   const TokenId token = marker.text.empty() ? kNoToken : tokenizer.find(marker.text);
@@ -77,7 +78,8 @@ Marker call_marker(std::string text, const Tokenizer& tokenizer) {
   return marker;
 }
 
-// Into `request`: forbidden calls are banned markers and nothing else.
+// Reads the tool-call options into `request`. If calls are forbidden, only the markers are banned and nothing else is
+// set.
 void read_calls(Arguments& arguments, const Named& options, const Engine& engine, GenerationRequest& request) {
   const Tokenizer& tokenizer = engine.tokenizer();
   const Named calls = arguments.field(options, "calls");
@@ -124,27 +126,28 @@ void read_calls(Arguments& arguments, const Named& options, const Engine& engine
   if (!arguments.is_absent(ends_itself)) params.ends_itself = arguments.boolean(ends_itself);
   const std::string end = arguments.is_absent(end_field) ? "" : arguments.string(end_field, kMaxMarkerBytes);
   if (!next.empty() && (prefixes.empty() || next.size() % prefixes.size() != 0))
-    arguments.reject(next_field, "must have as many entries as prefixes, or some times as many");
+    arguments.reject(next_field, "must have as many entries as prefixes, or a multiple of that");
   const bool required = arguments.boolean(arguments.field(calls, "required"));
   const Named forbidden_field = arguments.field(calls, "forbidden");
   const bool forbidden = arguments.boolean(forbidden_field);
-  if (required && forbidden) arguments.reject(forbidden_field, "excludes required");
+  if (required && forbidden) arguments.reject(forbidden_field, "cannot be combined with required");
   if (!arguments.ok()) return;
 
   if (forbidden) {
-    // The close marker too: a model kept from opening a call may write the rest of it all the same.
+    // The closing marker is banned too: a model that cannot open a call may still write the rest of one.
     for (const Marker& marker : {params.open, params.close})
       if (marker.token != kNoToken) request.sampling.banned.push_back(marker.token);
     return;
   }
-  // A marker that is a token ends the text before it for the tokenizer, a spelled one does not.
+  // A marker that is a single token separates the text before it from the text after it for the tokenizer. A marker
+  // written as ordinary text does not.
   const bool is_token = params.open.token != kNoToken;
   for (const std::string& prefix : prefixes) {
     std::vector<TokenId> ids;
     if (is_token) ids.push_back(params.open.token);
     tokenizer.encode(is_token ? prefix : params.open.text + prefix, kAsWritten, ids);
     if (is_token) params.prefixes.emplace_back(ids.begin() + 1, ids.end());
-    // Where a spelled marker has ended with a token, what follows is cut as if it stood alone.
+    // If a marker written as ordinary text ends on a token boundary, the text after it is tokenized separately.
     else
       tokenizer.encode(prefix, kBehind, params.prefixes.emplace_back());
     if (!is_token) params.starts.push_back(ids);
@@ -197,7 +200,7 @@ SamplingParams read_sampling(Arguments& arguments, const Named& options, int n_v
   return sampling;
 }
 
-// Where images stand in the prompt.
+// Reads the positions of images in the prompt.
 std::vector<PlacedImage> read_images(Arguments& arguments, const Named& options, const VisionModel* vision) {
   std::vector<PlacedImage> images;
   const Named list = arguments.field(options, "images");
@@ -234,7 +237,7 @@ void read_stops(Arguments& arguments, const Named& options, int n_vocab, Generat
 ModelLimits LoadOptions::limits() const {
   ModelLimits limits;
   limits.max_batch_tokens = engine.max_batch_tokens;
-  // A step samples for each running sequence at most.
+  // A step samples at most once per running sequence.
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
   limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : Guesses::kMost;
   limits.kv_type = kv_type;
@@ -371,15 +374,15 @@ GenerationRequest read_submit_options(Arguments& arguments, const Named& options
 
   const std::vector<PlacedImage> images = read_images(arguments, options, vision);
 
-  // Last: the view must not outlive a getter's run.
+  // Read last, because a getter may run JavaScript that invalidates the view.
   const Named prompt = arguments.field(options, "prompt");
   const std::span<const int32_t> tokens = arguments.int32_array(prompt, kMaxTokens);
   if (arguments.ok() && tokens.empty() && images.empty())
-    arguments.reject(prompt, "is empty: a prompt has at least one token");
+    arguments.reject(prompt, "is empty: a prompt needs at least one token");
   if (!arguments.ok()) return request;
   check_tokens(arguments, prompt, tokens, n_vocab);
   if (!images.empty() && images.back().at > tokens.size())
-    arguments.reject(arguments.field(options, "images"), "stand behind the prompt's end");
+    arguments.reject(arguments.field(options, "images"), "are placed after the end of the prompt");
   if (!arguments.ok()) return request;
   place_images(tokens, images, request);
   return request;

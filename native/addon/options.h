@@ -29,42 +29,43 @@ inline constexpr int kMaxStepMs = 60'000;
 struct LoadOptions {
   int threads = 0;
   std::string isa;
-  std::string device;  // "auto", "cpu", "cuda" or "cuda:N", as make_backend() reads it
+  std::string device;  // "auto", "cpu", "cuda" or "cuda:N"; see make_backend().
   Arithmetic arithmetic = Arithmetic::kProduction;
-  bool batch_invariant = true;  // of GPUs: a row's bits never depend on the rows beside it
-  std::string cublaslt;         // as CudaBackendOptions has it
+  bool batch_invariant = true;  // GPU only: a token's result never depends bitwise on the other tokens in the batch.
+  std::string cublaslt;         // See CudaBackendOptions.
   KvType kv_type = KvType::kF16;
   std::optional<TensorType> quantize;
-  std::string draft_path;  // of a smaller model that guesses; empty: there is none
+  std::string draft_path;  // Path of a draft model or an EAGLE-3 head; empty if there is none.
   std::optional<TensorType> draft_quantize;
-  std::string vision_path;        // of the tower that sees for the model; empty: there is none
-  bool vision_optional = false;   // left out if it does not fit
-  int64_t vision_max_pixels = 0;  // of a picture as it was sent; 0: as the tower's room has it
-  int vision_max_tiles = 0;       // 0: as its file has it
+  std::string vision_path;  // Path of the vision encoder; empty if there is none.
+  // If true, a vision encoder that does not fit the model is ignored instead of failing the load.
+  bool vision_optional = false;
+  int64_t vision_max_pixels = 0;  // Maximum pixels of an input image; 0 = the default of VisionBounds.
+  int vision_max_tiles = 0;       // Maximum tiles per image; 0 = as the vision encoder's file specifies.
   VisionPrecision vision_precision = VisionPrecision::kFast;
-  std::optional<VisionResize> vision_resize;  // nothing: as resize_of() says
+  std::optional<VisionResize> vision_resize;  // If absent, resize_of() decides.
   int max_context = 0;
   uint64_t kv_bytes = 0;
-  bool profile = false;  // note what each operation of a step costs
+  bool profile = false;  // Record the cost of each operation of a step.
   EngineOptions engine;
 
-  CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }  // views isa
+  CpuBackendOptions cpu() const { return {threads, isa, arithmetic}; }  // The result refers to `isa` of this object.
   ModelFileOptions file() const { return {quantize, threads}; }
   ModelFileOptions draft_file() const { return {draft_quantize, threads}; }
-  ModelLimits limits() const;  // context and pages yet to be chosen
+  ModelLimits limits() const;  // Does not set the context length and the number of pages, which are chosen later.
   bool operator==(const LoadOptions& other) const;
 };
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options);
 
-// All fields optional.
+// All fields are optional.
 EngineTunables read_tunables(Arguments& arguments, const Named& object);
 
-// `vision`: what its images must be prepared for; null: it has none.
+// `vision`: the encoder that the request's images must be prepared for; null if the model has none.
 GenerationRequest read_submit_options(Arguments& arguments, const Named& options, const Engine& engine,
                                       const VisionModel* vision);
 
-// Refuses the first id that is not in the vocabulary.
+// Throws a TypeError for the first token ID that is not in the vocabulary.
 void check_tokens(Arguments& arguments, const Named& named, std::span<const TokenId> tokens, int n_vocab);
 
 struct TokenizeOptions {
@@ -72,10 +73,10 @@ struct TokenizeOptions {
   EncodeOptions encode;
 };
 
-// (text, {addSpecial, parseSpecial, guard})
+// JavaScript arguments: (text, {addSpecial, parseSpecial, guard}).
 TokenizeOptions read_tokenize_options(Arguments& arguments);
 
-// The most text one call may tokenize, and tokens one call may render.
+// Maximum bytes of text that one call may tokenize, and maximum tokens that one call may detokenize.
 inline constexpr size_t kMaxTextBytes = size_t{64} << 20;
 inline constexpr size_t kMaxTokens = size_t{16} << 20;
 

@@ -1,4 +1,4 @@
-// Work on Node's thread pool whose Result settles a promise.
+// Runs work on Node's thread pool and settles a promise with its Result.
 #pragma once
 
 #include <napi.h>
@@ -12,12 +12,13 @@
 
 namespace monolith::addon {
 
-// `Work`: () -> Result<T>, on a pool thread. `Convert`: (Napi::Env, T&&) -> Napi::Value, on the JavaScript thread.
+// `Work` is () -> Result<T> and runs on a pool thread. `Convert` is (Napi::Env, T&&) -> Napi::Value and runs on the
+// JavaScript thread.
 template <typename Work, typename Convert>
 class PromiseWork final : public Napi::AsyncWorker {
  public:
   static Napi::Value start(Napi::Env env, Work work, Convert convert) {
-    auto* worker = new PromiseWork(env, std::move(work), std::move(convert));  // deletes itself
+    auto* worker = new PromiseWork(env, std::move(work), std::move(convert));  // The worker deletes itself.
     napi_value promise = nullptr;
     napi_create_promise(env, &worker->deferred_, &promise);
     worker->Queue();
@@ -35,7 +36,7 @@ class PromiseWork final : public Napi::AsyncWorker {
     }
   }
 
-  // A promise of an environment that is being torn down cannot be settled any more: statuses are ignored.
+  // Ignores the statuses of Node-API calls: a promise of an environment that is being torn down cannot be settled.
   void OnOK() override {
     const Napi::Env env = Env();
     if (!result_->ok()) {
@@ -46,7 +47,8 @@ class PromiseWork final : public Napi::AsyncWorker {
     napi_value exception = nullptr;
     bool pending = false;
     napi_is_exception_pending(env, &pending);
-    if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {  // e.g. no memory for an array
+    // For example, out of memory for an array.
+    if (pending && napi_get_and_clear_last_exception(env, &exception) == napi_ok) {
       napi_reject_deferred(env, deferred_, exception);
     } else {
       napi_resolve_deferred(env, deferred_, value);

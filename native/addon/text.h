@@ -1,4 +1,4 @@
-// tokenize() and detokenize(), the same for a running engine and for a tokenizer opened alone; and that one.
+// tokenize() and detokenize(), shared by running engines and by NativeTokenizer, a tokenizer opened without an engine.
 #pragma once
 
 #include <napi.h>
@@ -12,13 +12,13 @@ namespace monolith::addon {
 Napi::Value tokenize(const Napi::CallbackInfo& info, const Tokenizer& tokenizer);
 Napi::Value detokenize(const Napi::CallbackInfo& info, const Tokenizer& tokenizer);
 
-// NativeTokenizer.
+// JavaScript class NativeTokenizer.
 class TokenizerHandle : public Napi::ObjectWrap<TokenizerHandle> {
  public:
   static Napi::Function define(Napi::Env env);
   static Napi::Value create(Napi::Env env, std::shared_ptr<const Tokenizer> tokenizer);
 
-  explicit TokenizerHandle(const Napi::CallbackInfo& info);  // called by create() alone
+  explicit TokenizerHandle(const Napi::CallbackInfo& info);  // Called only by create().
 
  private:
   Napi::Value tokenize(const Napi::CallbackInfo& info) { return addon::tokenize(info, *tokenizer_); }

@@ -150,7 +150,7 @@ t.test('submit options', async (t) => {
 
   const cases: [object, string][] = [
     [{ prompt: [1, 2] }, 'options.prompt must be an Int32Array, not an array'],
-    [{ prompt: new Int32Array(0) }, 'options.prompt is empty: a prompt has at least one token'],
+    [{ prompt: new Int32Array(0) }, 'options.prompt is empty: a prompt needs at least one token'],
     [{ prompt: detached() }, 'options.prompt is an Int32Array whose buffer is detached'],
     [{ prompt: Int32Array.of(0, -5) }, `options.prompt[1] must be a token from 0 to ${last}, not -5`],
     [{ organization: -1 }, 'options.organization must be an integer from 0 to 4294967295, not -1'],
@@ -222,7 +222,10 @@ t.test('submit options', async (t) => {
     [{ calls: { ...calls, prefixes: [7] } }, 'options.calls.prefixes[0] must be a string, not 7'],
     [{ calls: { ...calls, required: 'yes' } }, 'options.calls.required must be a boolean, not a string'],
     [{ calls: { ...calls, forbidden: 0 } }, 'options.calls.forbidden must be a boolean, not 0'],
-    [{ calls: { ...calls, required: true, forbidden: true } }, 'options.calls.forbidden excludes required'],
+    [
+      { calls: { ...calls, required: true, forbidden: true } },
+      'options.calls.forbidden cannot be combined with required',
+    ],
   ];
   for (const [more, message] of cases) {
     t.throws(() => call['submit']?.({ ...submitOptions(prompt), ...more }), { name: 'TypeError', message }, message);

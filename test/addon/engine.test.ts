@@ -46,7 +46,7 @@ t.test('loading tells progress, and the same name attaches to the same engine', 
 
 t.test('a name is one file with one set of options', async (t) => {
   const engine = await loadStarter('one');
-  await t.rejects(loadStarter('one', { maxContext: 64 }), { code: 'invalid_argument', message: /already there/ });
+  await t.rejects(loadStarter('one', { maxContext: 64 }), { code: 'invalid_argument', message: /already loaded/ });
   await engine.close();
   const again = await loadStarter('one', { maxContext: 64 });
   t.equal(again.maxContext, 64, 'free again after the last close');
