@@ -1,25 +1,24 @@
-// HOW the forward pass computes: what the CPU and CUDA backends implement, in five roles. Who needs one of them
-// takes that one; a kernel never sees a request.
+// The backend interface: everything that computes the forward pass. The CPU and CUDA backends implement it in five
+// roles, and each user includes only the roles that it needs. Kernels never see requests.
 //
-//   role             header               what                          used by
-//   Loading          loading.h            memory, matrices, caches      whoever loads a model or plans its memory
-//   StepControl      steps.h              begin, end, wait              the model, the engine's loop
+//   role             header               purpose                       used by
+//   Loading          loading.h            memory, matrices, caches      model loading and memory planning
+//   StepControl      steps.h              begin, end and wait           the model and the engine loop
 //   Operations       operations.h         the forward pass              the model's layers
-//   HostThreads      host_threads.h       threads for the host's work   the sampler of the host
-//   DeviceSampling   device_sampling.h    tokens chosen on the device   the sampler
+//   HostThreads      host_threads.h       threads for host work         the host sampler
+//   DeviceSampling   device_sampling.h    sampling on the device        the sampler
 //
-// A sixth some have besides: TowerOperations (tower_operations.h), for what looks at images.
+// Some backends also implement TowerOperations (tower_operations.h), the operations of vision encoders.
 //
-// Pointers named `float*` point into memory the backend allocated (Loading::allocate): host memory on
-// CPU, device memory on CUDA. Only read_floats() and the arguments marked "host" cross that line.
+// Pointers of type `float*` point into memory that the backend allocated (Loading::allocate): host memory on the CPU,
+// device memory with CUDA. Only read_floats() and arguments marked "host" use host memory on all backends.
 //
-// Batch invariance is part of this contract: every output row of every operation is computed by an
-// order of floating-point operations that depends on that row's own inputs (and, for attention, on its
-// absolute position) and never on which other rows share the call, on how a sequence was cut into
-// segments, or on the number of threads.
+// Batch invariance is part of the contract. The floating-point operations that compute an output row, and their order,
+// depend only on that row's own inputs and, for attention, on its absolute position. They never depend on other rows in
+// the same call, on how a sequence was split into segments, or on the number of threads.
 //
-// Threads: one thread (the engine's) calls a backend at a time. After construction nothing allocates
-// except the functions that say so.
+// Threads: only one thread (the engine thread) calls a backend at a time. After construction, only functions that say
+// so allocate memory.
 #pragma once
 
 #include <string>
@@ -35,8 +34,8 @@ namespace monolith {
 class TowerOperations;
 
 struct BackendInfo {
-  std::string name;  // "cpu", "cuda"
-  std::string isa;   // "plain", "avx2", "avx512", ...: the kernels that really run
+  std::string name;  // "cpu" or "cuda".
+  std::string isa;   // Kernel set in use: "plain", "avx2", "avx512", ...
   int threads;
 };
 
@@ -44,9 +43,10 @@ class Backend : public Loading, public StepControl, public Operations, public Ho
  public:
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;
-  // What an operator should know of how it runs by now; empty: nothing. May be asked by any thread at any time.
+  // A message for operators about the backend's current state; empty if there is none. May be called by any thread at
+  // any time.
   virtual std::string note() const { return {}; }
-  // Null: it computes no towers.
+  // Null if the backend does not support vision encoders.
   virtual TowerOperations* towers() { return nullptr; }
 };
 

@@ -1,4 +1,4 @@
-// A backend's role of choosing tokens where the logits are: what sampling.h asks for.
+// The backend's sampling role: choosing tokens on the device that holds the logits, as specified in sampling.h.
 #pragma once
 
 #include <span>
@@ -10,23 +10,24 @@ namespace monolith {
 
 class DeviceSampling {
  public:
-  // Whether sample() may be called for rows of `n_vocab` logits. If not, the host samples them.
+  // Whether sample() supports rows of `n_vocab` logits. If not, the host samples them.
   virtual bool can_sample(int n_vocab) const {
     static_cast<void>(n_vocab);
     return false;
   }
-  // Allocates what sample() needs for rows of `n_vocab` logits, `most_tasks` of them at a time: more are no error, but
-  // may take longer. Errors: kOutOfMemory.
+  // Allocates the memory that sample() needs for `most_tasks` concurrent rows of `n_vocab` logits. A call with more
+  // rows is allowed but may be slower. Errors: kOutOfMemory.
   virtual Status reserve_samples(int n_vocab, int most_tasks) {
     static_cast<void>(n_vocab), static_cast<void>(most_tasks);
-    return Error{ErrorCode::kUnsupported, "this backend does not sample"};
+    return Error{ErrorCode::kUnsupported, "this backend does not support sampling"};
   }
-  // results[i] = the answer to tasks[i] (sampling.h), whose logits are this backend's memory.
+  // Stores the result of tasks[i] in results[i] (see sampling.h). The tasks' logits are in this backend's memory.
   virtual void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
     static_cast<void>(n_vocab), static_cast<void>(tasks), static_cast<void>(results);
   }
-  // The same in two parts: the first may return before anything is computed, the second, with the same tasks, waits for
-  // the answers. Nothing else is sampled in between; whoever begins anew, or calls sample(), gives up what was begun.
+  // The same as sample(), in two parts. begin_sample() may return before anything is computed. end_sample(), called
+  // with the same tasks, waits for the results. No other sampling takes place in between. Calling begin_sample() again,
+  // or sample(), discards the pending results.
   virtual void begin_sample(int n_vocab, std::span<const SampleTask> tasks) {
     static_cast<void>(n_vocab), static_cast<void>(tasks);
   }

@@ -1,4 +1,4 @@
-// A backend's threads, lent to the host's own work between steps.
+// Lends the backend's threads to host work between steps.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@ namespace monolith {
 
 class HostThreads {
  public:
-  // Calls work(context, i, thread) for 0 <= i < n, begun in this order, on up to host_threads() threads with as many
-  // `thread` numbers from 0, and returns when all are done. For work of the host's own that the next step waits for,
-  // like sampling: the threads of a backend that computes on the host lie idle then. `work` may not throw.
+  // Calls work(context, i, thread) for each i in [0, n), started in ascending order, and returns when all calls are
+  // done. The calls run on up to host_threads() threads, whose `thread` numbers start at 0. This is for host work that
+  // the next step depends on, such as sampling: the threads of a CPU backend are idle during that time. `work` must not
+  // throw.
   using HostWork = void (*)(const void* context, int64_t i, int thread);
   virtual int host_threads() const { return 1; }
   virtual void run_on_host(int64_t n, HostWork work, const void* context) {

@@ -1,4 +1,4 @@
-// Keys and values in pages, and the runs of tokens that refer to them.
+// The paged KV cache, and the segments (runs of tokens) that refer to its pages.
 #pragma once
 
 #include <cstddef>
@@ -9,29 +9,35 @@
 
 namespace monolith {
 
-// Tokens per KV page. 16 floats fill one 512-bit vector: keys are stored position-innermost.
+// Tokens per KV page. 16 floats fill one 512-bit vector, and keys are stored with the position as the innermost
+// dimension.
 inline constexpr int kPageTokens = 16;
 
-// kQ8_0: 8-bit numbers, each 32 dimensions of a position and head with a binary16 scale. kFp8: e4m3 (OCP 8-bit
-// floating point), each position and head with a power of two.
+// Element type of keys and values. kQ8_0: 8-bit integers, with a binary16 scale for each 32 dimensions of a position
+// and head. kFp8: E4M3 (OCP 8-bit floating point), with a power-of-two scale for each position and head.
 enum class KvType : uint8_t { kF16, kF32, kQ8_0, kFp8 };
 
 enum class StateKind : uint8_t {
-  kKeysAndValues,  // of each position, for each of some heads
-  kLatents,        // of each position one row for all heads, which begins with its value
-  kSlot,           // of each sequence so much, however long it is: no backend keeps them yet
-  kNothing,        // a layer without a memory, or one that reads another's: the rest of LayerState means nothing
+  kKeysAndValues,  // Keys and values of each position, for one or more heads.
+  kLatents,        // One latent row per position, shared by all heads (MLA). The row begins with the value.
+  kSlot,           // Recurrent state of a fixed size per sequence. No backend stores it in the KV cache yet.
+  // The layer stores nothing of its own, or it reads another layer's entries. The other fields of LayerState are
+  // unused.
+  kNothing,
 };
 
-// What one layer keeps.
+// What one layer stores in the KV cache.
 struct LayerState {
   StateKind kind = StateKind::kKeysAndValues;
-  int n_kv_heads = 0;  // of latents 1
-  // of one head; a row of latents has key_dim numbers, its first value_dim are the value
+  int n_kv_heads = 0;  // 1 for latents.
+  // Sizes of one head. A latent row has key_dim elements, of which the first value_dim are the value.
   int key_dim = 0, value_dim = 0;
-  int slot = 0;   // which of a page's layers it is: those of different page tables may be the same, in other pages
-  int place = 0;  // of layers of one shape that share a slot of a page: which one
-  int page_rows = kPageTokens;  // of latents: rows of a page, fewer where one stands for a block of positions
+  // Index of the layer within a page. Layers of different page tables may have the same index, because their data is in
+  // different pages.
+  int slot = 0;
+  int place = 0;  // Index among the layers of equal shape that share one slot of a page.
+  // Rows per page. Latents have fewer than kPageTokens if one row represents a block of positions.
+  int page_rows = kPageTokens;
   bool operator==(const LayerState&) const = default;
 };
 
@@ -39,33 +45,34 @@ struct KvShape {
   std::vector<LayerState> layers;
   int64_t n_pages = 0;
   KvType type = KvType::kF16;
-  int most_chosen = 0;  // rows of latents that one row attends to at most where they are gathered first; 0: none are
+  // Sparse attention: maximum number of latent rows that are gathered for one token. 0 = no sparse attention.
+  int most_chosen = 0;
 
-  // `n_layers` alike, side by side in each page.
+  // Returns the shape of `n_layers` equal layers, stored next to each other in each page.
   static KvShape of_equal_layers(int n_layers, int n_kv_heads, int head_dim, int64_t n_pages, KvType type);
   int n_slots() const;
   int most_kv_heads() const;
 };
 
-// What a backend keeps beside keys and values of as many dimensions.
+// What a backend can store in the KV cache, apart from keys and values of equal size.
 struct KeptStates {
-  bool other_values = false;  // values of other sizes than keys
+  bool other_values = false;  // Values whose size differs from that of the keys.
   bool latents = false;
-  bool blocks = false;  // latents of whole blocks of positions
-  bool places = false;  // several layers in a slot
+  bool blocks = false;  // Latents that represent whole blocks of positions.
+  bool places = false;  // Several layers in one slot of a page.
 };
 
-// Refuses shapes that a backend cannot keep: kUnsupported names the layer and its state, kInvalidArgument a number that
-// is not positive.
+// Refuses shapes that the backend cannot store. kUnsupported names the layer and the kind of its state,
+// kInvalidArgument names a value that is not positive.
 Status check_shape(const KvShape& shape, const KeptStates& keeps = {});
 
-// Paged keys and values, or latents, of all layers. A page holds kPageTokens positions of one sequence, and as many bytes whatever
-// layers it is for.
+// Paged keys and values, or latents, of all layers. A page holds kPageTokens positions of one sequence. All pages have
+// the same size in bytes, whichever layers they belong to.
 class KvCache {
  public:
   virtual ~KvCache() = default;
-  // Bytes of memory that are taken once pages 0 to `n_pages` - 1 have been written, at most. Where the backend takes all of it at
-  // the start: `bytes`.
+  // Upper bound of the memory in use, in bytes, once pages 0 to `n_pages` - 1 have been written. If the backend
+  // allocates everything at the start, returns `bytes`.
   virtual size_t bytes_of_first(int64_t /*n_pages*/) const { return bytes; }
   KvShape shape{};
   size_t bytes = 0;
@@ -73,8 +80,8 @@ class KvCache {
 
 inline constexpr int32_t kNoSlot = -1;
 
-// What a row's queries and keys are turned by: one number, or of M-RoPE (Wang et al. 2024, arXiv:2409.12191) three,
-// which differ within images alone.
+// The position by which RoPE rotates a token's queries and keys. M-RoPE (Wang et al. 2024, arXiv:2409.12191) uses three
+// numbers, which differ only within images. Otherwise all three are equal.
 struct RopePosition {
   int32_t time = 0, height = 0, width = 0;
   bool operator==(const RopePosition&) const = default;
@@ -82,20 +89,23 @@ struct RopePosition {
 
 // A run of consecutive tokens of one sequence within a step.
 struct Segment {
-  int first_row;  // row of its first token in the step's activations
+  int first_row;  // Row of the segment's first token in the step's activations.
   int n_tokens;
-  int first_position;    // absolute position of that first token
-  const int32_t* pages;  // host; page of position p is pages[p / kPageTokens]; covers all positions used
-  // Slots of recurrent state (recurrence.h), where the model has any: of what lies before its first token, kNoSlot
-  // standing for nothing, all zero; and where it is left behind its last token.
+  int first_position;  // Absolute position of the segment's first token.
+  // Host memory. Page of position p is pages[p / kPageTokens]. Covers all positions that the segment uses.
+  const int32_t* pages;
+  // Slots of recurrent state (recurrence.h), if the model has any. state_from: the state before the first token, or
+  // kNoSlot for an all-zero state. state_to: the slot that receives the state after the last token.
   int32_t state_from = kNoSlot, state_to = kNoSlot;
-  // Host: what each of its rows is turned by; null: all three numbers are the row's position. Of models without M-RoPE null.
+  // Host memory: RoPE position of each token. Null for models without M-RoPE and where all three numbers equal the
+  // token's position.
   const RopePosition* rope_positions = nullptr;
-  // Rows that see one another: the end of the positions that each of them sees, all stored in this step or before. 0: each
-  // sees up to its own. A window limits only how far back. Not of layers that choose what rows attend to.
+  // Bidirectional attention: end of the positions that every token of the segment attends to, all stored in this step
+  // or earlier. 0 = causal attention. A sliding window limits only how far back a token attends. Not supported by
+  // layers with sparse attention.
   int seen_end = 0;
 
-  // Behind the last position that its row at `position` sees.
+  // End (exclusive) of the positions that the token at `position` attends to.
   int seen_by(int position) const { return position + 1 > seen_end ? position + 1 : seen_end; }
   RopePosition rope_position(int row) const {
     if (rope_positions != nullptr) return rope_positions[row];

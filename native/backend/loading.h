@@ -1,4 +1,4 @@
-// A backend's role while a model is loaded, and its memory: all that allocates.
+// The backend's role while a model is loaded: everything that allocates memory.
 #pragma once
 
 #include <chrono>
@@ -14,60 +14,62 @@
 
 namespace monolith {
 
-// What the scratch of matmul_heads() is sized for; n_heads 0: there is none.
+// Sizes of the largest matmul_heads() call, for its scratch memory. n_heads 0: the model does not use it.
 struct HeadProductShape {
   int n_heads = 0;
-  int64_t rows = 0, cols = 0;  // of one head, the most
+  int64_t rows = 0, cols = 0;  // Maximum size of one head's matrix.
 };
 
 class Loading {
  public:
-  // Bytes of memory of the device's own that are free; 0: it computes in the machine's memory.
+  // Free bytes of the device's own memory. 0 if the backend computes in host memory.
   virtual uint64_t free_memory() const { return 0; }
 
-  // How much of free_memory() an allocation of `bytes` takes, and how much a running model of so many layers takes beside
-  // its allocations (code, recorded steps). The latter is an estimate that is meant not to be too small.
+  // memory_of(): the part of free_memory() that an allocation of `bytes` uses. overhead_bytes(): device memory that a
+  // running model of `n_layers` layers uses in addition to its allocations (code, CUDA graphs), an estimate that should
+  // not be too small.
   virtual size_t memory_of(size_t bytes) const { return bytes; }
   virtual size_t overhead_bytes(int n_layers) const {
     static_cast<void>(n_layers);
     return 0;
   }
 
-  // Whether it keeps matrices in FP8, a scale for each row, if it is asked to.
+  // Whether the backend can store matrices in FP8 with a scale per row.
   virtual bool keeps_fp8() const { return false; }
-  // Whether matrix() takes files' tensors of this type.
+  // Whether matrix() accepts tensors of this type.
   virtual bool keeps_type(TensorType type) const {
     static_cast<void>(type);
     return true;
   }
 
-  // Bytes matrix()/kv_cache() will hold for this shape; the memory plan asks here.
+  // Bytes that matrix() and kv_cache() allocate for these shapes. The memory plan uses them.
   virtual size_t matrix_bytes(TensorType type, int64_t rows, int64_t cols) const = 0;
   virtual size_t kv_cache_bytes(const KvShape& shape) const = 0;
-  // Copies and repacks. Errors: kUnsupported (shape), kOutOfMemory.
+  // Copies a matrix and repacks it for the kernels. Errors: kUnsupported (shape), kOutOfMemory.
   virtual Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) = 0;
-  // What the system gave in small pages of a matrix comes into large ones where it can and time is left. Bytes of it that lie
-  // in large ones then, as far as that was looked at; 0 where there are none, or the system does not tell.
+  // Moves a matrix from small memory pages to huge pages where possible, until the given time. Returns the bytes of the
+  // matrix that are known to be in huge pages. Returns 0 if there are no huge pages or the system does not report them.
   virtual size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) {
     static_cast<void>(matrix), static_cast<void>(until);
     return 0;
   }
   virtual Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) = 0;
-  // `count` floats, 64-byte aligned, zeroed, owned by the backend until it is destroyed.
+  // Allocates `count` floats, 64-byte aligned and zeroed. The backend owns them until it is destroyed.
   virtual Result<float*> allocate(int64_t count) = 0;
   virtual void write_floats(float* to, const float* host_from, int64_t count) = 0;
   virtual void read_floats(float* host_to, const float* from, int64_t count) = 0;
-  // Whether allocate() gives host memory: then its floats are read where they lie once end_step() has returned.
+  // Whether allocate() returns host memory. Then its floats can be read directly after end_step() has returned.
   virtual bool is_host_memory() const { return false; }
-  // Bytes reserve() will take for these sizes; the memory plan asks here.
+  // Bytes that reserve() allocates for these sizes. The memory plan uses them.
   virtual size_t scratch_bytes(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                                const MixtureShape& mixture = {}) const = 0;
-  // Sizes internal scratch for the largest step of any model here. Called after loading, before the first step.
+  // Allocates scratch memory for the largest step of any model on this backend. Called after loading and before the
+  // first step.
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 
-  // The same for matmul_heads(), of steps of up to max_rows: after reserve(). A backend that needs nothing more takes
-  // nothing.
+  // The same as scratch_bytes() and reserve(), for matmul_heads() in steps of up to max_rows tokens. Called after
+  // reserve(). A backend that needs no additional memory allocates none.
   virtual size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const {
     static_cast<void>(max_rows), static_cast<void>(shape);
     return 0;
@@ -77,23 +79,24 @@ class Loading {
     return {};
   }
 
-  // Whether kv_cache() keeps keys and values so; asked before anything is loaded. kUnsupported names the setting.
+  // Whether kv_cache() supports this element type. Called before anything is loaded. kUnsupported names the setting.
   virtual Status can_keep(KvType) const { return {}; }
-  // Whether kv_cache() keeps what the layers need, whatever its size; asked before anything is loaded. kUnsupported
-  // names the layer and what it keeps.
+  // Whether kv_cache() supports the state that the layers need, regardless of its size. Called before anything is
+  // loaded. kUnsupported names the layer and the kind of its state.
   virtual Status can_keep_states(const KvShape& shape) const { return check_shape(shape); }
-  // Whether it computes these and carries their state on (recurrence.h); asked before anything is loaded, so without
-  // weights. kUnsupported names the operation and what of it is not computed.
+  // Whether the backend supports these recurrent operations (recurrence.h). Called before anything is loaded, so
+  // without weights. kUnsupported names the operation and the unsupported feature.
   virtual Status can_compute(const Convolution&) const { return {}; }
   virtual Status can_compute(const DeltaRule&) const { return {}; }
   virtual Status can_compute(const StateSpace&) const { return {}; }
-  // Whether several layers of one shape may share a slot of a page (LayerState::place).
+  // Whether several layers of equal shape may share one slot of a page (LayerState::place).
   virtual bool packs_layers() const { return false; }
-  // Whether it has the operations of several residual streams (StreamMix).
+  // Whether the backend supports hyper-connections, i.e. several residual streams (StreamMix).
   virtual bool mixes_streams() const { return false; }
-  // Whether mixture() computes such a layer; asked while loading. kUnsupported names what it does not.
+  // Whether mixture() supports such a MoE layer. Called during loading. kUnsupported names the unsupported feature.
   virtual Status can_mix(const Mixture&) const { return {}; }
-  // Whether it multiplies the products of a matrix by a factor of each row, and the bytes these take.
+  // keeps_factors(): whether the backend can multiply each output row of a matrix by its own factor. factor_bytes():
+  // the memory that these factors use.
   virtual bool keeps_factors() const { return false; }
   virtual size_t factor_bytes(int64_t rows) const {
     static_cast<void>(rows);

@@ -1,4 +1,4 @@
-// Weight matrices as a backend keeps them.
+// Weight matrices in the backend's own layout.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +9,24 @@
 
 namespace monolith {
 
-// A weight matrix [rows, cols] in the backend's own layout. Computes y = W x.
+// A weight matrix [rows, cols] in the backend's own layout. A matmul with it computes y = W x.
 class Matrix {
  public:
   virtual ~Matrix() = default;
-  int64_t rows = 0;  // outputs
-  int64_t cols = 0;  // inputs
+  int64_t rows = 0;  // Outputs of the matmul.
+  int64_t cols = 0;  // Inputs of the matmul.
   TensorType type = TensorType::kF32;
-  size_t bytes = 0;  // memory held
+  size_t bytes = 0;  // Memory used.
 };
 
-// Row-major source as GGUF stores it: `rows` rows of `cols` values of `type`. Host memory.
+// A row-major matrix as GGUF stores it: `rows` rows of `cols` values of `type`. Host memory.
 struct MatrixSource {
   TensorType type;
   int64_t rows;
   int64_t cols;
   std::span<const std::byte> data;
-  bool fp8 = false;  // floats, to be kept as TensorType::kF8E4M3: keeps_fp8() only
-  // of each row, by which its products are multiplied; none: 1. keeps_factors() only
+  bool fp8 = false;  // Convert from a float type to TensorType::kF8E4M3. Requires keeps_fp8().
+  // Factor of each output row; empty = no factors. Requires keeps_factors().
   std::span<const float> factors = {};
 };
 

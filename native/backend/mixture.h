@@ -1,4 +1,4 @@
-// Mixtures of experts as an operation takes them.
+// Parameters of mixture-of-experts (MoE) operations.
 #pragma once
 
 #include <cstdint>
@@ -7,86 +7,89 @@
 
 namespace monolith {
 
-// Of a feed-forward network: of its gate, act(gate) * up, or of a plain one.
+// Activation of a feed-forward network. A gated network computes act(gate) * up.
 enum class Activation : uint8_t {
-  kSilu,  // x / (1 + exp(-x))
-  kGelu,  // x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): GELU in its tanh form
-  // 1 / (1 + exp(-x)): what scales an attention layer's output.
+  kSilu,  // SiLU: x / (1 + exp(-x)).
+  kGelu,  // GELU, tanh approximation: x / (1 + exp(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3).
+  // Sigmoid: 1 / (1 + exp(-x)). Gates the output of attention layers.
   kSigmoid,
-  // Of a mixture only: x / (1 + exp(-1.702 x)) * (up + 1), x at most 7 and up within -7 and 7 (gpt-oss).
+  // MoE only: x / (1 + exp(-1.702 x)) * (up + 1), with x clamped to at most 7 and up to -7 .. 7 (gpt-oss).
   kClampedSilu,
-  kIdentity,     // x: a product of two rows
-  kReluSquared,  // max(x, 0)^2; of a network without a gate only
-  kQuickGelu,    // x / (1 + exp(-1.702 x)); not of experts
-  kXielu,        // Operations::xielu(); likewise, and not of experts
+  kIdentity,     // No activation: the product of two rows.
+  kReluSquared,  // Squared ReLU: max(x, 0)^2. Only for networks without a gate.
+  kQuickGelu,    // Quick GELU: x / (1 + exp(-1.702 x)). Not for experts.
+  kXielu,        // xIELU, see Operations::xielu(). Only for networks without a gate, and not for experts.
 };
 
-// How the numbers inside a gated network are gated.
+// How a gated network combines gate and up.
 struct Gating {
   Activation activation = Activation::kSilu;
-  // Above 0: the gate's activation is at most that, and up is within -limit and limit.
+  // If above 0: upper bound of the gate's activation, and bound of the magnitude of up.
   float limit = 0.0f;
-  bool limits_input = false;  // the gate itself is at most that, and what its activation makes of it counts
+  bool limits_input = false;  // Apply the upper bound to the gate itself, before its activation.
   constexpr Gating() = default;
   constexpr Gating(Activation kind, float most = 0.0f, bool of_input = false)
       : activation(kind), limit(most), limits_input(of_input) {}
 };
 
-// A mixture of experts has so many rows of each weight per expert, or a multiple: where one expert's rows
-// end, the next one's begin without a gap in any backend's layout.
+// Each MoE weight has a multiple of this many rows per expert. So in every backend's layout, the rows of one expert are
+// followed directly by those of the next.
 inline constexpr int kExpertRowMultiple = 16;
 
-// What the scratch of mixture() is sized for; all 0: there is none.
+// Sizes of the scratch memory of mixture(). All 0 if the model has no MoE layers.
 struct MixtureShape {
   int n_experts = 0;
-  int n_used = 0;  // experts that compute each row
-  int n_embd = 0;  // values of a row
-  int n_ff = 0;    // values inside an expert
+  int n_used = 0;  // Experts used per token.
+  int n_embd = 0;  // Elements of a token's hidden state.
+  int n_ff = 0;    // Hidden size of an expert.
   bool operator==(const MixtureShape&) const = default;
 };
 
 enum class RouterScore : uint8_t {
-  kSoftmax,       // over all experts
-  kSigmoid,       // of each logit
-  kRootSoftplus,  // likewise, sqrt(log(1 + exp(x)))
+  kSoftmax,       // Softmax over the logits of all experts.
+  kSigmoid,       // Sigmoid of each logit.
+  kRootSoftplus,  // sqrt(log(1 + exp(x))) of each logit.
 };
 
-// How a row chooses among experts, and how much each counts: by its score, whatever it was chosen by.
+// How a token's experts are selected and weighted. An expert's weight comes from its score, even if a bias influenced
+// the selection.
 struct Router {
   RouterScore score = RouterScore::kSoftmax;
-  // Backend memory, n_experts: added to the scores for the choice only (DeepSeek-V3, arXiv:2412.19437); null: none.
+  // Backend memory, [n_experts]: added to the scores for the selection only (DeepSeek-V3, arXiv:2412.19437). Null = no
+  // bias.
   const float* bias = nullptr;
-  // Experts are chosen from `groups_used` of `groups` groups of equal size: those whose best two have the largest
-  // sum. A group has two experts or more. 1 and 1: from all.
+  // Group-limited routing: experts are selected from `groups_used` of `groups` groups of equal size, those whose two
+  // best experts have the largest sum of scores. A group has at least two experts. 1 and 1: no groups.
   int groups = 1, groups_used = 1;
-  bool normalized = true;  // scores are divided by the sum of those chosen
-  float scale = 1.0f;      // then all are multiplied by this
-  // Backend memory, n_experts: and each expert's by its own; null: not.
+  bool normalized = true;  // Divide the weights by the sum over the selected experts.
+  float scale = 1.0f;      // Factor of all weights, applied after normalization.
+  // Backend memory, [n_experts]: additional factor of each expert's weight. Null = none.
   const float* expert_scales = nullptr;
 };
 
-// Experts that a row's token has, whatever its logits are, which say only how much each counts. Host memory; null: rows
-// choose.
+// Routing by token ID: the token alone determines its experts, and the router logits determine only their weights. Host
+// memory. Null = the router selects the experts.
 struct TokenExperts {
-  const int32_t* of_token = nullptr;  // [n_vocab][n_used]
-  const int32_t* tokens = nullptr;    // row r's is tokens[r], or with `rows` tokens[rows[r]]
+  const int32_t* of_token = nullptr;  // [n_vocab][n_used]: experts of each token ID.
+  // Token IDs. The token of row r is tokens[r], or tokens[rows[r]] if `rows` is not null.
+  const int32_t* tokens = nullptr;
   const int32_t* rows = nullptr;
 };
 
-// One layer's mixture of experts. Matrices hold all experts, one below the other; biases likewise, in backend memory,
-// null where there are none.
+// One MoE layer. Each matrix holds the rows of all experts one after another, and the biases likewise in backend
+// memory. A null bias means none.
 struct Mixture {
   MixtureShape shape;
-  const Matrix* gate;  // [n_experts * n_ff, n_embd]; null: down (activation(up x))
-  const Matrix* up;    // the same
-  const Matrix* down;  // [n_experts * n_embd, n_ff]
+  const Matrix* gate;  // [n_experts * n_ff, n_embd]. Null for an ungated network: down (activation(up x)).
+  const Matrix* up;    // [n_experts * n_ff, n_embd].
+  const Matrix* down;  // [n_experts * n_embd, n_ff].
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;
   Gating activation = {};
   Router router = {};
   TokenExperts by_token = {};
-  bool weighs_input = false;  // a row times its weight goes into the expert, and the result counts as it is (Llama 4)
+  bool weighs_input = false;  // Apply the router weight to the expert's input instead of its output (Llama 4).
 };
 
 }  // namespace monolith

@@ -1,4 +1,5 @@
-// A backend's operations, which a model calls in order between begin_step() and end_step(). None of them allocates.
+// The operations of the forward pass. A model calls them in order between begin_step() and end_step(). No operation
+// allocates memory.
 #pragma once
 
 #include <cstdint>
@@ -11,188 +12,202 @@
 
 namespace monolith {
 
-enum class RopeStyle : uint8_t { kAdjacentPairs, kHalves };  // Llama GGUF layout; NeoX layout
+// kAdjacentPairs: layout of Llama GGUF files. kHalves: NeoX layout.
+enum class RopeStyle : uint8_t { kAdjacentPairs, kHalves };
 
 struct RopeParams {
   RopeStyle style;
-  int n_dims;                      // leading dimensions of each head that rotate
-  const float* inverse_frequency;  // host, n_dims/2 values: angle = position * inverse_frequency[i]
-  float magnitude = 1.0f;          // scales cos and sin (YaRN); 1 otherwise
-  // M-RoPE: host, which number of a row's RopePosition each of the n_dims/2 pairs turns by, 0 to 2 in their order; null:
-  // all by the first.
+  int n_dims;                      // Number of leading dimensions of each head that are rotated.
+  const float* inverse_frequency;  // Host memory, n_dims/2 values: angle = position * inverse_frequency[i].
+  float magnitude = 1.0f;          // Factor of cos and sin (YaRN); otherwise 1.
+  // M-RoPE, host memory: for each of the n_dims/2 pairs, which number of the token's RopePosition rotates it (0 time, 1
+  // height, 2 width). Null: the first number rotates all pairs.
   const uint8_t* axes = nullptr;
 };
 
-// Queries that will attend to latents: [n_rows][n_heads][to_dim] at `to`, where to_dim is a row of latents. They consist
-// of what each head's query becomes in the space of the values, put there before, and of its last dimensions as they are.
+// Queries for attention over latents (MLA): [n_rows][n_heads][to_dim] at `to`, where to_dim is the size of a latent
+// row. A query consists of the original query projected into the value space, which the caller has stored there,
+// followed by the original query's last dimensions.
 struct LatentQueries {
-  const float* from;    // [n_rows][n_heads][from_dim]
-  int64_t from_stride;  // floats between rows
+  const float* from;    // [n_rows][n_heads][from_dim]: the original queries.
+  int64_t from_stride;  // Floats between rows.
   int from_dim;
   float* to;
   int64_t to_stride;
   int n_heads;
 };
 
-// Products of each head's part of a row with a matrix of its own, out[row][head] = W_head x[row][head]. The matrices lie
-// one below the other: head h's begins at row h * (weight->rows / n_heads), a multiple of kExpertRowMultiple, and has
-// `rows` rows.
+// A batched matmul with one matrix per head: out[row][head] = W_head x[row][head]. The matrices are stored one after
+// another. Head h's matrix starts at row h * (weight->rows / n_heads), a multiple of kExpertRowMultiple, and has `rows`
+// rows.
 struct HeadProducts {
   const Matrix* weight;
   int n_heads;
   int64_t rows;
   const float* x;
-  int64_t x_stride, x_head_stride;  // floats between rows and between heads
+  int64_t x_stride, x_head_stride;  // Floats between rows and between heads.
   float* out;
   int64_t out_stride, out_head_stride;
 };
 
-// How rows choose the positions that they attend to. Of each position `layer` of the cache keeps a row of latents, all of
-// it its value: the keys of `n_heads` queries.
+// Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache holds one latent row
+// per position, which is the key for all `n_heads` indexer queries.
 struct PositionIndex {
-  const float* q;        // [n_rows][n_heads][key_dim], dense
-  const float* weights;  // [n_rows][n_heads], dense
+  const float* q;        // [n_rows][n_heads][key_dim], dense.
+  const float* weights;  // [n_rows][n_heads], dense.
   int n_heads;
   int layer;
-  int most;       // positions chosen; KvShape::most_chosen
-  int block = 1;  // positions that one of the layer's rows stands for: then whole blocks are chosen
+  int most;       // top_k: number of positions to select; equals KvShape::most_chosen.
+  int block = 1;  // Positions per row of the layer. If above 1, whole blocks of positions are selected.
 };
 
-// How one layer attends.
+// Parameters of one layer's attention.
 struct AttentionParams {
-  float scale;            // of the scores: usually 1 / sqrt(head_dim)
-  int window = 0;         // a row at position p sees p - window + 1 .. p; 0: all positions before it
-  bool chunked = false;   // with a window: it sees those from the last multiple of `window` on instead
-  float soft_cap = 0.0f;  // scores become soft_cap * tanh(score / soft_cap); 0: none
-  // Backend memory: of each query head a score that takes part in the softmax and has no value; null: none.
+  float scale;  // Factor of the attention scores, usually 1 / sqrt(head_dim).
+  // Sliding window: a token at position p attends to positions p - window + 1 .. p. 0 = all positions up to p.
+  int window = 0;
+  // Chunked attention: a token attends from the last multiple of `window` up to its own position.
+  bool chunked = false;
+  float soft_cap = 0.0f;  // Scores become soft_cap * tanh(score / soft_cap). 0 = no soft cap.
+  // Attention sinks, backend memory: for each query head a logit that takes part in the softmax but has no value. Null
+  // = none.
   const float* sinks = nullptr;
-  // Queries at position p are multiplied by 1 + temperature_scale ln(1 + floor((p + temperature_offset) /
-  // temperature_length)); 0: they are not.
+  // If temperature_scale is not 0, queries at position p are multiplied by 1 + temperature_scale ln(1 + floor((p +
+  // temperature_offset) / temperature_length)).
   float temperature_scale = 0.0f;
   int temperature_length = 1, temperature_offset = 0;
-  // Of latents: rows that see more positions than most_chosen attend to those that choose_positions() has left here,
-  // [n_rows][most_chosen] numbers of 32 bits; null: all attend to all.
+  // Latents only, sparse attention: positions that choose_positions() selected, [n_rows][most_chosen] integers of 32
+  // bits. A token with more than most_chosen positions attends only to these. Null: tokens attend to all positions.
   const float* chosen = nullptr;
   int most_chosen = 0;
-  // Of latents: above 0, rows attend to their window and besides to all whole blocks of so many positions up to their
-  // own, which `block_layer` of the cache keeps a row of each of; or to those chosen, where there are more.
+  // Latents only, compressed attention: if `block` is above 0, a token attends to its sliding window and to all
+  // complete blocks of `block` positions up to its own. `block_layer` of the cache holds one row per block. If a token
+  // has more than most_chosen blocks, it attends only to the selected ones.
   int block = 0, block_layer = -1;
 };
 
-// Rows that stand for blocks of positions, as they are kept. Those that end a block pass a norm, and their last rope.n_dims
-// numbers rotate at the position the block begins at.
+// How rows that represent blocks of positions are stored. A row that completes a block is normalized, and its last
+// rope.n_dims elements are rotated by the block's first position.
 struct BlockRows {
   RopeParams rope;
   int block;
-  const float* norm;  // backend memory
+  const float* norm;  // Backend memory: weights of the norm.
   float eps;
-  int layer;  // of the cache
+  int layer;  // Layer of the cache.
 };
 
-// Several residual streams, between which each part of a network mixes (manifold-constrained hyper-connections,
-// arXiv:2512.24880). Of a row's numbers a matrix makes n_streams * (n_streams + 2) more, each scaled and based:
-//   in[s] = sigmoid + eps: how much of a stream a part reads
-//   out[s] = 2 sigmoid: how much of its result a stream takes
-//   between[from][to]: softmax over `to`, + eps, then normalized by turns over `from` and `to` until both sum to one
+// Hyper-connections: several residual streams that are mixed before and after each block (manifold-constrained
+// hyper-connections, arXiv:2512.24880). A matrix computes n_streams * (n_streams + 2) mixing coefficients per token.
+// Each is multiplied by a scale and gets a base added:
+//   in[s] = sigmoid + eps: weight of stream s in the input of the block
+//   out[s] = 2 sigmoid: weight of the block's output in stream s
+//   between[from][to]: softmax over `to`, + eps, then normalized alternately over `from` and `to` until both sum to one
 inline constexpr int kMostStreams = 8;
 struct StreamMix {
   int n_streams = 0;
-  int iterations = 0;  // the last normalization is over `from`
+  int iterations = 0;  // Number of normalization passes. The last one is over `from`.
   float eps = 0;
-  bool reads_only = false;       // `in` alone, n_streams numbers
-  const float* scale = nullptr;  // backend memory, of in, out and between
-  const float* base = nullptr;   // backend memory, of each number
+  bool reads_only = false;       // Only the n_streams coefficients `in` are computed.
+  const float* scale = nullptr;  // Backend memory: scales of in, out and between.
+  const float* base = nullptr;   // Backend memory: base of each coefficient.
 
   int64_t numbers() const { return int64_t{n_streams} * (reads_only ? 1 : n_streams + 2); }
 };
 
-// The activation of arXiv:2411.13010: positive x^2 + linear x above 0, else negative (expm1(min(x, least)) - x) + linear x.
+// The activation xIELU (arXiv:2411.13010). With a = positive, b = negative and c = linear:
+//   a x^2 + c x for x > 0, otherwise b (expm1(min(x, least)) - x) + c x
 struct Xielu {
   float positive = 0, negative = 0, linear = 0, least = 0;
 };
 
-// One product of a matmul group: out[row * out_stride + r] = (add_to_out ? out : 0) + bias[r] + W x[row].
+// One matmul of a group that shares an input: out[row * out_stride + r] = (add_to_out ? out : 0) + bias[r] + W x[row].
 struct MatmulTarget {
   const Matrix* weight;
   float* out;
-  int64_t out_stride;           // floats between rows of `out`
-  const float* bias = nullptr;  // backend memory, `rows` floats
-  bool add_to_out = false;      // residual connection
+  int64_t out_stride;           // Floats between rows of `out`.
+  const float* bias = nullptr;  // Backend memory, `rows` floats.
+  bool add_to_out = false;      // Add to `out` (residual connection).
 };
 
-// Whether an operation's input is read again before it is written anew. If not, its memory may be left as it is or
-// undefined, from before the operation on: a backend then need not have written it.
+// Whether an operation's input is read again before it is overwritten. With kLast, the contents of the input's memory
+// become undefined, even before the operation. So a backend may fuse operations and never write that memory.
 enum class InputUse : uint8_t { kAgain, kLast };
 
 class Operations {
  public:
-  // out[row] = row token[row] of `table`, dequantized. `tokens` host, each in [0, table.rows).
+  // out[row] = row tokens[row] of `table`, dequantized. `tokens` is host memory, each in [0, table.rows).
   virtual void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) = 0;
-  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. In place allowed. weight null: all 1, of streams that are mixed.
+  // out[row] = x[row] / sqrt(mean(x[row]^2) + eps) * weight. May run in place. A null weight means all 1 and is used
+  // with hyper-connections.
   virtual void rms_norm(const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out) = 0;
-  // The same over each head of each row: x is [n_rows][n_heads][head_dim] with row_stride floats per row. weight null:
-  // all 1.
+  // rms_norm() of each head of each row. x is [n_rows][n_heads][head_dim] with row_stride floats per row. A null weight
+  // means all 1.
   virtual void rms_norm_heads(float* x, int64_t row_stride, const float* weight, float eps, int n_rows, int n_heads,
                               int head_dim) = 0;
-  // rms_norm of each of n_groups pieces of each row, `dim` numbers long, in place; rows dense, weight [n_groups][dim].
+  // rms_norm() of each of n_groups groups of `dim` elements per row, in place. Rows are dense, weight is
+  // [n_groups][dim].
   virtual void rms_norm_groups(float* x, const float* weight, float eps, int n_rows, int n_groups, int64_t dim) = 0;
-  // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, both over the row; weight null: all 1; bias null: none. In
-  // place allowed.
+  // out[row] = (x[row] - mean) / sqrt(variance + eps) * weight + bias, with mean and variance over the row. A null
+  // weight means all 1, a null bias means none. May run in place.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int n_rows, int64_t dim,
                           float* out) = 0;
   // x[row] += bias.
   virtual void add_bias(float* x, const float* bias, int n_rows, int64_t dim) = 0;
-  // Products of one input with several matrices of equal `cols`. x is [n_rows][cols], dense; `use` is what becomes of it.
+  // Multiplies one input by several matrices of equal `cols`. x is [n_rows][cols], dense. `use` says whether x is read
+  // again.
   virtual void matmul(std::span<const MatmulTarget> targets, const float* x, int n_rows,
                       InputUse use = InputUse::kAgain) = 0;
-  // Rotates each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row, at its row's position.
+  // Applies RoPE to each head of x, [n_rows][n_heads][head_dim] with row_stride floats per row, at the row's position.
   virtual void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride,
                       int n_heads, int head_dim) = 0;
-  // Rotates q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place (dense rows given
-  // by the strides), each row at its absolute position, then stores k and v into the pages of `layer`. With
-  // n_dims 0 nothing rotates. k and v null: queries alone rotate, nothing is stored.
+  // Applies RoPE to q [n_rows][n_heads][head_dim] and k [n_rows][n_kv_heads][head_dim] in place, each row at its
+  // absolute position. Then stores k and v into the pages of `layer`. The strides are floats between rows. With n_dims
+  // 0, nothing is rotated. If k and v are null, only q is rotated and nothing is stored.
   virtual void rope_and_store(const RopeParams& rope, std::span<const Segment> segments, float* q, int64_t q_stride,
                               int n_heads, float* k, int64_t k_stride, const float* v, int64_t v_stride, int layer,
                               KvCache& cache) = 0;
-  // Attention of each row over positions 0 .. its own (or its window, or Segment::seen_end), keys and values from the pages.
-  // q [n_rows][n_heads][key_dim], out [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
+  // Attention of each token over positions 0 up to its own, as limited by a sliding window or extended by
+  // Segment::seen_end. Keys and values come from the pages. q is [n_rows][n_heads][key_dim], out is
+  // [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                          const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
-  // Of layers that keep latents, which a backend may refuse (Loading::can_keep_states()). x and out must not overlap.
+  // Batched matmul, for layers with latents (MLA), which a backend may refuse (Loading::can_keep_states()). x and out
+  // must not overlap.
   virtual void matmul_heads(const HeadProducts&, int n_rows) { static_cast<void>(n_rows); }
-  // Copies the last dimensions of each head's query behind what it has become in the space of the values, as many as a
-  // row of latents has behind its value; rotates these and those of `rows` [n_rows][row_stride] in place, each row at
-  // its absolute position; then stores the rows into the pages of `layer`. attention() attends to them with the value's
-  // dimensions as its result.
+  // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
+  // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
+  // `rows` [n_rows][row_stride] in place, each row at its absolute position. Then stores `rows` into the pages of
+  // `layer`. attention() over latents returns results of the value's size.
   virtual void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments,
                                       const LatentQueries& queries, float* rows, int64_t row_stride, int layer,
                                       KvCache& cache) {
     static_cast<void>(rope), static_cast<void>(segments), static_cast<void>(queries), static_cast<void>(rows);
     static_cast<void>(row_stride), static_cast<void>(layer), static_cast<void>(cache);
   }
-  // chosen[row] = the `most` positions up to the row's own with the largest sum over the heads of
-  // weight * max(0, q . key), ascending; of equals those that a heap of the best keeps which takes positions in order.
-  // Rows that see no more than so many are left out. chosen: [n_rows][most] numbers of 32 bits.
+  // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
+  // heads of weight * max(0, q . key), in ascending order. Ties are broken as by a bounded heap that processes
+  // positions in order. Tokens with at most `most` positions are skipped. chosen: [n_rows][most] integers of 32 bits.
   virtual void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) {
     static_cast<void>(index), static_cast<void>(segments), static_cast<void>(cache), static_cast<void>(chosen);
   }
-  // Of networks that attend to blocks of positions, which a backend may refuse with their latents. Rows of values and
-  // scores, dense, [n_rows][pool.width()]; out[row] is written where a row ends a block, [n_rows][pool.dim].
+  // Compressed attention only, which a backend may refuse together with its latents. values and scores are dense,
+  // [n_rows][pool.width()]. out is [n_rows][pool.dim], written only in rows whose token completes a block.
   virtual void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                            const float* values, const float* scores, float* out) {
     static_cast<void>(pool), static_cast<void>(segments), static_cast<void>(state), static_cast<void>(values);
     static_cast<void>(scores), static_cast<void>(out);
   }
-  // Keeps those of `rows` that end a block; they are overwritten.
+  // Stores the rows whose token completes a block in the cache. Overwrites `rows`.
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) {
     static_cast<void>(blocks), static_cast<void>(segments), static_cast<void>(rows), static_cast<void>(cache);
   }
-  // Of networks with several residual streams (Loading::mixes_streams()). Numbers [n_rows][mix.numbers()], in place.
+  // Hyper-connections only (Loading::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()] in
+  // place.
   virtual void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(n_rows);
   }
-  // out[row] = sum over s of in[s] * streams[row][s], rows of streams dense, [n_streams][dim].
+  // out[row] = sum over s of in[s] * streams[row][s]. Rows of `streams` are dense, [n_streams][dim].
   virtual void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
                             float* out) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(streams), static_cast<void>(n_rows);
@@ -204,21 +219,22 @@ class Operations {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(x), static_cast<void>(n_rows);
     static_cast<void>(dim), static_cast<void>(streams);
   }
-  // out[row][i] = activation(gate[row][i]) * up[row][i]; dense, out may be gate.
+  // out[row][i] = activation(gate[row][i]) * up[row][i]. Dense; out may be the same memory as gate.
   virtual void gated(const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim, float* out) = 0;
-  // Each head of a row times 1 / (1 + exp(-gate[row][head])). x [n_rows][n_heads][head_dim], dense; gate likewise.
+  // Multiplies each head of a row by 1 / (1 + exp(-gate[row][head])). x is [n_rows][n_heads][head_dim] and gate
+  // [n_rows][n_heads], both dense.
   virtual void gate_heads(float* x, const float* gate, int n_rows, int n_heads, int head_dim) = 0;
   // x[row][i] *= factors[i].
   virtual void scale_columns(float* x, const float* factors, int n_rows, int64_t dim) = 0;
   // x[row] += (weights[row * weight_stride] + offset) * y[row].
   virtual void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
                             int n_rows, int64_t dim) = 0;
-  // x[row] becomes as long a vector as y[row] is.
+  // Rescales x[row] to the L2 norm of y[row].
   virtual void match_length(float* x, const float* y, int n_rows, int64_t dim) = 0;
-  // x[row][i] = max(x[row][i] - cut, 0), where the row's cut is its mean and so many of its standard deviations (those of
-  // a sample).
+  // Gaussian top-k: x[row][i] = max(x[row][i] - cut, 0), where cut is the row's mean plus `deviations` times its sample
+  // standard deviation.
   virtual void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) = 0;
-  // out[row] = x[row], rows of x being x_stride floats apart.
+  // out[row] = x[row], where rows of x are x_stride floats apart.
   virtual void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) = 0;
   // x[i] = activation(x[i]).
   virtual void activate(Activation activation, float* x, int64_t count) = 0;
@@ -228,26 +244,30 @@ class Operations {
   virtual void scale(float* x, int64_t count, float factor) = 0;
   // x[i] = cap * tanh(x[i] / cap).
   virtual void soft_cap(float* x, int64_t count, float cap) = 0;
-  // x[row] += factor * y[row], and where `gate` is given (one value per row) that times sigmoid(gate[row]).
+  // x[row] += factor * y[row]. If `gate` (one value per row) is not null, y[row] is also multiplied by
+  // sigmoid(gate[row]).
   virtual void add_rows(float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) = 0;
-  // out[row] = (add_to_out ? out[row] : 0) + sum over the experts e chosen for the row, the first choice first, of
-  // weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). The router chooses by router_logits[row][n_experts],
-  // the lower index first among equals. Must have been reserved for; x, router_logits and out dense, out not x.
+  // A MoE layer: out[row] = (add_to_out ? out[row] : 0) + sum over the token's experts e, in order of preference, of
+  // weight_e * down_e (activation(gate_e x[row]) * up_e x[row]). The router selects by router_logits[row][n_experts]
+  // and prefers the lower index among equals. Requires scratch memory from reserve(). x, router_logits and out are
+  // dense, and out is not x.
   virtual void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                        bool add_to_out) = 0;
-  // Convolves rows of x, `stride` floats apart, in place, and carries the state on (recurrence.h).
+  // Convolves rows of x, `stride` floats apart, in place, and updates the recurrent state (recurrence.h).
   virtual void convolve(const Convolution& convolution, std::span<const Segment> segments, const LayerSlots& state,
                         float* x, int64_t stride) = 0;
-  // The delta rule over rows, and the state carried on. out: dense, [n_value_heads][value_dim], none of the inputs.
+  // Applies the delta rule to the rows and updates the recurrent state. out is dense, [n_value_heads][value_dim] per
+  // row, and must not be one of the inputs.
   virtual void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
                           const DeltaInputs& inputs, float* out) = 0;
-  // The state space over rows, and the state carried on. out: dense, [n_heads][head_dim], none of the inputs.
+  // Applies the state-space recurrence to the rows and updates the recurrent state. out is dense, [n_heads][head_dim]
+  // per row, and must not be one of the inputs.
   virtual void state_space(const StateSpace& space, std::span<const Segment> segments, const LayerSlots& state,
                            const StateSpaceInputs& inputs, float* out) = 0;
-  // out[i] = x[rows[i]]; `rows` host.
+  // out[i] = x[rows[i]]. `rows` is host memory.
   virtual void gather_rows(const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) = 0;
 
-  // Copies one page of all layers (copy on write for forks).
+  // Copies one page of all layers (copy-on-write for forked sequences).
   virtual void copy_page(KvCache& cache, int32_t from, int32_t to) = 0;
 
  protected:

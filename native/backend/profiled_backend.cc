@@ -8,7 +8,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Positions a row of a segment attends to, summed over its rows; and the different ones among them.
+// Attention work of a list of segments: the number of pairs of a token and a position that it attends to, and the
+// number of distinct positions.
 struct Reach {
   int64_t pairs = 0, positions = 0;
 };
@@ -150,14 +151,15 @@ class ProfiledBackend final : public Backend {
   bool mixes_streams() const override { return inner_->mixes_streams(); }
   bool packs_layers() const override { return inner_->packs_layers(); }
   Status can_mix(const Mixture& mixture) const override { return inner_->can_mix(mixture); }
-  // A profiled step is never a recorded one: a replay does not call these operations.
+  // A profiled step never uses a CUDA graph, because replaying a graph does not call these operations.
   bool begin_step(const StepInput& input) override {
     StepInput watched = input;
     watched.recordable = false;
     return inner_->begin_step(watched);
   }
   void end_step() override { inner_->end_step(); }
-  // Never asynchronous itself: what an operation takes is seen where one is waited for before the next begins.
+  // Profiling is never asynchronous: the time of an operation can be measured only if it completes before the next one
+  // starts.
   void wait() override { inner_->wait(); }
 
   void read_floats(float* host_to, const float* from, int64_t count) override {
@@ -203,7 +205,7 @@ class ProfiledBackend final : public Backend {
     const Reach reach = reach_of(segments, params.window);
     const KvShape& shape = cache.shape;
     const LayerState& own = shape.layers[static_cast<size_t>(layer)];
-    // A page has keys and values of all layers of its table; this is one layer's part.
+    // A page holds keys and values of all layers of its page table. This is the share of one layer.
     const auto bytes_per_position =
         cache.bytes / static_cast<size_t>(shape.n_pages) / static_cast<size_t>(shape.n_slots()) / kPageTokens;
     Work work;
@@ -287,7 +289,7 @@ class ProfiledBackend final : public Backend {
   }
   void mixture(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
                bool add_to_out) override {
-    // Bytes at least: which experts rows share is not known here.
+    // A lower bound of the bytes: the profiler does not know which experts several tokens share.
     const MixtureShape& shape = mixture.shape;
     const uint64_t of_one =
         ((mixture.gate != nullptr ? mixture.gate->bytes : 0) + mixture.up->bytes + mixture.down->bytes) /
@@ -311,7 +313,8 @@ class ProfiledBackend final : public Backend {
   }
   void delta_rule(const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
                   const DeltaInputs& inputs, float* out) override {
-    // The state comes from memory and goes there once a segment; a row decays it, reads it twice and adds to it.
+    // The state is read from and written to memory once per segment. Each token decays the state, reads it twice and
+    // adds to it.
     Work work;
     const auto of_state = static_cast<uint64_t>(rule.state_floats());
     for (const Segment& segment : segments) {

@@ -1,9 +1,9 @@
-// A backend that hands every operation on to another one and notes how long it took and what it had to move
-// and compute: what the engine bench sets against the machine's rooflines. An engine that is not profiled has
-// no such object, and pays nothing.
+// A backend that forwards every operation to another backend and records its duration, its memory traffic and its
+// arithmetic. The engine benchmark compares these figures with the machine's rooflines. An engine that is not profiled
+// does not use this class and has no overhead.
 //
-// Threads: the backend as any other (backend.h). StepProfile::read() may be called from any thread at any time;
-// the figures of one operation may then be a call apart.
+// Threads: the same rules as for any backend (backend.h). StepProfile::read() may be called by any thread at any time.
+// The figures of one operation may then differ by one call.
 #pragma once
 
 #include <array>
@@ -19,16 +19,16 @@ namespace monolith {
 
 // Sums over all calls of one operation so far.
 struct OpFigures {
-  std::string name;  // "attention"; products with their shape, "matmul 2048 x 2560"
+  std::string name;  // For example "attention". A matmul includes its shape: "matmul 2048 x 2560".
   uint64_t calls = 0;
   uint64_t nanoseconds = 0;
-  uint64_t bytes = 0;       // that must come from memory at least once: weights, keys and values
-  uint64_t operations = 0;  // multiplications and additions of its products; 0 for what only moves data
+  uint64_t bytes = 0;       // Bytes that must be read from memory at least once: weights, keys and values.
+  uint64_t operations = 0;  // Multiplications and additions of matrix products. 0 for operations that only move data.
 };
 
 class StepProfile {
  public:
-  std::vector<OpFigures> read() const;  // operations that were called, in the order of their first call
+  std::vector<OpFigures> read() const;  // Returns the operations that were called, in order of their first call.
 
  private:
   friend class ProfiledBackend;
@@ -71,18 +71,19 @@ class StepProfile {
   };
   static constexpr size_t kSlots = 32;
   struct Slot {
-    std::atomic<Op> op{Op::kNone};  // written once, after inputs and outputs
+    std::atomic<Op> op{Op::kNone};  // Written once, after `inputs` and `outputs`.
     std::atomic<int64_t> inputs{0}, outputs{0};
     std::atomic<uint64_t> calls{0}, nanoseconds{0}, bytes{0}, operations{0};
   };
 
-  // The engine thread only. The last slot takes whatever comes after kSlots different ones.
+  // Called only by the engine thread. If there are more than kSlots distinct operations, the last slot counts all
+  // further ones.
   Slot& slot(Op op, int64_t inputs, int64_t outputs);
 
   std::array<Slot, kSlots> slots_;
 };
 
-// `profile` gets the figures. Matrices and caches are `inner`'s own.
+// Figures are added to `profile`. Matrices and caches are those of `inner`.
 std::unique_ptr<Backend> make_profiled_backend(std::unique_ptr<Backend> inner, std::shared_ptr<StepProfile> profile);
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// A backend's role around the operations of one step. Nothing here allocates.
+// The backend's role at the beginning and end of a step. No function here allocates memory.
 #pragma once
 
 #include <cstddef>
@@ -9,29 +9,29 @@
 
 namespace monolith {
 
-// What the operations of one step refer to. Host memory, the same until end_step().
+// The data that the operations of one step refer to. Host memory that does not change until end_step().
 struct StepInput {
-  const void* model;                                        // whose step this is: recorded steps are told apart by it
-  std::span<const int32_t> tokens;                          // one per row
-  std::span<const int32_t> logit_rows;                      // rows of `tokens`, ascending
-  std::span<const std::span<const Segment>> segment_lists;  // every list that the operations name
-  int max_rows;                                             // that every buffer of the model has room for
-  bool recordable = true;  // its operations depend on nothing but this and on the model
+  const void* model;                    // Identifies the model of the step; part of the key of a CUDA graph.
+  std::span<const int32_t> tokens;      // One token per row.
+  std::span<const int32_t> logit_rows;  // Rows of `tokens` whose logits are computed, ascending.
+  std::span<const std::span<const Segment>> segment_lists;  // Every segment list that the operations refer to.
+  int max_rows;                                             // Capacity of the model's buffers, in rows.
+  // Whether the step may be captured in a CUDA graph: its operations depend only on this input and the model.
+  bool recordable = true;
 };
 inline constexpr size_t kMostSegmentLists = 16;
 
 class StepControl {
  public:
-  // True: the backend has such a step recorded and computes it by itself in end_step(); the caller leaves its
-  // operations out. A device's backend moves everything in `input` there before the first of them; operations may name other
-  // segments or rows than these, which then cost a copy each.
+  // Returns true if the backend has captured such a step and will replay it in end_step(). The caller then does not
+  // call the operations. A device backend copies everything in `input` to the device before the first operation.
+  // Operations may refer to other segments or rows, but each of these then costs a separate copy.
   virtual bool begin_step(const StepInput& input) = 0;
-  virtual void end_step() = 0;  // on return all results are visible to read_floats
-  // Whether end_step() and begin_sample() return before the device has computed what was asked for: the engine then
-  // uses that time for the host's part of the work. Operations of the next step may be asked for at any time: the
-  // device does one after the other.
+  virtual void end_step() = 0;  // After it returns, read_floats() sees all results.
+  // Whether end_step() and begin_sample() return before the device has finished. The engine uses that time for host
+  // work. Operations of the next step may be submitted at any time, because the device executes them in order.
   virtual bool is_asynchronous() const { return false; }
-  // Returns when all that was asked for is computed. Throws std::runtime_error if the device has failed.
+  // Waits until all submitted work is done. Throws std::runtime_error if the device has failed.
   virtual void wait() {}
 
  protected:

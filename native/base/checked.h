@@ -1,4 +1,4 @@
-// Arithmetic on numbers that come from a file: the result, or nothing when it does not fit.
+// Overflow-checked arithmetic for numbers from files. Returns nothing if the result does not fit.
 #pragma once
 
 #include <concepts>

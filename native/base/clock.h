@@ -1,5 +1,5 @@
-// What the engine reads the time from: steady, its zero of no meaning. A time that may not be noted yet is an
-// std::optional, for no value of a clock says that: on a machine that has run for days, zero is days ago.
+// The engine's clock: monotonic, with an arbitrary zero. Use std::optional for a time that may be unset, because no
+// time point is special: zero may be any time in the past.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ struct Clock {
   static constexpr bool is_steady = true;
 
   static time_point now() noexcept { return time_point(real() + duration(ahead_.load(std::memory_order_relaxed))); }
-  // For tests: it is `now`, and goes on from there.
+  // For tests: sets the current time. The clock continues from there.
   static void set(time_point now) noexcept {
     ahead_.store((now.time_since_epoch() - real()).count(), std::memory_order_relaxed);
   }
@@ -23,7 +23,7 @@ struct Clock {
  private:
   static duration real() noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-  static inline std::atomic<rep> ahead_{0};  // of the machine's steady clock
+  static inline std::atomic<rep> ahead_{0};  // Offset from the machine's steady clock.
 };
 
 }  // namespace monolith

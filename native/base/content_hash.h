@@ -1,11 +1,11 @@
-// The name of a content: what the prefix cache and the cache of embeddings know an image by.
+// A content hash: the key of an image in the prefix cache and in the embedding cache.
 #pragma once
 
 #include <cstdint>
 
 namespace monolith {
 
-// Of what a span was computed from, by a function that nobody finds two contents for.
+// Collision-resistant hash of the data that a span was computed from.
 struct ContentHash {
   uint64_t high = 0, low = 0;
   bool operator==(const ContentHash&) const = default;

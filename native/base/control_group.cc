@@ -12,12 +12,12 @@
 namespace monolith {
 namespace {
 
-// Where a hierarchy is mounted, and which of its groups appears there.
+// Mount point of a cgroup hierarchy, and the cgroup that appears there.
 struct Mount {
   std::string point, top;
 };
 
-// The paths of the process's groups, as /proc/self/cgroup has them.
+// Paths of the process's cgroups, as in /proc/self/cgroup.
 struct Groups {
   std::string unified, cpu, memory;
 };
@@ -35,7 +35,7 @@ bool lists(std::string_view names, std::string_view name) {
   return false;
 }
 
-// Lines of "4:cpu,cpuacct:/path"; of version 2 "0::/path".
+// Parses lines such as "4:cpu,cpuacct:/path", or "0::/path" for cgroup v2.
 Groups read_groups(const std::string& root) {
   Groups groups;
   std::ifstream file(root + "/proc/self/cgroup");
@@ -50,7 +50,7 @@ Groups read_groups(const std::string& root) {
   return groups;
 }
 
-// mountinfo writes spaces and backslashes in paths as octal numbers.
+// mountinfo escapes spaces and backslashes in paths as octal numbers.
 std::string unescaped(const std::string& text) {
   std::string result;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -65,8 +65,8 @@ std::string unescaped(const std::string& text) {
   return result;
 }
 
-// Lines of "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE SOURCE OPTIONS". The usual places are always looked at:
-// a container may see a group's files without a mount of their own.
+// Parses lines of the form "ID PARENT MAJOR:MINOR TOP POINT OPTIONS [FIELD...] - TYPE SOURCE OPTIONS". The usual mount
+// points are always checked, because a container may see a cgroup's files without a mount of its own.
 Hierarchies read_hierarchies(const std::string& root) {
   Hierarchies found{.unified = {{"/sys/fs/cgroup", "/"}},
                     .cpu = {{"/sys/fs/cgroup/cpu", "/"}},
@@ -87,8 +87,8 @@ Hierarchies read_hierarchies(const std::string& root) {
   return found;
 }
 
-// The group's path below the mount point, "" or "/a/b". A group outside of what is mounted is invisible: then only the group
-// at the mount point counts.
+// Returns the cgroup's path below the mount point, "" or "/a/b". A cgroup outside the mounted subtree is invisible, so
+// only the cgroup at the mount point counts then.
 std::string below_mount(const std::string& group, const std::string& top) {
   std::string path = group == "/" ? "" : group;
   if (top != "/") {
@@ -99,7 +99,7 @@ std::string below_mount(const std::string& group, const std::string& top) {
   return is_outside || (!path.empty() && path[0] != '/') ? "" : path;
 }
 
-// Calls `read` with the folder of the process's group and of each group above it.
+// Calls `read` with the directory of the process's cgroup and of each of its ancestors.
 template <typename Read>
 void for_each_group(const std::string& root, const std::vector<Mount>& mounts, const std::string& group, Read&& read) {
   for (const Mount& mount : mounts) {
@@ -110,7 +110,7 @@ void for_each_group(const std::string& root, const std::vector<Mount>& mounts, c
   }
 }
 
-// The first number of a file; nothing if there is none ("max").
+// Returns the first number in a file, or nothing if there is none ("max").
 std::optional<uint64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   int64_t number = 0;
@@ -118,7 +118,7 @@ std::optional<uint64_t> number_in(const std::string& path) {
   return static_cast<uint64_t>(number);
 }
 
-// Bytes of the page cache that a group is charged for, which the kernel reclaims before it refuses memory.
+// Returns the bytes of page cache charged to a cgroup. The kernel reclaims them before it refuses memory.
 uint64_t page_cache(const std::string& folder, std::initializer_list<std::string_view> fields) {
   std::ifstream file(folder + "memory.stat");
   uint64_t sum = 0, number = 0;
@@ -134,7 +134,8 @@ void limit_processors(GroupLimits& limits, std::optional<uint64_t> quota, std::o
 }
 
 void limit_memory(GroupLimits& limits, std::optional<uint64_t> limit, uint64_t used, uint64_t cache) {
-  constexpr uint64_t kUnlimited = uint64_t{1} << 62;  // version 1 writes "no limit" as the largest multiple of a page
+  // cgroup v1 writes "no limit" as the largest multiple of the page size.
+  constexpr uint64_t kUnlimited = uint64_t{1} << 62;
   if (!limit || *limit == 0 || *limit >= kUnlimited) return;
   const uint64_t taken = used - std::min(used, cache);
   limits.memory_bytes = std::min(limits.memory_bytes, *limit);

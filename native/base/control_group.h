@@ -1,4 +1,4 @@
-// Limits that Linux control groups put on this process. Versions 1 and 2, also side by side. Any thread.
+// Limits that Linux control groups (v1, v2, or both together) impose on this process. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,20 +7,20 @@
 
 namespace monolith {
 
-// The smallest limits along the path from the process's group to the root of the hierarchy. A member keeps its largest
-// value where no group limits it.
+// The smallest limits on the path from the process's cgroup to the root of the hierarchy. A field keeps its maximum
+// value if no cgroup limits it.
 struct GroupLimits {
-  int processors = std::numeric_limits<int>::max();  // CPU quota, rounded up
-  // memory.max, memory.high, memory.limit_in_bytes
+  int processors = std::numeric_limits<int>::max();  // CPU quota, rounded up.
+  // Minimum of memory.max, memory.high and memory.limit_in_bytes.
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();
-  // of memory_bytes; the page cache counts as free
+  // Unused part of memory_bytes. The page cache counts as free.
   uint64_t free_memory_bytes = std::numeric_limits<uint64_t>::max();
 };
 
-// `root` is prepended to every path that is read; tests pass a folder of their own.
+// `root` is prepended to every path that is read, so that tests can use their own directory.
 GroupLimits group_limits(const std::string& root = "");
 
-// Processors that this process can keep busy: its affinity mask, limited by the CPU quota. At least 1.
+// Number of processors that this process can use: its affinity mask, limited by the CPU quota. At least 1.
 int usable_processors();
 
 }  // namespace monolith

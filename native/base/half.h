@@ -1,5 +1,5 @@
-// The two 16-bit floating-point encodings, in portable bit arithmetic: no instruction set is
-// assumed. Kernels convert with the machine's instructions; both must give these bits.
+// Conversions for the two 16-bit floating-point encodings, in portable bit arithmetic without hardware instructions.
+// Kernels convert with hardware instructions and must produce the same bits.
 #pragma once
 
 #include <bit>
@@ -7,8 +7,7 @@
 
 namespace monolith {
 
-// IEEE 754 binary16 -> binary32; exact. A NaN stays one and becomes quiet, as the machine's
-// instruction does.
+// Converts IEEE 754 binary16 to binary32, exactly. NaN stays NaN and becomes quiet, as with the hardware instruction.
 constexpr float half_to_float(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 0x1fu;
@@ -19,25 +18,25 @@ constexpr float half_to_float(uint16_t half) {
   }
   if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
   if (mantissa == 0) return std::bit_cast<float>(sign);
-  // Subnormal: shift the leading one up to bit 10, where a normal number's implicit one stands.
+  // Subnormal: shift the leading 1 up to bit 10, the position of a normal number's implicit 1.
   const int shift = std::countl_zero(mantissa) - 21;
   mantissa = (mantissa << shift) & 0x3ffu;
   return std::bit_cast<float>(sign | static_cast<uint32_t>(113 - shift) << 23 | mantissa << 13);
 }
 
-// binary32 -> binary16, to nearest, ties to even. Too large becomes infinity; NaN stays NaN
-// (quiet).
+// Converts binary32 to binary16, rounding to nearest with ties to even. Values that are too large become infinity. NaN
+// stays NaN and becomes quiet.
 constexpr uint16_t float_to_half(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x1ffu));
-  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // rounds past 65504
-  if (magnitude >= 0x38800000u) {                                              // normal, >= 2^-14
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // Rounds to more than 65504.
+  if (magnitude >= 0x38800000u) {                                              // Normal, at least 2^-14.
     const uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return static_cast<uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
   }
-  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // <= 2^-25: to zero
+  if (magnitude <= 0x33000000u) return static_cast<uint16_t>(sign);  // At most 2^-25: rounds to zero.
   // Subnormal: count units of 2^-24.
   const uint32_t shift = 126 - (magnitude >> 23);
   const uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
@@ -47,10 +46,10 @@ constexpr uint16_t float_to_half(float value) {
   return static_cast<uint16_t>(sign | (whole + up));
 }
 
-// bfloat16 -> binary32; exact.
+// Converts bfloat16 to binary32, exactly.
 constexpr float bfloat16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// binary32 -> bfloat16, to nearest, ties to even; NaN stays NaN (quiet).
+// Converts binary32 to bfloat16, rounding to nearest with ties to even. NaN stays NaN and becomes quiet.
 constexpr uint16_t float_to_bfloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>(bits >> 16 | 0x40u);

@@ -19,7 +19,7 @@ uint64_t bytes_from(int pages_name) {
 
 MachineMemory machine_memory(const std::string& root) {
   MachineMemory memory;
-  std::ifstream file(root + "/proc/meminfo");  // lines of "MemTotal:  1024 kB"
+  std::ifstream file(root + "/proc/meminfo");  // Lines such as "MemTotal:  1024 kB".
   uint64_t kilobytes = 0, commit_limit = 0, committed = 0;
   for (std::string name, unit; file >> name >> kilobytes && std::getline(file, unit);) {
     if (name == "MemTotal:") memory.total = kilobytes << 10;
@@ -28,9 +28,9 @@ MachineMemory machine_memory(const std::string& root) {
     if (name == "Committed_AS:") committed = kilobytes << 10;
   }
   if (memory.total == 0) memory.total = bytes_from(_SC_PHYS_PAGES);
-  // proc may show processes only (ProcSubset=pid)
+  // /proc may contain only processes (ProcSubset=pid).
   if (memory.available == 0) memory.available = bytes_from(_SC_AVPHYS_PAGES);
-  // With strict accounting address space counts as memory before it is touched.
+  // With strict overcommit accounting, address space counts as used memory even before it is touched.
   int overcommit = 0;
   if (std::ifstream(root + "/proc/sys/vm/overcommit_memory") >> overcommit && overcommit == 2 && commit_limit > 0)
     memory.available = std::min(memory.available, commit_limit - std::min(commit_limit, committed));

@@ -1,4 +1,4 @@
-// Memory that this process may use: the machine's, limited by its control groups. Any thread.
+// Memory that this process may use: the machine's memory, limited by control groups. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 namespace monolith {
 
 struct MachineMemory {
-  uint64_t total = 0;      // bytes; 0 = unknown
-  uint64_t available = 0;  // of `total`: bytes that can be taken now without swapping; the page cache counts as free
+  uint64_t total = 0;  // Bytes; 0 = unknown.
+  // Bytes of `total` that can be allocated now without swapping. The page cache counts as free.
+  uint64_t available = 0;
 };
 
 // `root`: as in group_limits().

@@ -12,14 +12,15 @@
 namespace monolith {
 namespace {
 
-// Whole vectors and several places at once: eight-byte loads of one run of memory leave half of what a Zen 5 core
-// gets from it unused (22 of 39 GB/s), and a bound that is too low flatters whoever is measured against it. How many
-// places is the processor's affair: a core of Zen 4 gets 29 GB/s from two and 21 from four in the same seconds.
+// Reads whole vectors from several places of the buffer in parallel. Eight-byte loads from a single place reach only
+// about half of a Zen 5 core's bandwidth (22 of 39 GB/s), and a reference value that is too low would flatter the code
+// measured against it. The best number of places depends on the processor: a Zen 4 core reaches 29 GB/s with two and 21
+// GB/s with four.
 typedef uint64_t Vector __attribute__((vector_size(16)));
 
 template <size_t kPlaces>
 uint64_t add_up(const uint64_t* words, size_t count) {
-  constexpr size_t kStep = 8;  // words: a cache line
+  constexpr size_t kStep = 8;  // In words; 8 words are one cache line.
   const size_t part = count / kPlaces / kStep * kStep;
   Vector sums[kPlaces][kStep / 2] = {};
   for (size_t i = 0; i < part; i += kStep)
@@ -39,7 +40,8 @@ class Mapping {
     void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (address == MAP_FAILED) return;
     words_ = static_cast<uint64_t*>(address);
-    madvise(address, bytes, MADV_HUGEPAGE);  // a hint: without it the loop measures page walks as well
+    // Only a hint. Without huge pages, the loop also measures page-table walks.
+    madvise(address, bytes, MADV_HUGEPAGE);
   }
   ~Mapping() {
     if (words_ != nullptr) munmap(words_, bytes_);
@@ -60,12 +62,12 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
   if (bytes < 4096 || repeats < 1)
     return Error{ErrorCode::kInvalidArgument, "bytes must be at least 4096 and repeats at least 1"};
   const Mapping buffer(bytes);
-  if (buffer.words() == nullptr) return Error{ErrorCode::kOutOfMemory, "no memory for the bandwidth buffer"};
-  const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;  // per thread, whole lines
+  if (buffer.words() == nullptr) return Error{ErrorCode::kOutOfMemory, "not enough memory for the bandwidth buffer"};
+  // Words per thread, a whole number of cache lines.
+  const size_t words = bytes / sizeof(uint64_t) / static_cast<size_t>(threads) / 8 * 8;
   std::atomic<uint64_t> sink{0};
 
-  // One thread per part, started anew for each pass: the start-up cost is microseconds against many
-  // milliseconds of reading.
+  // Starts a new thread per part for each pass. Starting takes microseconds, reading takes many milliseconds.
   const auto on_all = [&](auto&& work) {
     std::vector<std::thread> others;
     for (int thread = 1; thread < threads; ++thread) others.emplace_back([&work, thread] { work(thread); });
@@ -83,7 +85,8 @@ Result<double> read_bandwidth(int threads, size_t bytes, int repeats) {
       best = std::max(best, static_cast<double>(words * sizeof(uint64_t)) * threads / took.count());
     }
   }
-  if (sink == 0) return Error{ErrorCode::kInternal, "the read loop read nothing"};  // keeps the sums alive
+  // Uses the sums, so that the compiler cannot remove the loop.
+  if (sink == 0) return Error{ErrorCode::kInternal, "the bandwidth loop read no data"};
   return best;
 }
 

@@ -1,4 +1,4 @@
-// What the memory gives to plain code: the yardstick decode speed is quoted against.
+// Measures the memory bandwidth that plain code reaches. Decode speed is compared with it.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,10 @@
 
 namespace monolith {
 
-// Bytes per second that `threads` threads reach together when each reads its own part of a buffer of
-// `bytes` once, in two or four places at once, adding up what it reads; the best of `repeats` passes of both ways. Allocates the
-// buffer (huge pages where the system grants them) and frees it. Errors: kInvalidArgument, kOutOfMemory.
+// Returns the bytes per second that `threads` threads reach together. Each thread reads its own part of a buffer of
+// `bytes` once, from two or four places in parallel, and adds up the words. The result is the best of `repeats` passes
+// of both variants. Allocates the buffer (in huge pages if the system provides them) and frees it. Errors:
+// kInvalidArgument, kOutOfMemory.
 Result<double> read_bandwidth(int threads, size_t bytes, int repeats);
 
 }  // namespace monolith

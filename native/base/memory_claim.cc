@@ -10,7 +10,7 @@ std::atomic<uint64_t> claimed{0};
 }  // namespace
 
 void MemoryClaim::set(uint64_t bytes) {
-  claimed.fetch_add(bytes - bytes_, std::memory_order_relaxed);  // modulo 2^64, so that it subtracts, too
+  claimed.fetch_add(bytes - bytes_, std::memory_order_relaxed);  // Modulo 2^64, so this also subtracts.
   bytes_ = bytes;
 }
 

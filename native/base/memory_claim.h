@@ -1,11 +1,12 @@
-// Memory that this process has planned and not touched yet: the kernel still counts it as free, and plans made later must not.
+// Memory that this process has planned but not touched yet. The kernel still counts it as free, but later plans must
+// not use it.
 #pragma once
 
 #include <cstdint>
 
 namespace monolith {
 
-// One plan's part. Owned by one thread at a time; the sum may be read by any.
+// The claim of one plan. Owned by one thread at a time. Any thread may read the sum.
 class MemoryClaim {
  public:
   explicit MemoryClaim(uint64_t bytes = 0) { set(bytes); }
@@ -13,11 +14,11 @@ class MemoryClaim {
   MemoryClaim(const MemoryClaim&) = delete;
   MemoryClaim& operator=(const MemoryClaim&) = delete;
 
-  // Bytes that are still to be touched.
+  // Sets the number of bytes that are still to be touched.
   void set(uint64_t bytes);
   uint64_t bytes() const { return bytes_; }
 
-  // The sum of all claims of this process.
+  // Returns the sum of all claims of this process.
   static uint64_t all();
 
  private:

@@ -1,5 +1,5 @@
-// Errors as values. Nothing in native/ throws across a room's edge: a function that can fail returns
-// Result<T>, and the addon turns the Error into a JavaScript one.
+// Errors as values. Modules under native/ do not throw exceptions to their callers: a function that can fail returns
+// Result<T>, and the addon converts the Error to a JavaScript error.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 namespace monolith {
 
 enum class ErrorCode {
-  kIo,               // the operating system refused: missing file, no permission, short read
-  kInvalidFile,      // the file contradicts itself or its format: truncated, corrupt, hostile
-  kUnsupported,      // well-formed, but something this build does not offer; the message names it
-  kInvalidArgument,  // the caller passed something out of range
-  kOutOfMemory,      // an allocation that was planned did not succeed
-  kQueueFull,        // the engine's waiting queue is at its bound
-  kTooLong,          // the prompt can never fit the context or the page pool
-  kClosed,           // the engine is closing or closed
-  kInternal,         // our bug
+  kIo,               // The operating system reported an error: missing file, no permission, short read.
+  kInvalidFile,      // The file contradicts itself or its format: truncated, corrupt or malicious.
+  kUnsupported,      // Well-formed, but this build does not support it. The message names the feature.
+  kInvalidArgument,  // The caller passed a value that is out of range.
+  kOutOfMemory,      // A planned allocation failed.
+  kQueueFull,        // The engine's waiting queue is full.
+  kTooLong,          // The prompt can never fit into the context or the page pool.
+  kClosed,           // The engine is closing or closed.
+  kInternal,         // A bug in Monolith.
 };
 
 struct Error {
@@ -25,7 +25,7 @@ struct Error {
   std::string message;
 };
 
-// Either a value or an Error. `Result<void>` is spelled Status below.
+// Either a value or an Error. For functions without a value, use Status below.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -50,7 +50,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-// Success, or an Error.
+// Success or an Error.
 class [[nodiscard]] Status {
  public:
   Status() = default;

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), a piece at a time.
+// Incremental SHA-256 (FIPS 180-4).
 #pragma once
 
 #include <array>
@@ -16,10 +16,10 @@ class Sha256 {
   using Digest = std::array<uint8_t, 32>;
 
   void add(std::span<const std::byte> bytes);
-  void add_number(uint64_t number);  // its eight bytes, the lowest first
-  // Ends it: nothing may be added any more.
+  void add_number(uint64_t number);  // Adds the number's eight bytes, least significant first.
+  // Returns the digest. Nothing may be added afterwards.
   Digest finish();
-  ContentHash content();  // the first 128 bits of that
+  ContentHash content();  // Like finish(), but returns only the first 128 bits.
   static std::string hex(const Digest& digest);
   static std::string hex_of(std::span<const std::byte> bytes);
 
@@ -29,7 +29,7 @@ class Sha256 {
                                     0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::byte, 64> held_;
   size_t n_held_ = 0;
-  uint64_t length_ = 0;  // bytes so far
+  uint64_t length_ = 0;  // Bytes added so far.
 };
 
 }  // namespace monolith

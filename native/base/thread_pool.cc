@@ -1,16 +1,16 @@
-// How the pool's threads find work and wait.
+// How the pool's threads find work and wait:
 //
 //   owner:  write section, open the gate, epoch += 1, wake sleepers, do its share, close the gate,
-//           wait until nobody is inside
-//   worker: wait for another epoch; if the gate is open, enter, do its share, leave
+//           wait until no worker is inside
+//   worker: wait for a new epoch; if the gate is open, enter, do its share, leave
 //
-// The gate is one word, an open bit and the number of workers inside, so that entering and closing
-// cannot miss each other. The section is only written while the gate is closed and nobody is inside.
+// The gate is a single word with an open bit and the number of workers inside, so entering and closing cannot race. The
+// section is written only while the gate is closed and no worker is inside.
 //
-// Every wait goes through three stages: spin with `pause` (a neighbour section follows within
-// microseconds), then yield (this thread's core may be wanted by the very thread it waits for), then
-// park on a futex (std::atomic::wait), where it costs nothing. Virtual cores are taken away without
-// notice, so no stage before the last may be unbounded.
+// Every wait has three stages. A thread first spins with `pause`, because the next section usually follows within
+// microseconds. It then yields, because the thread that it waits for may need its core. Finally it parks on a futex
+// (std::atomic::wait), which costs no CPU time. A hypervisor may take a virtual core away at any time, so the first two
+// stages are bounded.
 #include "base/thread_pool.h"
 
 #include <algorithm>
@@ -25,11 +25,12 @@
 namespace monolith {
 namespace {
 
-// About 20 us and a little over 100 us on a 3.7 GHz Zen 4 (a pause is some 40 cycles, a yield 0.3 us or
-// more): longer than the gap between two sections of a step, shorter than anyone would notice as load.
+// About 20 us of spinning and a little over 100 us of yielding on a 3.7 GHz Zen 4 (a pause takes about 40 cycles, a
+// yield at least 0.3 us). That is longer than the gap between two sections of a step, but too short to be noticed as
+// CPU load.
 constexpr int kSpinsInStep = 2000;
 constexpr int kYieldsInStep = 400;
-// Between steps the engine samples and publishes; the next section wakes whoever has parked by then.
+// Between steps, the engine samples and publishes results. The next section wakes the threads that have parked by then.
 constexpr int kSpinsOutside = 500;
 
 void pause_briefly() {
@@ -42,9 +43,9 @@ void pause_briefly() {
 
 }  // namespace
 
-// What a thread of parallel_runs() has left, in one word: the first piece and the one after the last. Its thread
-// takes from the front, others the half at the back. Each piece is in one range at a time, so a range that is found
-// again is this very one. An empty range is only changed by its thread.
+// Remaining range of a thread in parallel_runs(), packed into one word: begin and end. The owning thread takes indices
+// from the front, other threads steal the back half. Each index is in only one range at a time, so compare-exchange
+// cannot suffer from the ABA problem. Only the owning thread refills an empty range.
 struct alignas(64) Range {
   std::atomic<uint64_t> word{0};
 
@@ -57,15 +58,15 @@ struct alignas(64) Range {
 struct ThreadPool::State {
   static constexpr uint32_t kOpen = uint32_t{1} << 31;
 
-  // One section, valid inside the gate.
+  // The current section; valid while inside the gate.
   Erased function = nullptr;
   const void* context = nullptr;
   std::vector<std::thread> workers;
-  std::unique_ptr<Range[]> ranges;  // by thread
-  // Each word on its own cache line: they are polled by different threads.
+  std::unique_ptr<Range[]> ranges;  // Indexed by thread.
+  // Each word has its own cache line, because different threads poll them.
   alignas(64) std::atomic<int> epoch{0};
-  alignas(64) std::atomic<uint32_t> gate{0};  // kOpen, and the workers inside
-  alignas(64) std::atomic<int> wake{0};       // changes to wake sleepers
+  alignas(64) std::atomic<uint32_t> gate{0};  // The open bit kOpen and the number of workers inside.
+  alignas(64) std::atomic<int> wake{0};       // Changed to wake sleepers.
   alignas(64) std::atomic<int> sleepers{0};
   alignas(64) std::atomic<bool> owner_parked{false};
   std::atomic<bool> in_step{false};
@@ -77,7 +78,7 @@ struct ThreadPool::State {
     wake.notify_all();
   }
 
-  // Returns the epoch found.
+  // Returns the new epoch.
   int wait_for_epoch_after(int seen) {
     for (;;) {
       const bool step = in_step.load(std::memory_order_relaxed);
@@ -90,8 +91,9 @@ struct ThreadPool::State {
         if (const int now = epoch.load(std::memory_order_acquire); now != seen) return now;
         std::this_thread::yield();
       }
-      // Announced as a sleeper before the last look at epoch: either this load sees the new section, or
-      // the owner's look at `sleepers`, after its store to epoch, sees us and changes `wake`.
+      // The worker registers as a sleeper before it checks the epoch for the last time. So either this load sees the
+      // new section, or the owner, which reads `sleepers` after it stores the epoch, sees the worker and changes
+      // `wake`.
       const int ticket = wake.load(std::memory_order_seq_cst);
       sleepers.fetch_add(1, std::memory_order_seq_cst);
       if (epoch.load(std::memory_order_seq_cst) == seen) wake.wait(ticket);
@@ -109,14 +111,14 @@ struct ThreadPool::State {
 
   void leave() {
     if (gate.fetch_sub(1, std::memory_order_seq_cst) == 1 && owner_parked.load(std::memory_order_seq_cst))
-      gate.notify_one();  // closed, and this was the last
+      gate.notify_one();  // The gate is closed, and this was the last worker inside.
   }
 
   void work(int thread) {
     for (int seen = 0;;) {
       seen = wait_for_epoch_after(seen);
       if (stop.load(std::memory_order_relaxed)) return;
-      if (!enter()) continue;  // too late: the others have done it
+      if (!enter()) continue;  // Too late: the other threads have finished the section.
       function(context, thread);
       leave();
     }
@@ -154,7 +156,7 @@ ThreadPool::ThreadPool(int n_threads) : state_(std::make_unique<State>()) {
         state->work(thread);
       });
     } catch (const std::system_error&) {
-      break;  // the system's thread limit: size() tells how many there are
+      break;  // The system's thread limit was reached. size() returns the actual number.
     }
   }
 }
@@ -167,7 +169,7 @@ ThreadPool::~ThreadPool() {
 
 int ThreadPool::size() const { return static_cast<int>(state_->workers.size()) + 1; }
 
-// Wakes nobody: a step too small to be shared out should not cost the other cores anything.
+// Wakes no worker: a step that is too small to be shared should not cost the other cores anything.
 void ThreadPool::begin_step() { state_->in_step.store(true, std::memory_order_relaxed); }
 
 void ThreadPool::end_step() { state_->in_step.store(false, std::memory_order_relaxed); }
@@ -180,9 +182,10 @@ void ThreadPool::share_out(int64_t n) {
   }
 }
 
-// Several of its own at once while they are at most an eighth of its share: whoever takes waits for all that is on its way
-// from memory (Zen 5, pieces of 19 KiB: 2 % of a stream's time).
-// Relaxed throughout: a piece's data is published by the gate, before and after the section.
+// Takes up to kMostTaken indices of the thread's own range per atomic operation, at most an eighth of what is left. An
+// atomic operation waits for all outstanding loads, so taking indices one by one is slower (2 % of single-stream
+// decoding on Zen 5, with 19 KiB per index).
+// Relaxed memory order is enough, because the gate publishes the data before and after the section.
 ThreadPool::Pieces ThreadPool::take(int thread) {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::atomic<uint64_t>& own = state_->ranges[static_cast<size_t>(thread)].word;

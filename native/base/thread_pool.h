@@ -1,8 +1,7 @@
-// Threads that share out the pieces of one loop: the CPU backend's parallel section. One owner (the
-// engine thread) calls parallel_for() and takes part as thread 0; workers join while pieces are left.
-// The owner never waits for a worker that has not begun: one that was asleep, or whose core is taken,
-// costs its help and nothing more. Workers spin briefly between the sections of one step and park when
-// idle. Nothing here allocates after construction.
+// The thread pool that runs the parallel loops of the CPU backend. One owner, the engine thread, calls parallel_for()
+// and takes part as thread 0. Workers join while work is left. The owner never waits for a worker that has not started:
+// a worker that was asleep, or whose core is busy, only fails to help. Workers spin briefly between the sections of one
+// step and park when idle. Nothing is allocated after construction.
 #pragma once
 
 #include <atomic>
@@ -13,7 +12,7 @@ namespace monolith {
 
 class ThreadPool {
  public:
-  // `n_threads` >= 1 counts the caller. n_threads == 1 starts no thread.
+  // `n_threads` >= 1 includes the calling thread, so n_threads == 1 starts no thread.
   explicit ThreadPool(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -21,8 +20,8 @@ class ThreadPool {
 
   int size() const;
 
-  // Calls fn(begin, end, thread) over [0, n) in pieces of `grain`, handed out dynamically: which thread
-  // takes a piece is not fixed, so a piece's result must not depend on it. Returns when all are done.
+  // Calls fn(begin, end, thread) for chunks of `grain` that together cover [0, n). Chunks are assigned dynamically, so
+  // the result of a chunk must not depend on the thread. Returns when all chunks are done.
   template <typename Fn>
   void parallel_for(int64_t n, int64_t grain, Fn&& fn) {
     if (n <= grain || size() == 1) {
@@ -40,10 +39,10 @@ class ThreadPool {
     run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); }, &take_pieces);
   }
 
-  // Calls fn(i, thread) for each i in [0, n), n below 2^31. For work along memory: each thread begins at its own
-  // share of [0, n) and goes on from there, so that what the processor fetches ahead is what the thread takes next.
-  // A thread that has finished takes half of the largest share that is left, so which thread takes an i is not fixed
-  // here either. One that is held up keeps no more than kMostTaken from the others.
+  // Calls fn(i, thread) for each i in [0, n), with n below 2^31. For loops over contiguous memory: each thread starts
+  // at its own share of [0, n) and proceeds in order, so the hardware prefetcher loads what the thread needs next. A
+  // thread that has finished takes half of the largest remaining share. So here, too, the assignment of i to threads is
+  // not fixed. A delayed thread keeps at most kMostTaken indices from the other threads.
   static constexpr int64_t kMostTaken = 8;
   template <typename Fn>
   void parallel_runs(int64_t n, Fn&& fn) {
@@ -60,20 +59,20 @@ class ThreadPool {
     run([](const void* f, int thread) { (*static_cast<const decltype(take_pieces)*>(f))(thread); }, &take_pieces);
   }
 
-  // Hint that a step begins or ends: between the two, workers spin instead of parking.
+  // Hints that a step begins or ends. During a step, workers spin instead of parking.
   void begin_step();
   void end_step();
 
  private:
   using Erased = void (*)(const void*, int);
-  // Calls fn(context, 0), and fn(context, thread) on each worker that arrives before that call returns;
-  // a worker may come twice.
+  // Calls fn(context, 0), and fn(context, thread) on each worker that arrives before that call returns. A worker may
+  // run it twice.
   void run(Erased fn, const void* context);
   void share_out(int64_t n);
   struct Pieces {
     int64_t begin = 0, end = 0;
   };
-  Pieces take(int thread);  // the next ones for this thread; none: there are none left
+  Pieces take(int thread);  // Returns the next range of indices for this thread, or an empty range if no work is left.
   struct State;
   std::unique_ptr<State> state_;
   alignas(64) std::atomic<int64_t> next_{0};

@@ -1,4 +1,4 @@
-// Code points of UTF-8 text. Pure functions; any thread.
+// Decoding and encoding of UTF-8. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace monolith {
 
-// Stands for a byte that is not part of valid UTF-8.
+// Returned for a byte that is not part of valid UTF-8.
 inline constexpr uint32_t kInvalidByte = 0xFFFFFFFF;
 
 struct Utf8Char {
-  uint32_t code_point;  // or kInvalidByte
-  uint32_t size;        // bytes taken, 1 to 4; 1 for an invalid byte
+  uint32_t code_point;  // A code point, or kInvalidByte.
+  uint32_t size;        // Bytes consumed, 1 to 4; 1 for an invalid byte.
 };
 
-// The character at the front of `text`, which is not empty. Overlong forms, surrogates and code
-// points above U+10FFFF are invalid (RFC 3629).
+// Decodes the first character of `text`, which must not be empty. Overlong forms, surrogates and code points above
+// U+10FFFF are invalid (RFC 3629).
 Utf8Char decode_utf8(std::string_view text);
 
 // Appends `code_point` (at most U+10FFFF, not a surrogate).

@@ -1,5 +1,5 @@
-// What nearly every file includes, compiled once in quick builds (CMakeLists.txt, MONOLITH_QUICK). Nothing includes it by
-// name: each file names what it uses, and strict builds have it that way.
+// Precompiled header for quick builds (MONOLITH_QUICK in CMakeLists.txt): the headers that nearly every file includes.
+// No file includes it explicitly. Each file includes the headers that it uses, and strict builds check that.
 #include <algorithm>
 #include <array>
 #include <atomic>

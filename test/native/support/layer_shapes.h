@@ -144,10 +144,10 @@ inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   shape.layers[1].kind = StateKind::kLatents;
   if (!keeps.latents) refused("layer 1 keeps latents");
   shape.layers[1].kind = StateKind::kSlot;
-  refused("layer 1 keeps a slot of state");
+  refused("layer 1 keeps recurrent state");
   shape.layers[1] = shape.layers[0];
   shape.layers[1].place = 1;
-  if (!keeps.places) refused("layer 1 shares a slot");
+  if (!keeps.places) refused("layer 1 shares a page slot");
   shape.layers[1] = {StateKind::kLatents, 1, 64, 64, 1, 0, 4};
   if (keeps.latents && !keeps.blocks) refused("layer 1 keeps latents of blocks");
   shape.layers[1] = shape.layers[0];

@@ -333,7 +333,7 @@ TEST(latents_are_stored_once) {
   shape.layers[0].value_dim = 600;
   const auto refused = CpuKvCache::create(shape);
   CHECK(!refused.ok() &&
-        refused.error().message.find("layer 0 of latents of 576 numbers, 600 of them its value") != std::string::npos);
+        refused.error().message.find("layer 0 with latents of 576 numbers, 600 of them the value") != std::string::npos);
 }
 
 TEST(pages_of_latents_are_copied_whole) {
