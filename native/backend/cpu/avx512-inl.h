@@ -1,7 +1,7 @@
-// What all kernels in AVX-512 share. Include only in files *avx512*.cc.
+// Helpers shared by all AVX-512 kernels. Include only in files named *avx512*.cc.
 #pragma once
 
-// GCC 12 takes _mm512_undefined_*(), inside its own intrinsics, for a mistake of ours (GCC bug 105593).
+// GCC 12 warns about _mm512_undefined_*() inside its own intrinsics (GCC bug 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -14,7 +14,8 @@
 namespace monolith {
 namespace {
 
-// Four bytes, in every lane. Written out because GCC 12 does not fold the broadcast into the instruction's operand.
+// Broadcasts four bytes to every lane. Inline assembly, because GCC 12 does not fold the broadcast into the
+// instruction's memory operand.
 template <typename T>
 [[gnu::always_inline]] inline __m512i broadcast_four_bytes(const T* at) {
   __m512i all;
@@ -22,7 +23,7 @@ template <typename T>
   return all;
 }
 
-// The first `count` of 16 lanes, all of them from 16 on.
+// Mask of the first `count` of 16 lanes; all lanes if count is 16 or more.
 [[gnu::always_inline]] inline __mmask16 first_lanes(int count) {
   return count >= 16 ? static_cast<__mmask16>(0xffff) : static_cast<__mmask16>((1u << count) - 1);
 }

@@ -1,4 +1,4 @@
-// CpuBackend: owns the threads, the kernel tables and the scratch, and hands each operation to its kernels.
+// CpuBackend owns the threads, the kernel tables and the scratch memory, and forwards each operation to its kernels.
 // Threads: one caller at a time (the engine thread); see backend.h.
 #include "backend/cpu/cpu_backend.h"
 
@@ -20,7 +20,7 @@
 namespace monolith {
 namespace {
 
-// More threads than any machine has cores for; a typing error should not start a million.
+// More threads than any machine has cores. A typing error should not start a million threads.
 constexpr int kMaxThreads = 1024;
 
 class CpuBackend final : public Backend, public TowerOperations {
@@ -55,7 +55,7 @@ class CpuBackend final : public Backend, public TowerOperations {
   Status can_keep(KvType type) const override {
     if (type != KvType::kFp8) return {};
     return Error{ErrorCode::kUnsupported,
-                 "kv_type fp8 is for GPUs (engine.device cuda): the processor keeps keys and "
+                 "kv_type fp8 is supported only on GPUs (engine.device cuda): the CPU stores keys and "
                  "values in f16, q8_0 or f32"};
   }
   Status can_keep_states(const KvShape& shape) const override { return check_shape(shape, CpuKvCache::kKeeps); }
@@ -95,7 +95,7 @@ class CpuBackend final : public Backend, public TowerOperations {
       return Error{ErrorCode::kInvalidArgument, "cannot reserve for " + std::to_string(max_rows) + " rows of " +
                                                     std::to_string(max_cols) + " values"};
     if (mixture.n_experts > 0 && shape_.n_experts > 0 && !(mixture == shape_))
-      return Error{ErrorCode::kUnsupported, "mixtures of experts of different shapes cannot be computed side by side"};
+      return Error{ErrorCode::kUnsupported, "MoE layers of different shapes are not supported on the same backend"};
     if (mixture.n_experts > 0) shape_ = mixture;
     max_rows_ = std::max(max_rows_, max_rows);
     max_cols_ = std::max(max_cols_, max_cols);
@@ -116,7 +116,7 @@ class CpuBackend final : public Backend, public TowerOperations {
   bool packs_layers() const override { return true; }
   void embed(const Matrix& table, const int32_t* tokens, int n_rows, float* out) override {
     const CpuMatrix& matrix = static_cast<const CpuMatrix&>(table);
-    // A row is a few microseconds of work: worth sharing out in a prompt, not in decode.
+    // A row takes a few microseconds, so only prefill is worth splitting across threads, not decode.
     pool_.parallel_for(n_rows, kEmbedGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) matrix.dequantize_row(tokens[row], out + row * matrix.cols);
     });
@@ -308,7 +308,7 @@ class CpuBackend final : public Backend, public TowerOperations {
 
   const Arithmetic arithmetic_;
   const MatmulKernels& matmul_;
-  const Fixed16Kernels* const fixed16_;  // null: there are none
+  const Fixed16Kernels* const fixed16_;  // Null if the instruction set has no 16-bit integer kernels.
   const CpuOps& ops_;
   ThreadPool pool_;
   CpuMixture mixture_;
@@ -316,7 +316,7 @@ class CpuBackend final : public Backend, public TowerOperations {
   Fixed16Scratch fixed16_scratch_;
   Fixed16AttentionScratch fixed16_attention_;
   OpsScratch ops_scratch_;
-  int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;  // the most that any model has reserved
+  int max_rows_ = 0, max_context_ = 0, max_head_dim_ = 0;  // Maximum that any model has reserved.
   int64_t max_cols_ = 0;
   MixtureShape shape_;
   std::vector<Mapping> allocations_;

@@ -1,4 +1,5 @@
-// The CPU backend: kernels chosen once at construction from what the processor has, or forced.
+// The CPU backend. Its kernels are chosen once, at construction, from the instruction sets that the processor supports,
+// or as requested.
 #pragma once
 
 #include <memory>
@@ -12,23 +13,26 @@ namespace monolith {
 
 enum class CpuIsa : uint8_t {
   kPlain,
-  kAvx2,      // AVX2, FMA, F16C
-  kAvx512,    // F, BW, VL, DQ, VNNI; BF16 if present
-  kNeon,      // AArch64 with the 8-bit dot product (FEAT_DotProd)
-  kNeonI8mm,  // and the 8-bit matrix product (FEAT_I8MM)
+  kAvx2,      // AVX2, FMA, F16C.
+  kAvx512,    // AVX-512 F, BW, VL, DQ and VNNI; BF16 if present.
+  kNeon,      // AArch64 with the 8-bit dot product (FEAT_DotProd).
+  kNeonI8mm,  // kNeon with the 8-bit matrix product (FEAT_I8MM).
 };
 
-std::string_view cpu_isa_name(CpuIsa isa);  // "plain", "avx2", "avx512", "neon", "neon_i8mm"
-std::vector<CpuIsa> available_cpu_isas();   // what this processor runs, plain first
+std::string_view cpu_isa_name(CpuIsa isa);  // "plain", "avx2", "avx512", "neon" or "neon_i8mm".
+std::vector<CpuIsa> available_cpu_isas();   // Instruction sets that this processor supports, plain first.
 
 enum class Arithmetic : uint8_t {
-  kProduction,  // activations rounded to 8 bits for quantized weights, to BF16 for BF16 weights where the ISA does
-  kExact,       // weights dequantized to F32, activations unrounded: the test setting
+  // Activations are rounded to 8 bits for quantized weights, and to BF16 for BF16 weights if the instruction set
+  // supports BF16.
+  kProduction,
+  kExact,  // For tests: weights are dequantized to F32 and activations are not rounded.
 };
 
 struct CpuBackendOptions {
-  int threads = 0;                // 0 = one per core
-  std::string_view isa = "auto";  // or a name above; unavailable → kInvalidArgument
+  int threads = 0;  // 0 = one per core.
+  // "auto" or a name from cpu_isa_name(). An instruction set that is not available is an error (kInvalidArgument).
+  std::string_view isa = "auto";
   Arithmetic arithmetic = Arithmetic::kProduction;
 };
 

@@ -14,14 +14,15 @@
 namespace monolith {
 namespace {
 
-// As in matmul.cc: a panel that stays in the L2 cache while several tiles pass over it, or a run of
-// memory that one tile streams; pieces per thread; work that one thread does alone.
+// Tuning constants as in matmul.cc. kPanelBytes: weights that stay in the L2 cache while several tiles of rows use
+// them. kStreamBytes: a contiguous run of weights that a single tile streams. kPiecesPerThread: tasks per thread.
+// kWorkAlone and kPackAlone: amounts of work that a single thread does by itself.
 constexpr int64_t kPanelBytes = 512 * 1024;
 constexpr int64_t kStreamBytes = 32 * 1024;
 constexpr int64_t kPiecesPerThread = 4;
 constexpr int64_t kWorkAlone = 64 * 1024;
 constexpr int64_t kPackAlone = 16 * 1024;
-// Router logits one thread looks through in about the time handing a section over takes.
+// Router logits that one thread processes in about the time that starting a parallel section takes.
 constexpr int64_t kLogitsAlone = 4 * 1024;
 
 const CpuMatrix& cpu_matrix(const Matrix& matrix) { return static_cast<const CpuMatrix&>(matrix); }
@@ -50,17 +51,17 @@ size_t CpuMixture::bytes_for(int max_rows, const MixtureShape& shape) {
 
 Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
   if (shape.n_experts == 0) return {};
-  // Keeps every product above far from overflow.
+  // Keeps all size computations above far from overflow.
   constexpr int kMostRows = 1 << 16, kMostExperts = 1 << 16, kMostValues = 1 << 20;
   const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
   if (!in_range(max_rows, kMostRows) || !in_range(shape.n_experts, kMostExperts) ||
       !in_range(shape.n_used, shape.n_experts) || !in_range(shape.n_embd, kMostValues) ||
       !in_range(shape.n_ff, kMostValues) || shape.n_embd % kExpertRowMultiple != 0 ||
       shape.n_ff % kExpertRowMultiple != 0 || slots_of(max_rows, shape) > (1 << 24))
-    return Error{ErrorCode::kInvalidArgument, "cannot reserve a mixture of " + std::to_string(shape.n_experts) +
-                                                  " experts, " + std::to_string(shape.n_used) + " per row, of " +
-                                                  std::to_string(shape.n_embd) + " and " + std::to_string(shape.n_ff) +
-                                                  " values, for " + std::to_string(max_rows) + " rows"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "cannot reserve memory for MoE layers with " + std::to_string(shape.n_experts) + " experts, " +
+                     std::to_string(shape.n_used) + " per token, sizes " + std::to_string(shape.n_embd) + " and " +
+                     std::to_string(shape.n_ff) + ", for " + std::to_string(max_rows) + " rows"};
   const int64_t slots = slots_of(max_rows, shape);
   auto memory = Mapping::create(static_cast<size_t>(floats_for(max_rows, shape)) * sizeof(float));
   if (!memory) return memory.error();
@@ -84,7 +85,7 @@ void CpuMixture::choose_largest(const float* by, int32_t* best) const {
   const int n_used = shape_.n_used;
   int kept = 0;
   for (int32_t expert = 0; expert < shape_.n_experts; ++expert) {
-    // A NaN is larger than nothing: it stays where the list is not yet full.
+    // A NaN is accepted only while the list is not yet full.
     if (kept == n_used && !(by[expert] > by[best[kept - 1]])) continue;
     int at = kept < n_used ? kept++ : n_used - 1;
     for (; at > 0 && by[expert] > by[best[at - 1]]; --at) best[at] = best[at - 1];
@@ -101,7 +102,7 @@ void CpuMixture::score(const Router& router, const float* logits, float* scores)
     return;
   }
   if (router.score == RouterScore::kRootSoftplus) {
-    float* const zeros = scores + n;  // what experts are chosen by comes there later
+    float* const zeros = scores + n;  // This part of the buffer later receives the selection scores.
     std::fill_n(zeros, n, 0.0f);
     std::copy_n(logits, n, scores);
     ops_.softplus(scores, zeros, n);
@@ -126,7 +127,7 @@ void CpuMixture::keep_groups(const Router& router, float* by, float* sums) const
     sums[group] = first + second;
   }
   for (int group = 0; group < router.groups; ++group) {
-    int better = 0;  // the lower index among equals
+    int better = 0;  // Among equal groups, the one with the lower index is better.
     for (int other = 0; other < router.groups; ++other)
       better += sums[other] > sums[group] || (other < group && sums[other] == sums[group]) ? 1 : 0;
     if (better >= router.groups_used) std::fill_n(by + group * size, size, kNever);
@@ -142,7 +143,7 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
   float sum = 0;
   const bool given = by_token.of_token != nullptr;
   if (router.score == RouterScore::kSoftmax && router.bias == nullptr && router.groups == 1 && !given) {
-    // Logits are in the order of their scores, of which only those of the chosen are needed.
+    // Logits have the same order as their softmax scores, and only the scores of the selected experts are needed.
     choose_largest(logits, best);
     for (int i = 0; i < n_used; ++i) weights[i] = logits[best[i]];
     const float top = weights[0];
@@ -169,7 +170,7 @@ void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
       weights[i] = scores[best[i]];
       sum += weights[i];
     }
-    // All of them may be too small to be told from 0.
+    // All scores may underflow to 0.
     sum = router.normalized ? std::max(sum, std::numeric_limits<float>::min()) : 1.0f;
   }
   const float share = router.scale / sum;
@@ -187,7 +188,7 @@ void CpuMixture::arrange(int n_rows) {
     if (first_slot_[expert + 1] > 0) active_.push_back(expert);
     first_slot_[expert + 1] += first_slot_[expert];
   }
-  // Each expert's next slot; restored below.
+  // Uses first_slot_ as each expert's next free slot, and restores it below.
   for (int64_t i = 0; i < n_slots; ++i) {
     const int32_t slot = first_slot_[chosen_[i]]++;
     slot_of_[i] = slot;
@@ -210,7 +211,7 @@ ActivationKind CpuMixture::kind_of(const Matrix& matrix) const {
   return matmul_.activation[strip_type_index(cpu_matrix(matrix).layout().type)];
 }
 
-// x_row of x becomes the lines of `slot`.
+// Packs row x_row of x into the activation lines of `slot`.
 void CpuMixture::pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const {
   const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
   std::byte* const lines = lines_.lines(kind) + static_cast<size_t>(tile_of_[slot]) * row_bytes;
@@ -227,7 +228,7 @@ void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
   });
 }
 
-// Products of every active expert's part of the targets with the packed rows of its slots.
+// Matmul of every active expert's part of the targets with the packed rows of the expert's slots.
 struct CpuMixture::Product {
   const CpuMixture& mixture;
   std::span<const MatmulTarget> targets;
@@ -310,7 +311,7 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
   bool wanted[kActivationKinds] = {};
   for (const MatmulTarget& target : inner) wanted[static_cast<int>(kind_of(*target.weight))] = true;
-  // The only row's lines are the same in every slot: each is a tile of its own.
+  // With a single row, all slots have the same packed input, because each slot is a separate tile.
   const int packed_slots = n_rows == 1 ? 1 : n_slots;
   for_slots(packed_slots, n_embd, [&](int slot) {
     for (int kind = 0; kind < kActivationKinds; ++kind)
@@ -323,7 +324,8 @@ void CpuMixture::run(const Mixture& mixture, const float* router_logits, const f
   for_slots(n_slots, n_ff, [&](int choice) {
     const int slot = slot_of_[choice];
     float* const inside = gate_ + slot * n_ff;
-    // A network without biases takes its input's factor behind its first matrices.
+    // With weighs_input, the router weight scales the expert's input. The experts have no biases then, so scaling the
+    // output of the gate and up matmuls is equivalent.
     if (mixture.weighs_input) {
       ops_.scale(inside, n_ff, weights_[choice]);
       if (!gateless) ops_.scale(up_ + slot * n_ff, n_ff, weights_[choice]);

@@ -1,12 +1,12 @@
-// Mixtures of experts on the CPU: Backend::mixture.
+// MoE layers on the CPU: implements Operations::mixture.
 //
-// A slot is one (row, expert) pair of the step, and slots lie in the order of (expert, row): an
-// expert's rows are consecutive, and its matrices pass over them as a product of that many rows,
-// with the kernels and the arithmetic of strips.h. Pieces of all experts' matrices are one parallel
-// section, so that threads do not wait for each other expert by expert. A row's result is the sum
-// over its own slots in the order of its own choice, so no other row has a part in it.
+// A slot is one (row, expert) pair of the step. Slots are ordered by (expert, row), so the rows of an expert are
+// consecutive. Each expert's matrices are multiplied by all of its rows at once, with the kernels and the arithmetic of
+// strips.h. The tasks of all experts' matrices form a single parallel section, so threads do not wait for each other
+// after every expert. A row's result is the sum over its own slots in order of preference and does not depend on other
+// rows.
 //
-// Threads: the engine thread calls; work is spread over the ThreadPool. Only reserve() allocates.
+// Threads: the engine thread calls, and the ThreadPool shares the work. Only reserve() allocates memory.
 #pragma once
 
 #include <cstddef>
@@ -29,30 +29,31 @@ class CpuMixture {
   CpuMixture(const MatmulKernels& matmul, const OpKernels& ops, ThreadPool& pool)
       : matmul_(matmul), ops_(ops), pool_(pool) {}
 
-  // What reserve() takes from the system; 0 without experts.
+  // Bytes that reserve() allocates; 0 without experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
-  // Errors: kInvalidArgument (more experts used than there are, sizes that are no multiple of
-  // kExpertRowMultiple), kOutOfMemory.
+  // Errors: kInvalidArgument (more experts used than exist, or sizes that are not multiples of kExpertRowMultiple),
+  // kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
-  // Backend::mixture; the shape must be the one reserved for (asserted).
+  // Computes Operations::mixture. The shape must be the reserved one (asserted).
   void run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out, bool add_to_out);
 
  private:
   struct Product;
-  // Chooses one row's experts and their weights.
+  // Selects the experts of one row and computes their weights.
   void choose(const Mixture& mixture, const float* logits, int row);
-  // The experts with the largest of `by`, in that order.
+  // Returns the indices of the experts with the largest values in `by`, in descending order of value.
   void choose_largest(const float* by, int32_t* best) const;
   void score(const Router& router, const float* logits, float* scores) const;
-  // What the experts of other groups are chosen by becomes minus infinity. `sums`: one for each group.
+  // Group-limited routing: sets the selection scores of experts outside the best groups to minus infinity. `sums` is
+  // scratch memory with one element per group.
   void keep_groups(const Router& router, float* by, float* sums) const;
-  // Orders the slots, and their rows into tiles.
+  // Assigns slots to the (row, expert) pairs and groups each expert's rows into tiles.
   void arrange(int n_rows);
   void pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const;
-  // shared_lines: every slot reads the lines of slot 0.
+  // shared_lines: every slot reads the packed input of slot 0.
   void multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols, bool shared_lines);
-  // fn(i) for 0 <= i < n, `values` numbers each, spread over the threads where that pays.
+  // Calls fn(i) for 0 <= i < n, with `values` numbers per call, on several threads if that pays off.
   template <typename Fn>
   void for_slots(int n, int64_t values, Fn fn);
   ActivationKind kind_of(const Matrix& matrix) const;
@@ -62,21 +63,21 @@ class CpuMixture {
   ThreadPool& pool_;
   MixtureShape shape_;
   int max_rows_ = 0;
-  MatmulScratch lines_;  // packed input of every slot
+  MatmulScratch lines_;  // Packed input of every slot.
   Mapping memory_;
-  float* gate_ = nullptr;     // [slot][n_ff]
-  float* up_ = nullptr;       // [slot][n_ff]
-  float* result_ = nullptr;   // [slot][n_embd]
-  float* weights_ = nullptr;  // [row][n_used]
-  float* scores_ = nullptr;   // [row][3][n_experts] scores, what is chosen by, sums of groups
-  // Of the step.
-  std::vector<int32_t> chosen_;      // [row][n_used] experts, the first choice first
-  std::vector<int32_t> slot_of_;     // [row][n_used]
-  std::vector<int32_t> row_of_;      // [slot]
-  std::vector<int32_t> tile_of_;     // [slot] first slot of its tile
-  std::vector<int32_t> tile_rows_;   // [slot] rows of its tile
-  std::vector<int32_t> first_slot_;  // [n_experts + 1]
-  std::vector<int32_t> active_;      // experts with rows, ascending
+  float* gate_ = nullptr;     // [slot][n_ff].
+  float* up_ = nullptr;       // [slot][n_ff].
+  float* result_ = nullptr;   // [slot][n_embd].
+  float* weights_ = nullptr;  // [row][n_used].
+  float* scores_ = nullptr;   // [row][3][n_experts]: scores, selection scores, sums of groups.
+  // State of the current step.
+  std::vector<int32_t> chosen_;      // [row][n_used]: experts in order of preference.
+  std::vector<int32_t> slot_of_;     // [row][n_used].
+  std::vector<int32_t> row_of_;      // [slot].
+  std::vector<int32_t> tile_of_;     // [slot]: first slot of its tile.
+  std::vector<int32_t> tile_rows_;   // [slot]: number of rows in its tile.
+  std::vector<int32_t> first_slot_;  // [n_experts + 1].
+  std::vector<int32_t> active_;      // Experts with at least one row, ascending.
 };
 
 }  // namespace monolith

@@ -1,7 +1,8 @@
-// UNROLL before a loop whose count is known: it becomes straight code. For kernels.
+// UNROLL before a loop with a constant trip count unrolls it completely. For kernels.
 #pragma once
 
-// Loops over rows must vanish, or the accumulators are an array in memory; -O2 alone leaves them.
+// Loops over rows must be unrolled, otherwise the accumulators become an array in memory. -O2 alone does not unroll
+// them.
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else

@@ -10,18 +10,18 @@ namespace {
 constexpr float kLog2E = 1.44269504f;
 constexpr int64_t kLaneDims = 16;
 
-// Integers up to which a query's product with a key stays within 31 bits.
+// Largest integer magnitude for which the dot product of a query and a key fits into 31 bits.
 int most_of(int head_dim) {
   return std::min(32767, static_cast<int>(std::sqrt(static_cast<double>(0x7fffffff) / head_dim)) - 1);
 }
 
-// Where the parts of TowerKeys::memory lie; counts of 16-bit integers, and of floats behind them.
+// Layout of TowerKeys::memory: 16-bit integers first, then floats.
 struct KeyLayout {
-  int64_t positions;  // rounded up to whole groups
+  int64_t positions;  // Rounded up to whole groups of kFixed16Lanes positions.
   int64_t value_lanes;
-  int64_t key_head, value_head;                  // integers of one head
-  int64_t values_at;                             // in integers
-  int64_t key_steps_at, value_steps_at, floats;  // in floats
+  int64_t key_head, value_head;                  // Integers per head.
+  int64_t values_at;                             // Offset in integers.
+  int64_t key_steps_at, value_steps_at, floats;  // Offsets in floats, and the total size in floats.
 
   explicit KeyLayout(int max_rows, int n_heads, int head_dim)
       : positions((int64_t{max_rows} + kFixed16Lanes - 1) / kFixed16Lanes * kFixed16Lanes),
@@ -69,7 +69,7 @@ void fixed16_store_keys(const Fixed16Kernels& kernels, ThreadPool& pool, const T
   const KeyLayout layout(keys);
   auto* const integers = reinterpret_cast<int16_t*>(keys.memory);
   const int dim = keys.head_dim, pairs = (dim + 1) / 2, most = most_of(dim);
-  // By group, so that no two threads write to one vector.
+  // Work is split by group, so that no two threads write to the same vector.
   const int64_t first_group = first_row / kFixed16Lanes,
                 end_group = (int64_t{first_row} + n_rows + kFixed16Lanes - 1) / kFixed16Lanes;
   pool.parallel_for((end_group - first_group) * keys.n_heads, 4, [&](int64_t begin, int64_t end, int) {
@@ -106,7 +106,7 @@ void fixed16_attend(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     auto& own = *reinterpret_cast<Scratch*>(scratch.of(thread));
     for (int64_t piece = begin; piece < end; ++piece) {
-      // Tiles of one head follow each other: its keys and values stay in the cache.
+      // Tiles of the same head follow each other, so its keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kFixed16Queries;
       const int n = static_cast<int>(std::min<int64_t>(kFixed16Queries, n_rows - first));
       for (int i = 0; i < n; ++i)

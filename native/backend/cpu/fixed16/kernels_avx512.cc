@@ -1,4 +1,5 @@
-// Fixed16Kernels for AVX-512 with VNNI. See kernels.h; nothing shared is emitted here.
+// Fixed16Kernels for AVX-512 with VNNI; see kernels.h. This file must not emit functions that are shared with other
+// files.
 #if defined(__AVX512VNNI__)
 
 #include "backend/cpu/avx512-inl.h"
@@ -7,12 +8,12 @@
 namespace monolith {
 namespace {
 
-// sum += products of two pairs of each lane. Written out because GCC 12 copies the sums around its intrinsic.
+// sum += products of two pairs per lane. Inline assembly, because GCC 12 copies the sums around its intrinsic.
 [[gnu::always_inline]] inline void dot2(__m512i& sum, __m512i a, __m512i b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
 
-// sums[r][s] = pairs of row r times those of vector s of the lanes; `stride` numbers from pair to pair of these.
+// sums[r][s] = dot product over pairs of row r and lane vector s. `stride` is the distance between pairs of the lanes.
 template <int R, int S>
 [[gnu::always_inline]] inline void dots(const int16_t* rows, const int16_t* lanes, int64_t stride, int pairs,
                                         __m512i (&sums)[R * S]) {
@@ -31,7 +32,7 @@ template <int Size>
 struct Rows {
   static constexpr int value = Size;
 };
-// fn(Rows<n>(), first row) for n rows at a time, as many of Most as there are, then the rest.
+// Calls fn(Rows<n>(), first row) for runs of Most rows, then once for the remaining rows.
 template <int Size, typename Fn>
 inline void rest_of_rows(int n, int first, Fn& fn) {
   if constexpr (Size > 0) {
@@ -51,7 +52,7 @@ inline void for_rows(int n, Fn fn) {
 float pack(const float* x, int count, int most, int16_t* to) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   const auto some = [&](int at) { return first_lanes(count - at); };
-  // As integers, magnitudes order like the floats, NaN above infinity.
+  // Compared as integers, float magnitudes keep their order, with NaN above infinity.
   __m512i largest = _mm512_setzero_si512();
   for (int at = 0; at < count; at += 16)
     largest = _mm512_max_epu32(
@@ -101,7 +102,8 @@ void multiply(const Fixed16Tile& tile) {
   rest_of_rows<kFixed16Rows>(tile.n_rows, 0, run);
 }
 
-// 2^x for x <= 0 within 3e-6 of it (Taylor's series on [-1/2, 1/2]); below -150 it is 0. NaN stays.
+// 2^x for x <= 0 with an error of at most 3e-6 (Taylor series on [-1/2, 1/2]). The result is 0 below -150. NaN stays
+// NaN.
 [[gnu::always_inline]] inline __m512 power_of_two(__m512 x) {
   x = _mm512_max_ps(_mm512_set1_ps(-150.0f), x);
   const __m512 whole = _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -115,16 +117,16 @@ void multiply(const Fixed16Tile& tile) {
   return _mm512_scalef_ps(sum, whole);
 }
 
-// What a query has seen so far.
+// Running softmax of one query.
 struct Softmax {
-  float top;    // largest integer score times its key's step
-  float total;  // of weights relative to it
-  float keep;   // what the sums so far are to be multiplied with
-  float step;   // of the block's integer weights
+  float top;    // Largest integer score times its key's step.
+  float total;  // Sum of weights relative to `top`.
+  float keep;   // Factor by which the sums so far must be multiplied.
+  float step;   // Step of the block's integer weights.
 };
 
-// A query's scores of the block's positions [begin, end), of which it sees [low, high), to integer weights.
-// begin and end: multiples of 16 within the block. `at` is the block's first position.
+// Converts a query's scores for the block's positions [begin, end) to integer weights. The query attends to [low,
+// high). begin and end are multiples of 16 within the block, and `at` is the block's first position.
 void soften(const Fixed16Attention& tile, int query, int at, int begin, int end, int low, int high, Softmax& state) {
   float* const scores = reinterpret_cast<float*>(tile.scores + query * kFixed16ScoreStride);
   const __m512 minus_infinity = _mm512_set1_ps(-__builtin_inff());
@@ -157,7 +159,8 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
   const float by_sum = kFixed16WeightSum / sum, by_peak = static_cast<float>(kFixed16MostWeight) / peak;
   float inverse = by_sum < by_peak ? by_sum : by_peak;
   state.step = 1.0f / inverse;
-  if (!(sum >= __builtin_bit_cast(float, kFixed16SmallestBits) && sum < __builtin_inff())) {  // nothing, or no number
+  // The sum is zero or not a finite number.
+  if (!(sum >= __builtin_bit_cast(float, kFixed16SmallestBits) && sum < __builtin_inff())) {
     inverse = 0;
     state.step = sum >= 0 && sum < 1 ? 0 : __builtin_nanf("");
   }
@@ -168,14 +171,14 @@ void soften(const Fixed16Attention& tile, int query, int at, int begin, int end,
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(tile.weights + query * kFixed16Block + p),
                         _mm512_cvtepi32_epi16(weight));
   }
-  // Nothing has been seen before: the sums are 0, and so is what they are kept by.
+  // If the query has not attended to any position yet, the sums are 0 and the factor is 0.
   const __m512 change = power_of_two(_mm512_set1_ps((state.top - top) * tile.q_steps[query]));
   state.keep = state.total == 0 ? 0.0f : _mm512_cvtss_f32(change);
   state.total = state.total * state.keep + _mm512_reduce_add_ps(total);
   state.top = top;
 }
 
-// Adds the block's weighted values of S vectors of dimensions to the sums of R queries.
+// Adds the block's weighted values, for S vectors of dimensions, to the sums of R queries.
 template <int R, int S>
 [[gnu::always_inline]] inline void weigh(const Fixed16Attention& tile, int first, int from, int64_t lane,
                                          int64_t position, int pairs, const Softmax* states) {
@@ -219,7 +222,7 @@ void attend(const Fixed16Attention& tile) {
     for (int i = 0; i < n; ++i) {
       if (tile.starts[i] < at + end && tile.limits[i] > at + begin) {
         soften(tile, i, at, begin, end, tile.starts[i] - at, tile.limits[i] - at, states[i]);
-      } else {  // it sees none of these
+      } else {  // The query attends to none of these positions.
         __builtin_memset(tile.weights + i * kFixed16Block + begin, 0,
                          static_cast<size_t>(end - begin) * sizeof(int16_t));
         states[i].keep = 1;

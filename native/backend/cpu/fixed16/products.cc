@@ -12,14 +12,16 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kMaxValues = int64_t{1} << 32;  // of one matrix: keeps every product of sizes far from overflow
-// Pieces per thread that leave the dynamic hand-out room to balance.
+// Maximum elements of one matrix; keeps all size computations far from overflow.
+constexpr int64_t kMaxValues = int64_t{1} << 32;
+// Tasks per thread, enough for dynamic scheduling to balance the load.
 constexpr int64_t kPiecesPerThread = 4;
 constexpr size_t kMaxTargets = 4;
 
 int64_t blocks_of(int64_t cols) { return (cols + kFixed16Block - 1) / kFixed16Block; }
 
-// The step by which a block of one row of weights is rounded: their sum stays below what kFixed16Most leaves of 31 bits.
+// Returns the step by which a block of one row of weights is quantized. It bounds the sum of the weights so that, with
+// activations up to kFixed16Most, integer sums stay within 31 bits.
 float weight_step(const float* numbers, int64_t count) {
   double sum = 0;
   float most = 0;
@@ -28,7 +30,7 @@ float weight_step(const float* numbers, int64_t count) {
     sum += std::fabs(numbers[i]);
     most = std::max(most, std::fabs(numbers[i]));
   }
-  // with room for rounding
+  // Leaves room for rounding.
   constexpr double kMostSum = static_cast<double>(0x7fffffff / kFixed16Most - kFixed16Block);
   const double step = std::max(static_cast<double>(most) / 32767, sum / kMostSum);
   return step < 0x1p-100 ? 0.0f : static_cast<float>(step * (1 + 0x1p-20));
@@ -55,7 +57,7 @@ void Fixed16Matrix::pack_panel(const MatrixSource& source, int64_t panel, std::s
   const TensorTypeTraits& traits = traits_of(source.type);
   const size_t row_bytes = static_cast<size_t>(cols / traits.block_values * traits.block_bytes);
   const int64_t first = panel * kFixed16Lanes, n_rows = std::min<int64_t>(kFixed16Lanes, rows - first);
-  for (int64_t lane = 0; lane < n_rows; ++lane) {  // what lies behind the last row stays zero
+  for (int64_t lane = 0; lane < n_rows; ++lane) {  // Lanes beyond the last row stay zero.
     dequantize(source.type, source.data.data() + static_cast<size_t>(first + lane) * row_bytes, cols, numbers.data());
     for (int64_t b = 0; b < blocks(); ++b) {
       const float* const from = numbers.data() + b * kFixed16Block;
@@ -144,7 +146,7 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   int64_t all_panels = 0;
   for (size_t i = 0; i < targets.size(); ++i)
     all_panels += panels[i] = static_cast<const Fixed16Matrix&>(*targets[i].weight).panels();
-  // Few panels and many threads: cut the rows too.
+  // With few panels and many threads, the rows are split too.
   const int64_t ranges =
       pool.size() == 1
           ? 1
@@ -153,7 +155,7 @@ void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed
   const auto compute = [&](const MatmulTarget& target, int64_t panel, int64_t first_tile) {
     const auto& matrix = static_cast<const Fixed16Matrix&>(*target.weight);
     const int64_t first_out = panel * kFixed16Lanes;
-    // A block of weights stays in the first cache while all rows pass over it.
+    // A block of weights stays in the L1 cache while all rows are multiplied by it.
     for (int64_t block = 0; block < blocks; ++block)
       for (int64_t i = first_tile; i < std::min<int64_t>(first_tile + tiles_per_range, tiles.count); ++i) {
         const int tile = static_cast<int>(i);

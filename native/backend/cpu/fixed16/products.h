@@ -1,5 +1,5 @@
-// Matrices of 16-bit integers with steps, and the driver of their products. Arithmetic: kernels.h.
-// Threads: the engine's thread calls. Nothing allocates but create() and reserve().
+// Matrices of 16-bit integers with steps (scales), and their matmul. kernels.h describes the arithmetic. Threads:
+// called by the engine thread. Only create() and reserve() allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@
 
 namespace monolith {
 
-// Null where the instruction set has no such products.
+// Returns null if the instruction set has no such kernels.
 const Fixed16Kernels* fixed16_kernels(CpuIsa isa);
 
-// Panels of 32 rows; in each, block of columns by block, [pairs][32][2] integers; behind all panels their steps,
-// [panels][blocks][32].
+// Layout: panels of 32 rows. Each panel consists of blocks of columns with [pairs][32][2] integers. The steps follow
+// after all panels: [panels][blocks][32].
 class Fixed16Matrix final : public Matrix {
  public:
-  // Bytes that create() will hold.
+  // Bytes that create() allocates.
   static size_t bytes_for(int64_t rows, int64_t cols);
   // Errors: kUnsupported (type, shape), kInvalidArgument (data too short), kOutOfMemory.
   static Result<std::unique_ptr<Fixed16Matrix>> create(const MatrixSource& source, ThreadPool& pool);
@@ -46,11 +46,11 @@ class Fixed16Matrix final : public Matrix {
   Mapping memory_;
 };
 
-// A block's rows, packed: [blocks][rows][256] integers, [blocks][rows] steps.
+// Packed activations: [blocks][rows][256] integers and [blocks][rows] steps.
 class Fixed16Scratch {
  public:
   static size_t bytes_for(int max_rows, int64_t max_cols);
-  // Errors: kOutOfMemory. Keeps what it has if that is enough.
+  // Errors: kOutOfMemory. Keeps the existing memory if it is large enough.
   Status reserve(int max_rows, int64_t max_cols);
   int16_t* integers() const { return reinterpret_cast<int16_t*>(memory_.data()); }
   float* steps() const { return reinterpret_cast<float*>(memory_.data() + step_offset_); }
@@ -63,7 +63,8 @@ class Fixed16Scratch {
   size_t step_offset_ = 0;
 };
 
-// As Operations::matmul. All targets' weights are Fixed16Matrix of equal cols. The scratch must hold the product (asserted).
+// Like Operations::matmul. All weights must be Fixed16Matrix with equal `cols`. The scratch memory must be large enough
+// (asserted).
 void fixed16_matmul(const Fixed16Kernels& kernels, ThreadPool& pool, const Fixed16Scratch& scratch,
                     std::span<const MatmulTarget> targets, const float* x, int n_rows);
 

@@ -24,18 +24,18 @@ namespace monolith {
 namespace {
 
 struct Features {
-  bool avx2 = false;    // AVX2, FMA, F16C
-  bool avx512 = false;  // F, BW, VL, DQ, VNNI
+  bool avx2 = false;    // AVX2, FMA, F16C.
+  bool avx512 = false;  // AVX-512 F, BW, VL, DQ, VNNI.
   bool avx512_bf16 = false;
   bool zen4 = false;
-  bool neon = false;       // the 8-bit dot product; plain vectors every AArch64 processor has
-  bool neon_i8mm = false;  // and the 8-bit matrix product
+  bool neon = false;       // 8-bit dot product. Every AArch64 processor has basic NEON vectors.
+  bool neon_i8mm = false;  // 8-bit matrix product, in addition to `neon`.
 };
 
 Features read_features() {
   Features features;
 #if defined(__x86_64__)
-  // Bits as in the Intel SDM, volume 2, CPUID, and XCR0 in volume 1, section 13.3.
+  // CPUID bits are documented in the Intel SDM, volume 2, and XCR0 in volume 1, section 13.3.
   unsigned a, b, c, d;
   if (!__get_cpuid(1, &a, &b, &c, &d)) return features;
   const bool fma = c & 1u << 12, f16c = c & 1u << 29, osxsave = c & 1u << 27, avx = c & 1u << 28;
@@ -49,7 +49,7 @@ Features read_features() {
   const unsigned f_dq_bw_vl = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
   features.avx512 = features.avx2 && zmm_saved && (b & f_dq_bw_vl) == f_dq_bw_vl && (c & 1u << 11);
   if (features.avx512 && leaves >= 1 && __get_cpuid_count(7, 1, &a, &b, &c, &d)) features.avx512_bf16 = a & 1u << 5;
-  // Family and vendor as in AMD's APM, volume 3, CPUID Fn0000_0000 and Fn0000_0001.
+  // Family and vendor are documented in AMD's APM, volume 3, CPUID Fn0000_0000 and Fn0000_0001.
   char vendor[12];
   if (!__get_cpuid(0, &a, &b, &c, &d)) return features;
   std::memcpy(vendor, &b, 4);
@@ -59,8 +59,9 @@ Features read_features() {
   const unsigned base = a >> 8 & 15, family = base == 15 ? base + (a >> 20 & 255) : base;
   features.zen4 = features.avx512 && family == 0x19 && std::memcmp(vendor, "AuthenticAMD", sizeof vendor) == 0;
 #elif defined(__aarch64__) && defined(__linux__)
-  // Bits as in Linux's arch/arm64/include/uapi/asm/hwcap.h, spelled out for older headers. Besides the products
-  // the files' flags let the compiler use what ARMv8.2 is: CRC32, atomics, rounding multiplications.
+  // Bits from Linux's arch/arm64/include/uapi/asm/hwcap.h, written as numbers because older headers lack them. Apart
+  // from the dot products, the compiler flags of the kernel files permit everything in ARMv8.2: CRC32, atomics,
+  // rounding multiplications.
   constexpr unsigned long kArmV82 = 1ul << 7 | 1ul << 8 | 1ul << 12, kDotProduct = 1ul << 20, kI8mm = 1ul << 13;
   constexpr unsigned long kNeeded = kArmV82 | kDotProduct;
   features.neon = (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
@@ -74,7 +75,7 @@ const Features& features() {
   return found;
 }
 
-// First line of a small file of /sys or /proc; empty if there is none.
+// Returns the first line of a small file in /sys or /proc, or an empty string if the file does not exist.
 std::string first_line(const std::string& path) {
   char line[256] = "";
   if (std::FILE* file = std::fopen(path.c_str(), "r")) {
@@ -88,7 +89,7 @@ int allowed_cores() {
 #if defined(__linux__)
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
-    // Hyper-threads of one core share its vector units: count each list of siblings once.
+    // Hyper-threads of one core share its vector units, so each list of siblings counts once.
     std::set<std::string> cores;
     for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (!CPU_ISSET(cpu, &allowed)) continue;
@@ -146,12 +147,12 @@ Result<CpuIsa> choose_cpu_isa(std::string_view name) {
     names += cpu_isa_name(isa);
   }
   return Error{ErrorCode::kInvalidArgument,
-               "instruction set \"" + std::string(name) + "\" is not available; this processor has auto" + names};
+               "instruction set \"" + std::string(name) + "\" is not available; expected one of: auto" + names};
 }
 
 int usable_cores() {
-  // A group with a quota of two processors gains nothing from more threads: the kernel would stop them all for the rest of
-  // each period.
+  // A cgroup with a quota of two CPUs gains nothing from more threads: the kernel would stop all of them for the rest
+  // of each period.
   return std::max(1, std::min(allowed_cores(), group_limits().processors));
 }
 

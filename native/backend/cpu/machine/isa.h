@@ -1,5 +1,5 @@
-// What this processor has: instruction sets that both it and the operating system support, and cores.
-// Pure functions of the machine; any thread.
+// Detects the processor's capabilities: the instruction sets that both the processor and the operating system support,
+// and the number of cores. Pure functions of the machine; any thread.
 #pragma once
 
 #include <string_view>
@@ -9,18 +9,19 @@
 
 namespace monolith {
 
-// True if code for `isa` may run here.
+// Whether code compiled for `isa` can run on this processor.
 bool cpu_has(CpuIsa isa);
-// True if vdpbf16ps may run here (CPUID leaf 7.1, EAX bit 5), in addition to CpuIsa::kAvx512.
+// Whether vdpbf16ps can run on this processor (CPUID leaf 7.1, EAX bit 5), in addition to CpuIsa::kAvx512.
 bool cpu_has_avx512_bf16();
-// True on an AMD processor of family 19h that has AVX-512: a Zen 4.
+// Whether this is a Zen 4: an AMD processor of family 19h with AVX-512.
 bool cpu_is_zen4();
 
-// "auto" or empty: the best available. Errors: kInvalidArgument, names what there is.
+// Returns the instruction set of this name. "auto" or empty means the best available one. An unknown name fails with
+// kInvalidArgument and a message that lists the available ones.
 Result<CpuIsa> choose_cpu_isa(std::string_view name);
 
-// Threads that can compute at full speed: physical cores this process may run on, limited by the CPU quota of its control
-// groups. At least 1.
+// Threads that can compute at full speed: the physical cores that this process may run on, limited by the CPU quota of
+// its cgroups. At least 1.
 int usable_cores();
 
 }  // namespace monolith

@@ -26,11 +26,11 @@ namespace monolith {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20, kSmallPage = 4096;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack.
 constexpr int kMostRefused = 8;
 
-// AddressSanitizer knows what lies behind memory of the heap, and nothing of mappings, which lie side by side: with it each has so much
-// behind its last byte that nobody may touch.
+// AddressSanitizer checks accesses beyond heap blocks but not beyond memory mappings, which may be adjacent. With
+// AddressSanitizer, each mapping therefore gets this many poisoned bytes after its end.
 #if defined(__SANITIZE_ADDRESS__) || defined(MONOLITH_POISONS_MAPPINGS)
 constexpr size_t kGuard = 64 << 10;
 #else
@@ -68,8 +68,9 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
 
 Result<Mapping> Mapping::create(size_t bytes) {
   if (bytes == 0) return Mapping();
-  // From half a huge page up: room to begin at an edge, so that all of it can be huge pages. A TLB entry
-  // then covers 2 MiB instead of 4 KiB, which a stream over gigabytes of weights notices.
+  // Regions of at least half a huge page get extra space so that they can start at a huge-page boundary and consist of
+  // huge pages only. A TLB entry then covers 2 MiB instead of 4 KiB, which speeds up streaming over gigabytes of
+  // weights.
   const bool huge = asks_for_huge_pages(bytes);
   const size_t wanted = bytes + (huge ? kHugePage : 0) + kGuard;
   void* base = wanted < bytes
@@ -86,7 +87,7 @@ Result<Mapping> Mapping::create(size_t bytes) {
     const size_t past_edge = reinterpret_cast<uintptr_t>(base) % kHugePage;
     if (past_edge != 0) mapping.data_ += kHugePage - past_edge;
 #if defined(MADV_HUGEPAGE)
-    madvise(mapping.data_, bytes, MADV_HUGEPAGE);  // a hint: without it everything works, slower
+    madvise(mapping.data_, bytes, MADV_HUGEPAGE);  // Only a hint. Without huge pages everything works, but slower.
 #endif
     static const uint64_t nodes = memory_nodes();
     interleave(mapping.data_, bytes, nodes);
@@ -99,7 +100,7 @@ size_t Mapping::page_bytes() const { return asks_for_huge_pages(size_) ? kHugePa
 
 size_t Mapping::gather(std::chrono::steady_clock::time_point until) const {
   size_t gathered = 0;
-  int refused = 0;  // in a row: each costs milliseconds, in which the system looks through all of its memory
+  int refused = 0;  // Consecutive failures. Each costs milliseconds, because the kernel searches all of its memory.
   for (size_t at = 0; at + kHugePage <= size_ && refused < kMostRefused && std::chrono::steady_clock::now() < until;
        at += kHugePage) {
     const bool huge = madvise(data_ + at, kHugePage, kCollapse) == 0;

@@ -1,4 +1,5 @@
-// Anonymous memory straight from the kernel: zeroed, page aligned, in huge pages where the size warrants it.
+// Anonymous memory mapped directly from the kernel: zeroed, page-aligned, and in huge pages if the region is large
+// enough.
 #pragma once
 
 #include <chrono>
@@ -8,8 +9,8 @@
 
 namespace monolith {
 
-// Owns one region. Pages become memory on first touch, of 2 MiB each where the region is large and the
-// system grants it, and spread over the machine's memory nodes if it has several (numa.h).
+// Owns one memory region. Pages are allocated on first touch. In a large region they are 2 MiB pages if the system
+// provides them, and are spread over the NUMA nodes if there are several (numa.h).
 class Mapping {
  public:
   Mapping() = default;
@@ -20,19 +21,21 @@ class Mapping {
   // Errors: kOutOfMemory.
   static Result<Mapping> create(size_t bytes);
 
-  // Puts what the system gave in small pages into huge ones, where it has them, until then. Bytes that lie in huge pages now,
-  // of those it came to; 0 also before Linux 6.1, which has no such call. Others may read meanwhile: they wait for a page at most.
+  // Moves small pages into huge pages, if the system has some, until the given time. Returns the bytes that are in huge
+  // pages, of the part processed so far. Returns 0 before Linux 6.1, which lacks this call. Other threads may read the
+  // region concurrently and wait for one page at most.
   size_t gather(std::chrono::steady_clock::time_point until) const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
-  // Bytes that one touch may make memory: of a huge page where the region asks for these.
+  // Bytes that a single touch may allocate: the size of a huge page if the region requests them, otherwise of a small
+  // page.
   size_t page_bytes() const;
 
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
-  void* base_ = nullptr;  // what munmap gets: data_ may be further, at a huge page's edge
+  void* base_ = nullptr;  // Address for munmap(). data_ may lie after it, at a huge-page boundary.
   size_t base_size_ = 0;
 };
 

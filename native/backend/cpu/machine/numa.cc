@@ -32,7 +32,7 @@ uint64_t parse_node_list(std::string_view list) {
     list.remove_prefix(range.size());
     if (list.empty()) break;
     list.remove_prefix(1);
-    if (list.empty()) return 0;  // ended with a comma
+    if (list.empty()) return 0;  // The list ended with a comma.
   }
   return nodes;
 }
@@ -46,8 +46,8 @@ uint64_t memory_nodes() {
 bool interleave(void* begin, size_t bytes, uint64_t nodes) {
   if (std::popcount(nodes) < 2) return false;
 #if defined(__linux__) && defined(SYS_mbind)
-  constexpr int kInterleave = 3;           // MPOL_INTERLEAVE
-  constexpr unsigned long kMaskBits = 65;  // the system counts one more than it reads
+  constexpr int kInterleave = 3;           // MPOL_INTERLEAVE.
+  constexpr unsigned long kMaskBits = 65;  // The kernel reads one bit less than this count.
   const unsigned long mask = nodes;
   static_assert(sizeof mask == sizeof nodes);
   return syscall(SYS_mbind, begin, bytes, kInterleave, &mask, kMaskBits, 0) == 0;

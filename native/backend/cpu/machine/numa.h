@@ -1,7 +1,7 @@
-// Memory of machines with several nodes (sockets): spread over all of them. Any thread may take any
-// piece of a matrix or of the KV pages, so no node is the right one for a piece; interleaved, every node
-// gives its bandwidth, and none is asked for everything. On one node nothing happens.
-// Any thread may call; nothing is kept but what the system says of its nodes.
+// Memory placement on machines with several NUMA nodes (sockets): pages are interleaved over all nodes. Any thread may
+// process any part of a matrix or of the KV pages, so no node is the right one for a given part. With interleaving, all
+// nodes contribute bandwidth and none becomes a bottleneck. With a single node, nothing happens. Any thread may call
+// these functions.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace monolith {
 
-// A list of nodes as /sys/devices/system/node writes it, "0-1,3": bit i for node i. 0 if it is anything
-// else, or names a node past 63.
+// Parses a list of nodes in the format of /sys/devices/system/node, such as "0-1,3". Bit i is set for node i. Returns 0
+// if the list is malformed or contains a node above 63.
 uint64_t parse_node_list(std::string_view list);
 
-// The nodes that have memory; 0 or one bit where there is nothing to choose.
+// Bit mask of the nodes that have memory. With 0 or one bit there is nothing to interleave.
 uint64_t memory_nodes();
 
-// Asks for the pages of [begin, begin + bytes), which nobody has touched yet, to come from `nodes` in
-// turn. `begin` is at a page's edge. A hint: false where the system refuses (containers may), and then
-// memory comes from wherever it would have come from.
+// Requests that the untouched pages of [begin, begin + bytes) are allocated from `nodes` in turn. `begin` must be at a
+// page boundary. This is only a hint: the function returns false if the system refuses, as it may in containers, and
+// the default placement applies.
 bool interleave(void* begin, size_t bytes, uint64_t nodes);
 
 }  // namespace monolith

@@ -8,9 +8,9 @@
 namespace monolith {
 namespace {
 
-constexpr long kRounds = 2'000'000;  // about 3 ms
+constexpr long kRounds = 2'000'000;  // About 3 ms.
 
-// Of a loop that is there at all: no others than x86-64 have any.
+// Operations per second of a loop. Unused except on x86-64, the only architecture with such loops.
 [[maybe_unused]] double rate(void (*loop)(long), double per_round, int threads, int repeats) {
   double best = 0;
   for (int repeat = 0; repeat < repeats; ++repeat) {

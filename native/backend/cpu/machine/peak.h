@@ -1,4 +1,4 @@
-// What the vector units can do at most, measured: the ceiling that products are set against. For benches.
+// Measures the peak arithmetic throughput of the vector units, the upper bound that benchmarks compare matmul with.
 #pragma once
 
 #include "backend/cpu/cpu_backend.h"
@@ -7,16 +7,17 @@ namespace monolith {
 
 // Multiplications and additions per second, all threads together.
 struct ArithmeticPeak {
-  double integer8 = 0;  // sums of products of bytes in 32 bits, the instructions that the quantized products use
-  double float32 = 0;   // fused multiply-additions
+  double integer8 = 0;  // Products of bytes accumulated in 32 bits, with the instructions of the quantized matmul.
+  double float32 = 0;   // Fused multiply-adds.
 };
 
-// Runs independent chains of those instructions on `threads` threads (1 to 1024), some milliseconds each; the
-// best of `repeats`. Zeros for CpuIsa::kPlain, which uses no such instructions, and on AArch64, for which there are
-// no loops.
+// Runs independent chains of these instructions on `threads` threads (1 to 1024) for a few milliseconds each, and
+// returns the best of `repeats` runs. Returns zeros for CpuIsa::kPlain, which does not use such instructions, and on
+// AArch64, which has no measuring loops.
 ArithmeticPeak measure_peak(CpuIsa isa, int threads, int repeats);
 
-// Of one instruction set: `count` rounds of independent chains, and the operations in a round.
+// Measuring loops of one instruction set: functions that run `count` rounds of independent chains, and the number of
+// operations per round.
 struct PeakLoops {
   void (*integer8)(long count);
   double integer8_round;

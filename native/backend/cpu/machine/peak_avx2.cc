@@ -1,5 +1,5 @@
-// See peak.h. AVX2 sums products of bytes in three steps: vpmaddubsw, vpmaddwd, vpaddd. Eight chains hide the
-// latency of either sum; temporaries are renamed.
+// See peak.h. AVX2 accumulates products of bytes in three instructions: vpmaddubsw, vpmaddwd, vpaddd. Eight chains hide
+// the latency of both accumulations. Register renaming separates the temporaries.
 #if defined(__AVX2__)
 
 #include "backend/cpu/machine/peak.h"
@@ -21,7 +21,7 @@ namespace {
   "vpaddd %%ymm" t ", %%ymm" n ", %%ymm" n "\n\t"
 #define FLOAT32(n, unused) "vfmadd231ps %%ymm12, %%ymm12, %%ymm" n "\n\t"
 
-// What the registers hold later does not matter to how long it takes.
+// The contents of the registers do not affect the run time.
 void integer8(long count) {
   asm volatile(EIGHT(CLEAR) CLEAR("12", "")::: REGISTERS);
   for (; count > 0; --count) asm volatile(EIGHT(INTEGER8)::: REGISTERS);

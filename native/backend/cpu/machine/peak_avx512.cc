@@ -1,4 +1,4 @@
-// See peak.h. The twelve chains hide the latency of either instruction on every processor that has it.
+// See peak.h. Twelve chains hide the latency of both instructions on every processor that supports them.
 #if defined(__AVX512VNNI__)
 
 #include "backend/cpu/machine/peak.h"
