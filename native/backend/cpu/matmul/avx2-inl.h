@@ -1,7 +1,6 @@
-// What the files *avx2*.cc share: the registers' end of the work. Include only there.
-//
-// A vector is half a strip, 8 lanes. With 16 registers a kernel covers M rows of one half at a time, or
-// both halves at once when there are one or two rows, so that weights then pass only once.
+// Shared by the files *avx2*.cc: prefetching, and storing the results. Include only there. A vector is half a panel,
+// i.e. 8 lanes. With 16 registers, a kernel covers M rows of one half at a time. With one or two rows, it covers both
+// halves at once, so the weights are read only once.
 #pragma once
 
 #include <immintrin.h>
@@ -13,16 +12,18 @@ namespace monolith {
 namespace {
 
 inline constexpr int kMaxRows = 4;
-// One stream on Zen 5, two cores, against 4096: 5120 and 6144 bytes give Q4_K 1.08 and 1.12 times the tokens and
-// Q4_0 1.04 and 1.06 where memory gives 57 to 64 GB/s, 0.98 and 0.95 to 0.97 where other tenants leave 44 to 52.
+// Prefetch distance in bytes. Compared with 4096 on Zen 5 (one stream, two cores), 5120 is 4 to 8 % faster at full
+// memory bandwidth and 2 % slower if other tenants use part of the bandwidth. 6144 is 6 to 12 % faster and 3 to 5 %
+// slower.
 inline constexpr int kPrefetchAhead = 5120;
 
-// Halves of a strip that a kernel of M rows covers at once.
+// Number of half panels that a kernel of M rows covers at once.
 template <int M>
 constexpr int kHalves = M <= 2 ? 2 : 1;
 
-// Asks for weights early: large arrays kPrefetchAhead bytes, which runs on into the next strip; small ones a
-// strip ahead, as the first lines of each strip would otherwise come too late.
+// Prefetches weights. Large arrays are prefetched kPrefetchAhead bytes ahead, across the boundary to the next panel.
+// Small arrays are prefetched a whole panel ahead, because the first lines of each panel would otherwise arrive too
+// late.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
@@ -39,7 +40,7 @@ inline __m256 load_halves(const std::byte* at) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
 }
 
-// Stores M rows of the half strip that begins at lane `first`.
+// Stores M rows of the half panel that starts at lane `first`.
 template <int M>
 [[gnu::always_inline]] inline void finish_half(const StripTile& tile, int first, const __m256* acc) {
   const int lanes = tile.lanes - first;
@@ -54,9 +55,9 @@ template <int M>
   }
 }
 
-// Runs its body over the strip with the first lane of `halves` halves at a time.
+// Runs its body for every `halves` half panels, where `first` is their first lane.
 #define EACH_HALF(halves, first) for (int first = 0; first < kStripRows && first < tile.lanes; first += 8 * (halves))
-// Rows and halves a kernel has at hand: accumulator h * M + r.
+// Loops over the accumulators: row r of half h has index h * M + r.
 #define EACH_SUM(halves, h, r) UNROLL for (int h = 0; h < (halves); ++h) UNROLL for (int r = 0; r < M; ++r)
 
 template <int M, int kSums>

@@ -1,7 +1,6 @@
-// The matrix products for AVX2 with FMA and F16C: packing, floating-point weights, and the table of all. Quantized
-// weights: matmul/quants_avx2-inl.h. Arithmetic and layout: strips.h.
-//
-// Only this file's own functions are emitted here (see matmul/kernels.h).
+// Matmul kernels for AVX2 with FMA and F16C: packing, floating-point weights, and the kernel table. Quantized weights
+// are in matmul/quants_avx2-inl.h, arithmetic and layout in strips.h. This file must not emit functions that are shared
+// with other files (see matmul/kernels.h).
 #if defined(__AVX2__)
 
 #include "backend/cpu/matmul/avx2-inl.h"
@@ -18,7 +17,7 @@ int32_t sum_of(__m256i v) {
   half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1));
   return _mm_cvtsi128_si32(half);
 }
-// Of values that are not negative.
+// Requires values that are not negative.
 uint32_t max_of(__m256i v) {
   __m128i half = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   half = _mm_max_epi32(half, _mm_shuffle_epi32(half, 0x4e));
@@ -30,7 +29,8 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     __m256 v[4];
-    __m256i amax = _mm256_setzero_si256();  // as integers, magnitudes order like the floats, NaN above infinity
+    // Compared as integers, float magnitudes keep their order, with NaN above infinity.
+    __m256i amax = _mm256_setzero_si256();
     UNROLL for (int i = 0; i < 4; ++i) {
       v[i] = _mm256_loadu_ps(x + k + 8 * i);
       amax = _mm256_max_epi32(amax, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
@@ -46,7 +46,7 @@ void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride)
       const __m256 inverse = _mm256_set1_ps(127.0f / amax_value);
       __m256i a[4];
       UNROLL for (int i = 0; i < 4; ++i) a[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-      // Packing works within 128-bit halves: the last step puts the eight groups of four in order.
+      // Packing works within 128-bit halves, so the last step restores the order of the eight groups of four.
       const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(a[0], a[1]), _mm256_packs_epi32(a[2], a[3]));
       _mm256_store_si256(reinterpret_cast<__m256i*>(block->a),
                          _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
@@ -78,7 +78,7 @@ void pack_f32(const float* x, int64_t cols, std::byte* out, size_t line_stride) 
 
 // --- floating point -----------------------------------------------------------------------------------
 
-// Weights of an even and the following odd k, 8 lanes from lane `first` (0 or 8).
+// Loads the weights of an even k and of the following odd k: 8 lanes from lane `first` (0 or 8).
 struct F32Weights {
   static constexpr int kPairBytes = 128;
   static __m256 even(const std::byte* pair, int first) {
@@ -128,10 +128,11 @@ void floats(const StripTile& tile) {
     finish<M>(tile, first, even);
   }
 }
-// Eight codes, widened to where binary16 has their bits: 2^-8 of their values.
+// Expands eight E4M3 codes by shifting their bits to the positions of binary16. The results are 2^-8 of the values.
 __m256 f8_values(const std::byte* codes) {
   const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
-  const __m128i bits = _mm_set1_epi16(static_cast<int16_t>(0xbfff));  // all but what the sign was copied to
+  // Clears the bit that contains a copy of the sign.
+  const __m128i bits = _mm_set1_epi16(static_cast<int16_t>(0xbfff));
   return _mm256_cvtph_ps(_mm_and_si128(_mm_slli_epi16(wide, 7), bits));
 }
 
@@ -178,7 +179,7 @@ void bf16(const StripTile& tile) {
   floats<Bf16Weights, M>(tile);
 }
 
-// Defines kernel_by_rows(tile): kernel<M> for the tile's number of rows.
+// Defines kernel_by_rows(tile), which calls kernel<M> for the tile's number of rows.
 #define BY_ROWS(kernel)                                                                         \
   constexpr StripKernel kernel##_rows[kMaxRows] = {kernel<1>, kernel<2>, kernel<3>, kernel<4>}; \
   void kernel##_by_rows(const StripTile& tile) { kernel##_rows[tile.n_rows - 1](tile); }

@@ -1,4 +1,4 @@
-// What the files *avx512*.cc share: the registers' end of the work. Include only there.
+// Shared by the files *avx512*.cc: prefetching, and storing the results. Include only there.
 #pragma once
 
 #include "backend/cpu/avx512-inl.h"
@@ -12,10 +12,11 @@ namespace {
 
 inline constexpr int kMaxRows = 12, kMaxPairRows = 6;
 
-// The weights usually come from memory. The processor's own prefetcher follows the loads, and the more work
-// there is per line, the fewer loads are in flight to lead it: left to itself, a row of Q4_K streams at half
-// the rate of BF16. So lines are asked for `near` bytes ahead into the L1 cache, which runs on into the next strip,
-// and, where `far` is not 0, into the L2 cache before. Weights that are in a cache already lose nothing that can be measured.
+// Prefetches weights, which are usually in memory rather than in a cache. The hardware prefetcher follows the loads,
+// and the more arithmetic there is per line, the fewer loads are in flight to guide it. Without software prefetching, a
+// row of Q4_K streams at half the rate of BF16. Lines are prefetched `near` bytes ahead into the L1 cache, across the
+// boundary to the next panel, and before that `far` bytes ahead into the L2 cache. A distance of 0 disables that
+// prefetch. If the weights are in a cache already, the cost is not measurable.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream(const std::byte* from, StreamDistances ahead) {
   if (ahead.near != 0)
@@ -31,11 +32,11 @@ template <int kBytes>
         _mm_prefetch(reinterpret_cast<const char*>(far + byte), _MM_HINT_T1);
 }
 
-// Floats do so little work per line that more than this gains nothing, on either.
+// Floating-point weights need so little work per line that longer or additional prefetching gains nothing.
 inline constexpr StreamDistances kFloatsAhead{0, 4096};
 
-// Scales and minima are small: their lines are asked for a whole strip ahead, as the first ones of each strip
-// would otherwise come too late. Into L2: in L1 they would be gone again by then.
+// Scales and minima are small arrays. Their lines are prefetched a whole panel ahead, because the first ones of each
+// panel would otherwise arrive too late. They go to L2, because they would be evicted from L1 before their use.
 template <int kBytes>
 [[gnu::always_inline]] inline void stream_next_strip(const StripTile& tile, const std::byte* from) {
   UNROLL for (int byte = 0; byte < kBytes; byte += 64)
@@ -47,19 +48,20 @@ inline __m512 load_halves(const std::byte* at) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at)));
 }
 
-// isum += sum of four unsigned bytes of each lane of w times the four signed bytes at `a`. Written out
-// because GCC 12 does not fold the broadcast into the instruction's operand, which costs a register and a slot.
+// isum += per lane, the dot product of four unsigned bytes of w with the four signed bytes at `a`. Inline assembly,
+// because GCC 12 does not fold the broadcast into the instruction's memory operand, which costs a register and an
+// instruction.
 [[gnu::always_inline]] inline void dot4_broadcast(__m512i& isum, __m512i w, const int8_t* a) {
   asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(isum) : "v"(w), "m"(*reinterpret_cast<const int8_t(*)[4]>(a)));
 }
 
-// The two halves of that, where one broadcast serves two strips.
+// The same in two steps, for kernels where one broadcast serves two panels.
 [[gnu::always_inline]] inline __m512i broadcast4(const int8_t* a) { return broadcast_four_bytes(a); }
 [[gnu::always_inline]] inline void dot4(__m512i& isum, __m512i w, __m512i a) {
   asm("vpdpbusd %2, %1, %0" : "+v"(isum) : "v"(w), "v"(a));
 }
 
-// Adds bias and the old output as the target asks, and stores each output once.
+// Adds the bias and the old output if requested, and stores each output once.
 template <int M>
 [[gnu::always_inline]] inline void finish(const StripTile& tile, __m512 (&acc)[M]) {
   const __mmask16 lanes = static_cast<__mmask16>((1u << tile.lanes) - 1);
@@ -75,7 +77,7 @@ template <int M>
     UNROLL for (int r = 0; r < M; ++r, out += tile.out_stride) _mm512_mask_storeu_ps(out, lanes, acc[r]);
 }
 
-// Defines kernel_by_rows(tile): kernel<M> for the tile's number of rows.
+// Defines kernel_by_rows(tile), which calls kernel<M> for the tile's number of rows.
 #define BY_ROWS(kernel)                                                     \
   constexpr StripKernel kernel##_rows[kMaxRows] = {                         \
       kernel<1>, kernel<2>, kernel<3>, kernel<4>,  kernel<5>,  kernel<6>,   \

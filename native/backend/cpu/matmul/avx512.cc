@@ -1,7 +1,6 @@
-// The matrix products for AVX-512 (F, BW, VL, DQ, VNNI): packing, floating-point weights, and the table of all.
-// Quantized weights: matmul/quants_avx512-inl.h. Arithmetic and layout: strips.h.
-//
-// Only this file's own functions are emitted here (see matmul/kernels.h).
+// Matmul kernels for AVX-512 (F, BW, VL, DQ, VNNI): packing, floating-point weights, and the kernel table. Quantized
+// weights are in matmul/quants_avx512-inl.h, arithmetic and layout in strips.h. This file must not emit functions that
+// are shared with other files (see matmul/kernels.h).
 #if defined(__AVX512VNNI__)
 
 #include "backend/cpu/matmul/avx512-inl.h"
@@ -15,7 +14,7 @@ namespace {
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     const __m512 x0 = _mm512_loadu_ps(x + k), x1 = _mm512_loadu_ps(x + k + 16);
-    // As integers, magnitudes order like the floats, NaN above infinity.
+    // Compared as integers, float magnitudes keep their order, with NaN above infinity.
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
     const uint32_t amax_bits = _mm512_reduce_max_epu32(_mm512_max_epu32(
         _mm512_and_si512(_mm512_castps_si512(x0), magnitude), _mm512_and_si512(_mm512_castps_si512(x1), magnitude)));
@@ -88,14 +87,16 @@ void floats(const StripTile& tile) {
   EACH_ROW(r) even[r] = _mm512_add_ps(even[r], odd[r]);
   finish(tile, even);
 }
-// Codes of an even and the following odd k, widened to where binary16 has their bits: 2^-8 of their values.
+// Expands the E4M3 codes of an even k and of the following odd k by shifting their bits to the positions of binary16.
+// The results are 2^-8 of the values.
 template <int M>
 void f8(const StripTile& tile) {
   const std::byte* w = tile.strip;
   const float* x = reinterpret_cast<const float*>(tile.lines);
   __m512 even[M], odd[M];
   EACH_ROW(r) even[r] = odd[r] = _mm512_setzero_ps();
-  const __m512i bits = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));  // all but what the sign was copied to
+  // Clears the bit that contains a copy of the sign.
+  const __m512i bits = _mm512_set1_epi16(static_cast<int16_t>(0xbfff));
   for (int64_t record = 0; record < tile.layout->cols / kF8Record; ++record) {
     const __m512 scale = _mm512_loadu_ps(w);
     stream<64>(w, kFloatsAhead);

@@ -1,6 +1,6 @@
-// BF16 products with vdpbf16ps, for AVX-512 processors that have it (Zen 4, Cooper Lake and later). The
-// instruction multiplies pairs of bfloat16 and adds them to a float, denormals as zero, results to nearest
-// even (Intel SDM, VDPBF16PS). Activations are rounded to bfloat16; the order of sums is in strips.h.
+// BF16 matmul with vdpbf16ps, for AVX-512 processors that support it (Zen 4, Cooper Lake and later). The instruction
+// multiplies pairs of bfloat16 numbers and adds the products to a float. It treats denormals as zero and rounds results
+// to nearest even (Intel SDM, VDPBF16PS). Activations are rounded to bfloat16. strips.h describes the order of sums.
 #if defined(__AVX512BF16__)
 
 #include "backend/cpu/matmul/avx512-inl.h"
@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// In integers, as float_to_bfloat16() does it: vcvtneps2bf16 would flush denormals.
+// Rounds in integer arithmetic like float_to_bfloat16(), because vcvtneps2bf16 would flush denormals.
 __m256i round_to_bf16(__m512 x) {
   const __m512i bits = _mm512_castps_si512(x);
   const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -29,7 +29,7 @@ void pack_bf16(const float* x, int64_t cols, std::byte* out, size_t line_stride)
   }
 }
 
-// acc += the pair of weights of each lane times the pair of activations at `a`.
+// acc += per lane, the pair of weights times the pair of activations at `a`.
 [[gnu::always_inline]] inline void dot2_broadcast(__m512& acc, __m512i w, const uint16_t* a) {
   asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*reinterpret_cast<const uint16_t(*)[2]>(a)));
 }

@@ -1,8 +1,7 @@
-// The table of matrix-product kernels of one instruction set. Kernels take raw pointers, touch nothing
-// but their tile, and may run on any number of threads at once.
-//
-// This header is compiled into files with different instruction sets: keep it free of inline functions
-// that could be emitted out of line, or the linker might keep the copy that only a new processor runs.
+// The table of matmul kernels of one instruction set. Kernels take raw pointers, access only their tile, and may run on
+// any number of threads concurrently. This header is included in files that are compiled for different instruction
+// sets. It must not contain inline functions that could be emitted out of line, because the linker might keep a copy
+// that only newer processors can run.
 #pragma once
 
 #include <array>
@@ -15,38 +14,39 @@
 
 namespace monolith {
 
-// One strip, or two neighbours for a pair kernel, times one tile of rows: out[r * out_stride + lane] for
-// r < n_rows, lane < lanes.
+// One kernel call: one panel of weights, or two adjacent panels for a pair kernel, times one tile of rows. Writes out[r
+// * out_stride + lane] for r < n_rows and lane < lanes.
 struct StripTile {
   const std::byte* strip;
   const std::byte* halves;
   const StripLayout* layout;
-  const std::byte* lines;  // the packed tile
-  int n_rows;              // 1 .. max_tile_rows, or max_pair_rows
-  int lanes;               // 1 .. 16, or 17 .. 32
+  const std::byte* lines;  // The packed tile of activations.
+  int n_rows;              // 1 .. max_tile_rows, or max_pair_rows for a pair kernel.
+  int lanes;               // 1 .. 16, or 17 .. 32 for a pair kernel.
   float* out;
   int64_t out_stride;
-  const float* bias;  // of lane 0, or null
+  const float* bias;  // Bias of lane 0 and the following lanes, or null.
   bool add_to_out;
-  // Of a pair: weights that some later call will read. It asks for so many lines of them per 32 columns.
+  // Pair kernels only: weights of a later call. The kernel prefetches ahead_lines cache lines of them per 32 columns.
   const std::byte* ahead = nullptr;
   int ahead_lines = 0;
 };
 using StripKernel = void (*)(const StripTile& tile);
 
-// How many bytes before their use weights are asked for: into the L2 cache (0: not), and into the L1 cache (0: not, and then
-// only every fourth line into the L2 cache: the processor's own prefetcher does the rest).
+// Prefetch distances of weights, in bytes. `far`: into the L2 cache; 0 = off. `near`: into the L1 cache. If `near` is
+// 0, only every fourth line is prefetched into L2, and the hardware prefetcher loads the rest.
 struct StreamDistances {
   int64_t far, near;
 };
-// Of quantized weights on this processor, and of those whose loads lead its prefetcher.
+// Distances for quantized weights on this processor, and for types whose loads alone guide the hardware prefetcher
+// (led_by_loads() in quants_avx512-inl.h).
 extern const StreamDistances kStreamDistances, kStreamLed;
 
-// Packs one row of `cols` floats; its line i goes to out + i * line_stride. The rest of the last line is zero.
-// kInt8 wants whole blocks of 32.
+// Packs one row of `cols` floats and stores line i at out + i * line_stride. The rest of the last line is zero. kInt8
+// requires whole blocks of 32 columns.
 using PackRow = void (*)(const float* x, int64_t cols, std::byte* out, size_t line_stride);
 
-// Order of StripKernel entries below.
+// Number of entries in the tables below, in the order of strip_type_index().
 inline constexpr int kStripTypes = 27;
 constexpr int strip_type_index(TensorType type) {
   switch (type) {
@@ -79,12 +79,12 @@ constexpr int strip_type_index(TensorType type) {
     case TensorType::kF8Scaled: return 26;
     case TensorType::kI32:
     case TensorType::kI64:
-    case TensorType::kF8E4M3: break;  // not computed with here
+    case TensorType::kF8E4M3: break;  // Matmul does not support these types.
   }
   return 0;
 }
 
-// What the kernel of a type wants.
+// The kind of activations that each weight type needs.
 using ActivationKinds = std::array<ActivationKind, kStripTypes>;
 inline constexpr ActivationKinds kUsualActivations = [] {
   ActivationKinds kinds;
@@ -95,23 +95,23 @@ inline constexpr ActivationKinds kUsualActivations = [] {
 }();
 
 struct MatmulKernels {
-  const char* name;              // as cpu_isa_name() has it
-  std::atomic<uint64_t>* calls;  // products computed with this table since the process began
+  const char* name;              // As in cpu_isa_name().
+  std::atomic<uint64_t>* calls;  // Number of matmuls computed with this table since the process started.
   int max_tile_rows;
-  PackRow pack[kActivationKinds];  // by ActivationKind
+  PackRow pack[kActivationKinds];  // Indexed by ActivationKind.
   ActivationKinds activation;
   StripKernel strip[kStripTypes];
-  int max_pair_rows = 0;               // 0: there are no pair kernels
-  StripKernel pair[kStripTypes] = {};  // null where a type has none
+  int max_pair_rows = 0;               // 0 if there are no pair kernels.
+  StripKernel pair[kStripTypes] = {};  // Null for types without a pair kernel.
 };
 
-// The kernels of each instruction set, for the processor that has it.
+// Kernels of each instruction set. They may run only on processors that support it.
 extern const MatmulKernels kPlainMatmul;
 #if defined(__x86_64__)
 extern const MatmulKernels kAvx2Matmul;
 extern const MatmulKernels kAvx512Matmul;
 
-// What replaces the entries for BF16 weights in kAvx512Matmul where vdpbf16ps exists.
+// Replacements for the BF16 entries of kAvx512Matmul on processors with vdpbf16ps.
 struct Bf16Kernels {
   PackRow pack;
   StripKernel strip;

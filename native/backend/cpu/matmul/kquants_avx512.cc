@@ -1,4 +1,5 @@
-// Products of weights in blocks of 256 with AVX-512 VNNI. Only this file's own functions are emitted here.
+// Matmul kernels for quantized weights in blocks of 256, with AVX-512 VNNI. This file must not emit functions that are
+// shared with other files.
 #if defined(__AVX512VNNI__)
 
 #include "backend/cpu/matmul/quants_avx512-inl.h"

@@ -1,16 +1,15 @@
-// The driver of matrix products. See matmul.h; how a call is cut:
+// The matmul driver; see matmul.h. A call is split as follows:
+// - Rows are split into tiles of nearly equal size, at most max_tile_rows. A kernel call covers one tile.
+// - Panels (16 outputs each) are split into groups that stay in the L2 cache while all tiles use them.
+// - A task is one group of panels of one target times one range of tiles. Threads take tasks dynamically.
 //
-//   rows     into tiles of nearly equal size, at most max_tile_rows: what a kernel call covers
-//   strips   into panels that stay in the L2 cache while all tiles pass over them
-//   a piece  is one panel of one target times one range of tiles; threads take pieces as they get free
+// If there are more rows than fit in one tile, and pair kernels exist for all types, the pair kernels are used: smaller
+// tiles, and two panels per call. Such a call also prefetches a part of the group of panels that its thread will
+// probably take next. This keeps the memory busy while all tiles are computed, not only during the first one.
 //
-// With more rows than one tile has, and pair kernels for all types, tiles are theirs: fewer rows, two strips a
-// call. Such a call also asks for a part of the panel that its thread will probably take next, so that memory is
-// busy while all tiles compute, not only during the first one's pass.
-//
-// With one tile a piece is simply a run of memory, and a thread's pieces follow each other there: each time it went
-// on elsewhere, the first lines came late (Zen 5, Q4_K, two cores, a read loop of 66 GB/s: pieces of 128 KiB in turn
-// 75 % of it, of 1 MiB 90 %, half of the memory each 98 %).
+// With a single tile, a task is a contiguous run of memory, and the tasks of a thread are adjacent. Each time a thread
+// continued elsewhere, the first cache lines arrived late. (Zen 5, Q4_K, two cores, 66 GB/s read bandwidth: threads
+// that alternate between tasks of 128 KiB reach 75 %, of 1 MiB 90 %, and with one half of the memory each 98 %.)
 #include "backend/cpu/matmul/matmul.h"
 
 #include <algorithm>
@@ -24,26 +23,26 @@
 namespace monolith {
 namespace {
 
-// Half of the smallest L2 cache among the processors this is made for (Zen 4: 1 MiB per core).
+// Weights per task: half of the smallest L2 cache of the supported processors (Zen 4: 1 MiB per core).
 constexpr int64_t kPanelBytes = 512 * 1024;
-// The same for pairs, which have the next panel there as well.
+// The same for pair kernels, where the L2 cache also holds the next group of panels.
 constexpr int64_t kPairPanelBytes = 256 * 1024;
-// A decode piece: 32 KiB take a core a microsecond from memory, which bounds how long the other threads wait for
-// the last one. Small pieces cost nothing else, as a thread's next one follows its last in memory.
+// Weights per task in decode. A core reads 32 KiB from memory in about a microsecond, which bounds how long the other
+// threads wait for the last one. Small tasks have no other cost, because a thread's tasks are adjacent in memory.
 constexpr int64_t kStreamBytes = 32 * 1024;
-// Pieces per thread that leave the dynamic hand-out room to balance.
+// Tasks per thread, enough for dynamic scheduling to balance the load.
 constexpr int64_t kPiecesPerThread = 4;
-// Targets that are cut at once; more are computed after them.
+// Maximum targets that are split together. Further targets are computed afterwards.
 constexpr size_t kMaxTargets = 8;
-// Products that touch no more than this are quicker on one thread: 64 KiB from the L2 cache take about as
-// long as handing a section over does.
+// A matmul that reads no more than this many bytes is faster on one thread: reading 64 KiB from the L2 cache takes
+// about as long as starting a parallel section.
 constexpr int64_t kProductAlone = 64 * 1024;
-// Below this many values packing on one thread is quicker than a section of its own.
+// Below this many values, packing on one thread is faster than a separate parallel section.
 constexpr int64_t kPackAlone = 16 * 1024;
 
 const CpuMatrix& cpu_matrix(const MatmulTarget& target) { return static_cast<const CpuMatrix&>(*target.weight); }
 
-// How one target is cut into pieces.
+// How one target is split into tasks.
 struct Pieces {
   int64_t strips_per_panel, panels;
   int tiles_per_range, ranges;
@@ -58,7 +57,7 @@ Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int 
   pieces.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, matrix.n_strips());
   if (pairs) pieces.strips_per_panel += pieces.strips_per_panel % 2;
   pieces.panels = (matrix.n_strips() + pieces.strips_per_panel - 1) / pieces.strips_per_panel;
-  // Many threads and few strips: cut the rows too.
+  // With many threads and few panels, the rows are split too.
   const int64_t wanted = threads == 1 ? 1 : (kPiecesPerThread * threads + pieces.panels - 1) / pieces.panels;
   const int ranges = static_cast<int>(std::clamp<int64_t>(wanted, 1, tiles.count));
   pieces.tiles_per_range = (tiles.count + ranges - 1) / ranges;
@@ -66,13 +65,13 @@ Pieces cut(const CpuMatrix& matrix, const Tiles& tiles, int64_t all_strips, int 
   return pieces;
 }
 
-// Spreads a panel's lines over the calls of the panel that is computed now. With threads taking panels in turn,
-// this one's next is as many panels away as there are threads.
+// Prefetches the next group of panels, spread over the kernel calls of the current group. Threads take groups in turn,
+// so a thread's next group is as many groups away as there are threads.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
-  int64_t step = 0;  // bytes that a call asks for
-  int lines = 0;     // per 32 columns
+  int64_t step = 0;  // Bytes that one call prefetches.
+  int lines = 0;     // Cache lines per 32 columns.
 
   Ahead(const CpuMatrix& matrix, const Pieces& pieces, int64_t first_strip, int64_t last_strip, int tiles,
         int threads) {
@@ -105,7 +104,7 @@ struct Product {
   int64_t cols, all_strips;
   int threads;
   bool pairs;
-  std::array<Pieces, kMaxTargets> cuts = {};  // by target
+  std::array<Pieces, kMaxTargets> cuts = {};  // One entry per target.
 
   ActivationKind kind(const MatmulTarget& target) const {
     return kernels.activation[strip_type_index(cpu_matrix(target).layout().type)];
@@ -156,7 +155,7 @@ struct Product {
     }
   }
 
-  // Piece `piece` of the whole group: targets in order.
+  // Computes task number `piece` of all targets, numbered in order of the targets.
   void compute(int64_t piece) const {
     for (size_t i = 0; i < targets.size(); ++i) {
       const int64_t count = cuts[i].count();
@@ -168,15 +167,12 @@ struct Product {
 
 }  // namespace
 
-// Measured on two cores, one row, weights in memory. Zen 5, medians of 13 interleaved passes, GB/s, at (16384, 2048), (8192, 4096) and
-// (0, 4096): Q8_0 64, 71, 76; Q4_0 60, 63, 66; Q4_K 59, 63, 63; where other tenants leave 45 GB/s of 76, the same order. Zen 4,
-// medians of 9 or 10 rounds in turn, (8192, 2048) against (0, 4096) at rows of 768, 2048 and 4096 columns: Q4_K 1.04, 1.18 and 1.11
-// times at a read loop of 30 GB/s, and of 2048 columns 1.44 times where other tenants leave 24; Q6_K 1.04, 1.07 and 1.26, Q8_0 1.13, 1.06
-// and 1.34 at 19. (16384, 2048) is no better, (8192, 8192) no better than (0, 4096);
-// BF16 0.96 to 0.99.
-// Led by loads, (8192, 0) against (8192, 2048), Zen 4, medians in turn: two cores at a read loop of 58 GB/s 53 and 41 GB/s;
-// where other tenants leave 25 to 30 about the same. K-quants, though one core streams a large matrix of Q4_K at 27 GB/s so
-// and at 21 else, lose 5 % of a mixture's rate: each small expert begins cold.
+// Prefetch distances, measured with one row and weights in memory on two cores. On Zen 5, (0, 4096) was fastest for all
+// types: Q8_0 reached 76 GB/s, compared with 71 at (8192, 4096) and 64 at (16384, 2048). On Zen 4, (8192, 2048) was 4
+// to 44 % faster than (0, 4096), except for BF16, which gained nothing. Longer distances gained nothing more.
+// For types whose loads guide the hardware prefetcher, Zen 4 reaches 53 GB/s with (8192, 0) and 41 GB/s with (8192,
+// 2048). K-quants do not use (8192, 0), although a single core then streams a large Q4_K matrix at 27 instead of 21
+// GB/s: MoE layers lose 5 %, because each small expert starts with a cold prefetcher.
 const StreamDistances kStreamLed = cpu_is_zen4() ? StreamDistances{8192, 0} : StreamDistances{0, 4096};
 const StreamDistances kStreamDistances = cpu_is_zen4() ? StreamDistances{8192, 2048} : StreamDistances{0, 4096};
 
@@ -216,7 +212,8 @@ size_t MatmulScratch::bytes_for(int max_rows, int64_t max_cols) {
 
 Status MatmulScratch::reserve(int max_rows, int64_t max_cols) {
   for (int kind = 0; kind < kActivationKinds; ++kind) {
-    auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));  // touched only if used
+    // Not touched, and so not allocated, until it is used.
+    auto area = Mapping::create(area_bytes(kind, max_rows, max_cols));
     if (!area) return area.error();
     areas_[kind] = std::move(*area);
   }
@@ -274,8 +271,8 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
     pool.parallel_for(pieces, 1, compute);
 }
 
-// One row of activations has as many packed lines as its heads' parts have: head h of a tile's rows follows head h - 1
-// of the same rows.
+// A row of activations has as many packed lines as the parts of all its heads together. Within a tile, head h of all
+// rows follows head h - 1 of the same rows.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const HeadProducts& products, int n_rows) {
   if (n_rows <= 0) return;

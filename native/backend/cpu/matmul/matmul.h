@@ -1,7 +1,6 @@
-// Matrices on the CPU and the driver of their products: packs the input, cuts the outputs into pieces,
-// hands them to the threads. The kernels are in this folder, the layout and arithmetic in strips.h.
-//
-// Threads: the engine thread calls. Nothing allocates except CpuMatrix::create and MatmulScratch::reserve.
+// Weight matrices on the CPU, and the matmul driver: it packs the input, splits the outputs into tasks and runs them on
+// the threads. The kernels are in this folder, and strips.h describes layout and arithmetic. Threads: called by the
+// engine thread. Only CpuMatrix::create and MatmulScratch::reserve allocate memory.
 #pragma once
 
 #include <chrono>
@@ -22,14 +21,14 @@ namespace monolith {
 
 class CpuMatrix final : public Matrix {
  public:
-  // Bytes create() will hold; 0 if the shape is not supported, as create() would say.
+  // Bytes that create() allocates. 0 if the shape is not supported and create() would fail.
   static size_t bytes_for(TensorType stored, int64_t rows, int64_t cols);
-  // What the factors of so many rows take beside.
+  // Additional bytes for the factors of `rows` rows.
   static size_t factor_bytes(int64_t rows) {
     return static_cast<size_t>((rows + kStripRows - 1) / kStripRows * kStripRows) * sizeof(float);
   }
-  // Repacks `source` as `stored`: its own type, or F32. Errors: kUnsupported (type, shape), kInvalidArgument
-  // (data too short), kOutOfMemory.
+  // Repacks `source` as type `stored`, which is the source's type or F32. Errors: kUnsupported (type, shape),
+  // kInvalidArgument (data too short), kOutOfMemory.
   static Result<std::unique_ptr<CpuMatrix>> create(const MatrixSource& source, TensorType stored, ThreadPool& pool);
 
   const StripLayout& layout() const { return layout_; }
@@ -39,26 +38,26 @@ class CpuMatrix final : public Matrix {
     return memory_.data() + static_cast<size_t>(n_strips()) * layout_.records +
            static_cast<size_t>(strip) * layout_.halves;
   }
-  // Of the rows of a strip, or null.
+  // Factors of a panel's rows, or null.
   const float* factors(int64_t strip) const {
     return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows;
   }
-  // Loading::gather().
+  // Implements Loading::gather().
   size_t gather(std::chrono::steady_clock::time_point until) const { return memory_.gather(until); }
-  // Row `row` as floats, the bits dequantize() gives, times its factor.
+  // Writes row `row` as floats, with the same bits as dequantize(), times the row's factor.
   void dequantize_row(int64_t row, float* out) const;
 
  private:
   CpuMatrix() = default;
   StripLayout layout_{};
   Mapping memory_;
-  std::vector<float> factors_;  // of whole strips; of all rows or of none
+  std::vector<float> factors_;  // Padded to whole panels; empty if the matrix has no factors.
 };
 
-// Packed activations, one area per kind: the targets of one call may want different kinds.
+// Packed activations, with one area per kind because the targets of one call may need different kinds.
 class MatmulScratch {
  public:
-  // For products of up to max_rows rows of up to max_cols values. Errors: kOutOfMemory.
+  // Allocates memory for a matmul of up to max_rows rows with up to max_cols columns. Errors: kOutOfMemory.
   Status reserve(int max_rows, int64_t max_cols);
   static size_t bytes_for(int max_rows, int64_t max_cols);
   std::byte* lines(ActivationKind kind) const { return areas_[static_cast<int>(kind)].data(); }
@@ -70,16 +69,16 @@ class MatmulScratch {
   Mapping areas_[kActivationKinds];
 };
 
-// Backend::matmul. All targets' weights are CpuMatrix of equal cols; x is [n_rows][cols] and must not overlap
-// any target's out. The scratch must hold the product (asserted).
+// Implements Operations::matmul. The weights of all targets are CpuMatrix with equal `cols`. x is [n_rows][cols] and
+// must not overlap any target's output. The scratch memory must be large enough (asserted).
 void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                 std::span<const MatmulTarget> targets, const float* x, int n_rows);
-// Backend::matmul_heads. The scratch must hold the product: n_rows rows of as many columns as all heads have, each
-// head's rounded up to 32 (asserted).
+// Implements Operations::matmul_heads. The scratch memory must be large enough (asserted): n_rows rows with the columns
+// of all heads together, each head's rounded up to 32.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                       const HeadProducts& products, int n_rows);
 
-// The kernels for an instruction set of this processor, BF16 instructions included where it has them.
+// Returns the kernels for an instruction set of this processor, including BF16 instructions if it supports them.
 const MatmulKernels& matmul_kernels(CpuIsa isa);
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// Loading: CpuMatrix, its memory and the parallel repacking into it.
+// Loading: allocates a CpuMatrix and repacks the weights into it in parallel.
 #include <algorithm>
 #include <cassert>
 #include <string>
@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// Bounds every size computed below: 2^40 values of four bytes are beyond any machine this runs on.
+// Bounds every size computed below. 2^40 values of four bytes exceed the memory of any supported machine.
 constexpr int64_t kMaxValues = int64_t{1} << 40;
 
 bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
@@ -20,7 +20,7 @@ bool shape_supported(TensorType type, int64_t rows, int64_t cols) {
   return rows > 0 && cols > 0 && values && *values <= kMaxValues && cols % traits_of(type).block_values == 0;
 }
 
-// Strips per piece of work while loading: about half a megabyte of a usual matrix.
+// Panels per task while loading: about half a megabyte for a typical matrix.
 constexpr int64_t kLoadGrain = 8;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The matrix products in portable C++: the reference that every vector version must equal bit for bit
-// (strips.h), and what runs where no vector version does. Clear rather than fast.
+// Matmul kernels in portable C++: the reference that every vector version must match bit for bit (strips.h), and the
+// fallback for processors without a vector version. Written for clarity, not speed.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 void pack_int8(const float* x, int64_t cols, std::byte* out, size_t line_stride) {
   for (int64_t k = 0; k < cols; k += 32, out += line_stride) {
     ActivationBlock block{};
-    uint32_t amax_bits = 0;  // as integers, magnitudes order like the floats, NaN above infinity
+    uint32_t amax_bits = 0;  // Compared as integers, float magnitudes keep their order, with NaN above infinity.
     for (int i = 0; i < 32; ++i) {
       const uint32_t magnitude = std::bit_cast<uint32_t>(x[k + i]) & 0x7fffffffu;
       if (magnitude > amax_bits) amax_bits = magnitude;
@@ -54,7 +54,7 @@ void pack_f32(const float* x, int64_t cols, std::byte* out, size_t line_stride) 
   }
 }
 
-// --- products -----------------------------------------------------------------------------------------
+// --- matmul -------------------------------------------------------------------------------------------
 
 const ActivationBlock& block_of(const StripTile& tile, int64_t line, int row) {
   return reinterpret_cast<const ActivationBlock*>(tile.lines)[line * tile.n_rows + row];

@@ -1,28 +1,28 @@
-// How AArch64 multiplies bytes: the one thing in which its instruction sets differ.
+// Multiplication of bytes on AArch64, the only part in which its instruction sets differ.
 //
-//   SDOT, USDOT      four products to a lane, by element: a register holds 16 activations, of which each
-//                    instruction takes one group of four for all lanes. Codes of up to seven bits are as good
-//                    signed as unsigned. Those of eight, which are stored with an offset of 128, become signed
-//                    by flipping the highest bit, or pass as they are where USDOT exists (FEAT_I8MM).
-//   SMMLA, USMMLA    (FEAT_I8MM) 2 lanes x 8 k times 8 k x 2 rows, twice the products of a dot product. The
-//                    layout has 4 k of a lane together: zipping two vectors makes the operands. That is 2 zips
-//                    and 2 multiplications per pair of rows for what takes 4 dot products, so it pays from the
-//                    second pair on.
+// SDOT and USDOT add four products to a lane, selected by element: a register holds 16 activations, and each
+// instruction uses one group of four for all lanes. Codes of up to seven bits work as signed and as unsigned numbers.
+// Codes of eight bits, which are stored with an offset of 128, become signed by flipping the highest bit. If USDOT
+// exists (FEAT_I8MM), they are used unchanged.
 //
-// Products<M, V, kSigned> holds the integer sums of M rows with V vectors of 4 lanes, of signed or unsigned
-// weights:
-//   start(x, constant)   every row r's sums begin at constant(x[r])
-//   load<step>(x, k)     of the 16 activations from k of each row, the first 8 (step 0) or the last (step 1) are
-//                        what add() multiplies; step 1 follows step 0 with the same k
-//   add<step>(v, w0, w1) += vector v's weights of the first 4 of these k (w0) and of the last (w1) times them
-//   sum(v, r)            the four lanes of row r
+// SMMLA and USMMLA (FEAT_I8MM) multiply 2 lanes x 8 k by 8 k x 2 rows, twice the products of a dot product. The layout
+// stores 4 k of a lane together, so two vectors are zipped to form the operands. For a pair of rows, 2 zips and 2
+// multiplications replace 4 dot products, which pays off from the second pair on.
+//
+// Products<M, V, kSigned> holds the integer sums of M rows with V vectors of 4 lanes, for signed or unsigned weights:
+//   start(x, constant)   initializes every row r's sums with constant(x[r])
+//   load<step>(x, k)     selects the activations that add() multiplies: of the 16 activations from k of each row, the
+//                        first 8 (step 0) or the last 8 (step 1). Step 1 follows step 0 with the same k.
+//   add<step>(v, w0, w1) adds the products of these activations with vector v's weights of the first 4 k (w0) and of
+//                        the last 4 k (w1)
+//   sum(v, r)            returns the four lanes of row r
 #pragma once
 
 #include <type_traits>
 
 #include "backend/cpu/matmul/neon-inl.h"
 
-#define EACH_PAIR(p) UNROLL for (int p = 0; p < kPairs; ++p)  // of rows
+#define EACH_PAIR(p) UNROLL for (int p = 0; p < kPairs; ++p)  // Pairs of rows.
 
 namespace monolith {
 namespace {
@@ -46,7 +46,7 @@ class DotProducts {
   }
   template <int step>
   [[gnu::always_inline]] void load(const ActivationBlock* x, int k) {
-    if constexpr (step == 0) EACH_ROW(r) a_[r] = vld1q_s8(x[r].a + k);  // 16 at once
+    if constexpr (step == 0) EACH_ROW(r) a_[r] = vld1q_s8(x[r].a + k);  // Loads 16 activations for both steps.
   }
   template <int step>
   [[gnu::always_inline]] void add(int v, uint8x16_t w0, uint8x16_t w1) {
@@ -94,7 +94,7 @@ class MatrixProducts {
 
  private:
   static constexpr int kPairs = (M + 1) / 2;
-  // The last of an odd number of rows is its own neighbour.
+  // With an odd number of rows, the last row is paired with itself.
   static constexpr int second(int p) { return 2 * p + 1 < M ? 2 * p + 1 : 2 * p; }
 
   [[gnu::always_inline]] static int32x4_t multiply(int32x4_t sum, uint8x16_t w, int8x16_t a) {
@@ -104,9 +104,9 @@ class MatrixProducts {
       return vusmmlaq_s32(sum, w, a);
   }
 
-  // Of lanes 0 and 1 of a vector, and of 2 and 3: [lane][row], two by two.
+  // Sums of lanes 0 and 1 of a vector, and of lanes 2 and 3, as 2 x 2 matrices [lane][row].
   int32x4_t sums_[V][kPairs][2];
-  int8x16_t a_[kPairs];  // 8 k of the first row, then of the second
+  int8x16_t a_[kPairs];  // 8 k of the first row, then 8 k of the second.
 };
 
 template <int M, int V, bool kSigned>

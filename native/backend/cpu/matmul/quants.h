@@ -1,5 +1,6 @@
-// The kernels for quantized weights by name, as the tables list them: {blocks,kquants,lattices}_*.cc define them. Types
-// of one strip_form() share one: IQ2_XS has that of IQ2_S, TQ1_0 that of TQ2_0.
+// Names of the kernels for quantized weights, as listed in the kernel tables. They are defined in
+// {blocks,kquants,lattices}_*.cc. Types with equal strip_form() share a kernel: IQ2_XS uses that of IQ2_S, TQ1_0 that
+// of TQ2_0.
 #pragma once
 
 #include "backend/cpu/matmul/kernels.h"
@@ -34,7 +35,7 @@ DECLARE_QUANTS(avx2)
 DECLARE_QUANTS(avx512)
 #undef DECLARE_QUANTS
 
-// Of two strips at once.
+// Pair kernels, which compute two panels at once.
 namespace avx512 {
 void q8_0_pair(const StripTile& tile);
 void q4_0_pair(const StripTile& tile);

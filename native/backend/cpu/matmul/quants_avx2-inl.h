@@ -1,15 +1,15 @@
-// The kernel for quantized weights with AVX2, one template for all types: what strip_form() says decides which
-// instructions are left. Include only in {blocks,kquants,lattices}_avx2.cc.
+// The AVX2 kernel for quantized weights: one template for all types, specialized at compile time by strip_form().
+// Include only in {blocks,kquants,lattices}_avx2.cc.
 //
-// There is no 8-bit dot product; vpmaddubsw multiplies unsigned by signed bytes and adds neighbours in 16 bits,
-// saturating. It never gets that far here, as sums are widened to 32 bits after so many groups of 4 k:
+// AVX2 has no 8-bit dot product. vpmaddubsw multiplies unsigned by signed bytes and adds neighbors in 16 bits with
+// saturation. To avoid saturation, sums are widened to 32 bits after this many groups of 4 k:
 //   codes 0 .. 15     8 groups: 8 * 2 * 15 * 127 = 30480
 //   codes 0 .. 31     4 groups: 4 * 2 * 31 * 127 = 31496
 //   codes 0 .. 63     2 groups: 2 * 2 * 63 * 127 = 32004
-//   signed q of Q8_0  1 group: magnitudes (128 is fine as an unsigned byte), the sign moved to the activation,
-//                     which is within +-127: 2 * 128 * 127 = 32512; the levels of IQ4_* likewise
-//   other levels      as many as their largest allows: of MXFP4 8 groups, 8 * 2 * 12 * 127 = 24384; of IQ2 3 groups,
-//                     3 * 2 * 43 * 127 = 32766
+//   signed q of Q8_0  1 group: the weight's magnitude (128 is valid as an unsigned byte), with its sign applied to the
+//                     activation, which is within +-127: 2 * 128 * 127 = 32512. The levels of IQ4_* likewise.
+//   other levels      limited by the largest level: MXFP4 8 groups, 8 * 2 * 12 * 127 = 24384;
+//                     IQ2 3 groups, 3 * 2 * 43 * 127 = 32766
 #pragma once
 
 #include "backend/cpu/matmul/avx2-inl.h"
@@ -18,7 +18,8 @@
 namespace monolith {
 namespace {
 
-// Whether weights are taken as signed q; otherwise as codes, and offset * sum a is subtracted afterwards.
+// Whether weights are multiplied as signed q. Otherwise they are multiplied as codes, and offset * sum a is subtracted
+// afterwards.
 constexpr bool is_signed(StripForm form) { return form.levels != StripForm::kNone || form.low_bits == 8; }
 constexpr int groups_in_16_bits(StripForm form) {
   const int bits = form.low_bits + form.high_bits;
@@ -30,16 +31,17 @@ constexpr int groups_in_16_bits(StripForm form) {
   return bits <= 4 ? 8 : bits == 5 ? 4 : 2;
 }
 
-// Halves of a strip a kernel of M rows covers at once. Types whose sums of a block stay in 16 bits always take both:
-// they fit beside two vectors of weights, and what is asked of the activations halves.
+// Number of half panels that a kernel of M rows covers at once. Types whose sums of a block fit into 16 bits always
+// cover both: the sums fit into the registers next to two vectors of weights, and the activations are loaded half as
+// often.
 template <TensorType T, int M>
 constexpr int parts() {
   constexpr StripForm form = strip_form(T);
   return groups_in_16_bits(form) == 8 ? 2 : kHalves<M>;
 }
 
-// sum += x, here and now. GCC would turn a chain of additions into a tree, for which it computes all products of a
-// block first and has no registers to keep them in: that took twice the time.
+// sum += x, in program order. GCC would turn a chain of additions into a tree, for which it first computes all products
+// of a block and spills them, which took twice the time.
 [[gnu::always_inline]] inline void add16(__m256i& sum, __m256i x) {
   sum = _mm256_add_epi16(sum, x);
   asm("" : "+x"(sum));
@@ -49,7 +51,7 @@ constexpr int parts() {
   asm("" : "+x"(sum));
 }
 
-template <int kShift>  // to the left, or by a negative number to the right; bytes' bits mix
+template <int kShift>  // Shifts left, or right if kShift is negative. Bits cross byte boundaries.
 [[gnu::always_inline]] inline __m256i shifted(__m256i v) {
   if constexpr (kShift > 0)
     return _mm256_slli_epi16(v, kShift);
@@ -59,8 +61,9 @@ template <int kShift>  // to the left, or by a negative number to the right; byt
     return v;
 }
 
-// Group g of the 32 k at low and high, for 8 lanes: four bytes for each. `line` is the vector of low that groups
-// share, loaded for the first of them: GCC would load it for each (1 to 3 % of a row from the L2 cache).
+// Returns group g of the 32 k at `low` and `high`, for 8 lanes with four bytes each. `line` is the vector of `low` that
+// several groups share. It is loaded for the first of them only, because GCC would load it for each (1 to 3 % of the
+// time of a row with weights in the L2 cache).
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m256i weights(__m256i& line, const std::byte* low, const std::byte* high) {
   constexpr StripForm form = strip_form(T);
@@ -91,7 +94,7 @@ template <TensorType T, int g>
   return _mm256_set1_epi32(word);
 }
 
-// pairs += groups kFirst .. kLast - 1 times the activations, neighbours added in 16 bits.
+// pairs += groups kFirst .. kLast - 1 times the activations, where neighbors are added in 16 bits.
 template <TensorType T, int M, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot_pairs(__m256i (&pairs)[kSums], const std::byte* low, const std::byte* high,
                                              const ActivationBlock* x, __m256i (&lines)[kSums / M]) {
@@ -126,7 +129,8 @@ template <TensorType T, int M, int kFirst, int kLast, int kSums>
   }
 }
 
-// isum as floats, less the offset's share; `half` says of which 16 k if there are two steps a block.
+// Converts isum to float and corrects for the offset of the codes. `half` selects the first or last 16 k for types with
+// two steps per block.
 template <TensorType T>
 [[gnu::always_inline]] inline __m256 true_sum(__m256i isum, const ActivationBlock& x, int half) {
   constexpr StripForm form = strip_form(T);
@@ -153,13 +157,15 @@ template <TensorType T>
   return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, small));
 }
 
-// nvfp4_step() of bytes that nvfp4_scale_bits() gave: as binary16, whose exponent counts from 15, they are 2^-7 of it.
+// Computes nvfp4_step() of bytes from nvfp4_scale_bits(). Shifted to the positions of binary16, whose exponent bias is
+// 15, the bits represent 2^-7 of the step.
 [[gnu::always_inline]] inline __m256 e4m3_steps(const std::byte* at) {
   const __m128i bytes = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)));
   return _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(bytes, 7)), _mm256_set1_ps(0x1p7f));
 }
 
-// The steps of 8 lanes, of a block's first step or its second; `number` is where the scales of the first are.
+// Returns the steps of 8 lanes, for the first or the second step of a block. `number` points to the scales of the first
+// step.
 template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m256 steps(const std::byte* d, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
@@ -173,7 +179,7 @@ template <TensorType T, int half = 0>
   else {
     __m256i scale = load_unsigned(number);
     if constexpr (form.scale == StripForm::kOddPair) {
-      // (s << 1 & 30) | 1, of the low nibble or the high one
+      // (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? _mm256_slli_epi32(scale, 1) : _mm256_srli_epi32(scale, 3);
       scale = _mm256_or_si256(_mm256_and_si256(scale, _mm256_set1_epi32(30)), _mm256_set1_epi32(1));
     }
@@ -191,7 +197,7 @@ template <TensorType T>
   if constexpr (form.scale == StripForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == StripForm::kDelta) {
-    // -step / 8, or step / 8 where the byte's highest bit is set.
+    // -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m256i sign = _mm256_slli_epi32(_mm256_andnot_si256(load_unsigned(number), _mm256_set1_epi32(0x80)), 24);
     return _mm256_xor_ps(_mm256_mul_ps(steps<T>(d_min, number), _mm256_set1_ps(0.125f)), _mm256_castsi256_ps(sign));
   } else {

@@ -1,17 +1,19 @@
-// The kernel for quantized weights with AVX-512 VNNI, one template for all types: what strip_form() says decides
-// which instructions are left. Include only in {blocks,kquants,lattices}_avx512.cc.
+// The AVX-512 VNNI kernel for quantized weights: one template for all types, specialized at compile time by
+// strip_form(). Include only in {blocks,kquants,lattices}_avx512.cc.
 //
-// A kernel covers one strip and M rows: M integer and M float accumulators live in registers with one vector of
-// weights, so each weight is loaded and unpacked once per M uses. With kMaxRows = 12 they fill 26 of the 32
-// registers; types with two steps a block need most of the rest. vpdpbusd multiplies unsigned by signed bytes:
-// weights pass as q + bias, and bias * sum a is subtracted by beginning with it. Zen 4 starts one 512-bit
-// vpdpbusd per cycle: 64 multiply-adds, the ceiling. A block costs a row eight of them plus one multiplication
-// and one fma on the same pipes (Q8_0, Q4_0), and one fma more for minima or a second step.
+// A kernel covers one panel and M rows. M integer and M float accumulators are kept in registers, with one vector of
+// weights, so each weight is loaded and unpacked once per M uses. With kMaxRows = 12, they use 26 of the 32 registers.
+// Types with two steps per block need most of the rest. vpdpbusd multiplies unsigned by signed bytes, so weights are
+// passed as q + bias, and the sums start at -bias * sum a.
 //
-// Zen 5 starts two vpdpbusd per cycle, and two loads: one for each, as each takes its activation from memory. So
-// the loads of everything else are what bounds it. A pair kernel covers two strips and half as many rows: an
-// activation, loaded once, serves both. From the L2 cache, multiply-adds per cycle: 89 with 12 rows of one strip,
-// 102 with 6 of two, where eight vpdpbusd, a multiplication and an fma take all there is.
+// Zen 4 issues one 512-bit vpdpbusd per cycle, so 64 multiply-adds per cycle are the upper bound. A block costs each
+// row eight of them plus one multiplication and one fma on the same pipes (Q8_0, Q4_0), and one more fma for minima or
+// a second step.
+//
+// Zen 5 issues two vpdpbusd and two loads per cycle. Each vpdpbusd loads its activation from memory, so loads become
+// the bottleneck. A pair kernel covers two panels and half as many rows, so each loaded activation is used twice. With
+// weights in the L2 cache, 12 rows of one panel reach 89 multiply-adds per cycle, and 6 rows of two panels reach 102.
+// The latter saturates the pipes with eight vpdpbusd, a multiplication and an fma per block.
 #pragma once
 
 #include "backend/cpu/matmul/avx512-inl.h"
@@ -20,14 +22,15 @@
 namespace monolith {
 namespace {
 
-// What is added to q to make it an unsigned byte: one that activations carry the sum for. Types with an offset
-// of their own in the lines keep it; others are moved to 32 (two steps a block; 64 where levels go beyond) or 128.
+// Offset that is added to q to obtain an unsigned byte. It must be one whose multiple of the activations' sum is
+// available in the activation lines. Types whose own offset is available keep it. Others use 32 (two steps per block;
+// 64 if the levels require it) or 128.
 constexpr int bias_of(StripForm form) {
   if (form.levels == StripForm::kNone && form.offset == 0) return 0;
   if (form.step == 16) return form.levels != StripForm::kNone && largest_level(form.levels) > 32 ? 64 : 32;
   return form.offset == 8 || form.offset == 1 ? form.offset : 128;
 }
-// bias * -sum a, of a block or of its halves.
+// -bias * sum a, for a block or one of its halves.
 template <TensorType T, int half>
 [[gnu::always_inline]] inline int32_t minus_bias(const ActivationBlock& x) {
   constexpr int bias = bias_of(strip_form(T));
@@ -37,7 +40,7 @@ template <TensorType T, int half>
     return bias == 128 ? x.minus_128_sum : x.minus_8_sum >> (bias == 8 ? 0 : 3);
 }
 
-template <int kShift>  // to the left, or by a negative number to the right; bytes' bits mix
+template <int kShift>  // Shifts left, or right if kShift is negative. Bits cross byte boundaries.
 [[gnu::always_inline]] inline __m512i shifted(__m512i v) {
   if constexpr (kShift > 0)
     return _mm512_slli_epi16(v, kShift);
@@ -47,7 +50,7 @@ template <int kShift>  // to the left, or by a negative number to the right; byt
     return v;
 }
 
-// Group g of the 32 k at low and high: four unsigned bytes for each lane, q + bias.
+// Returns group g of the 32 k at `low` and `high`: four unsigned bytes q + bias per lane.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline __m512i weights(const std::byte* low, const std::byte* high) {
   constexpr StripForm form = strip_form(T);
@@ -57,7 +60,7 @@ template <TensorType T, int g>
   if constexpr (form.high_bits > 0) {
     const __m512i high_mask = _mm512_set1_epi8(static_cast<char>(((1 << form.high_bits) - 1) << form.low_bits));
     const __m512i bits = shifted<form.low_bits - high_at % 8>(load_bytes(high + 64 * (high_at / 8)));
-    // (code & low_mask) | (bits & high_mask)
+    // (code & low_mask) | (bits & high_mask).
     code = _mm512_ternarylogic_epi32(code, low_mask, _mm512_and_si512(bits, high_mask), 0xea);
   } else if constexpr (form.low_bits < 8) {
     code = _mm512_and_si512(code, low_mask);
@@ -84,7 +87,7 @@ template <TensorType T, int kFirst, int kLast, int M>
     dot<T, kFirst + 1, kLast>(isum, low, high, x);
   }
 }
-// The same of two strips, `other` bytes apart: isum[r] and isum[M + r].
+// Like dot(), for two panels that are `other` bytes apart. Their sums are isum[r] and isum[M + r].
 template <TensorType T, int kFirst, int kLast, int kSums>
 [[gnu::always_inline]] inline void dot_pair(__m512i (&isum)[kSums], const std::byte* low, const std::byte* high,
                                             size_t other, const ActivationBlock* x) {
@@ -111,13 +114,15 @@ template <TensorType T, int kFirst, int kLast, int kSums>
   return _mm512_castsi512_ps(_mm512_mask_sllv_epi32(normal, small, _mm512_set1_epi32(0x00200000), e));
 }
 
-// nvfp4_step() of bytes that nvfp4_scale_bits() gave: as binary16, whose exponent counts from 15, they are 2^-7 of it.
+// Computes nvfp4_step() of bytes from nvfp4_scale_bits(). Shifted to the positions of binary16, whose exponent bias is
+// 15, the bits represent 2^-7 of the step.
 [[gnu::always_inline]] inline __m512 e4m3_steps(const std::byte* at) {
   const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
   return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 7)), _mm512_set1_ps(0x1p7f));
 }
 
-// The steps of all lanes, of a block's first step or its second; `number` is where the scales of the first are.
+// Returns the steps of all lanes, for the first or the second step of a block. `number` points to the scales of the
+// first step.
 template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline __m512 steps(const std::byte* d, const std::byte* number) {
   constexpr StripForm form = strip_form(T);
@@ -131,7 +136,7 @@ template <TensorType T, int half = 0>
   else {
     __m512i scale = load_unsigned(number);
     if constexpr (form.scale == StripForm::kOddPair) {
-      // (s << 1 & 30) | 1, of the low nibble or the high one
+      // (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? _mm512_slli_epi32(scale, 1) : _mm512_srli_epi32(scale, 3);
       scale = _mm512_or_si512(_mm512_and_si512(scale, _mm512_set1_epi32(30)), _mm512_set1_epi32(1));
     }
@@ -149,7 +154,7 @@ template <TensorType T>
   if constexpr (form.scale == StripForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == StripForm::kDelta) {
-    // -step / 8, or step / 8 where the byte's highest bit is set.
+    // -step / 8, or step / 8 if the highest bit of the byte is set.
     const __m512i sign = _mm512_slli_epi32(_mm512_andnot_si512(load_unsigned(number), _mm512_set1_epi32(0x80)), 24);
     const __m512i eighth = _mm512_castps_si512(_mm512_mul_ps(steps<T>(d_min, number), _mm512_set1_ps(0.125f)));
     return _mm512_castsi512_ps(_mm512_xor_si512(eighth, sign));
@@ -160,13 +165,13 @@ template <TensorType T>
   }
 }
 
-// Whether loads alone lead the processor's prefetcher: of types whose records are one array, where so few rows' arithmetic
-// lies between them.
+// Whether the kernel's loads alone guide the hardware prefetcher well enough. That holds for types whose records are a
+// single array, with few rows and so little arithmetic between loads.
 constexpr bool led_by_loads(StripForm form, int rows) {
   return form.record == 32 && form.high_bits == 0 && !form.minima && rows <= form.low_bits / 2;
 }
 
-// S strips, 1 or 2, times M rows; accumulators are [strip][row].
+// Multiplies S panels (1 or 2) by M rows. Accumulators are [panel][row].
 template <TensorType T, int M, int S>
 void quantized(const StripTile& tile) {
   constexpr StripForm form = strip_form(T);
@@ -174,7 +179,7 @@ void quantized(const StripTile& tile) {
   constexpr int bias = bias_of(form), blocks = form.record / 32, block_bytes = record.bytes / blocks;
   constexpr int d_bytes = kStripRows * d_size(form), numbers = scales_of_block(form) * kStripRows;
   constexpr int minima = minima_at(form);
-  // from one strip to the next
+  // Bytes from one panel to the next.
   const size_t other = S == 2 ? tile.layout->records : 0, other_d = S == 2 ? tile.layout->halves : 0;
   const std::byte* at = tile.strip;
   const std::byte *d = tile.halves + tile.layout->d, *d_min = tile.halves + tile.layout->d_min;
@@ -183,7 +188,7 @@ void quantized(const StripTile& tile) {
   const ActivationBlock* x = reinterpret_cast<const ActivationBlock*>(tile.lines);
   __m512 acc[S * M];
   EACH_SUM(s, r) acc[s * M + r] = _mm512_setzero_ps();
-  // isum[s * M + r] = first[r] + groups kFirst .. kLast - 1.
+  // isum[s * M + r] = first(x[r]) + groups kFirst .. kLast - 1 times the activations.
   const auto sum_groups = [&]<int kFirst, int kLast>(__m512i(&isum)[S * M], auto first, const std::byte* low,
                                                      const std::byte* high) __attribute__((always_inline)) {
     EACH_SUM(s, r) isum[s * M + r] = bias == 0 ? _mm512_setzero_si512() : _mm512_set1_epi32(first(x[r]));

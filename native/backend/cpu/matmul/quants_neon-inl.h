@@ -1,6 +1,5 @@
-// The kernel for quantized weights on AArch64, one template for all types: what strip_form() says decides which
-// instructions are left; and the table of an instruction set. Include only in matmul/neon.cc and
-// matmul/neoni8mm.cc.
+// The AArch64 kernel for quantized weights, one template for all types that is specialized at compile time by
+// strip_form(), and the kernel table of an instruction set. Include only in matmul/neon.cc and matmul/neoni8mm.cc.
 #pragma once
 
 #include <utility>
@@ -10,7 +9,8 @@
 namespace monolith {
 namespace {
 
-// Whether weights are multiplied as signed bytes: all but eight-bit codes where unsigned ones can be.
+// Whether weights are multiplied as signed bytes. Only eight-bit codes are unsigned, if the instruction set supports
+// that.
 constexpr bool is_signed(StripForm form) {
 #if defined(__ARM_FEATURE_MATMUL_INT8)
   return form.low_bits < 8;
@@ -18,10 +18,10 @@ constexpr bool is_signed(StripForm form) {
   return form.low_bits > 0;
 #endif
 }
-// Whether weights are multiplied as q; otherwise as codes, and sums begin at -offset * sum a.
+// Whether weights are multiplied as q. Otherwise they are multiplied as codes, and the sums start at -offset * sum a.
 constexpr bool is_exact(StripForm form) { return form.offset == 0 || (form.low_bits == 8 && is_signed(form)); }
 
-// Where the sum of a row begins; `half` says of which 16 k if there are two steps a block.
+// Initial value of a row's sum. `half` selects the first or last 16 k for types with two steps per block.
 template <TensorType T>
 [[gnu::always_inline]] inline int32_t begin_of(const ActivationBlock& x, int half) {
   constexpr StripForm form = strip_form(T);
@@ -39,7 +39,7 @@ template <TensorType T>
   }
 }
 
-template <int kBits>  // to the right
+template <int kBits>  // Shifts right.
 [[gnu::always_inline]] inline uint8x16_t shifted(uint8x16_t v) {
   if constexpr (kBits > 0)
     return vshrq_n_u8(v, kBits);
@@ -47,7 +47,7 @@ template <int kBits>  // to the right
     return v;
 }
 
-// Group g of the 32 k at low and high, for 4 lanes: four bytes for each.
+// Returns group g of the 32 k at `low` and `high`, for 4 lanes with four bytes each.
 template <TensorType T, int g>
 [[gnu::always_inline]] inline uint8x16_t weights(const uint8_t* low, const uint8_t* high) {
   constexpr StripForm form = strip_form(T);
@@ -55,10 +55,10 @@ template <TensorType T, int g>
   uint8x16_t code = vld1q_u8(low + 64 * (low_at / 8));
   if constexpr (form.low_bits == 8) return is_signed(form) ? veorq_u8(code, vdupq_n_u8(128)) : code;
   code = shifted<low_at % 8>(code);
-  // Parts below the byte's highest have others above them.
+  // Unless a part occupies the highest bits of the byte, other parts remain above it and must be masked.
   bool others_above = low_at % 8 + form.low_bits < 8;
   if constexpr (form.high_bits > 0) {
-    // vsli keeps so many low bits and puts the other operand above them.
+    // vsli keeps the `low_bits` lowest bits and inserts the other operand above them.
     code = vsliq_n_u8(code, shifted<high_at % 8>(vld1q_u8(high + 64 * (high_at / 8))), form.low_bits);
     others_above = high_at % 8 + form.high_bits < 8 && form.low_bits + form.high_bits < 8;
   }
@@ -69,7 +69,7 @@ template <TensorType T, int g>
   return code;
 }
 
-// products += the V vectors' 16 k that are `half` of a block.
+// products += 16 k of V vectors, where `half` selects the first or the last 16 k of a block.
 template <TensorType T, int half, int M, int V>
 [[gnu::always_inline]] inline void add_half(Products<M, V, is_signed(strip_form(T))>& products, const uint8_t* low,
                                             const uint8_t* high, const ActivationBlock* x) {
@@ -81,7 +81,7 @@ template <TensorType T, int half, int M, int V>
                                                               weights<T, 4 * half + 3>(low + 16 * v, high + 16 * v));
 }
 
-// Four lanes of a byte each.
+// Loads one byte for each of four lanes.
 [[gnu::always_inline]] inline uint8x8_t load_4_bytes(const uint8_t* at) {
   uint32_t word;
   __builtin_memcpy(&word, at, sizeof word);
@@ -101,13 +101,15 @@ template <TensorType T, int half, int M, int V>
   return vreinterpretq_f32_u32(vbslq_u32(vcltq_u32(e, vdupq_n_u32(2)), small, normal));
 }
 
-// nvfp4_step() of bytes that nvfp4_scale_bits() gave: as binary16, whose exponent counts from 15, they are 2^-7 of it.
+// Computes nvfp4_step() of bytes from nvfp4_scale_bits(). Shifted to the positions of binary16, whose exponent bias is
+// 15, the bits represent 2^-7 of the step.
 [[gnu::always_inline]] inline float32x4_t e4m3_steps(const uint8_t* at) {
   const uint16x4_t halves = vshl_n_u16(vget_low_u16(vmovl_u8(load_4_bytes(at))), 7);
   return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(halves)), 0x1p7f);
 }
 
-// The steps of four lanes, of a block's first step or its second; `number` is where the scales of the first are.
+// Returns the steps of four lanes, for the first or the second step of a block. `number` points to the scales of the
+// first step.
 template <TensorType T, int half = 0>
 [[gnu::always_inline]] inline float32x4_t steps(const uint8_t* d, const uint8_t* number) {
   constexpr StripForm form = strip_form(T);
@@ -123,7 +125,7 @@ template <TensorType T, int half = 0>
   else {
     uint32x4_t scale = load_unsigned(number);
     if constexpr (form.scale == StripForm::kOddPair) {
-      // (s << 1 & 30) | 1, of the low nibble or the high one
+      // (s << 1 & 30) | 1, where s is the low or the high nibble.
       scale = half == 0 ? vshlq_n_u32(scale, 1) : vshrq_n_u32(scale, 3);
       scale = vorrq_u32(vandq_u32(scale, vdupq_n_u32(30)), vdupq_n_u32(1));
     }
@@ -139,7 +141,7 @@ template <TensorType T>
   if constexpr (form.scale == StripForm::kHalf)
     return load_halves(d_min);
   else if constexpr (form.scale == StripForm::kDelta) {
-    // -step / 8, or step / 8 where the byte's highest bit is set.
+    // -step / 8, or step / 8 if the highest bit of the byte is set.
     const uint32x4_t sign = vshlq_n_u32(vbicq_u32(vdupq_n_u32(0x80), load_unsigned(number)), 24);
     const float32x4_t eighth = vmulq_n_f32(steps<T>(d_min, number), 0.125f);
     return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(eighth), sign));
@@ -155,7 +157,7 @@ void quantized(const StripTile& tile) {
   constexpr StripForm form = strip_form(T);
   constexpr StripRecord record = strip_record(form);
   constexpr int blocks = form.record / 32, numbers = scales_of_block(form) * kStripRows;
-  constexpr int d_bytes = d_size(form);  // of a lane
+  constexpr int d_bytes = d_size(form);  // Bytes per lane.
   constexpr int minima = minima_at(form);
   EACH_PART(first) {
     const uint8_t* at = array_of(tile.strip, 0);
@@ -184,9 +186,11 @@ void quantized(const StripTile& tile) {
             }
           }
         } else {
-          // One vector after another: two halves' sums for all of them would not fit into the registers.
+          // Processes one vector after another, because the sums of both half blocks for all vectors do not fit into
+          // the registers.
           EACH_VECTOR(v) {
-            // Activations are read anew for each vector: kept, they would push sums out of the registers.
+            // Makes the compiler reload the activations for each vector. Keeping them would force sums out of the
+            // registers.
             asm volatile("" ::: "memory");
             const uint8_t *low_v = low + 16 * v, *high_v = high + 16 * v;
             Products<M, 1, is_signed(form)> products;
@@ -219,9 +223,9 @@ void quantized(const StripTile& tile) {
   }
 }
 
-// --- the table ----------------------------------------------------------------------------------------
+// --- kernel table -------------------------------------------------------------------------------------
 
-// Kernels that look up the one for the tile's number of rows.
+// These functions call the kernel for the tile's number of rows.
 template <typename Weights, int... kBefore>
 [[gnu::always_inline]] inline void floats_by_rows(const StripTile& tile, std::integer_sequence<int, kBefore...>) {
   static constexpr StripKernel by_rows[] = {floats<Weights, kBefore + 1>...};

@@ -25,13 +25,13 @@ uint16_t load16(Bytes at) {
 }
 void store16(uint8_t* at, uint16_t half) { std::memcpy(at, &half, sizeof half); }
 
-// Each byte of a word is a code, or a part of one.
+// A word in which each byte has this value. Each byte of a word holds a code or a part of one.
 constexpr uint32_t every_byte(uint32_t byte) { return byte * 0x01010101; }
 
-// Where lane `lane` of vector `index` of a [..][lane][4] array lies.
+// Offset of lane `lane` of vector `index` in a [..][lane][4] array.
 size_t word_at(int64_t index, int lane) { return static_cast<size_t>(index) * 64 + static_cast<size_t>(lane) * 4; }
 
-// One row into its lane. `to` is the strip.
+// The pack_*() functions write one row to its lane of the panel at `to`.
 
 void pack_f32(const float* from, const StripLayout& layout, int lane, uint8_t* to) {
   for (int64_t k = 0; k < layout.cols; ++k) std::memcpy(to + word_at(k, lane), from + k, 4);
@@ -55,23 +55,25 @@ void pack_f8(Bytes from, const StripLayout& layout, int lane, uint8_t* to) {
   }
 }
 
-// --- the file's blocks: codes<T, i, g>(block): of its k from 32 i + 4 g on, four bytes -----
-// The layouts are told at the decoders, in tensor_type.cc.
+// --- reading blocks of the file -----------------------------------------------------------------------
+// codes<T, i, g>(block) returns four codes, one per byte: those of k = 32 i + 4 g .. 32 i + 4 g + 3 of the block. The
+// decoders in tensor_type.cc document the layouts.
 
-// 32 values in 16 bytes: value i is the low nibble of byte i, value i + 16 the high one.
+// 32 values in 16 bytes: value i is the low nibble of byte i, value i + 16 is the high nibble.
 uint32_t nibbles32(Bytes quants, int g) { return (load32(quants + 4 * (g % 4)) >> (g / 4 * 4)) & every_byte(15); }
-// Bits 4g .. 4g + 3 of four bytes, each as a fifth bit.
+// Returns bits 4g .. 4g + 3 as the fifth bits of four codes.
 uint32_t fifth32(Bytes bits, int g) {
   const uint32_t four = (load32(bits) >> (4 * g)) & 15;
-  return (four * 0x00204081 & every_byte(1)) << 4;  // bit j of four to bit 8 j: copies at distances of 7
+  // The multiplication copies the bits at distances of 7, so bit j moves to bit 8 j.
+  return (four * 0x00204081 & every_byte(1)) << 4;
 }
-// 32 of the values in 32 bytes per 8 / bits groups of 32.
+// Each run of 32 bytes holds 8 / bits groups of 32 values, one above another in the bits of each byte.
 uint32_t column(Bytes quants, int bits, int i, int g) {
   const int groups = 8 / bits;
   return (load32(quants + i / groups * 32 + 4 * g) >> (i % groups * bits)) & every_byte((1u << bits) - 1);
 }
 
-// Of lattice types, `block` is the opened one's codes.
+// For codebook types (i-quants), `block` points to the expanded codes.
 template <TensorType T, int i, int g>
 uint32_t codes(Bytes block) {
   if constexpr (is_lattice_type(T)) return load32(block + 32 * i + 4 * g);
@@ -84,7 +86,7 @@ uint32_t codes(Bytes block) {
     case TensorType::kQ5_0: return nibbles32(block + 6, g) | fifth32(block + 2, g);
     case TensorType::kQ5_1: return nibbles32(block + 8, g) | fifth32(block + 4, g);
     case TensorType::kIQ4_XS: return nibbles32(block + 8 + 16 * i, g);
-    // 16 values in 8 bytes: value j is the low nibble of byte j, value j + 8 the high one.
+    // 16 values in 8 bytes: value j is the low nibble of byte j, value j + 8 is the high nibble.
     case TensorType::kNVFP4:
       return (load32(block + 4 + 16 * i + g / 4 * 8 + g % 2 * 4) >> (g / 2 % 2 * 4)) & every_byte(15);
     case TensorType::kQ2_K: return column(block + 16, 2, i, g);
@@ -92,7 +94,7 @@ uint32_t codes(Bytes block) {
     case TensorType::kQ4_K: return column(block + 16, 4, i, g);
     case TensorType::kQ5_K: return column(block + 48, 4, i, g) | column(block + 16, 1, i, g) << 4;
     case TensorType::kQ6_K: {
-      const int shift = i % 4 < 2 ? 0 : 4;  // groups of 32 that share bytes are not neighbours
+      const int shift = i % 4 < 2 ? 0 : 4;  // Groups of 32 that share bytes are not adjacent.
       const uint32_t low = (load32(block + 64 * (i / 4) + 32 * (i % 2) + 4 * g) >> shift) & every_byte(15);
       return low | column(block + 128, 2, i, g) << 4;
     }
@@ -100,7 +102,7 @@ uint32_t codes(Bytes block) {
   }
 }
 
-// Where d and, if there are minima, d_min stand in a block.
+// Byte offsets in a block of d and, if there are minima, of d_min.
 struct HalfPlaces {
   int d, d_min;
 };
@@ -113,7 +115,7 @@ constexpr HalfPlaces half_places(TensorType type) {
   }
 }
 
-// The numbers of a K-quant's block, to one lane of the record's arrays.
+// Writes the scales and minima of a K-quant block to one lane of the record's arrays.
 template <TensorType T>
 void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
   switch (T) {
@@ -154,12 +156,12 @@ void put_numbers(Bytes block, uint8_t* scales, uint8_t* minima) {
   }
 }
 
-// To the words of one lane: the parts of `bits` bits, from bit `from_bit` of each code up, of the block's values
-// 32 i .. 32 i + 31. Written as folds, as everything must be known to the compiler: words kept in arrays go through
-// memory in sizes that stall the processor, and shifts by numbers it does not know take ten times as long.
+// Writes the parts of `bits` bits, starting at bit `from_bit` of each code, of the block's values 32 i .. 32 i + 31 to
+// the words of one lane. Implemented with fold expressions so that all indices are compile-time constants. Words in
+// arrays would go through memory in sizes that stall the processor, and variable shifts take ten times as long.
 template <TensorType T, int bits, int from_bit, int i>
 void put_parts(Bytes block, uint8_t* to) {
-  constexpr int groups = 8 / bits;  // in a word
+  constexpr int groups = 8 / bits;  // Groups per word.
   const auto word = [&]<int v, int... g>(std::integer_sequence<int, v>, std::integer_sequence<int, g...>) {
     return (((codes<T, i, v * groups + g>(block) >> from_bit & every_byte((1u << bits) - 1)) << (g * bits)) | ...);
   };
@@ -171,7 +173,7 @@ void put_parts(Bytes block, uint8_t* to) {
   (std::make_integer_sequence<int, bits>());
 }
 
-// One block of the file, to its lane.
+// Writes one block of the file to its lane.
 template <TensorType T>
 void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, uint8_t* to, uint8_t* halves) {
   constexpr StripForm form = strip_form(T);
@@ -209,9 +211,10 @@ void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, 
 
 template <TensorType T>
 void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout& layout, uint8_t* to, uint8_t* halves) {
-  constexpr int kPiece = 512 / strip_form(T).record;  // blocks
+  constexpr int kPiece = 512 / strip_form(T).record;  // Blocks.
   const int64_t block_bytes = traits_of(T).block_bytes, blocks = layout.cols / strip_form(T).record;
-  // In pieces that stay in the L1 cache: what one lane writes lies between the other lanes' bytes.
+  // Works in chunks that stay in the L1 cache, because the bytes of one lane are interleaved with those of the other
+  // lanes.
   for (int64_t first = 0; first < blocks; first += kPiece) {
     const int64_t last = first + kPiece < blocks ? first + kPiece : blocks;
     for (int lane = 0; lane < n_rows; ++lane) {
@@ -242,7 +245,7 @@ void pack_floats(TensorType source_type, Bytes from, const StripLayout& layout, 
   if (layout.type == TensorType::kF16) return pack_f16(from, layout, lane, to);
   if (layout.type == TensorType::kBF16) return pack_bf16(from, layout, lane, to);
   if (layout.type == TensorType::kF8Scaled) return pack_f8(from, layout, lane, to);
-  // In pieces of 256, the largest block: no row-sized buffer needed.
+  // Works in chunks of 256 values, the largest block, so no buffer for a whole row is needed.
   const TensorTypeTraits& traits = traits_of(source_type);
   float values[256];
   for (int64_t k = 0; k < layout.cols; k += 256) {

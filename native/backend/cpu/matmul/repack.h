@@ -1,4 +1,4 @@
-// Between GGUF's row-major blocks and strips (layout: strips.h). Pure functions; any thread.
+// Conversion between GGUF's row-major blocks and panels (layout: strips.h). Pure functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,14 @@
 
 namespace monolith {
 
-// Writes one strip from `n_rows` (1 .. 16) rows as GGUF stores them, `row_bytes` apart. `strip` must be zero
-// where n_rows < 16 (fresh memory is). If layout.type is F32 and `source_type` is not, rows are dequantized;
-// otherwise the two are equal. Writes layout.records bytes of `strip` and layout.halves of `halves` only.
+// Writes one panel from `n_rows` (1 .. 16) rows in GGUF format that are `row_bytes` apart. If n_rows < 16, the memory
+// of the panel must be zero, as new memory is. If layout.type is F32 and `source_type` is not, the rows are
+// dequantized. Otherwise both types must be equal. Writes only layout.records bytes of `strip` and layout.halves bytes
+// of `halves` (the block scales).
 void pack_strip(TensorType source_type, const std::byte* rows, size_t row_bytes, int n_rows, const StripLayout& layout,
                 std::byte* strip, std::byte* halves);
 
-// Row `lane` of a strip as floats, the bits dequantize() gives for the source row.
+// Writes row `lane` of a panel as floats, with the same bits as dequantize() for the source row.
 void unpack_row(const StripLayout& layout, const std::byte* strip, const std::byte* halves, int lane, float* out);
 
 }  // namespace monolith

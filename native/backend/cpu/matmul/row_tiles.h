@@ -1,5 +1,5 @@
-// How the rows of a product are cut into tiles, the rows that one kernel call covers: as few as can
-// be, of nearly equal size. Plain values; any thread.
+// Splits the rows of a matmul into tiles. A tile holds the rows that one kernel call covers. There are as few tiles as
+// possible, of nearly equal size. Plain values; any thread.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace monolith {
 struct Tiles {
   int n_rows, count, base, extra;
 
-  // rows >= 1, max_tile_rows >= 1.
+  // Requires rows >= 1 and max_tile_rows >= 1.
   Tiles(int rows, int max_tile_rows) : n_rows(rows) {
     count = (rows + max_tile_rows - 1) / max_tile_rows;
     base = rows / count;

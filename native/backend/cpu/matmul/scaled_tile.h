@@ -1,5 +1,5 @@
-// Products of matrices whose rows have factors: what a kernel gives, times these, before bias and the old output come to it. Any
-// thread.
+// Matmul with matrices whose rows have factors. The kernel's result is multiplied by the factors before the bias and
+// the old output are added. Any thread.
 #pragma once
 
 #include <cassert>
@@ -8,10 +8,10 @@
 
 namespace monolith {
 
-// Runs `kernel` over `tile`; `factors` of its lanes, or null.
+// Runs `kernel` on `tile`. `factors` are those of the tile's lanes, or null.
 inline void run_tile(StripKernel kernel, const StripTile& tile, const float* factors) {
   if (factors == nullptr) return kernel(tile);
-  constexpr int kMostRows = 12, kMostLanes = 2 * kStripRows;  // of any instruction set
+  constexpr int kMostRows = 12, kMostLanes = 2 * kStripRows;  // Maximum over all instruction sets.
   assert(tile.n_rows <= kMostRows && tile.lanes <= kMostLanes);
   float products[kMostRows * kMostLanes];
   StripTile alone = tile;

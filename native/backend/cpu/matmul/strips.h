@@ -1,21 +1,20 @@
-// The weights' layout, and the arithmetic of every product on them. Read this before any kernel.
+// The layout of weights, and the arithmetic of every matmul with them. Read this before any kernel.
 //
-// LAYOUT. A strip holds 16 consecutive rows (outputs) of a matrix; lane l of every vector is row l of
-// the strip, so each output lives in one lane from start to end. A group is 4 consecutive k (inputs) of
-// all 16 rows: 64 bytes [lane][4] where a value takes a byte. Lanes past the matrix's last row are zero.
-//
+// LAYOUT. A panel holds 16 consecutive rows (outputs) of a matrix. Lane l of every vector is row l of the panel, so
+// each output stays in one lane from start to end. A group is 4 consecutive k (inputs) of all 16 rows: 64 bytes
+// [lane][4] if a value takes a byte. Lanes beyond the matrix's last row are zero.
 //   F32    values [k][lane] float                                   k padded with zeros to 16
 //   F16    values [k][lane] binary16                                k padded with zeros to 16
 //   BF16   values [k/2][lane][2] bfloat16                           k padded with zeros to 32
-//   F8_E4M3_128  of each 128 k: 256 times the scales [lane] float, then codes [k][lane]
+//   F8_E4M3_128  for each 128 k: 256 times the scales [lane] float, then codes [k][lane]
 //
-// A strip of quantized weights is a row of records, each of 32 k (256 where the file's blocks have 256), and its halves:
-// the arrays d and d_min of the whole strip, padded to 64 bytes. A matrix has the records of all its strips, and behind
-// them the halves of all. So a thread that takes strips in turn reads two runs of memory without a gap: Zen 4's prefetcher
-// loses its place at one, and halves that lay behind each strip's records took a third from one stream (24 of 35 GB/s a
-// core, and 34 without). A record's arrays follow each other; StripLayout holds all offsets.
-//
-//            in each record, k from its first                            halves
+// A panel of quantized weights is a sequence of records and its block scales. Each record covers 32 k, or 256 k if the
+// file's blocks have 256. The block scales are the arrays d and d_min of the whole panel, padded to 64 bytes. A matrix
+// stores the records of all its panels, followed by the block scales of all panels. A thread that processes panels in
+// order therefore reads two runs of memory without gaps. Zen 4's prefetcher stops at a gap: with block scales stored
+// after each panel's records, one stream lost a third of its bandwidth (24 of 35 GB/s per core, instead of 34). The
+// arrays of a record are adjacent. StripLayout holds all offsets.
+//            in each record, k from its first                            block scales
 //   Q8_0     low [k/4]                                                   d [k/32][lane] binary16
 //   Q4_0     low [k/8]                                                   d [k/32][lane] binary16
 //   Q4_1     low [k/8]                                                   d, d_min [k/32][lane] binary16
@@ -31,51 +30,51 @@
 //   IQ4_XS   low [k/8]                scale [k/32][lane] int8            d [k/256][lane] binary16
 //   NVFP4    low [k/8]                scale [k/16][lane] byte (records of 64 k)
 //   TQ1_0    low [k/16]                                                  d [k/256][lane] binary16
-//   TQ2_0    likewise
+//   TQ2_0    like TQ1_0
 //   IQ1_S    low [k/16]               scale [k/32][lane] byte            d [k/256][lane] binary16
 //   IQ1_M    low [k/16]  high [k/32]  scale [k/32][lane] byte            d [k/256][lane] binary16
 //   IQ2_*    low [k/16]  high [k/32]  scale [k/32][lane] byte            d [k/256][lane] binary16
 //   IQ3_*    low [k/8]                scale [k/32][lane] byte            d [k/256][lane] binary16
 //
-// Lattice types and TQ1_0 are opened to a code for each value (formats/gguf/lattice_types.h): looking points up takes
-// longer than the bits that it would save take from memory. They hold, in bits a value, of the file and here:
+// Codebook types (i-quants) and TQ1_0 are expanded to one code per value (formats/gguf/lattice_types.h), because
+// codebook lookups take longer than reading the additional bits from memory. Bits per value, in the file and in this
+// layout:
 //   IQ1_S 1.56 2.31   IQ2_XXS 2.06 3.31   IQ2_S   2.56 3.31   IQ3_S 3.44 4.31
 //   IQ1_M 1.75 3.31   IQ2_XS  2.31 3.31   IQ3_XXS 3.06 4.31   TQ1_0 1.69 2.06
 //
-// low and high are vectors [lane][4] byte. The code of k, an unsigned number, is cut into parts of 8, 4, 2 or 1
-// low bits and 2 or 1 high ones. A byte holds as many parts as fit, of groups one after another, from its lowest
-// bits up: of 4-bit parts, byte i of lane l in vector v is k = 8v + i (low nibble) and 8v + 4 + i.
-// The d of MXFP4 is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum,
-// negated, so that all minima are subtracted. Q2_K's scale byte has the scale in its low nibble, the minimum
-// in the high one. Scale bytes of lattice types are OpenedBlock::numbers; NVFP4's are nvfp4_scale_bits(). What the numbers mean for each type is told once, in strip_form().
+// low and high are vectors of bytes [lane][4]. The code of k, an unsigned number, is split into 8, 4, 2 or 1 low bits
+// and 2 or 1 high bits. A byte holds as many parts as fit, of successive groups, from its lowest bits up. With 4-bit
+// parts, byte i of lane l in vector v holds k = 8v + i (low nibble) and 8v + 4 + i (high nibble).
 //
-// ACTIVATIONS are packed per call into lines of 64 bytes (activations.h): for quantized weights a line
-// is 32 signed bytes, their scale, and constants derived from their sum.
+// The d of MXFP4 is the exponent e of a scale 2^(e - 128). The d_min of Q4_1 and Q5_1 is the file's minimum, negated,
+// so that all minima are subtracted. Q2_K's scale byte holds the scale in its low nibble and the minimum in its high
+// nibble. Scale bytes of codebook types are OpenedBlock::numbers, those of NVFP4 come from nvfp4_scale_bits().
+// strip_form() defines the meaning of the numbers for each type.
 //
-// ARITHMETIC. All instruction sets compute, for each output (row, lane), exactly this, whatever else is
-// computed beside it. q is the whole number that the code stands for: code - offset, or a level from the type's
-// table. Sums of q * a are exact in int32; fma rounds once; every other operation rounds to float.
+// ACTIVATIONS are packed for each call into lines of 64 bytes (activations.h). For quantized weights, a line holds 32
+// signed bytes, their scale, and constants derived from their sum.
 //
+// ARITHMETIC. For each output (row, lane), all instruction sets compute exactly the following, regardless of other
+// outputs. q is the integer that the code stands for: code - offset, or a level from the type's table. Sums of q * a
+// are exact in int32, fma rounds once, and every other operation rounds to float.
 //   step  = d, or d * scale (exact), or that times a power of two: one for each 32 k, for Q2_K, Q3_K, Q6_K, NVFP4,
 //           IQ1_M, IQ2_XS and IQ2_S one for each 16
 //   floor = d_min, or d_min * minimum (exact), likewise; for IQ1_S step / 8 or -step / 8
-//
 //   Each block of 32 k in order:
 //     acc  = fma(float(sum q * a) * step, a_scale, acc)
-//     acc  = fma(floor, -(a_scale * sum a), acc)                                    where there are minima
-//   or, with its halves of 16:
+//     acc  = fma(floor, -(a_scale * sum a), acc)                                    if there are minima
+//   or, for types with a step for each half of 16:
 //     acc  = fma(fma(float(sum_1 q * a), step_1, float(sum_0 q * a) * step_0), a_scale, acc)
-//     acc  = fma(floor_0, -(a_scale * sum_0 a), acc), then the same with floor_1, sum_1 where there are minima
+//     acc  = fma(floor_0, -(a_scale * sum_0 a), acc), then the same with floor_1, sum_1 if there are minima
 //   F8_E4M3_128: w = (code as binary16, which is 2^-8 of its value) * (256 * scale), rounded once; then as F32.
 //   F32, F16, BF16: two partial sums, even and odd k, each in order; then their sum:
 //     acc[k % 2] = fma(w, a, acc[k % 2]);   acc = acc[0] + acc[1]
-//   BF16 where vdpbf16ps exists: activations rounded to bfloat16, to nearest, ties to even; two partial sums,
+//   BF16 with vdpbf16ps: activations rounded to bfloat16, to nearest, ties to even; two partial sums,
 //     even and odd pairs of k, each in order; a pair is two products and sums as that instruction rounds them.
+//   out = acc (* factor of the row) (+ bias), then + old out if requested.
 //
-//   out = acc (* factor of the row) (+ bias), then old out + that if the target asks so.
-//
-// Quantized products are therefore the same bits on every instruction set, and so are F32 and F16; only
-// BF16 differs where vdpbf16ps runs. Arithmetic::kExact stores every type as F32.
+// So quantized, F32 and F16 matmul produce the same bits on every instruction set. Only BF16 differs, on processors
+// with vdpbf16ps. Arithmetic::kExact stores every type as F32.
 #pragma once
 
 #include <cstddef>
@@ -88,28 +87,30 @@ namespace monolith {
 
 inline constexpr int kStripRows = 16;
 
-// What a quantized type's numbers are. For constant expressions: kernels are made from it.
+// Describes the codes, scales and minima of a quantized type. Used in constant expressions to specialize the kernels.
 struct StripForm {
-  int low_bits, high_bits;  // of a code; 0 for types that are not quantized
-  int offset;               // q = code - offset,
-  // or levels_of()[code] where there are any
+  int low_bits, high_bits;  // Bits of a code; 0 for types that are not quantized.
+  int offset;               // q = code - offset, if there are no levels.
+  // If not kNone, q = levels_of()[code].
   enum Levels : uint8_t { kNone, kIq4, kMxfp4, kIq1m, kIq2, kIq3xxs, kIq3s } levels;
-  int record;  // k in a record: what shares a d in the file's K-quants, 32 for the others
-  int step;    // k that share a step (and a floor): 32 or 16
+  int record;  // Number of k in a record: the block size of the file's K-quants, and 32 for most other types.
+  int step;    // Number of k that share a step (and a floor): 32 or 16.
   enum Scale : uint8_t {
-    kHalf,   // step = d
-    kPower,  // step = 2^(d - 128)
+    kHalf,   // step = d.
+    kPower,  // step = 2^(d - 128).
     kUnsigned,
-    kSigned,  // step = d * scale
-    kNibble,  // step = d * (scale byte's low nibble), floor = d_min * (its high nibble)
-    // step = d * (scale byte's low nibble), floor = step / 8 if its highest bit is set, or -step / 8
+    kSigned,  // step = d * scale.
+    kNibble,  // step = d * (low nibble of the scale byte), floor = d_min * (its high nibble).
+    // step = d * (low nibble of the scale byte). floor = step / 8 if the byte's highest bit is set, otherwise -step /
+    // 8.
     kDelta,
-    // step = d * (2 s + 1) * factor, s the scale byte's low nibble for the first 16 k, its high one for the others
+    // step = d * (2 s + 1) * factor, where s is the low nibble of the scale byte for the first 16 k and the high nibble
+    // for the last 16.
     kOddPair,
-    kE4m3,  // step = nvfp4_step(scale)
+    kE4m3,  // step = nvfp4_step(scale).
   } scale;
   bool minima;
-  float factor = 1;  // of kUnsigned, too: a power of two
+  float factor = 1;  // A power of two. Also applies to kUnsigned.
 };
 constexpr StripForm strip_form(TensorType type) {
   using enum StripForm::Scale;
@@ -148,8 +149,8 @@ constexpr StripForm strip_form(TensorType type) {
   }
   return {};
 }
-// Sixteen values; null where there are none. Which they are is a number in StripForm: two addresses are no constant
-// expression to GCC under UBSan.
+// Table of 16 levels; null for kNone. StripForm stores an enum instead of the address, because an address is not a
+// constant expression in GCC with UBSan.
 constexpr const int8_t* levels_of(StripForm::Levels levels) {
   switch (levels) {
     case StripForm::kIq4: return kIq4Levels;
@@ -162,7 +163,7 @@ constexpr const int8_t* levels_of(StripForm::Levels levels) {
   }
   return nullptr;
 }
-// The largest magnitude among them.
+// Largest magnitude of the levels.
 constexpr int largest_level(StripForm::Levels levels) {
   int largest = 0;
   for (int i = 0; i < 16; ++i) {
@@ -172,16 +173,17 @@ constexpr int largest_level(StripForm::Levels levels) {
   return largest;
 }
 
-// Bytes that a lane has: of d, for each record; of scales, for each 32 k (and of minima, where these are apart).
+// d_size(): bytes of d per lane and record. scales_of_block(): bytes of scales per lane and 32 k, and of minima if they
+// are stored separately.
 constexpr int d_size(StripForm form) {
   return form.scale == StripForm::kE4m3 ? 0 : form.scale == StripForm::kPower ? 1 : 2;
 }
 constexpr int scales_of_block(StripForm form) { return form.step == 32 || form.scale == StripForm::kOddPair ? 1 : 2; }
-// From the scale of a block's first step to that of its second.
+// Distance in bytes from the scale of a block's first step to that of its second.
 constexpr int second_scale(StripForm form) { return (scales_of_block(form) - 1) * kStripRows; }
 
-// Byte offsets in a record, whose low begins at 0, and its size, a multiple of 64. Absent arrays have the offset
-// of the next one.
+// Byte offsets in a record, whose `low` array starts at 0, and its size, a multiple of 64. Absent arrays have the
+// offset of the next one.
 struct StripRecord {
   int high, scales, minima, bytes;
 };
@@ -197,27 +199,27 @@ constexpr StripRecord strip_record(StripForm form) {
   return record;
 }
 
-// Where a record's minima are: with the scales where one byte says both.
+// Byte offset of the minima in a record. If one byte holds scale and minimum, this is the offset of the scales.
 constexpr int minima_at(StripForm form) {
   const StripRecord record = strip_record(form);
   return form.scale == StripForm::kNibble || form.scale == StripForm::kDelta ? record.scales : record.minima;
 }
 
-// Of F8_E4M3_128.
+// Record sizes of F8_E4M3_128.
 inline constexpr int kF8Record = 128, kF8ScaleBytes = kStripRows * 4,
                      kF8RecordBytes = kF8ScaleBytes + kF8Record * kStripRows;
 
-// What depends on the matrix.
+// The part of the layout that depends on the matrix.
 struct StripLayout {
   TensorType type;
-  int64_t cols;            // as the matrix has them, without padding
-  size_t records, halves;  // bytes of a strip in each of the matrix's two areas, multiples of 64
-  size_t d, d_min;         // byte offsets in its halves; of kDelta, the same
+  int64_t cols;            // Columns of the matrix, without padding.
+  size_t records, halves;  // Bytes of a panel in the matrix's two areas, multiples of 64.
+  size_t d, d_min;         // Byte offsets in the panel's block scales. Equal for kDelta.
 
   size_t bytes() const { return records + halves; }
 };
 
-// `cols` must be positive and a multiple of the type's block (asserted).
+// `cols` must be positive and a multiple of the type's block size (asserted).
 StripLayout strip_layout(TensorType type, int64_t cols);
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
-// Quantized strips read number by number, for code that is not vectorized. Not for files compiled for a newer
-// processor: these functions may be emitted out of line.
+// Scalar access to panels of quantized weights, for code that is not vectorized. Do not include in files that are
+// compiled for a newer instruction set, because these functions may be emitted out of line.
 #pragma once
 
 #include <cstring>
@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// Calls use.operator()<type>() if `type` is a quantized one; says whether it is.
+// Calls use.operator()<type>() if `type` is a quantized type. Returns whether it is.
 template <typename Use>
 bool for_quantized(TensorType type, Use&& use) {
   switch (type) {
@@ -47,7 +47,7 @@ bool for_quantized(TensorType type, Use&& use) {
   return true;
 }
 
-// Of a strip of F8_E4M3_128.
+// Returns a value of a F8_E4M3_128 panel.
 inline float f8_value(const uint8_t* strip, int64_t k, int lane) {
   const uint8_t* const record = strip + k / kF8Record * kF8RecordBytes;
   float scale;
@@ -56,7 +56,7 @@ inline float f8_value(const uint8_t* strip, int64_t k, int lane) {
   return half_to_float(static_cast<uint16_t>((code & 0x80) << 8 | (code & 0x7f) << 7)) * scale;
 }
 
-// A strip of a quantized type.
+// A panel of a quantized type.
 template <TensorType T>
 struct StripOf {
   static constexpr StripForm form = strip_form(T);
@@ -72,9 +72,9 @@ struct StripOf {
 
   const uint8_t* record_of(int64_t k) const { return strip + k / form.record * record.bytes; }
 
-  // The part of `bits` bits that an array of [lane][4] vectors has for k, counted from its record's first.
+  // Returns the `bits`-bit part for k from an array of [lane][4] vectors. k is relative to the record's first.
   static int part(const uint8_t* array, int bits, int k, int lane) {
-    const int groups = 8 / bits;  // in a vector
+    const int groups = 8 / bits;  // Groups per vector.
     const uint8_t byte = array[k / 4 / groups * 64 + lane * 4 + k % 4];
     return (byte >> (k / 4 % groups * bits)) & ((1 << bits) - 1);
   }
@@ -95,16 +95,16 @@ struct StripOf {
     std::memcpy(&bits, halves + array + static_cast<size_t>(k / kDValues * kStripRows + lane) * 2, sizeof bits);
     return half_to_float(bits);
   }
-  // The byte of a record's array of scales or minima.
+  // Returns a byte from a record's array of scales or minima.
   uint8_t number(int array, int64_t k, int lane) const {
-    const int values = 32 / scales_of_block(form);  // that share one
+    const int values = 32 / scales_of_block(form);  // Values that share a byte.
     return record_of(k)[array + static_cast<int>(k % form.record) / values * kStripRows + lane];
   }
   float step(int64_t k, int lane) const {
     if constexpr (form.scale == StripForm::kPower) {
       return mxfp4_step(halves[layout.d + static_cast<size_t>(k / 32 * kStripRows + lane)]);
     } else if constexpr (form.scale == StripForm::kE4m3) {
-      return nvfp4_step(number(record.scales, k, lane) | 0x80);  // no byte is a NaN any more
+      return nvfp4_step(number(record.scales, k, lane) | 0x80);  // No scale byte is NaN at this point.
     } else {
       const float d = half(layout.d, k, lane);
       if constexpr (form.scale == StripForm::kHalf) return d;
@@ -116,7 +116,7 @@ struct StripOf {
       return d * static_cast<float>(nibble ? scale & 15 : scale) * form.factor;
     }
   }
-  // Where there are minima.
+  // Requires form.minima.
   float floor(int64_t k, int lane) const {
     if constexpr (form.scale == StripForm::kDelta)
       return step(k, lane) * (number(record.scales, k, lane) & 0x80 ? 0.125f : -0.125f);
@@ -128,7 +128,7 @@ struct StripOf {
   }
 
  private:
-  static constexpr int kDValues = form.record;  // that share a d
+  static constexpr int kDValues = form.record;  // Values that share a d.
 };
 
 }  // namespace monolith
