@@ -1,21 +1,21 @@
-// Attention over one span of positions for a tile of queries. Compiled once per instruction set,
-// inside an unnamed namespace, after one vector_*.h, ops/rows-inl.h, ops/attention_q8-inl.h and
-// ops/attention_latents-inl.h. Latents that are not floats: ops/attention_integers-inl.h.
+// Attention over one span of positions for a tile of queries. Compiled once per instruction set, inside an unnamed
+// namespace, after one vector_*.h, ops/rows-inl.h, ops/attention_q8-inl.h and ops/attention_latents-inl.h. Latents that
+// are not floats are in ops/attention_integers-inl.h.
 //
-// Order of arithmetic, for each query and head alone (8-bit pages: score and values as in
-// ops/attention_q8-inl.h):
-//   score     one chain of fused multiply-adds over key_dim, ascending; of latents as in
+// Order of arithmetic for each query and head. For 8-bit pages, scores and values are computed as in
+// ops/attention_q8-inl.h.
+//   score     one chain of fused multiply-adds over key_dim, ascending; for latents as in
 //             ops/attention_latents-inl.h; then the soft cap, if any
 //   softmax   per span of kAttentionSpan absolute positions: largest score, exp(score - largest),
 //             their sum in 16 lanes (position % 16), ascending, lanes folded at the end; positions
 //             before the query's window count as zero
 //   values    per dimension one chain of fused multiply-adds over the span's positions, ascending
 //   spans     merged one after another, ascending: merge_state
-// Register tiles only decide which independent chains advance side by side. Lanes and positions
-// outside a query's own are computed at most as scores and then replaced, never multiplied: stale
-// pages may hold NaN.
+//
+// Register tiles only determine which independent chains advance in parallel. Lanes and positions that a query does not
+// attend to are at most scored and then replaced, never multiplied, because stale pages may contain NaN.
 
-// Scores of Queries queries, from `first` on, against Pages pages.
+// Computes the scores of Queries queries, starting with query `first`, against Pages pages.
 template <int Queries, int Pages, typename T>
 inline void score_pages(const AttentionTile& tile, int first, const T* const* pages, float* scores) {
   Vec sums[Pages][Queries];
@@ -47,7 +47,7 @@ inline void score_pages(const AttentionTile& tile, int first, const T* const* pa
   }
 }
 
-// Against a run of pages; `scores` of the first query and page.
+// Computes scores against a run of pages. `scores` points to the first query and page.
 template <int Queries, typename T>
 [[gnu::noinline]] void score_run(const AttentionTile& tile, int first, const T* const* pages, int n_pages,
                                  float* scores) {
@@ -58,8 +58,8 @@ template <int Queries, typename T>
   for (; p < n_pages; ++p) score_pages<Queries, 1>(tile, first, pages + p, scores + p * kPageTokens);
 }
 
-// Adds the span's positions [low, high), weighted, to Vectors vectors of dimensions, from d on, of
-// Queries states. `weights` and `pages` begin with the span.
+// Adds the weighted values of the span's positions [low, high) to the states of Queries queries, for Vectors vectors of
+// dimensions starting at d. `weights` and `pages` start with the span.
 template <int Queries, int Vectors, typename T>
 inline void weigh_values(const float* weights, const T* const* pages, int64_t value_stride, int d, int low, int high,
                          float* states, int64_t state_floats) {
@@ -94,7 +94,7 @@ inline void weigh_values(const float* weights, const T* const* pages, int64_t va
   }
 }
 
-// All dimensions, over at most kPageRun pages' positions.
+// Adds the weighted values of all dimensions, over the positions of at most kPageRun pages.
 template <int Queries, typename T>
 [[gnu::noinline]] void weigh_run(const float* weights, const T* const* pages, int64_t value_stride, int low, int high,
                                  int padded_dim, float* states, int64_t state_floats) {
@@ -106,7 +106,7 @@ template <int Queries, typename T>
     weigh_values<Queries, 1>(weights, pages, value_stride, d, low, high, states, state_floats);
 }
 
-// Splits queries [0, n) into register tiles and calls fn with each tile's size, as a type, and
+// for_register_tiles() splits queries [0, n) into register tiles. It calls fn with each tile's size, as a type, and its
 // first query.
 template <int Size>
 struct TileSize {
@@ -128,8 +128,8 @@ inline void for_register_tiles(int n, Fn fn) {
   register_tile_of<Most - 1>(n - i, i, fn);
 }
 
-// The largest of the scores [begin, end). Those of begin's vector that lie before it become minus
-// infinity, whose weight is 0.
+// Returns the largest of the scores [begin, end). Scores before `begin` in the same vector become minus infinity, which
+// gives them weight 0.
 inline float largest_score(float* scores, int begin, int end) {
   const int first_vector = begin / kLanes * kLanes;
   const int whole = end / kLanes * kLanes, rest = end % kLanes;
@@ -151,7 +151,7 @@ inline float largest_score(float* scores, int begin, int end) {
   return max_of_lanes(best);
 }
 
-// exponential(x), the same bits, for x <= 0 and NaN.
+// Like exponential(), with the same bits, but only for x <= 0 and NaN.
 template <int N>
 inline void exponentials_to_one(const Vec (&x)[N], Vec (&out)[N]) {
   Exponent parts[N];
@@ -169,7 +169,7 @@ inline Vec exponential_to_one(Vec x) {
   return out[0];
 }
 
-// scores -> weights in place for the positions [begin, end); returns their sum.
+// Converts scores to softmax weights in place for the positions [begin, end). Returns the sum of the weights.
 inline float softmax_weights(float* scores, int begin, int end, float largest) {
   const int whole = end / kLanes * kLanes, rest = end % kLanes;
   const Vec offset = splat(largest);
@@ -199,12 +199,12 @@ inline float softmax_weights(float* scores, int begin, int end, float largest) {
   return sum_of_lanes(total);
 }
 
-// The addresses of a span's pages, and of those to fetch ahead after them.
+// Addresses of a span's pages, and of the pages to prefetch after them.
 template <typename T>
 using SpanPages = const T * [kAttentionSpan / kPageTokens + kPagesAhead];
 
-// What a tile sees of a span that begins with position `begin`: query i sees its positions [from(i), to(i)), and all
-// queries together its pages [first_page, end_page).
+// The part of a span that a tile attends to. The span starts at position `begin`. Query i attends to its positions
+// [from(i), to(i)), and all queries together to its pages [first_page, end_page).
 struct SpanView {
   const int* starts;
   const int* limits;
@@ -223,8 +223,8 @@ struct SpanView {
   int to(int i) const { return within(limits[i]); }
 };
 
-// Scores to weights, and the states' largest scores and sums of weights; their values become zero. In two rounds, so that
-// no query's weights wait for its largest score to be found.
+// Converts scores to softmax weights, stores each state's largest score and sum of weights, and sets its values to
+// zero. Works in two passes, so that the weights of a query do not wait for its own maximum.
 inline void soften(const AttentionTile& tile, const SpanView& view, float* states) {
   const int64_t state_floats = attention_state_floats(tile.value_dim), padded_dim = round_up_to_lanes(tile.value_dim);
   const auto for_queries = [&](auto fn) {
@@ -252,8 +252,8 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   const auto from = [&](int i) { return view.from(i); };
   const auto to = [&](int i) { return view.to(i); };
   if (n_pages <= first_page) return;
-  // What is fetched ahead goes on from the keys to the values, and from these to the next span's
-  // keys where there is one.
+  // Prefetching continues from the keys to the values, and from the values to the keys of the next span, if there is
+  // one.
   const int n_sequence_pages = (tile.limits[tile.n_queries - 1] + kPageTokens - 1) / kPageTokens;
   SpanPages<T> keys, values;
   for (int p = first_page; p < n_pages + kPagesAhead; ++p) {
@@ -270,7 +270,7 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
     }
   }
 
-  // A few pages at a time stay in the first-level cache while every register tile passes over them.
+  // A few pages at a time stay in the L1 cache while all register tiles use them.
   if constexpr (sizeof(T) == sizeof(float))
     if (tile.rows != nullptr)
       for (int p = first_page; p < n_pages; ++p)
@@ -284,8 +284,8 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
 
   soften(tile, view, states);
 
-  // Starts and limits ascend: all queries of a register tile see what is both behind the last one's
-  // start and before the first one's limit; the rest is theirs alone, before and after.
+  // Starts and limits are ascending, so all queries of a register tile attend to the positions from the last query's
+  // start to the first query's limit. Positions before and after that range are processed for each query separately.
   const auto common_high = [&](auto, int i) { return to(i); };
   const auto common_low = [&](auto size, int i) {
     const int low = from(i + size.value - 1), high = to(i);
@@ -319,11 +319,12 @@ void attention_span_of(const AttentionTile& tile, int span, float* states) {
   });
 }
 
-// Up to so many merges' factors are computed side by side.
+// Maximum number of merges whose factors are computed together.
 constexpr int kMerges = 2 * kLanes;
 static_assert(kMerges >= kTileQueries);
 
-// How two states become one: each is relative to its own largest score, the result to the larger.
+// Factors for merging two states. Each state is relative to its own largest score, and the result is relative to the
+// larger of both.
 struct MergeFactors {
   float top[kMerges], state[kMerges], next[kMerges];
   void set(int i, float state_top, float next_top) {
@@ -331,7 +332,7 @@ struct MergeFactors {
     state[i] = state_top - top[i];
     next[i] = next_top - top[i];
   }
-  // After set() of the first n.
+  // Call after set() for the first n merges.
   void finish(int n) {
     for (int i = n; i % kLanes != 0; ++i) state[i] = next[i] = 0.0f;
     for (int i = 0; i < n; i += kLanes) {
@@ -341,7 +342,7 @@ struct MergeFactors {
   }
 };
 
-// state = fma(next, its factor, state * its factor), the sum of weights like the values.
+// state = fma(next, its factor, state * its factor), for the values and the sum of weights.
 inline void merge_state(float* state, const float* next, int64_t padded_dim, const MergeFactors& factors, int i) {
   const Vec a = splat(factors.state[i]), b = splat(factors.next[i]);
   for (int64_t d = 0; d <= padded_dim; d += kLanes) store(state + d, fma(load(next + d), b, mul(load(state + d), a)));

@@ -1,12 +1,11 @@
-// Attention's division of labour: which queries share a reading of the pages, and which thread
-// takes them. None of it reaches the results; their order of arithmetic is in ops/attention-inl.h.
+// Splits attention into tasks: which queries share a pass over the pages, and which thread computes them. None of this
+// affects the results. ops/attention-inl.h defines their order of arithmetic.
 //
-// The queries of a segment that read one KV head are numbered row by row, head by head, and cut
-// into tiles of kTileQueries. A piece of work is one (segment, KV head, tile). Pieces so large that
-// threads would wait for the last of them, as in the decode of one long sequence, alone or beside
-// short ones, are cut further into runs of spans of positions, whose states are kept and merged in a
-// second pass in the same order that one thread would have merged them. A run's spans are taken in
-// ascending order, so that what a span fetches ahead is what comes next.
+// The queries of a segment that use the same KV head are numbered row by row, head by head, and split into tiles of
+// kTileQueries. A task is one (segment, KV head, tile). A single long sequence in decode gives few, large tasks, and
+// the other threads would wait for the last one. Such tasks are split further into runs of spans of positions. The
+// states of these runs are kept and merged in a second pass, in the same order in which a single thread would have
+// merged them. A run's spans are processed in ascending order, so prefetched data is used next.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -19,14 +18,16 @@
 namespace monolith {
 namespace {
 
-// Multiplications that one thread does in about the time handing a section over takes, 2 us.
+// Multiplications that one thread does in about the time that starting a parallel section takes (2 us).
 constexpr int64_t kProductsAlone = 64 * 1024;
-// A segment is cut into runs of spans when its pieces exceed the share that this gives, and then so
-// that it alone gives as many. Zen 5: twice as many took 3 to 6 % longer, as each run begins cold.
+// Target number of tasks per thread. A segment is split into runs of spans if its tasks are larger than a fair share of
+// the work, and then so that it alone provides this many tasks per thread. On Zen 5, twice as many tasks were 3 to 6 %
+// slower, because each run starts with cold caches.
 constexpr int kPiecesPerThread = 4;
-// The queries of a segment and KV head are merged in so many parts: where all heads share one, threads do too.
+// Number of parts in which the queries of a segment and KV head are merged. This lets threads share the merging even if
+// all query heads use the same KV head.
 constexpr int64_t kMergeParts = 8;
-// Floats of states that one thread merges in about that time.
+// Floats of states that one thread merges in about the time that starting a parallel section takes.
 constexpr int64_t kMergedFloats = 16 * 1024;
 constexpr int64_t kWhole = -1;
 
@@ -39,7 +40,7 @@ struct Attention {
   int64_t q_stride;
   const CpuKvCache::Layer& layer;
   KvType type;
-  int group;  // query heads per KV head
+  int group;  // Query heads per KV head.
   AttentionParams params;
   float* out;
   int64_t out_stride;
@@ -47,36 +48,36 @@ struct Attention {
   int64_t state_floats() const { return attention_state_floats(layer.value_dim); }
   int64_t queries(const Segment& segment) const { return int64_t{segment.n_tokens} * group; }
   int64_t tiles(const Segment& segment) const { return (queries(segment) + kTileQueries - 1) / kTileQueries; }
-  // Of a query's scores.
+  // Scale of the scores of a query at `position`.
   float scale(int position) const {
     if (params.temperature_scale == 0.0f) return params.scale;
     const int periods = (position + params.temperature_offset) / params.temperature_length;
     return static_cast<float>(params.scale * (1.0 + params.temperature_scale * std::log(1.0 + periods)));
   }
-  // The first position that a query at `position` sees.
+  // First position that a query at `position` attends to.
   int start(int position) const {
     if (params.chunked) return position - position % params.window;
     return params.window > 0 ? std::max(0, position - params.window + 1) : 0;
   }
-  // Spans first_span() .. first_span() + spans() - 1 hold what the segment's rows see.
+  // The segment's tokens attend to spans first_span() .. first_span() + spans() - 1.
   int first_span(const Segment& segment) const { return start(segment.first_position) / kAttentionSpan; }
   int spans(const Segment& segment) const {
     return spans_of(segment.seen_by(segment.first_position + segment.n_tokens - 1)) - first_span(segment);
   }
-  // A cut segment's spans in one piece.
+  // Number of spans per task of a split segment.
   int run_of_spans(const Segment& segment, int threads) const {
     const int64_t pieces = tiles(segment) * layer.n_kv_heads;
     const int64_t runs = std::max<int64_t>(1, (int64_t{threads} * kPiecesPerThread + pieces - 1) / pieces);
     return static_cast<int>(std::max<int64_t>(1, spans(segment) / runs));
   }
-  // Products of queries with keys in the segment's largest piece.
+  // Number of query-key pairs in the segment's largest task.
   int64_t products(const Segment& segment) const {
     const int last = segment.first_position + segment.n_tokens - 1;
     return std::min<int64_t>(kTileQueries, queries(segment)) * (segment.seen_by(last) - start(last));
   }
 
-  // What query `index`'s sink adds to its state's sum of weights, which count relative to the largest score: a sink
-  // far above all of them leaves nothing of the values.
+  // Adds the attention sink of query `index` to its state's sum of weights. Weights are relative to the largest score.
+  // If the sink is far above all scores, nothing of the values remains.
   void add_sink(float* state, int kv_head, int64_t index) const {
     if (params.sinks == nullptr) return;
     const int64_t top = round_up_to_lanes(layer.value_dim);
@@ -85,7 +86,7 @@ struct Attention {
     state[top + 1] += weight;
   }
 
-  // Where query `index` of (segment, kv_head), or its result, lies within rows of n_heads * head_dim.
+  // Offset of query `index` of (segment, kv_head), or of its result, in rows of n_heads * head_dim.
   int64_t offset(const Segment& segment, int kv_head, int64_t index, int64_t stride, int head_dim) const {
     const int64_t row = segment.first_row + index / group;
     return row * stride + (int64_t{kv_head} * group + index % group) * head_dim;
@@ -98,7 +99,7 @@ struct Attention {
   }
 };
 
-// One tile in one thread's scratch: queries packed and scaled, starts and limits filled in.
+// One tile in the scratch memory of one thread, with packed and scaled queries, starts and limits.
 class Tile {
  public:
   Tile(const Attention& a, const Segment& segment, int kv_head, int64_t first_query, float* memory)
@@ -108,7 +109,7 @@ class Tile {
     const int64_t padded_dim = round_up_to_lanes(key_dim);
     float* packed = memory;
     float* rows = packed + kTileQueries * packed_query_floats(key_dim);
-    // 8-bit latents are made whole numbers of 16 bits, tile by tile.
+    // 8-bit latents are converted to 16-bit integers for each tile.
     const bool as_whole_numbers = layer.whole_numbers || (layer.latents && a.type == KvType::kQ8_0);
     const int64_t key_stride = layer.latents ? layer.value_stride : layer.key_stride;
     float* scores = rows + (layer.latents || as_whole_numbers ? latent_scratch_floats(key_dim) : 0);
@@ -163,7 +164,7 @@ class Tile {
              .key_stride = as_whole_numbers ? key_stride : 0};
   }
 
-  // All spans in order, and the result.
+  // Computes all spans in order and writes the result.
   void whole() {
     const Attention& a = attention_;
     const int first_span = starts_[0] / kAttentionSpan;
@@ -180,15 +181,15 @@ class Tile {
     }
   }
 
-  // The states over each span of [first_span, end_span), `partial_stride` floats apart, to be
+  // Computes the states of each span in [first_span, end_span) and stores them `partial_stride` floats apart, to be
   // merged later.
   void some_spans(int first_span, int end_span, float* partials, int64_t partial_stride) {
     const int first = std::max(first_span, starts_[0] / kAttentionSpan);
     const int end = std::min(end_span, spans_of(limits_[tile_.n_queries - 1]));
     for (int span = first; span < end; ++span) {
       attention_.kernels.attention_span(tile_, span, states_);
-      // Copied when they are whole: the cache lines come from the core that merged the last ones,
-      // and the next span need not wait for them.
+      // Copies the states when they are complete. The cache lines of `partials` are in the core that merged the
+      // previous states, and the next span does not have to wait for them this way.
       std::memcpy(partials + (span - first_span) * partial_stride, states_,
                   tile_.n_queries * attention_.state_floats() * sizeof(float));
     }
@@ -206,7 +207,7 @@ class Tile {
   AttentionTile tile_;
 };
 
-// Of one of kMergeParts parts of the queries.
+// Merges the states of one of kMergeParts parts of the queries.
 void merge_partials(const Attention& a, const Segment& segment, int kv_head, int64_t part, const float* partials,
                     float* state) {
   const int64_t n_queries = a.queries(segment), state_floats = a.state_floats();
@@ -224,7 +225,8 @@ void merge_partials(const Attention& a, const Segment& segment, int kv_head, int
   }
 }
 
-// Index of the segment that holds piece `piece`; `first` ascends and ends with the total.
+// Returns the index of the segment that contains task `piece`. `first` holds the first task of each segment, ascending,
+// followed by the total.
 size_t segment_of(const std::vector<int64_t>& first, size_t n_segments, int64_t piece) {
   return static_cast<size_t>(std::upper_bound(first.begin(), first.begin() + n_segments, piece) - first.begin()) - 1;
 }
@@ -240,8 +242,8 @@ void CpuOps::attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Se
     return attend_to_blocks(pool, scratch, segments, q, q_stride, n_heads, layer, cache, params, out, out_stride);
   if (params.chosen == nullptr)
     return attend(pool, scratch, segments, q, q_stride, n_heads, own, type, params, out, out_stride);
-  // A segment's first rows see no more than is chosen. Each of the others attends to what it has chosen, in the order of
-  // positions, as to a sequence of its own.
+  // The first tokens of a segment have at most most_chosen positions and attend to all of them. For each later token,
+  // the selected latents are gathered in order of position, and the token attends to them as to a sequence of its own.
   assert(own.latents && params.temperature_scale == 0.0f && params.window == 0);
   const int most = params.most_chosen;
   std::vector<Segment>& seeing_all = scratch.seeing_all_;
@@ -286,11 +288,11 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
                        .out_stride = out_stride};
   const size_t n_segments = segments.size();
   std::vector<int64_t>& first_piece = scratch.first_piece_;
-  std::vector<int64_t>& first_partial = scratch.first_partial_;  // kWhole: not cut into spans
+  std::vector<int64_t>& first_partial = scratch.first_partial_;  // kWhole if the segment is not split into spans.
   std::vector<int32_t>& split = scratch.split_segments_;
   split.clear();
 
-  int64_t products = 0;  // of queries with keys, over all heads; as many again with values
+  int64_t products = 0;  // Query-key pairs over all heads. The values take as many multiplications again.
   for (const Segment& segment : segments) products += a.products(segment) * n_kv_heads * a.tiles(segment);
   const bool alone = products * (own.key_dim + own.value_dim) <= kProductsAlone;
   int64_t pieces = 0, partial = 0, merged_floats = 0;
@@ -312,7 +314,8 @@ void CpuOps::attend(ThreadPool& pool, OpsScratch& scratch, std::span<const Segme
 
   pool.parallel_for(pieces, alone ? pieces : 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t p = begin; p < end; ++p) {
-      const int64_t index = pieces - 1 - p;  // later tiles of a prompt see more: longest first
+      // Later tiles of a prompt attend to more positions, so the longest tasks start first.
+      const int64_t index = pieces - 1 - p;
       const size_t s = segment_of(first_piece, n_segments, index);
       const Segment& segment = segments[s];
       const bool whole = first_partial[s] == kWhole;

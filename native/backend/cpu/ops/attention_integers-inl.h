@@ -1,20 +1,23 @@
-// Attention over a span in whole numbers: over latents and the keys and values of wide heads, of 16 bits as pages keep them
-// (KvType::kF16), or over latents made of 8-bit ones for each tile. Compiled once per instruction set, inside an unnamed namespace, after ops/attention-inl.h.
+// Attention over a span in 16-bit integers: over latents and over the keys and values of wide heads, which pages store
+// in this form (KvType::kF16), and over 8-bit latents, which are widened for each tile. Compiled once per instruction
+// set, inside an unnamed namespace, after ops/attention-inl.h.
 //
-// Order of arithmetic, for each query alone. Rows and queries count by a step for each kLatentBlock of a row's
-// dimensions; sums of products of whole numbers are exact, so they know no order:
+// Order of arithmetic for each query. Rows and queries have a step (scale) for each kLatentBlock of a row's dimensions.
+// Sums of integer products are exact, so their order does not matter.
 //   score     per block and lane (dimensions 2i and 2i + 1 of every 32 are lane i) the exact sum of products, then
-//             fma(sum, query's step * row's step, lane), blocks ascending; the 16 lanes folded as sum_of_lanes() does. Rows of
-//             one block: the lanes' exact sums folded first, and then times the steps' product
+//             fma(sum, query's step * row's step, lane), blocks ascending; the 16 lanes folded as in sum_of_lanes().
+//             Rows of a single block: the lanes' exact sums are folded first, then multiplied by the steps' product
 //   softmax   as in ops/attention-inl.h
-//   values    per block, and half of the span, the weights times the steps of their rows become whole numbers of one step,
-//             the least that keeps their sum and each of them in bounds (kernels.h); per dimension the exact sum of
-//             products of each half, then fma(sum, step, value), halves ascending
+//   values    per block, and half of the span, the weights times the steps of their rows are rounded to integers with a
+//             common step, the smallest that keeps their sum and each of them in bounds (kernels.h); per dimension the
+//             exact sum of products of each half, then fma(sum, step, value), halves ascending
 //   spans     merged as in ops/attention-inl.h
-// Positions that a query does not see weigh zero: stale pages hold numbers like any, and their steps are not looked at.
+//
+// Positions that a query does not attend to have weight zero. Stale pages contain ordinary integers, and their steps
+// are not used.
 
-// A row or query to whole numbers, up to kLatentBlock of them; returns the step. What is no number or infinite makes the
-// step NaN, which spreads to all that is computed with it. Written up to whole vectors of 16-bit numbers, with zeros.
+// Converts up to kLatentBlock floats of a row or query to integers and returns their step. If a value is NaN or
+// infinite, the step is NaN, which propagates to all results. Pads with zeros to whole vectors of 16-bit integers.
 float pack_latents(const float* x, int count, int most, int16_t* to) {
   Vec largest = splat(0.0f), poison = largest;
   for_vectors(count, [&](int64_t at, int n) {
@@ -23,7 +26,7 @@ float pack_latents(const float* x, int count, int most, int16_t* to) {
     poison = fma(v, splat(0.0f), poison);
   });
   const float top = max_of_lanes(largest), bad = sum_of_lanes(poison), limit = static_cast<float>(most);
-  const bool counts = bad == 0.0f && top > 0x1p-100f;  // limit / top stays a number
+  const bool counts = bad == 0.0f && top > 0x1p-100f;  // Ensures that limit / top is finite.
   const Vec inverse = splat(counts ? limit / top : 0.0f);
   for (int at = 0; at < count; at += kLatentPad)
     for (int half = at; half < at + kLatentPad; half += kLanes) {
@@ -33,8 +36,8 @@ float pack_latents(const float* x, int count, int most, int16_t* to) {
   return counts ? top / limit : bad;
 }
 
-// A page of 8-bit latents as 16-bit ones: 128 times its numbers, by how its scale stands to the largest of the block,
-// rounded. `steps` [block][kPageTokens].
+// Widens a page of 8-bit latents to 16 bits: 128 times each number, scaled by the ratio of its scale to the largest
+// scale of the block, and rounded. `steps` is [block][kPageTokens].
 inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, float* steps) {
   const auto* scales = reinterpret_cast<const uint16_t*>(page + stride * kPageTokens);
   for (int64_t first = 0; first < stride; first += kLatentBlock, steps += kPageTokens) {
@@ -46,7 +49,7 @@ inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, flo
       poison = fma(scale, splat(0.0f), poison);
     }
     store(steps, fma(top, splat(32768.0f / (32767.0f * 128.0f)), poison));
-    // Where there is nothing, or no number, factors are zero.
+    // If the block is all zero or contains NaN, the factors are zero.
     const Vec inverse = div(splat(32767.0f), top);
     for (int64_t d = first; d < end; d += kQ8Block) {
       int16_t factors[kPageTokens];
@@ -59,19 +62,19 @@ inline void widen_latents(const int8_t* page, int64_t stride, int16_t* rows, flo
   }
 }
 
-// The span's values as 16-bit numbers, with the steps of each page, [block][kPageTokens].
+// The span's values as 16-bit integers, with the steps of each page, [block][kPageTokens].
 constexpr int kSpanPages = kAttentionSpan / kPageTokens;
 struct RowSpan {
   const int16_t* rows[kSpanPages];
   const float* steps[kSpanPages];
 };
 
-// Where in a tile's scratch what lies.
+// Layout of a tile's scratch memory.
 struct LatentScratch {
-  int16_t* weights;  // [kTileQueries][kLatentWeightStride]
-  float* factors;    // [kTileQueries][block][kPageTokens]
-  float* steps;      // [kSpanPages][block][kPageTokens], of 8-bit pages
-  int16_t* rows;     // [kSpanPages][kPageTokens][stride], of 8-bit pages
+  int16_t* weights;  // [kTileQueries][kLatentWeightStride].
+  float* factors;    // [kTileQueries][block][kPageTokens].
+  float* steps;      // [kSpanPages][block][kPageTokens], for 8-bit pages only.
+  int16_t* rows;     // [kSpanPages][kPageTokens][stride], for 8-bit pages only.
 };
 inline LatentScratch latent_scratch(const AttentionTile& tile) {
   float* const weights = tile.rows;
@@ -87,7 +90,8 @@ inline void sums_of_lanes(const Vec (&x)[N], float* to) {
   for (int i = 0; i < N; ++i) to[i] = sum_of_lanes(x[i]);
 }
 
-// Of Queries queries, from `i` on, and kPairRows rows of a page. Of rows of one block still without the steps.
+// Computes the scores of Queries queries, starting with query i, against kPairRows rows of a page. For rows of a single
+// block, the steps are not applied yet.
 template <int Queries, bool OneBlock>
 [[gnu::noinline]] void score_rows(const AttentionTile& tile, int i, const int16_t* rows, const float* factors,
                                   float* scores) {
@@ -131,8 +135,9 @@ template <int Queries, bool OneBlock>
   for (int j = 0; j < Queries; ++j) sums_of_lanes(lanes[j], scores + j * kScoreStride);
 }
 
-// Asks for one of `of` parts of so many lines that will be read later, unless `from` is null. GCC takes a function that does
-// nothing but this for one without effects and leaves out its calls: hence the empty instruction.
+// Prefetches part number `part` of `of` equal parts of `lines` cache lines, unless `from` is null. GCC considers a
+// function that only prefetches to have no side effects and removes calls of it. The empty assembly statement prevents
+// that.
 template <typename Prefetch>
 inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of, Prefetch fetch) {
   asm volatile("" : : "r"(from));
@@ -142,15 +147,15 @@ inline void fetch_part(const void* from, int64_t lines, int64_t part, int64_t of
         fetch(static_cast<const std::byte*>(from) + line * 64);
 }
 
-// Something that will be read soon, and of how many lines; null: nothing.
+// Memory to prefetch, and its number of cache lines; null = nothing.
 struct Ahead {
   const void* from = nullptr;
   int64_t lines = 0;
 };
 
-// Of all queries against one page. `next`: what will be read after it; `later`: what will be read behind all keys of the span.
-// Some rows go with all queries before others come, and are fetched while those before them are at work: rows and
-// queries of a page are more than the first cache holds.
+// Computes the scores of all queries against one page. `next` is read after this page, `later` after all keys of the
+// span. A few rows at a time are processed for all queries, while the next rows are prefetched, because the rows and
+// queries of a page together exceed the L1 cache.
 [[gnu::noinline]] void score_integers(const AttentionTile& tile, const int16_t* rows, const float* steps,
                                       float* factors, float* scores, Ahead next, Ahead later) {
   const int n_blocks = latent_blocks(tile.key_dim);
@@ -181,8 +186,8 @@ struct Ahead {
     store(scores + i * kScoreStride, mul(load(scores + i * kScoreStride), factor(i, 0)));
 }
 
-// The weights of positions [low, high), times the steps of their rows in one block, as whole numbers of the step that is
-// returned; zeros in the rest of the pages [first_page, end_page).
+// Converts the weights of positions [low, high), times the steps of their rows in one block, to integers and returns
+// their step. The other positions of the pages [first_page, end_page) become zero.
 inline float pack_weights(const float* weights, const float* const* steps, int block, int low, int high, int first_page,
                           int end_page, int16_t* to) {
   float products[kAttentionSpan];
@@ -207,13 +212,14 @@ inline float pack_weights(const float* weights, const float* const* steps, int b
   return counts ? 1.0f / inverse : sum < 1.0f ? 0.0f : sum - sum;
 }
 
-// The next span's pages of keys, which are fetched while the values of this one are summed.
+// The next span's pages of keys, prefetched while the values of this span are summed.
 struct KeysAhead {
-  const std::byte* pages[kSpanPages];  // null: none
+  const std::byte* pages[kSpanPages];  // Null if there is no page.
   int64_t lines = 0;
 };
 
-// Adds weighted sums of 32 dimensions, from d on, to Queries states; `some` of the `of` parts that fetch a page.
+// Adds the weighted sums of 32 dimensions, starting at d, to the states of Queries queries. Also prefetches part number
+// `some` of `of` parts of the next pages.
 template <int Queries>
 [[gnu::noinline]] void weigh_rows(const RowSpan& span, int first_page, int end_page, int64_t stride, int64_t d,
                                   const int16_t* weights, const float* steps, float* states, int64_t state_floats,
@@ -241,10 +247,10 @@ template <int Queries>
   }
 }
 
-// T: of the numbers in pages.
+// T is the type of the numbers in the pages.
 template <typename T>
 void rows_span_of(const AttentionTile& tile, int span, float* states) {
-  constexpr bool kWidens = sizeof(T) == 1;  // latents, whose keys are the values
+  constexpr bool kWidens = sizeof(T) == 1;  // True for latents only, where the keys are also the values.
   const SpanView view(tile, span);
   const int first_page = view.first_page, end_page = view.end_page;
   if (end_page <= first_page) return;
@@ -329,6 +335,6 @@ void attention_span(const AttentionTile& tile, int span, float* states) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
     case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;  // refused: Backend::can_keep
+    case KvType::kFp8: return;  // Refused by Loading::can_keep().
   }
 }

@@ -1,18 +1,18 @@
-// Scores of queries against latents (StateKind::kLatents): rows of numbers that all heads share, each the key and, in
-// its first dimensions, the value. So a page is read once for all queries of a tile, and its rows lie as values do.
-// Compiled once per instruction set, inside an unnamed namespace, after ops/attention_q8-inl.h and before
-// ops/attention-inl.h. These are the scores of floats, and of an index; other latents are attended to in whole numbers
-// (ops/attention_integers-inl.h).
+// Scores of queries against latents (StateKind::kLatents). Latent rows are shared by all heads. A row is the key and,
+// in its first dimensions, the value. So a page is read once for all queries of a tile, and its rows are stored like
+// values. Compiled once per instruction set, inside an unnamed namespace, after ops/attention_q8-inl.h and before
+// ops/attention-inl.h. This file contains the scores for float latents and for the sparse-attention indexer. Other
+// latents use integer arithmetic (ops/attention_integers-inl.h).
 //
-// Order of arithmetic, for each query and position alone: dimension d goes to partial sum d % 16, each in ascending
-// order with fused multiply-add; the 16 are then folded as sum_of_lanes() does. Numbers of less than 32 bits become
-// floats first.
+// Order of arithmetic for each query and position: dimension d is added to partial sum d % 16, each in ascending order
+// with fused multiply-add. The 16 sums are then folded as in sum_of_lanes(). Numbers with fewer than 32 bits are
+// converted to float first.
 
-// Rows and queries of a register tile: each its own chain.
+// Rows and queries of a register tile. Each pair of them is an independent chain.
 constexpr int kLatentRows = kAccumulators >= 24 ? 8 : 2, kLatentQueries = kAccumulators / kLatentRows;
 static_assert(kPageTokens % kLatentRows == 0 && kLatentQueries <= 3);
 
-// A page's rows as floats, a query's stride apart, and the lines of the page that comes next asked for.
+// Returns a page's rows as floats, with the stride of a query, and prefetches the next page.
 inline const float* latent_rows(const AttentionTile& tile, const float* page, const float* next) {
   for (int64_t i = 0; i < tile.value_stride * kPageTokens; i += kLanes)
     if constexpr (kPrefetchQueries > 0) prefetch(next + i);
@@ -69,7 +69,8 @@ inline void dot_latents(const float* q, int64_t q_stride, const float* rows, int
   }
 }
 
-// Of all queries against one page; `scores` of the first query. `next`: the page that will be read after it.
+// Computes the scores of all queries against one page. `scores` points to those of the first query. `next` is the page
+// that is read afterwards.
 template <typename T>
 [[gnu::noinline]] void score_latents(const AttentionTile& tile, const T* page, const T* next, float* scores) {
   const float* const rows = latent_rows(tile, page, next);
@@ -93,7 +94,7 @@ template <typename T>
     });
 }
 
-// What is no number becomes minus infinity: it is never chosen before what is one.
+// Replaces NaN by minus infinity, so that a NaN is never selected before a number.
 template <typename T>
 void index_page_of(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                    bool first, float* scores) {
@@ -110,6 +111,6 @@ void index_page(const AttentionTile& tile, const std::byte* page, const std::byt
     case KvType::kF16: return index_page_of<int16_t>(tile, page, next, weights, first, scores);
     case KvType::kQ8_0: return index_page_of<int8_t>(tile, page, next, weights, first, scores);
     case KvType::kF32: return index_page_of<float>(tile, page, next, weights, first, scores);
-    case KvType::kFp8: return;  // refused: Backend::can_keep
+    case KvType::kFp8: return;  // Refused by Loading::can_keep().
   }
 }

@@ -1,38 +1,39 @@
-// Attention over 8-bit keys and values (KvType::kQ8_0), and how they and the queries become 8 bits.
-// Layout of the pages: CpuKvCache in ops.h. Compiled once per instruction set, inside an unnamed
-// namespace, after ops/rows-inl.h and before ops/attention-inl.h.
+// Attention over 8-bit keys and values (KvType::kQ8_0), and the quantization of keys, values and queries. CpuKvCache in
+// ops.h describes the layout of the pages. Compiled once per instruction set, inside an unnamed namespace, after
+// ops/rows-inl.h and before ops/attention-inl.h.
 //
-// Order of arithmetic, for each query and head alone:
-//   score    per block of kQ8Block dimensions the exact integer product of the query's and the key's
-//            numbers, then fma(product, key scale * query scale, score), blocks ascending
+// Order of arithmetic for each query and head:
+//   score    per block of kQ8Block dimensions the exact integer dot product of the query and the key,
+//            then fma(product, key scale * query scale, score), blocks ascending
 //   values   the weight times the value's scale, then one chain of fused multiply-adds over the
 //            positions, ascending, per dimension
-// Keys are stored plus 128, as the unsigned side of the byte products wants them; a query carries
-// -128 times its block's sum, with which the product starts.
+//
+// Keys are stored with 128 added, because the byte products need one unsigned operand. To compensate, each dot product
+// starts at -128 times the sum of the query's block.
 
-// Vectors of positions or dimensions that a register tile of so many queries works on.
+// Number of vectors, of positions or dimensions, that a register tile of `queries` queries processes.
 constexpr int vectors_beside(int accumulators, int queries) {
   const int n = accumulators / queries;
   return n >= 4 ? 4 : n >= 2 ? 2 : 1;
 }
 template <int Queries>
 constexpr int kTileVectors = vectors_beside(kAccumulators, Queries);
-// The same for scores of keys of type T, and the most queries in their register tiles.
+// The same for scores of keys of type T, and the maximum number of queries in their register tiles.
 template <int Queries, typename T>
 constexpr int kScorePages = vectors_beside(sizeof(T) == 1 ? kByteAccumulators : kAccumulators, Queries);
 template <typename T>
 constexpr int kScoreQueries = sizeof(T) == 1 ? kByteQueries : kRegisterQueries;
-// Pages that all register tiles of a tile take before any goes on.
+// Number of pages that all register tiles of a tile process before the next pages.
 constexpr int kPageRun = 4;
 
-// Register tiles fetch pages ahead while they compute: with each row of a page the same row of a
-// later one, hidden behind the arithmetic. Tried on Zen 5 (bench/results): two pages and eight, the
-// second-level cache, both caches, whole pages at once.
+// Register tiles prefetch pages while they compute: with each row of a page they prefetch the same row of a later page,
+// which hides the latency behind the arithmetic. The alternatives tried on Zen 5 were two and eight pages, the L2
+// cache, both caches, and whole pages at once (bench/results).
 constexpr int kPagesAhead = 4;
 template <int Queries>
 constexpr bool kFetchesAhead = kPrefetchQueries > 0 && Queries >= kPrefetchQueries;
 
-// Asks for the lines of `Numbers` numbers from `row` on.
+// Prefetches the cache lines of `Numbers` numbers, starting at `row`.
 template <int Numbers, typename T>
 inline void prefetch_row(const T* row) {
   constexpr int kPerLine = 64 / static_cast<int>(sizeof(T));
@@ -42,13 +43,13 @@ inline void prefetch_row(const T* row) {
 
 inline Vec absolute(Vec x) { return max(x, sub(splat(0.0f), x)); }
 
-// To integers -127 .. 127, ties to even. NaN gives -127: its block's scale is NaN.
+// Converts to integers -127 .. 127, ties to even. NaN becomes -127; the scale of its block is NaN.
 inline void store_clamped(int8_t* to, Vec x) {
   x = if_less(splat(127.0f), x, splat(127.0f), x);
   store(to, max(x, splat(-127.0f)));
 }
 
-// Up to kQ8Block values; what lies beyond n counts as zero.
+// Up to kQ8Block values. Values beyond n are zero.
 struct Q8Values {
   Vec low, high;
 };
@@ -56,7 +57,7 @@ inline Q8Values load_q8_values(const float* x, int n) {
   return {load_up_to(x, n < kLanes ? n : kLanes), n > kLanes ? load_up_to(x + kLanes, n - kLanes) : splat(0.0f)};
 }
 inline float largest_of(const Q8Values& x) { return max_of_lanes(max(absolute(x.low), absolute(x.high))); }
-// 0, or NaN if a value is NaN or infinite: added to a scale, so that it spreads as in floats.
+// Returns 0, or NaN if a value is NaN or infinite. Added to a scale, it propagates the NaN as float arithmetic would.
 inline float poison_of(const Q8Values& x) {
   const Vec zero = splat(0.0f);
   return sum_of_lanes(fma(x.low, zero, mul(x.high, zero)));
@@ -65,20 +66,20 @@ inline float poison_of(const Q8Values& x) {
 void quantize_q8(const float* x, int n, int8_t* out, uint16_t* scale) {
   const Q8Values values = load_q8_values(x, n);
   const float wanted = largest_of(values) / 127.0f;
-  const float in_range = wanted > 65504.0f ? 65504.0f : wanted;  // binary16's largest
+  const float in_range = wanted > 65504.0f ? 65504.0f : wanted;  // Largest number of binary16.
   uint16_t halves[kLanes];
   float stored[kLanes];
   store(halves, splat(in_range + poison_of(values)));
   store(stored, load(halves));
-  // Divided by the scale as it will be read, so that its rounding costs nothing.
+  // Divides by the scale as it is stored, so that rounding of the scale adds no error.
   const Vec inverse = splat(stored[0] > 0.0f ? 1.0f / stored[0] : 0.0f);
   store_clamped(out, mul(values.low, inverse));
   store_clamped(out + kLanes, mul(values.high, inverse));
   *scale = halves[0];
 }
 
-// Queries as scores read them: [quad][query][kQueryWords], then scales [block][query] and offsets
-// [block][query], with room for `stride` queries each.
+// Packed queries for the score kernel: [quad][query][kQueryWords], then scales [block][query] and offsets
+// [block][query], each with room for `stride` queries.
 struct Q8Queries {
   uint32_t* words;
   float* scales;
@@ -100,7 +101,7 @@ void pack_query_q8(const float* x, int head_dim, float scale, int i, int stride,
     float block_scale = 0.0f;
     const Q8Values values = load_q8_values(x + first, n);
     const float largest = largest_of(values);
-    if (largest > 0x1p-100f) {  // 127 / largest stays a number
+    if (largest > 0x1p-100f) {  // Ensures that 127 / largest is finite.
       const Vec inverse = splat(127.0f / largest);
       store_clamped(numbers, mul(values.low, inverse));
       store_clamped(numbers + kLanes, mul(values.high, inverse));
@@ -161,9 +162,9 @@ inline void score_pages(const AttentionTile& tile, int first, const int8_t* cons
   }
 }
 
-// Adds positions [low, high), counted from the first of `pages` on, weighted, to Vectors vectors of
-// dimensions, from d on, of Queries states. `weights` [Blocks][Queries][kRunPositions] contain the
-// scales.
+// weigh_q8_values() adds the weighted values of positions [low, high), counted from the first of `pages`, to the states
+// of Queries queries, for Vectors vectors of dimensions starting at d. `weights` [Blocks][Queries][kRunPositions]
+// include the scales.
 constexpr int kRunPositions = kPageRun * kPageTokens;
 template <int Queries, int Blocks, int Vectors>
 inline void weigh_q8_values(const float* weights, const int8_t* const* pages, int64_t value_stride, int d, int low,
@@ -203,7 +204,7 @@ inline void weigh_q8_values(const float* weights, const int8_t* const* pages, in
   }
 }
 
-// As for floats; the scales lie behind each page's values.
+// Like weigh_run() for floats. The scales are stored after the values of each page.
 template <int Queries>
 [[gnu::noinline]] void weigh_run(const float* weights, const int8_t* const* pages, int64_t value_stride, int low,
                                  int high, int padded_dim, float* states, int64_t state_floats) {

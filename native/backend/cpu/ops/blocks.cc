@@ -1,5 +1,5 @@
-// Attention to blocks of positions (BlockPool, BlockRows, AttentionParams::block): how a block becomes a row, and how rows
-// attend to such rows beside a window of positions.
+// Compressed attention (BlockPool, BlockRows, AttentionParams::block): pools blocks of positions into rows, stores
+// these rows, and attends to them in addition to a sliding window.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -11,16 +11,16 @@
 namespace monolith {
 namespace {
 
-// Numbers that one thread takes through all rows at a time.
+// Elements that one thread processes through all rows at a time.
 constexpr int64_t kPooledNumbers = 128;
-// Stands for the largest of no scores: no weight counts relative to it, and differences from it are numbers.
+// Initial value of the largest score. No weight is relative to it, and differences from it are finite.
 constexpr float kNoScore = -1e30f;
 
-// Some numbers of a block that is being filled.
+// Some elements of a block that is being filled.
 struct Pooled {
-  float* top;     // largest score
-  float* sum;     // of weights relative to it
-  float* values;  // weighted
+  float* top;     // Largest score so far.
+  float* sum;     // Sum of weights relative to `top`.
+  float* values;  // Weighted sum of values.
   int64_t n;
 
   void clear() const {
@@ -98,7 +98,8 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= std::min(own.key_dim, kMostRotated));
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position / blocks.block;
-    const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;  // blocks that end here
+    // Blocks that end in this segment.
+    const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;
     pool.parallel_for(n, 8, [&](int64_t begin, int64_t end, int) {
       float factors[2 * kMostRotated];
       for (int64_t index = first + begin; index < first + end; ++index) {
@@ -117,7 +118,8 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
   }
 }
 
-// Each row by itself: what it attends to is gathered in order, the window first, and attended to as a sequence of its own.
+// Processes each token separately. The rows that the token attends to are gathered in order, window first, and the
+// token attends to them as to a sequence of its own.
 void CpuOps::attend_to_blocks(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
                               int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache,
                               const AttentionParams& params, float* out, int64_t out_stride) const {

@@ -1,4 +1,4 @@
-// Which positions, or blocks of them, rows of latents attend to: scores of all keys of an index, and the best of them.
+// Sparse-attention indexer: scores all keys and selects the best positions, or blocks of positions, for each token.
 #include <algorithm>
 #include <cassert>
 #include <numeric>
@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// Multiplications that one thread does in about the time handing a section over takes, 2 us.
+// Multiplications that one thread does in about the time that starting a parallel section takes (2 us).
 constexpr int64_t kProductsAlone = 64 * 1024;
 
 }  // namespace
@@ -28,7 +28,8 @@ void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const Posit
       const int n = (segment.first_position + i + 1) / index.block, n_pages = (n + kPageTokens - 1) / kPageTokens;
       const float* const q = index.q + row * index.n_heads * dim;
       const float* const weights = index.weights + row * index.n_heads;
-      // Of keys that stand for blocks a page has few: those of several are brought together in `into`.
+      // If keys represent blocks, a page holds only a few of them. The keys of several pages are then gathered in
+      // `into`.
       const auto page_at = [&](int64_t page, float* into) -> const std::byte* {
         if (index.block == 1)
           return keys.values.data + static_cast<size_t>(segment.pages[page]) * keys.values.page_stride;
@@ -72,8 +73,8 @@ void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const Posit
         }
       });
       std::iota(room.order, room.order + n, 0);
-      // Scores are often exactly zero, where no head finds anything, so the last ones chosen are equals. Which of them a
-      // heap of the best keeps is what llama.cpp goes by, too; it depends on the row alone.
+      // Scores are often exactly zero, when no head finds a match, so the last selected positions are often ties. The
+      // ties that a bounded heap keeps are the same as in llama.cpp and depend only on the row.
       std::partial_sort(room.order, room.order + index.most, room.order + n,
                         [&](int32_t a, int32_t b) { return room.scores[a] > room.scores[b]; });
       std::sort(room.order, room.order + index.most);

@@ -1,5 +1,5 @@
-// Row kernels of the feed-forward network and the residual stream: gated activations, scales, soft
-// caps. Compiled once per instruction set, inside an unnamed namespace, after ops/rows-inl.h.
+// Row kernels of the feed-forward network and the residual stream: gated activations, scaling, soft caps. Compiled once
+// per instruction set, inside an unnamed namespace, after ops/rows-inl.h.
 
 void silu_multiply(const float* gate, const float* up, int64_t count, float* out) {
   for_vectors(count, [&](int64_t at, int n) {
@@ -9,11 +9,11 @@ void silu_multiply(const float* gate, const float* up, int64_t count, float* out
   });
 }
 
-// 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and
-// Gimpel 2016, arXiv:1606.08415): neither cancels nor overflows.
+// GELU as 0.5 x (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3) (Hendrycks and Gimpel 2016,
+// arXiv:1606.08415). This form avoids cancellation and overflow.
 void gelu_multiply(const float* gate, const float* up, int64_t count, float* out) {
-  const Vec linear = splat(-0x1.988454p+0f);  // -2 sqrt(2 / pi)
-  const Vec cubic = splat(-0x1.2444f2p-4f);   // that times 0.044715
+  const Vec linear = splat(-0x1.988454p+0f);  // -2 sqrt(2 / pi).
+  const Vec cubic = splat(-0x1.2444f2p-4f);   // -2 sqrt(2 / pi) times 0.044715.
   for_vectors(count, [&](int64_t at, int n) {
     const Vec g = load_up_to(gate + at, n);
     const Vec minus_2u = mul(g, fma(mul(g, g), cubic, linear));
@@ -38,8 +38,8 @@ void sigmoid_multiply(const float* gate, const float* up, int64_t count, float* 
   });
 }
 
-// A vector at a time, so that the bits are those of any other cut: activation(gate) * 1, before it or behind it cut, then
-// times up.
+// Computes activation(gate) * 1, clamped before or after the activation, and then multiplies by up. Works one vector at
+// a time, so that the bits do not depend on how the row is split.
 void limited_multiply(OpKernels::Gate activation, const float* gate, const float* up, int64_t count, float limit,
                       bool of_input, float* out) {
   const Vec high = splat(limit), low = splat(-limit);
@@ -59,7 +59,7 @@ void limited_multiply(OpKernels::Gate activation, const float* gate, const float
   });
 }
 
-// Without a gate, in place.
+// Activations without a gate, in place.
 void silu(float* x, int64_t count) {
   for_vectors(count, [&](int64_t at, int n) {
     const Vec v = load_up_to(x + at, n);
@@ -68,7 +68,7 @@ void silu(float* x, int64_t count) {
 }
 
 void gelu(float* x, int64_t count) {
-  const Vec linear = splat(-0x1.988454p+0f), cubic = splat(-0x1.2444f2p-4f);  // as above
+  const Vec linear = splat(-0x1.988454p+0f), cubic = splat(-0x1.2444f2p-4f);  // As in gelu_multiply().
   for_vectors(count, [&](int64_t at, int n) {
     const Vec v = load_up_to(x + at, n);
     const Vec minus_2u = mul(v, fma(mul(v, v), cubic, linear));
@@ -86,7 +86,7 @@ void quick_gelu(float* x, int64_t count) {
 void relu_squared(float* x, int64_t count) {
   for_vectors(count, [&](int64_t at, int n) {
     const Vec v = load_up_to(x + at, n);
-    const Vec positive = if_less(v, splat(0.0f), splat(0.0f), v);  // NaN stays
+    const Vec positive = if_less(v, splat(0.0f), splat(0.0f), v);  // NaN stays NaN.
     store_up_to(x + at, mul(positive, positive), n);
   });
 }
@@ -102,7 +102,7 @@ void xielu(const Xielu& params, float* x, int64_t count) {
   for_vectors(count, [&](int64_t at, int n) {
     const Vec v = load_up_to(x + at, n);
     const Vec least = if_less(splat(params.least), v, splat(params.least), v);
-    // e^x - 1 = 2^n (e^r - 1) + (2^n - 1); below -40 it is -1.
+    // e^x - 1 = 2^n (e^r - 1) + (2^n - 1). Below -40 it is -1.
     const Exponent parts = exponent_of(if_less(least, splat(-40.0f), splat(-40.0f), least));
     const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
     const Vec less = mul(sub(fma(power, parts.fraction, sub(power, one)), v), splat(params.negative));
@@ -136,7 +136,7 @@ void soft_cap(float* x, int64_t count, float cap) {
   });
 }
 
-// x += factor * y, times 1 / (1 + exp(-*gate)) where gate is given.
+// x += factor * y, multiplied by 1 / (1 + exp(-*gate)) if gate is not null.
 void add_scaled(float* x, const float* y, float factor, const float* gate, int64_t count) {
   Vec share = splat(factor);
   if (gate != nullptr) share = div(share, add(splat(1.0f), exponential(splat(-*gate))));

@@ -1,6 +1,6 @@
-// The seam between the operations (*.cc: who computes what, on which thread) and the arithmetic
-// that is compiled once per instruction set (kernels_*.cc over the *-inl.h sources). A kernel
-// takes one row, one head or one attention tile, never a thread pool.
+// The interface between the operations (*.cc, which split work across threads) and the kernels (*-inl.h, compiled once
+// per instruction set by kernels_*.cc). A kernel processes one row, one head or one attention tile, and never uses a
+// thread pool.
 #pragma once
 
 #include <cstddef>
@@ -11,80 +11,81 @@
 
 namespace monolith {
 
-inline constexpr int kLanes = 16;                             // floats per vector on every instruction set
-inline constexpr int kAttentionSpan = 256;                    // positions whose softmax is taken in one go
-inline constexpr int kTileQueries = 32;                       // queries that share one reading of the pages
-inline constexpr int kScoreStride = kAttentionSpan + kLanes;  // not a power of two: spreads cache sets
+inline constexpr int kLanes = 16;                             // Floats per vector on every instruction set.
+inline constexpr int kAttentionSpan = 256;                    // Positions per softmax span.
+inline constexpr int kTileQueries = 32;                       // Queries that share one pass over the pages.
+inline constexpr int kScoreStride = kAttentionSpan + kLanes;  // Not a power of two, to spread the rows over cache sets.
 static_assert(kPageTokens == kLanes, "one key vector holds one page");
 
 constexpr int64_t round_up_to_lanes(int64_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
-// KvType::kQ8_0: dimensions of a head that share a scale, four dimensions in a row (a quad), and
-// what the layouts count by.
+// KvType::kQ8_0: dimensions of a head that share a scale. q8_quads() and q8_blocks() count groups of four dimensions
+// and blocks of kQ8Block dimensions.
 inline constexpr int kQ8Block = 32;
 constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
-// 16-bit latents (KvType::kF16, StateKind::kLatents), and keys and values of wide heads: whole numbers of at most kMostLatent,
-// which count by a step for each row and kLatentBlock of its dimensions. Queries, and the weights of a span's positions, become whole numbers too, so
-// that their products are exact sums of 32 bits, whatever the order:
+// 16-bit latents (KvType::kF16, StateKind::kLatents) and the keys and values of wide heads are stored as integers of at
+// most kMostLatent, with a step (scale) for each row and kLatentBlock of its dimensions. Queries, and the weights of a
+// span's positions, are also converted to integers, so their dot products are exact 32-bit sums in any order:
 //   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMostLatent * kMostLatentQuery < 2^31
-//   values   the weights of kWeighedTogether positions add up to kLatentWeights at most, and half a unit each for
+//   values   the weights of kWeighedTogether positions add up to at most kLatentWeights, plus half a unit each for
 //            rounding: (kLatentWeights + kWeighedTogether / 2) * kMostLatent < 2^31
 inline constexpr int kLatentBlock = 256;
-inline constexpr int kLatentPad = 32;  // rows are padded to whole vectors of 16-bit numbers
+inline constexpr int kLatentPad = 32;  // Rows are padded to whole vectors of 16-bit integers.
 inline constexpr int kMostLatent = 16383, kMostLatentQuery = 8191, kMostLatentWeight = 32767;
 inline constexpr int kWeighedTogether = kAttentionSpan / 2;
 inline constexpr int kLatentWeights = 0x7fffffff / kMostLatent - kWeighedTogether;
 static_assert(int64_t{kLatentBlock / kLanes} * kMostLatent * kMostLatentQuery < int64_t{1} << 31);
-// Heads whose keys and values both have so many dimensions and more are kept so (KvType::kF16). Where several queries read a
-// head, products bind and not memory, and those of whole numbers take half the instructions; of narrow heads the steps would
-// take more of it.
+// Minimum head size for integer storage of keys and values (KvType::kF16). If several queries read a head, arithmetic
+// is the bottleneck and not memory, and integer dot products take half the instructions. In smaller heads, the steps
+// would take a larger share of the memory.
 inline constexpr int kWideHead = 128;
 constexpr bool wide_heads(int64_t key_dim, int64_t value_dim) { return key_dim >= kWideHead && value_dim >= kWideHead; }
 constexpr int latent_blocks(int64_t dim) { return static_cast<int>((dim + kLatentBlock - 1) / kLatentBlock); }
 constexpr int64_t round_up_to_latents(int64_t n) { return (n + kLatentPad - 1) / kLatentPad * kLatentPad; }
 
-// A query's state over some positions: value_dim (rounded up) weighted value sums, then the largest
-// score, then the sum of weights.
+// Size of a query's attention state over some positions: value_dim (rounded up) weighted sums of values, then the
+// largest score, then the sum of weights.
 constexpr int64_t attention_state_floats(int64_t value_dim) { return round_up_to_lanes(value_dim) + kLanes; }
 
-// Up to kTileQueries queries that read the same KV head.
+// Up to kTileQueries queries that use the same KV head.
 struct AttentionTile {
   int n_queries;
   int key_dim, value_dim;
-  // [n_queries] query i sees positions starts[i] .. limits[i] - 1; both ascend.
+  // [n_queries]: query i attends to positions starts[i] .. limits[i] - 1. Both arrays are ascending.
   const int* starts;
   const int* limits;
-  // Scaled, [key_dim][q_stride], q_stride >= n_queries; for KvType::kQ8_0 what pack_query_q8 made
-  // of them, in no more memory. For latents of any type [n_queries][q_stride], q_stride being key_dim rounded up to
-  // kLanes, the rest zero. Where rows are whole numbers what pack_latents made of them, [kTileQueries][key_stride], and
-  // behind these the steps, [n_queries][block].
+  // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. KvType::kQ8_0: the output of pack_query_q8, in no
+  // more memory. Latents of any type: [n_queries][q_stride], where q_stride is key_dim rounded up to kLanes, padded
+  // with zeros. Integer rows: the output of pack_latents, [kTileQueries][key_stride], followed by the steps,
+  // [n_queries][block].
   const float* q;
   int q_stride;
-  const int32_t* pages;   // of the sequence, from position 0; those before starts[0] are not read
-  const std::byte* keys;  // page 0 of this layer and head
+  const int32_t* pages;   // Pages of the sequence, from position 0. Pages before starts[0] are not read.
+  const std::byte* keys;  // Page 0 of this layer and head.
   const std::byte* values;
   size_t key_page_bytes, value_page_bytes;
   int64_t value_stride;
   KvType type;
-  float soft_cap;  // 0: none
-  float* scores;   // [kTileQueries][kScoreStride], scratch
-  float* rows;     // latents and whole numbers: scratch, latent_scratch_floats(); else null
-  // numbers of a row of keys where rows are 16-bit whole numbers, or are made such; 0: they are not
+  float soft_cap;  // 0 = no soft cap.
+  float* scores;   // Scratch memory, [kTileQueries][kScoreStride].
+  float* rows;     // Scratch memory of latent_scratch_floats() floats for latents and integer rows, otherwise null.
+  // Elements per row of keys, if rows are 16-bit integers or converted to them; otherwise 0.
   int64_t key_stride = 0;
 };
 
-// Latents: weights of a tile's queries as 16-bit numbers, so many apart; factors of a page's scores; a span's pages as 16-bit
-// numbers, and their steps. In their place a page as floats.
+// Distance between the weights of two queries. The scratch memory of a tile holds the weights as 16-bit integers, the
+// factors of a page's scores, and a span's pages as 16-bit integers with their steps. For float latents, it holds one
+// page as floats instead.
 inline constexpr int kLatentWeightStride = kAttentionSpan + kLatentPad;
 constexpr int64_t latent_scratch_floats(int64_t dim) {
   return kTileQueries * kLatentWeightStride / 2 + int64_t{kTileQueries} * latent_blocks(dim) * kPageTokens +
          int64_t{kAttentionSpan} * latent_blocks(dim) + kAttentionSpan * round_up_to_latents(dim) / 2;
 }
-// Floats that a query of so many dimensions is packed into, and the steps of 16-bit numbers.
+// Floats for a packed query of `dim` dimensions, including the steps of 16-bit integers.
 constexpr int64_t packed_query_floats(int64_t dim) { return round_up_to_lanes(dim) + kLanes; }
-// Numbers of a row of latents as it lies in its page, and bytes of a page.
+// latents_stride(): elements of a latent row in its page. latents_page_bytes(): bytes of a page.
 constexpr int64_t latents_stride(int64_t dim, KvType type) {
   return type == KvType::kF32 ? round_up_to_lanes(dim) : round_up_to_latents(dim);
 }
@@ -96,57 +97,57 @@ constexpr int64_t latents_page_bytes(int64_t dim, KvType type, int rows = kPageT
   return (row * rows + 63) / 64 * 64;
 }
 
-// Up to this many channels of a convolution are taken through all rows at a time: enough that rows are read in pieces
-// worth fetching, few enough that the taps' rows stay in the first cache.
+// Number of channels of a convolution that a task processes through all rows. It is large enough for efficient memory
+// access and small enough that the rows of the kernel's taps stay in the L1 cache.
 inline constexpr int kConvolutionChannels = 256;
 
-// Some channels of a segment.
+// A convolution over some channels of a segment.
 struct ConvolutionTile {
-  int n_channels;  // up to kConvolutionChannels
+  int n_channels;  // At most kConvolutionChannels.
   int n_taps;
-  const float* weight;  // [n_taps][kConvolutionChannels]
-  const float* bias;    // [n_channels]; null: none
+  const float* weight;  // [n_taps][kConvolutionChannels].
+  const float* bias;    // [n_channels]. Null = no bias.
   bool silu;
   int n_rows;
-  float* x;  // of the first row
+  float* x;  // First row.
   int64_t stride;
-  const float* from;  // state, [n_taps - 1]; null: zero
-  float* to;          // may be `from`
+  const float* from;  // Initial state, [n_taps - 1]. Null = all zero.
+  float* to;          // May be equal to `from`.
   int64_t state_stride;
 };
 
-// A block of columns of one head, over a segment.
+// The delta rule for a block of columns of one head, over a segment.
 struct DeltaTile {
   int n_rows;
   int key_dim;
-  int n_columns;   // values: up to 16 for each block
-  const float* q;  // of the first row, past the norm
+  int n_columns;   // Number of values: up to 16 for each block.
+  const float* q;  // First row, already normalized.
   const float* k;
   const float* v;
-  int64_t stride;      // of these three
-  const float* decay;  // past the exponential; of the head, or of each dimension of the key
+  int64_t stride;      // Floats between rows of q, k and v.
+  const float* decay;  // Already exponentiated; one per head or one per dimension of the key.
   const float* beta;
   int64_t decay_stride, beta_stride;
   float* out;
   int64_t out_stride;
-  float* state;  // [blocks][key_dim][16], carried on in place
+  float* state;  // [blocks][key_dim][16], updated in place.
 };
 
-// A block of columns of one head of a state space, over a segment.
+// The state-space recurrence for a block of columns of one head, over a segment.
 struct StateSpaceTile {
   int n_rows;
   int state_dim;
-  int n_columns;   // values: up to 16 for each block
-  const float* x;  // of the first row
+  int n_columns;   // Number of values: up to 16 for each block.
+  const float* x;  // First row.
   const float* b;
   const float* c;
-  int64_t stride;     // of these three
-  const float* step;  // past the softplus
+  int64_t stride;     // Floats between rows of x, b and c.
+  const float* step;  // Output of softplus.
   int64_t step_stride;
   float rate, skip;
   float* out;
   int64_t out_stride;
-  float* state;  // [blocks][state_dim][16], carried on in place
+  float* state;  // [blocks][state_dim][16], updated in place.
 };
 
 struct OpKernels {
@@ -171,64 +172,64 @@ struct OpKernels {
     return activation == Activation::kGelu ? gelu : silu;
   }
 
-  // May be in place. weight null: all 1.
+  // May run in place. A null weight means all 1.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t dim, float* out);
-  // weight null: all 1; bias null: none.
+  // A null weight means all 1, a null bias means none.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
-  float (*squares)(const float* x, int64_t dim);  // their sum, as norms take it
+  float (*squares)(const float* x, int64_t dim);  // Returns the sum of squares, computed as in the norms.
   // See Operations::keep_outliers.
   void (*keep_outliers)(float* x, float deviations, int64_t dim);
-  void (*multiply)(float* x, const float* y, int64_t count);  // in place
+  void (*multiply)(float* x, const float* y, int64_t count);  // In place.
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
-  // n <= kQ8Block values to numbers[kQ8Block] and the scale, binary16, by which they count; numbers
-  // past n are zero. A value that is NaN or infinite makes the scale NaN.
+  // Quantizes n <= kQ8Block values to numbers[kQ8Block] and a binary16 scale. Numbers beyond n are zero. If a value is
+  // NaN or infinite, the scale is NaN.
   void (*quantize_q8)(const float* x, int n, int8_t* numbers, uint16_t* scale);
-  // Up to kLatentBlock numbers to whole ones of at most `most`, by a step, which is returned. Written with zeros up to a
+  // Converts up to kLatentBlock floats to integers of at most `most` and returns their step. Pads with zeros to a
   // multiple of kLatentPad.
   float (*pack_latents)(const float* x, int count, int most, int16_t* to);
-  // Query i of a tile, times `scale`.
+  // Packs query i of a tile, multiplied by `scale`.
   void (*pack_query_q8)(const float* x, int key_dim, float scale, int i, int stride, float* packed);
-  // May be in place.
+  // May run in place.
   Gate silu_multiply, gelu_multiply, clamped_silu_multiply, sigmoid_multiply, identity_multiply, quick_gelu_multiply;
-  // Gating with a limit, above 0; of_input: Gating::limits_input.
+  // Gating with a limit above 0. of_input: see Gating::limits_input.
   void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit,
                            bool of_input, float* out);
-  Plain silu, gelu, relu_squared, quick_gelu;  // in place
+  Plain silu, gelu, relu_squared, quick_gelu;  // In place.
   void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);
-  // x[i] = cap * tanh(x[i] / cap), in place; cap > 0.
+  // x[i] = cap * tanh(x[i] / cap), in place. Requires cap > 0.
   void (*soft_cap)(float* x, int64_t count, float cap);
-  // x += factor * y, times sigmoid(*gate) unless that is null.
+  // x += factor * y, multiplied by sigmoid(*gate) if gate is not null.
   void (*add_scaled)(float* x, const float* y, float factor, const float* gate, int64_t count);
-  // State of every query over the positions of span `span` that it sees, into `states`
-  // [kTileQueries][attention_state_floats]; a query that sees none is left undefined.
+  // Computes the state of every query over the positions of span `span` that it attends to, and stores it in `states`
+  // [kTileQueries][attention_state_floats]. The state of a query that attends to none of them is undefined.
   void (*attention_span)(const AttentionTile& tile, int span, float* states);
-  // scores[position] += the tile's queries' weights times their products with the page's rows of latents where these
-  // are positive, query by query. `first`: there is nothing yet to add to; `next`: the page that comes after.
+  // Sparse-attention indexer: scores[position] += sum over the tile's queries of weight * max(0, query . latent row),
+  // query by query. `first`: the scores are initialized instead of added to. `next`: the page that is read afterwards.
   void (*index_page)(const AttentionTile& tile, const std::byte* page, const std::byte* next, const float* weights,
                      bool first, float* scores);
-  // Adds the tile's states over span `span`, `next`, to those over the spans before it; those of a
-  // query that sees nothing before `span` are replaced.
+  // Merges the tile's states over span `span`, in `next`, into the states over the spans before it. If a query attends
+  // to nothing before `span`, its state is replaced.
   void (*attention_merge_tile)(const AttentionTile& tile, int span, float* states, const float* next);
-  // Adds one query's states over the following `count` spans, `stride` floats apart.
+  // Merges one query's states over the following `count` spans, `stride` floats apart, into `state`.
   void (*attention_merge)(float* state, const float* next, int64_t stride, int count, int value_dim);
   void (*attention_finish)(const float* state, int value_dim, float* out);
   void (*convolve)(const ConvolutionTile& tile);
   // x *= factor / max(sqrt(sum of squares), eps).
   void (*l2_norm)(float* x, float eps, float factor, int64_t dim);
-  // x[i] = exp(rate * softplus(x[i] + bias[i])), `rate_step` 0: one rate for all, 1: one each.
+  // x[i] = exp(rate * softplus(x[i] + bias[i])). rate_step 0: the same rate for all elements, 1: one rate per element.
   void (*decays)(float* x, const float* bias, const float* rate, int rate_step, int64_t count);
   // x[i] = 1 / (1 + exp(-x[i])).
   void (*sigmoid)(float* x, int64_t count);
-  // Blocks of columns that are worth taking together.
+  // Number of column blocks that are most efficient to process together.
   int delta_blocks;
-  // Of one or delta_blocks blocks.
+  // Processes one block or delta_blocks blocks.
   void (*delta)(const DeltaTile& tile, bool channel_decay);
   // x[i] = log(1 + exp(x[i] + bias[i])).
   void (*softplus)(float* x, const float* bias, int64_t count);
-  // Of one or delta_blocks blocks.
+  // Processes one block or delta_blocks blocks.
   void (*state_space)(const StateSpaceTile& tile);
   LogitOps logits;
 };

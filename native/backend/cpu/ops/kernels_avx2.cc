@@ -1,18 +1,18 @@
-// The operations' kernels for AVX2, FMA and F16C. Compiled with flags of its own: no
-// inline function of a shared header may be emitted here, or the linker could pick it for other
-// machines.
+// Kernels of the operations for AVX2, FMA and F16C. Compiled with its own flags, so this file must not emit inline
+// functions of shared headers: the linker could use them on other machines.
 #include <immintrin.h>
 
 #include "backend/cpu/ops/kernels.h"
 
-// The tiles' loops have constant bounds and live in registers only when unrolled; -O2 does not.
+// Loops over tiles have constant bounds. Their accumulators stay in registers only if the loops are unrolled, which -O2
+// alone does not do.
 #define MONOLITH_UNROLL _Pragma("GCC unroll 16")
 
 namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_avx2.h"
-// The arithmetic, over those vectors.
+// The kernels, written with these vector types.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"

@@ -1,19 +1,20 @@
-// The operations' kernels without an instruction set: the reference, and the fallback.
-// The operations of each row are those of the vector versions, in the same order.
+// Portable kernels of the operations, without SIMD: the reference and the fallback. Each row is computed by the same
+// operations in the same order as in the vector versions.
 #include <bit>
 #include <cmath>
 
 #include "backend/cpu/ops/kernels.h"
 #include "base/half.h"
 
-// The tiles' loops have constant bounds and live in registers only when unrolled; -O2 does not.
+// Loops over tiles have constant bounds. Their accumulators stay in registers only if the loops are unrolled, which -O2
+// alone does not do.
 #define MONOLITH_UNROLL _Pragma("GCC unroll 16")
 
 namespace monolith {
 namespace {
 
 #include "backend/cpu/ops/vector_plain.h"
-// The arithmetic, over those vectors.
+// The kernels, written with these vector types.
 #include "backend/cpu/ops/rows-inl.h"
 #include "backend/cpu/ops/gates-inl.h"
 #include "backend/cpu/ops/attention_q8-inl.h"

@@ -16,7 +16,7 @@ bool keeps_whole_numbers(const LayerState& layer, KvType type) {
   return type == KvType::kF16 && (layer.kind == StateKind::kLatents || wide_heads(layer.key_dim, layer.value_dim));
 }
 
-// Bytes of one head's page.
+// Bytes of one head in a page.
 struct HeadPage {
   size_t keys = 0, values = 0;
   bool operator==(const HeadPage&) const = default;
@@ -32,7 +32,7 @@ HeadPage head_page(const LayerState& layer, KvType type) {
     page = {static_cast<size_t>(latents_page_bytes(layer.key_dim, type)),
             static_cast<size_t>(latents_page_bytes(layer.value_dim, type))};
   } else if (type == KvType::kQ8_0) {
-    // Dimensions in whole quads, scales behind them; pages begin at a cache line.
+    // Dimensions are stored in whole groups of four, followed by the scales. Pages start at a cache line.
     const auto scales = [](int dim) { return static_cast<size_t>(q8_blocks(dim)) * sizeof(uint16_t); };
     page = {lines((static_cast<size_t>(q8_quads(layer.key_dim)) * 4 + scales(layer.key_dim)) * kPageTokens),
             lines((padded_dim + scales(layer.value_dim)) * kPageTokens)};
@@ -43,30 +43,30 @@ HeadPage head_page(const LayerState& layer, KvType type) {
   return page;
 }
 
-// One slot of all pages.
+// Layout of one slot in all pages.
 struct Slot {
   int n_kv_heads = 0;
-  HeadPage of_head = {};  // of its layers, if these are alike
+  HeadPage of_head = {};  // Bytes per head, if all layers of the slot are alike.
   bool alike = true;
-  HeadPage page = {};                 // of all heads
-  size_t keys_at = 0, values_at = 0;  // from the beginning of the keys, and of the values
+  HeadPage page = {};                 // Bytes of all heads.
+  size_t keys_at = 0, values_at = 0;  // Offsets from the start of the keys and of the values.
 };
 
 struct Layout {
   std::vector<Slot> slots;
   size_t all_keys = 0, all_values = 0;
-  // Behind them, see CpuKvCache::Chosen.
+  // Bytes of the buffers after the values; see CpuKvCache::Chosen.
   size_t chosen_pages = 0, chosen_scores = 0;
   size_t bytes() const { return all_keys + all_values + chosen_pages + 2 * chosen_scores; }
 };
 
-// Fails if the shape cannot be or does not fit in memory's numbers.
+// Fails if the shape is not supported or its size overflows.
 Result<Layout> layout_of(const KvShape& shape) {
   if (Status status = check_shape(shape, CpuKvCache::kKeeps); !status) return status.error();
-  const Error refused{ErrorCode::kInvalidArgument,
-                      "KV cache of " + std::to_string(shape.layers.size()) + " layers, " +
-                          std::to_string(shape.n_pages) +
-                          " pages: its type is a GPU's, or it is too large to be addressed"};
+  const Error refused{
+      ErrorCode::kInvalidArgument,
+      "KV cache of " + std::to_string(shape.layers.size()) + " layers, " + std::to_string(shape.n_pages) +
+          " pages: the element type is supported only on GPUs, or the cache is too large to be addressed"};
   if (shape.type == KvType::kFp8) return refused;
   Layout layout;
   layout.slots.resize(static_cast<size_t>(shape.n_slots()));
@@ -78,7 +78,7 @@ Result<Layout> layout_of(const KvShape& shape) {
                  (slot.n_kv_heads == 0 || (slot.n_kv_heads == layer.n_kv_heads && slot.of_head == page));
     slot.n_kv_heads = layer.n_kv_heads;
     slot.of_head = page;
-    // As many as lie before it, and its own.
+    // Heads of the layers before this one, and its own.
     const size_t heads = static_cast<size_t>(layer.n_kv_heads) * static_cast<size_t>(layer.place + 1);
     const auto keys = checked_mul(page.keys, heads);
     const auto values = checked_mul(page.values, heads);
@@ -108,7 +108,7 @@ Result<Layout> layout_of(const KvShape& shape) {
   return layout;
 }
 
-// Keys, or values, of a layer in its slot.
+// Returns the keys or the values of a layer in its slot.
 CpuKvCache::Pages pages_of(std::byte* data, size_t head_bytes, size_t slot_bytes, const LayerState& layer,
                            const Slot& slot, int64_t n_pages) {
   if (slot.alike) return {data, head_bytes, head_bytes, head_bytes * static_cast<size_t>(n_pages)};
@@ -188,7 +188,7 @@ Result<std::unique_ptr<CpuKvCache>> CpuKvCache::create(const KvShape& shape) {
   return cache;
 }
 
-// Pieces of neighboring layers and heads may share a page of the system's at their ends, which counts once.
+// Parts that belong to neighboring layers and heads may share a memory page at their ends, which counts once.
 size_t CpuKvCache::bytes_of_first(int64_t n_pages) const {
   if (n_pages <= 0) return 0;
   const size_t unit = memory_.page_bytes();

@@ -1,4 +1,4 @@
-// Rows of latents in their pages (StateKind::kLatents): how one is written and copied; and the angles that a row turns by.
+// Latent rows in pages (StateKind::kLatents): storing and copying them, and the RoPE factors of a row.
 #pragma once
 
 #include <algorithm>
@@ -10,13 +10,14 @@
 
 namespace monolith {
 
-// Rows of latents that one thread copies in about the time handing a section over takes.
+// Latent rows that one thread copies in about the time that starting a parallel section takes.
 inline constexpr int64_t kGatheredAlone = 64;
 
-// The page of a sequence that keeps the row of a block: that of its last position.
+// Returns the index, in the sequence's page table, of the page that stores the row of a block: the page of the block's
+// last position.
 inline int64_t page_of_block(int64_t index, int block) { return ((index + 1) * block - 1) / kPageTokens; }
 
-// Angle in double: at position 100000 a float product is wrong by up to 0.004 radians.
+// Computes angles in double: at position 100000 a float product is wrong by up to 0.004 radians.
 inline void rope_factors(const RopeParams& rope, const RopePosition& position, float* own, float* partner) {
   const int half = rope.n_dims / 2;
   const int32_t by_axis[] = {position.time, position.height, position.width};
@@ -33,7 +34,7 @@ inline void rope_factors(const RopeParams& rope, const RopePosition& position, f
   }
 }
 
-// Writes a row as whole numbers at a slot of a page, the padding zeroed, and its steps.
+// Writes a row as integers to a slot of a page, with zeroed padding, and its steps.
 inline void store_whole_numbers(const OpKernels& kernels, const float* row, int64_t dim, int64_t stride, int page_rows,
                                 int slot, std::byte* page) {
   auto* const numbers = reinterpret_cast<int16_t*>(page);
@@ -45,7 +46,7 @@ inline void store_whole_numbers(const OpKernels& kernels, const float* row, int6
   }
 }
 
-// Writes a row of latents at a slot of a page, the padding zeroed.
+// Writes a latent row to a slot of a page, with zeroed padding.
 inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int32_t page, int slot,
                           const float* row) {
   std::byte* const rows = layer.values.of_head(0) + static_cast<size_t>(page) * layer.values.page_stride;
@@ -54,7 +55,7 @@ inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& lay
     auto* scales = reinterpret_cast<uint16_t*>(rows + stride * layer.page_rows);
     for (int block = 0; block < q8_blocks(layer.key_dim); ++block) {
       const int64_t first = int64_t{block} * kQ8Block;
-      int8_t numbers[kQ8Block];  // zero past the row's end
+      int8_t numbers[kQ8Block];  // Zero beyond the end of the row.
       kernels.quantize_q8(row + first, static_cast<int>(std::min<int64_t>(kQ8Block, dim - first)), numbers,
                           scales + block * layer.page_rows + slot);
       std::memcpy(rows + at + first, numbers, static_cast<size_t>(std::min<int64_t>(kQ8Block, stride - first)));
@@ -68,7 +69,7 @@ inline void store_latents(const OpKernels& kernels, const CpuKvCache::Layer& lay
   }
 }
 
-// A row of latents from a page of `from` to place `at` of the pages of `to`.
+// Copies a latent row from a page of `from` to row `at` of the pages of `to`.
 inline void copy_latents(const CpuKvCache::Layer& from, KvType type, int32_t page, int slot,
                          const CpuKvCache::Layer& to, int64_t at) {
   const std::byte* const source = from.values.data + static_cast<size_t>(page) * from.values.page_stride;

@@ -1,5 +1,5 @@
-// Reductions over a row of host logits, for the sampler: called by the engine thread,
-// single-threaded. Results are the same bits on every instruction set and depend on the row alone.
+// Reductions over a row of host logits, for the sampler. Called by the engine thread, single-threaded. Results have the
+// same bits on every instruction set and depend only on the row.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,22 @@
 
 namespace monolith {
 
-// Any `count` >= 0. A NaN never wins and never spreads: it counts as minus infinity.
+// All functions accept any `count` >= 0. NaN counts as minus infinity, so it never wins and does not propagate.
 struct LogitOps {
-  // The largest value; minus infinity if there is none.
+  // Returns the largest value, or minus infinity if there is none.
   float (*max)(const float* x, int64_t count);
-  // Sum of exp(x[i] - offset), i ascending in 16 interleaved float sums per block of 4096 values,
-  // blocks added in double. With offset = max the relative error stays below 1e-6.
+  // Returns the sum of exp(x[i] - offset), with i ascending in 16 interleaved float sums per block of 4096 values.
+  // Blocks are added in double. With offset = max, the relative error stays below 1e-6.
   double (*sum_exp)(const float* x, int64_t count, float offset);
-  // out[i] = exp(x[i] - offset); may be in place.
+  // out[i] = exp(x[i] - offset). May run in place.
   void (*exp)(const float* x, int64_t count, float offset, float* out);
-  // Index of the largest value, the lowest on ties; 0 if every value is NaN or minus infinity, -1
-  // if count is 0.
+  // Returns the index of the largest value, the lowest one on ties. Returns 0 if every value is NaN or minus infinity,
+  // and -1 if count is 0.
   int64_t (*argmax)(const float* x, int64_t count);
 };
 
-// Of the best instruction set this processor has, or of a given one it has.
+// Returns the reductions of the best instruction set that this processor supports, or of the given one, which it must
+// support.
 const LogitOps& logit_ops();
 const LogitOps& logit_ops(CpuIsa isa);
 

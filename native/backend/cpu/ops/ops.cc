@@ -10,10 +10,10 @@
 namespace monolith {
 namespace {
 
-// Elements a thread should get at a time: below this, waking another one costs more than it saves.
+// Minimum elements per task. With fewer, waking another thread costs more than it saves.
 constexpr int64_t kElementsPerPiece = 16384;
 
-// A vector of zeros has no length to be matched: what it is divided by then.
+// Lower bound of the sum of squares that is divided by. A vector of zeros has no norm to rescale.
 constexpr float kLeastSquares = 1e-30f;
 
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / dim); }
@@ -41,7 +41,7 @@ const CpuOps& cpu_ops(CpuIsa isa) {
     case CpuIsa::kAvx2: return avx2;
     case CpuIsa::kAvx512: return avx512;
     case CpuIsa::kNeon:
-    case CpuIsa::kNeonI8mm: return neon;  // nothing in them multiplies bytes
+    case CpuIsa::kNeonI8mm: return neon;  // The neon kernels do not use the 8-bit matrix product.
   }
   return plain;
 }

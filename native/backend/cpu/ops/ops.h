@@ -1,14 +1,13 @@
-// The CPU backend's operations that are not matrix products: norms, RoPE, the paged KV cache,
-// attention, gated activations, scales. CpuBackend owns one OpsScratch and calls one CpuOps, chosen
-// for its instruction set.
+// The operations of the CPU backend other than matmul: norms, RoPE, the paged KV cache, attention, gated activations,
+// scaling. CpuBackend owns one OpsScratch and calls the CpuOps for its instruction set.
 //
-// All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h,
-// ops/attention-inl.h, ops/attention_q8-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h), so they give the
-// same bits; what differs is only how 16 lanes map to registers. Each result row is computed in an order fixed by that row alone: see the batch
-// invariance contract in backend.h.
+// All instruction sets run the same source over vectors of 16 floats (ops/rows-inl.h, ops/attention-inl.h,
+// ops/attention_q8-inl.h, ops/attention_latents-inl.h, ops/attention_integers-inl.h). They produce the same bits and
+// differ only in how 16 lanes map to registers. The order of arithmetic for each result row depends only on that row;
+// see the batch invariance contract in backend.h.
 //
-// Threads: the engine thread calls; work is spread over the ThreadPool that is passed in. Nothing
-// here allocates except CpuKvCache::create and OpsScratch::reserve.
+// Threads: called by the engine thread. The ThreadPool that is passed in shares the work. Only CpuKvCache::create and
+// OpsScratch::reserve allocate memory.
 #pragma once
 
 #include <cstddef>
@@ -26,98 +25,104 @@
 
 namespace monolith {
 
-struct OpKernels;  // one instruction set's row kernels, ops/kernels.h
+struct OpKernels;  // Row kernels of one instruction set; see ops/kernels.h.
 
-// Keys and values of all layers, each [slot][kv_head][page], so that one head's pages with
-// consecutive ids are consecutive in memory; where layers of different shapes share a slot, or several lie in one,
-// [slot][page][place][kv_head], so that a page is the same memory for all of them. A page holds
+// Keys and values of all layers. Each is [slot][kv_head][page], so one head's pages with consecutive IDs are
+// consecutive in memory. If layers of different shapes share a slot, or a slot holds several layers, the layout is
+// [slot][page][place][kv_head] instead, so that a page is the same memory for all of them. A page holds, as binary16 or
+// float:
 //   keys   [key_dim][kPageTokens]       position innermost: 16 positions fill one vector
 //   values [kPageTokens][value_stride]  value_dim rounded up to 16, the rest zero
-// as binary16 or float. Of wide heads (kWideHead), where they would be binary16, both are rows of 16-bit whole numbers with
-// steps, as latents are: [kPageTokens][key_stride], [kPageTokens][value_stride]. With KvType::kQ8_0 a page holds signed bytes and their scales, binary16, one
-// for each position and kQ8Block dimensions, rounded up to a cache line:
+//
+// For wide heads (kWideHead) with KvType::kF16, both are rows of 16-bit integers with steps, like latents:
+// [kPageTokens][key_stride] and [kPageTokens][value_stride].
+//
+// With KvType::kQ8_0, a page holds signed bytes and binary16 scales, one for each position and kQ8Block dimensions,
+// rounded up to a cache line:
 //   keys   [key_dim / 4][kPageTokens][4]   plus 128, so unsigned; then scales [block][kPageTokens]
 //   values [kPageTokens][value_stride]     then scales [block][kPageTokens]
-// A page of latents (StateKind::kLatents) is one of values whose rows are key_dim numbers long, the padding zeroed with
-// each row; there are no keys beside them. Where keys would be binary16, latents are 16-bit whole numbers, rows padded to
-// kLatentPad, and behind all rows their steps, float, [block of kLatentBlock][row]: as exact (ops_latents_test.cc), and the
-// products of whole numbers take half the instructions of floats.
-// Starts zeroed; pages are not cleared between uses, and become memory when they are first written.
+//
+// A page of latents (StateKind::kLatents) has the layout of values, with rows of key_dim elements whose padding is
+// zeroed when they are written. There are no separate keys. With KvType::kF16, latents are 16-bit integers in rows
+// padded to kLatentPad, followed by their steps, float, [block of kLatentBlock][row]. They are as accurate as binary16
+// (ops_latents_test.cc), and integer dot products take half the instructions of float ones.
+//
+// The memory starts zeroed and is allocated when pages are first written. Pages are not cleared between uses.
 class CpuKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true, .places = true};
-  // Bytes create() will hold; SIZE_MAX if create() would refuse the shape.
+  // Bytes that create() allocates. SIZE_MAX if create() would refuse the shape.
   static size_t bytes_for(const KvShape& shape);
   // Errors: kUnsupported, kInvalidArgument (shape), kOutOfMemory.
   static Result<std::unique_ptr<CpuKvCache>> create(const KvShape& shape);
 
-  // Keys, or values, of one layer.
+  // Keys or values of one layer.
   struct Pages {
-    std::byte* data = nullptr;                // page 0 of head 0
-    size_t bytes = 0;                         // one head's page
-    size_t page_stride = 0, head_stride = 0;  // bytes from one to the next
+    std::byte* data = nullptr;                // Page 0 of head 0.
+    size_t bytes = 0;                         // Bytes of one head in a page.
+    size_t page_stride = 0, head_stride = 0;  // Bytes from one page, or head, to the next.
     std::byte* of_head(int kv_head) const { return data + static_cast<size_t>(kv_head) * head_stride; }
   };
   struct Layer {
     int n_kv_heads = 0, key_dim = 0, value_dim = 0;
     bool latents = false;
-    bool whole_numbers = false;   // rows of 16 bits with steps: latents, and keys and values of wide heads
-    int64_t key_stride = 0;       // of these: numbers per position
-    int64_t value_stride = 0;     // numbers per position
-    int page_rows = kPageTokens;  // of latents
-    Pages keys, values;           // of latents the latter
+    bool whole_numbers = false;   // Rows of 16-bit integers with steps: latents, and keys and values of wide heads.
+    int64_t key_stride = 0;       // Elements per position of keys stored as integers; otherwise 0.
+    int64_t value_stride = 0;     // Elements per position.
+    int page_rows = kPageTokens;  // Rows of latents per page.
+    Pages keys, values;           // Latents use only `values`.
   };
   const Layer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
-  // Room for what one row has chosen (KvShape::most_chosen): its latents gathered into pages 0, 1, ... of `layer`, a
-  // score for each position, and their order. Of one operation at a time.
+  // Buffers for sparse attention (KvShape::most_chosen), used by one operation at a time: the selected latents of one
+  // token, gathered into pages 0, 1, ... of a layer, a score for each position, and the order of the positions.
   struct Chosen {
     Layer gathered(const Layer& layer) const;
     std::byte* pages = nullptr;
     float* scores = nullptr;
     int32_t* order = nullptr;
-    std::vector<int32_t> in_order;  // 0, 1, ...
+    std::vector<int32_t> in_order;  // Page table 0, 1, ...
   };
   const Chosen& chosen() const { return chosen_; }
   size_t bytes_of_first(int64_t n_pages) const override;
-  // What lies in one piece of a page: to copy a page, each of these is copied.
+  // The contiguous parts of a page. Copying a page copies each of them.
   std::span<const Pages> pieces() const { return pieces_; }
 
  private:
   CpuKvCache() = default;
-  Mapping memory_;  // keys of all slots first, then values of all slots
+  Mapping memory_;  // Keys of all slots, followed by values of all slots.
   std::vector<Layer> layers_;
-  std::vector<Pages> pieces_;  // keys and values apart, each in the order of addresses
+  std::vector<Pages> pieces_;  // Separate parts for keys and values, in order of address.
   Chosen chosen_;
 };
 
-// The RoPE factors of a step's rows under one set of parameters, which many layers share: computed
-// when a row's position or the parameters changed, else reused.
+// RoPE factors of a step's rows for one set of parameters, shared by many layers. They are recomputed only when a row's
+// position or the parameters change.
 struct RopeTable {
-  float* factors = nullptr;  // [row][2 n_dims]
+  float* factors = nullptr;  // [row][2 n_dims].
   static constexpr RopePosition kNotComputed{-1, -1, -1};
-  std::vector<RopePosition> positions;  // of each row
-  std::vector<float> frequency;         // the parameters it was computed for
-  std::vector<uint8_t> axes;            // where has_axes
+  std::vector<RopePosition> positions;  // Position of each row.
+  std::vector<float> frequency;         // Parameters that the factors were computed for.
+  std::vector<uint8_t> axes;            // Valid only if has_axes is set.
   bool has_axes = false;
   RopeStyle style = RopeStyle::kAdjacentPairs;
   int n_dims = 0;
   float magnitude = 0;
 
   bool is_for(const RopeParams& rope) const;
-  // Factors of a row: n_dims for the value itself, then n_dims for its partner in the rotation.
+  // Returns the factors of a row: n_dims for the element itself, then n_dims for its partner in the rotation.
   float* row(int64_t index) const { return factors + index * 2 * n_dims; }
 };
 
-// Layers of one model turn by so many different sets of parameters without computing them anew.
-inline constexpr int kRopeTables = 4;  // there and back, by two bases
+// Number of RoPE parameter sets whose factors are kept. The layers of a model may use several sets in turn.
+inline constexpr int kRopeTables = 4;  // Forward and inverse rotation, with two frequency bases.
 
-// Working memory of the operations, sized once for the largest step.
+// Working memory of the operations, allocated once for the largest step.
 class OpsScratch {
  public:
-  // Arguments as Backend::reserve, and the ThreadPool's size. Errors: kInvalidArgument,
+  // The arguments are those of Loading::reserve, and the size of the ThreadPool. Errors: kInvalidArgument,
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
-  // What reserve() takes from the system for arguments it accepts.
+  // Bytes that reserve() allocates for arguments that it accepts.
   static size_t bytes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
 
  private:
@@ -125,31 +130,31 @@ class OpsScratch {
   struct Sizes;
   static Sizes sizes_for(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
   float* tile(int thread) const { return tiles_ + thread * tile_floats_; }
-  // The table of these parameters, with the factors of all rows of the segments.
+  // Returns the table for these parameters, with the factors of all rows of the segments.
   const RopeTable& prepare_rope(const RopeParams& rope, std::span<const Segment> segments, ThreadPool& pool);
 
   Mapping memory_;
   int threads_ = 0, max_rows_ = 0, max_head_dim_ = 0;
-  float* tiles_ = nullptr;  // per thread: attention's queries, scores and states
+  float* tiles_ = nullptr;  // Attention scratch memory per thread: queries, scores and states.
   int64_t tile_floats_ = 0;
-  float* partials_ = nullptr;  // attention split over positions: a state per (query, span)
+  float* partials_ = nullptr;  // Attention that is split over positions: one state per (query, span).
   int64_t partial_floats_ = 0;
-  std::vector<int64_t> first_piece_, first_partial_;  // per segment
-  std::vector<int32_t> split_segments_;               // that are cut into spans
-  std::vector<Segment> seeing_all_;                   // of segments whose other rows have chosen
+  std::vector<int64_t> first_piece_, first_partial_;  // One entry per segment.
+  std::vector<int32_t> split_segments_;               // Segments that are split into spans.
+  // Sparse attention: the leading parts of segments whose tokens attend to all positions.
+  std::vector<Segment> seeing_all_;
   RopeTable rope_[kRopeTables];
-  int next_rope_ = 0;  // the table to give up for new parameters
+  int next_rope_ = 0;  // Table that is replaced next.
 };
 
-// The operations, with the meaning that backend.h gives them. `segments` cover rows without gaps or
-// overlap.
+// The operations, as specified in operations.h. `segments` cover the rows without gaps or overlap.
 class CpuOps {
  public:
   explicit constexpr CpuOps(const OpKernels& kernels) : kernels_(&kernels) {}
   const OpKernels& kernels() const { return *kernels_; }
 
-  // Sum of squares: value i goes to partial sum i % 64, each in ascending order with fused
-  // multiply-add; the 64 are then added in a fixed tree.
+  // Sum of squares: value i is added to partial sum i % 64, each in ascending order with fused multiply-add. The 64
+  // sums are then added in a fixed tree.
   void rms_norm(ThreadPool& pool, const float* x, const float* weight, float eps, int n_rows, int64_t dim,
                 float* out) const;
   void rms_norm_heads(ThreadPool& pool, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
@@ -158,19 +163,19 @@ class CpuOps {
               float* x, int64_t row_stride, int n_heads, int head_dim) const;
   void rms_norm_groups(ThreadPool& pool, float* x, const float* weight, float eps, int n_rows, int n_groups,
                        int64_t dim) const;
-  // The mean first, then the squares of what is left; both summed as above.
+  // Computes the mean first, then the squared differences from it. Both are summed as in rms_norm().
   void layer_norm(ThreadPool& pool, const float* x, const float* weight, const float* bias, float eps, int n_rows,
                   int64_t dim, float* out) const;
   void add_bias(ThreadPool& pool, float* x, const float* bias, int n_rows, int64_t dim) const;
-  // Angles in double, rounded to float after sine and cosine.
+  // Angles are computed in double. Sine and cosine are rounded to float.
   void rope_and_store(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope, std::span<const Segment> segments,
                       float* q, int64_t q_stride, int n_heads, float* k, int64_t k_stride, const float* v,
                       int64_t v_stride, int layer, CpuKvCache& cache) const;
   void rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const RopeParams& rope,
                               std::span<const Segment> segments, const LatentQueries& queries, float* rows,
                               int64_t row_stride, int layer, CpuKvCache& cache) const;
-  // Positions are taken in absolute spans of kAttentionSpan; see ops/attention-inl.h for the order
-  // of sums. `out` must not overlap `q`.
+  // Processes positions in absolute spans of kAttentionSpan. ops/attention-inl.h defines the order of sums. `out` must
+  // not overlap `q`.
   void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
                  int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
                  float* out, int64_t out_stride) const;
@@ -191,27 +196,27 @@ class CpuOps {
   void soft_cap(ThreadPool& pool, float* x, int64_t count, float cap) const;
   void add_rows(ThreadPool& pool, float* x, const float* y, float factor, const float* gate, int n_rows,
                 int64_t dim) const;
-  // ops/recurrence-inl.h has the order of sums. Threads share out channels, or heads and blocks of their columns; a
-  // thread takes all rows of what it has, in order.
+  // Recurrent operations. ops/recurrence-inl.h defines the order of sums. Work is split by channels, or by heads and
+  // blocks of their columns. A thread processes all rows of its part in order.
   void convolve(ThreadPool& pool, const Convolution& convolution, std::span<const Segment> segments,
                 const LayerSlots& state, float* x, int64_t stride) const;
   void delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const Segment> segments, const LayerSlots& state,
                   const DeltaInputs& inputs, float* out) const;
   void state_space(ThreadPool& pool, const StateSpace& space, std::span<const Segment> segments,
                    const LayerSlots& state, const StateSpaceInputs& inputs, float* out) const;
-  // Threads share out numbers; each takes all rows of what it has, in order.
+  // Work is split by elements. A thread processes all rows of its part in order.
   void pool_blocks(ThreadPool& pool, const BlockPool& blocks, std::span<const Segment> segments,
                    const LayerSlots& state, const float* values, const float* scores, float* out) const;
   void store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                     CpuKvCache& cache) const;
-  // Weights in double.
+  // Computes the mixing coefficients in double.
   void weigh_streams(ThreadPool& pool, const StreamMix& mix, float* numbers, int n_rows) const;
   void read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
                     int64_t dim, float* out) const;
   void write_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
                      int64_t dim, float* streams) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) const;
-  // See tower_operations.h. Attention as above, over keys and values as floats.
+  // Operations of vision encoders; see tower_operations.h. Attention works as for text, over keys and values as floats.
   void take_patches(ThreadPool& pool, const PatchImage& image, std::span<const PatchPlace> places, float* out) const;
   void add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
                       float* x) const;
@@ -237,7 +242,7 @@ class CpuOps {
   const OpKernels* kernels_;
 };
 
-// The kernels of one instruction set, and the operations over them; the processor must have it
+// Return the kernels of one instruction set, and the operations that use them. The processor must support it
 // (available_cpu_isas).
 const OpKernels& op_kernels(CpuIsa isa);
 const CpuOps& cpu_ops(CpuIsa isa);

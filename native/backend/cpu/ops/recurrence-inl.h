@@ -1,11 +1,11 @@
-// Recurrent layers: the causal convolution and the gated delta rule. Compiled once per instruction set, inside an unnamed
-// namespace, after ops/rows-inl.h.
+// Kernels of recurrent layers: the causal convolution and the gated delta rule. Compiled once per instruction set,
+// inside an unnamed namespace, after ops/rows-inl.h.
 
-// Taps from the oldest input to the newest, with fused multiply-add, upon the bias. Rows from the last to the first: the
-// inputs of a row lie before it and are still as they came.
+// Starts from the bias and adds the taps from the oldest input to the newest with fused multiply-add. Rows are
+// processed from last to first, because the inputs of a row are the rows before it, which must not be overwritten yet.
 void convolve(const ConvolutionTile& tile) {
   const int kept = tile.n_taps - 1;
-  float before[(kMostTaps - 1) * kConvolutionChannels];  // the state, which may be written over
+  float before[(kMostTaps - 1) * kConvolutionChannels];  // A copy of the state, which may be overwritten.
   const auto bytes = static_cast<size_t>(tile.n_channels) * sizeof(float);
   for (int i = 0; i < kept; ++i) {
     float* const row = before + i * kConvolutionChannels;
@@ -14,7 +14,7 @@ void convolve(const ConvolutionTile& tile) {
     else
       __builtin_memset(row, 0, bytes);
   }
-  // Row t of the segment, or of what lies before it.
+  // Returns row t of the segment, or of the state before it if t is negative.
   const auto input = [&](int64_t t) {
     return t < 0 ? before + (t + kept) * kConvolutionChannels : tile.x + t * tile.stride;
   };
@@ -34,7 +34,7 @@ void convolve(const ConvolutionTile& tile) {
   }
 }
 
-// Squares are summed as those of rms_norm are, in two sums.
+// Squares are summed as in rms_norm(), in two sums.
 void l2_norm(float* x, float eps, float factor, int64_t dim) {
   Vec sums[2] = {splat(0.0f), splat(0.0f)};
   for_vectors(dim, [&](int64_t at, int n) {
@@ -47,8 +47,8 @@ void l2_norm(float* x, float eps, float factor, int64_t dim) {
   for_vectors(dim, [&](int64_t at, int n) { store_up_to(x + at, mul(load_up_to(x + at, n), scale), n); });
 }
 
-// log(1 + e^x) = max(x, 0) + log(1 + t), t = e^-|x|; with s = t / (2 + t) at most 1/3 the logarithm is
-// 2 (s + s^3 / 3 + s^5 / 5 ...), of which what is left out is below 1e-9 of it.
+// log(1 + e^x) = max(x, 0) + log(1 + t), t = e^-|x|. With s = t / (2 + t), which is at most 1/3, the logarithm is 2 (s
+// + s^3 / 3 + s^5 / 5 ...). The omitted terms are below 1e-9 of the result.
 inline Vec softplus(Vec x) {
   const Vec zero = splat(0.0f), t = exponential(if_less(zero, x, sub(zero, x), x));
   const Vec s = div(t, add(t, splat(2.0f))), square = mul(s, s);
@@ -74,21 +74,22 @@ void sigmoid(float* x, int64_t count) {
   });
 }
 
-// Sums of products over a key's dimensions: even ones and odd ones apart, each in order, then both together.
+// Column blocks per kernel call. Dot products over a key's dimensions sum even and odd dimensions separately, each in
+// order, and then add both sums.
 constexpr int kDeltaBlocks = kAccumulators >= 12 ? 2 : 1;
 
-// What a row makes of the state before it: k S and q S of each column, S decayed.
+// Dot products of a row with the state before it: k S and q S of each column, with S decayed.
 template <int N>
 struct DeltaSums {
   Vec k[N][2], q[N][2];
 };
 
-// One pass over the state is all a row costs: it is decayed and written to for one row while it is read for the next.
-// With S' = decay S + k d^T, d = beta (v - k (decay S)), the result q S' is q (decay S) + (q k) d.
+// Each row needs only one pass over the state: while the state is decayed and updated for one row, it is read for the
+// next. With S' = decay S + k d^T and d = beta (v - k (decay S)), the result q S' is q (decay S) + (q k) d.
 template <int N, bool kChannelDecay>
 void delta_rows(const DeltaTile& tile) {
   const int dim = tile.key_dim;
-  // Where each dimension decays by itself, these are q and k of the next row times its decays.
+  // With a decay per dimension, these are q and k of the next row times its decays.
   alignas(64) float decayed[2][kChannelDecay ? kMostDeltaKeyDim : 1];
   const float* k_next = nullptr;
   const float* q_next = nullptr;
@@ -112,7 +113,7 @@ void delta_rows(const DeltaTile& tile) {
     for (int b = 0; b < N; ++b) sums.k[b][0] = sums.k[b][1] = sums.q[b][0] = sums.q[b][1] = splat(0.0f);
   };
   const auto block = [&](int b) { return tile.state + int64_t{b} * dim * kLanes; };
-  // Adds dimension i's part, with `s` its row of the state.
+  // Adds the contribution of dimension i, where `s` is its row of the state.
   const auto count_in = [&](int i, int odd, int b, Vec s) {
     sums.k[b][odd] = fma(splat(k_next[i]), s, sums.k[b][odd]);
     sums.q[b][odd] = fma(splat(q_next[i]), s, sums.q[b][odd]);
@@ -165,7 +166,8 @@ void delta_rows(const DeltaTile& tile) {
       return next;
     };
     if (row + 1 == tile.n_rows) {
-      // Memory has nothing to do meanwhile: the state behind this one's, this thread's next piece, is asked for.
+      // Memory is idle during the last row, so the state after this one is prefetched. It belongs to this thread's next
+      // task.
       const float* const behind = block(N);
       for (int at = 0; at < dim; ++at) {
         MONOLITH_UNROLL

@@ -1,5 +1,6 @@
-// Convolution and delta rule: who computes what, on which thread. A piece is some channels, or some columns of a head
-// (ops/state_blocks.h), and takes all segments in their order: what one leaves in a slot another may go on from.
+// Splits the convolution and the delta rule into tasks. A task is a range of channels, or a range of columns of a head
+// (ops/state_blocks.h). It processes all segments in order, because a segment may continue from a slot that an earlier
+// one has written.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -12,12 +13,13 @@
 namespace monolith {
 namespace {
 
-// Weights [channel][tap] become [tap][channel]. Nearly all models have four taps: four channels at a time, in registers.
+// Transposes weights from [channel][tap] to [tap][channel]. Nearly all models have a kernel size of four, which is
+// handled four channels at a time, in registers.
 void by_tap(const float* from, int n_channels, int n_taps, float* to) {
   typedef float Four __attribute__((vector_size(16)));
   int channel = 0;
   for (; n_taps == 4 && channel + 4 <= n_channels; channel += 4) {
-    Four of[4];  // by channel
+    Four of[4];  // Indexed by channel.
     std::memcpy(of, from + channel * 4, sizeof of);
     const Four a = __builtin_shufflevector(of[0], of[1], 0, 4, 1, 5),
                b = __builtin_shufflevector(of[2], of[3], 0, 4, 1, 5);

@@ -1,5 +1,4 @@
-// Rotary position embedding (Su et al. 2021, RoFormer) and the write of keys and values into their
-// pages.
+// Rotary position embedding (Su et al. 2021, RoFormer), and writing keys and values into their pages.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -17,7 +16,7 @@ void scatter_key(const T* from, int head_dim, T* page_slot) {
   for (int d = 0; d < head_dim; ++d) page_slot[static_cast<int64_t>(d) * kPageTokens] = from[d];
 }
 
-// Writes one row's key and value of one head at `position`'s slot of its page.
+// Writes the key and value of one row and head to a slot of its page.
 void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, KvType type, int kv_head, int32_t page,
                     int slot, const float* key, const float* value) {
   const int key_dim = layer.key_dim, value_dim = layer.value_dim;
@@ -40,7 +39,7 @@ void store_position(const OpKernels& kernels, const CpuKvCache::Layer& layer, Kv
       for (int d = 0; d < n; d += 4) {
         uint32_t quad;
         std::memcpy(&quad, numbers + d, 4);
-        quad ^= 0x80808080u;  // plus 128
+        quad ^= 0x80808080u;  // Adds 128 to each byte.
         std::memcpy(keys + (int64_t{first + d} * kPageTokens + slot * 4), &quad, 4);
       }
     }
@@ -75,8 +74,7 @@ bool RopeTable::is_for(const RopeParams& rope) const {
          std::equal(frequency.begin(), frequency.begin() + half, rope.inverse_frequency);
 }
 
-// Layers of a step rotate by the same angles, so only the first one with these parameters finds
-// anything to do.
+// All layers of a step rotate by the same angles, so only the first layer with these parameters computes anything.
 const RopeTable& OpsScratch::prepare_rope(const RopeParams& rope, std::span<const Segment> segments, ThreadPool& pool) {
   auto* const known = std::ranges::find_if(rope_, [&](const RopeTable& table) { return table.is_for(rope); });
   RopeTable& table = known == std::end(rope_) ? rope_[next_rope_] : *known;
@@ -158,7 +156,7 @@ void CpuOps::rope_and_store_latents(ThreadPool& pool, OpsScratch& scratch, const
                                     std::span<const Segment> segments, const LatentQueries& queries, float* rows,
                                     int64_t row_stride, int layer, CpuKvCache& cache) const {
   const CpuKvCache::Layer& own = cache.layer(layer);
-  const int shared = own.key_dim - own.value_dim;  // dimensions behind the value
+  const int shared = own.key_dim - own.value_dim;  // Dimensions after the value.
   assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= shared && own.key_dim <= scratch.max_head_dim_);
   const RopeTable* const table = rope.n_dims > 0 ? &scratch.prepare_rope(rope, segments, pool) : nullptr;
   for (const Segment& segment : segments) {

@@ -1,23 +1,25 @@
-// Row kernels over 16-float vectors: exponential, norms, rotation, logits. Compiled
-// once per instruction set, inside an unnamed namespace, after one vector_*.h.
+// Row kernels over vectors of 16 floats: exponential, norms, RoPE, logits. Compiled once per instruction set, inside an
+// unnamed namespace, after one vector_*.h.
 
-// x = n ln 2 + r, |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r), q fitted to the least largest relative
-// error of e^r, 3.1e-9.
+// Decomposition for the exponential: x = n ln 2 + r with |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r). The polynomial q
+// is a minimax fit, with a relative error of e^r of at most 3.1e-9.
 struct Exponent {
-  Vec fraction;  // e^r - 1
-  Vec shifted;   // n, as half_power_of_two() takes it
+  Vec fraction;  // e^r - 1.
+  Vec shifted;   // n, in the form that half_power_of_two() takes.
 };
-// N at a time, step by step: one after another they would wait for their long chains.
+// Computes N vectors together, step by step. One after another, they would wait for their long dependency chains.
 template <int N>
 inline void exponents_of(const Vec (&x)[N], Exponent (&out)[N]) {
-  const Vec magic = splat(0x1.8p23f);  // adding it rounds to an integer, left in the low mantissa bits
+  // Adding this number rounds to an integer, which remains in the low mantissa bits.
+  const Vec magic = splat(0x1.8p23f);
   Vec r[N], q[N];
   MONOLITH_UNROLL
   for (int i = 0; i < N; ++i) out[i].shifted = fma(x[i], splat(0x1.715476p+0f), magic);
   MONOLITH_UNROLL
   for (int i = 0; i < N; ++i) {
     const Vec n = sub(out[i].shifted, magic);
-    r[i] = fma(n, splat(-0x1.62e4p-1f), x[i]);  // ln 2 in two parts; the first times n is exact
+    // ln 2 is split into two parts, so that the product of n and the first part is exact.
+    r[i] = fma(n, splat(-0x1.62e4p-1f), x[i]);
     r[i] = fma(n, splat(-0x1.7f7d1cp-20f), r[i]);
   }
   const auto step = [&](float coefficient) {
@@ -40,30 +42,31 @@ inline Exponent exponent_of(Vec x) {
   return out[0];
 }
 
-// exp(x) within 1 unit in the last place (the test measures it), the same bits everywhere. Below
-// -86.6 (2^-125) it is zero, above 88.72 infinity; NaN stays NaN.
+// exp(x) with an error of at most 1 unit in the last place, with the same bits on every instruction set. The result is
+// zero below -86.6 (2^-125) and infinity above 88.72. NaN stays NaN.
 inline Vec exponential(Vec x) {
   const Exponent parts = exponent_of(x);
   const Vec e = add(parts.fraction, splat(1.0f));
-  // 2^(n-1): n = 128 has no exponent of its own
+  // Multiplies by 2^(n-1), because n = 128 is outside the range of exponents.
   Vec result = mul(add(e, e), half_power_of_two(parts.shifted));
   result = if_less(splat(0x1.62e42ep+6f), x, splat(__builtin_inff()), result);
   return if_less(x, splat(-86.6f), splat(0.0f), result);
 }
 
-// tanh(x) within 3 units in the last place, for small x too, the same bits everywhere; NaN stays
-// NaN. With m = e^(-2|x|) - 1 it is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) cancels nowhere.
+// tanh(x) with an error of at most 3 units in the last place, also for small x, with the same bits on every instruction
+// set. NaN stays NaN. With m = e^(-2|x|) - 1, the result is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) has no
+// cancellation.
 inline Vec hyperbolic_tangent(Vec x) {
-  const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);  // -|x|
-  // From 2|x| = 40 on the result is 1: e^-40 is below half a unit of it.
+  const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);  // -|x|.
+  // From 2|x| = 40 on, the result is 1, because e^-40 is less than half a unit in the last place.
   const Exponent parts = exponent_of(max(splat(-40.0f), add(negative, negative)));
   const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
   const Vec m = fma(power, parts.fraction, sub(power, splat(1.0f)));
-  const Vec result = div(m, add(m, splat(2.0f)));  // of -|x|
+  const Vec result = div(m, add(m, splat(2.0f)));  // tanh(-|x|).
   return if_less(zero, x, sub(zero, result), result);
 }
 
-// Calls fn(offset, lanes) over [0, count) in vectors; lanes is 16 but for the last.
+// Calls fn(offset, lanes) for each vector of [0, count). `lanes` is 16 except for the last vector.
 template <typename Fn>
 inline void for_vectors(int64_t count, Fn fn) {
   int64_t i = 0;
@@ -78,8 +81,8 @@ inline void store_up_to(float* to, Vec a, int n) {
     store_first(to, a, n);
 }
 
-// The sum of f of every vector of x: vector i goes to partial sum i % 4, and these are added in a fixed tree. `f` takes
-// the sum so far, the numbers and how many of them there are.
+// Sums a function of every vector of x. Vector i is added to partial sum i % 4, and these are added in a fixed tree.
+// `add_to` takes the sum so far, the vector and its number of elements.
 template <typename Add>
 inline float sum_over(const float* x, int64_t dim, Add add_to) {
   Vec sums[4] = {splat(0.0f), splat(0.0f), splat(0.0f), splat(0.0f)};
@@ -170,11 +173,10 @@ void to_half(const float* x, uint16_t* out, int64_t count) {
   });
 }
 
-// --- logits
-// -------------------------------------------------------------------------------------------
+// --- logits -------------------------------------------------------------------------------------------
 
 inline Vec minus_infinity() { return splat(-__builtin_inff()); }
-// NaN, and the lanes from n on, become minus infinity.
+// Loads n logits. NaN, and the lanes from n on, become minus infinity.
 inline Vec load_logits(const float* x, int n) {
   const Vec v = n == kLanes ? load(x) : first(n, load_first(x, n), minus_infinity());
   return max(v, minus_infinity());
@@ -185,13 +187,14 @@ float logit_max(const float* x, int64_t count) {
   int64_t i = 0;
   for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
     MONOLITH_UNROLL
-    for (int j = 0; j < 4; ++j) best[j] = max(load(x + i + j * kLanes), best[j]);  // NaN: best[j]
+    // If the new value is NaN, best[j] is kept.
+    for (int j = 0; j < 4; ++j) best[j] = max(load(x + i + j * kLanes), best[j]);
   }
   for_vectors(count - i, [&](int64_t at, int n) { best[0] = max(load_logits(x + i + at, n), best[0]); });
   return max_of_lanes(max(max(best[0], best[1]), max(best[2], best[3])));
 }
 
-// x - offset where that is a number, else minus infinity: exp gives 0.
+// Returns x - offset if that is a number, otherwise minus infinity, whose exponential is 0.
 inline Vec shifted_logits(const float* x, int n, Vec offset) {
   return max(sub(load_logits(x, n), offset), minus_infinity());
 }

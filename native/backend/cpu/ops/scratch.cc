@@ -7,7 +7,7 @@
 
 namespace monolith {
 
-// Floats of each region, each a multiple of a cache line.
+// Floats of each region, rounded up to whole cache lines.
 struct OpsScratch::Sizes {
   int64_t tile, tiles, partials, rope;
   int64_t bytes() const { return (tiles + partials + kRopeTables * rope) * static_cast<int64_t>(sizeof(float)); }
@@ -17,13 +17,14 @@ OpsScratch::Sizes OpsScratch::sizes_for(int threads, int max_rows, int64_t max_c
                                         int max_head_dim) {
   const int64_t spans = (int64_t{max_context} + kAttentionSpan - 1) / kAttentionSpan;
   Sizes sizes;
-  // Packed queries and scores; the states of a tile, and of its next span before they are merged; what latents need.
+  // Packed queries, scores, the states of a tile, the states of its next span before they are merged, and the scratch
+  // memory for latents.
   sizes.tile =
       kTileQueries * (packed_query_floats(max_head_dim) + kScoreStride + 2 * attention_state_floats(max_head_dim)) +
       latent_scratch_floats(max_head_dim);
   sizes.tiles = threads * sizes.tile;
-  // Attention is split over positions for sequences that are long for the step they are in: so many
-  // rows, all heads (at most max_cols floats, and as much again if heads are tiny), all spans.
+  // Attention is split over positions if a sequence is long compared with the rest of the step. This reserves states
+  // for split_rows rows, all heads (at most max_cols floats, and twice that if heads are tiny) and all spans.
   const int64_t split_rows = std::min<int64_t>(max_rows, std::max(8, threads));
   sizes.partials = threads == 1 || spans == 1 ? 0 : split_rows * spans * 2 * round_up_to_lanes(max_cols);
   sizes.rope = int64_t{max_rows} * 2 * round_up_to_lanes(max_head_dim);
@@ -35,13 +36,13 @@ size_t OpsScratch::bytes_for(int threads, int max_rows, int64_t max_cols, int ma
 }
 
 Status OpsScratch::reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim) {
-  constexpr int64_t kMost = int64_t{1} << 24;  // keeps every product above far from overflow
+  constexpr int64_t kMost = int64_t{1} << 24;  // Keeps all size computations above far from overflow.
   if (threads < 1 || threads > 4096 || max_rows < 1 || max_rows > 65536 || max_cols < 1 || max_cols > kMost ||
       max_context < 1 || max_context > kMost || max_head_dim < 1 || max_head_dim > 4096)
-    return Error{ErrorCode::kInvalidArgument, "cannot reserve for " + std::to_string(threads) + " threads, " +
-                                                  std::to_string(max_rows) + " rows, " + std::to_string(max_cols) +
-                                                  " columns, " + std::to_string(max_context) +
-                                                  " positions, head size " + std::to_string(max_head_dim)};
+    return Error{ErrorCode::kInvalidArgument,
+                 "cannot reserve working memory for " + std::to_string(threads) + " threads, " +
+                     std::to_string(max_rows) + " rows, " + std::to_string(max_cols) + " columns, " +
+                     std::to_string(max_context) + " positions, head size " + std::to_string(max_head_dim)};
   const Sizes sizes = sizes_for(threads, max_rows, max_cols, max_context, max_head_dim);
   Result<Mapping> memory = Mapping::create(static_cast<size_t>(sizes.bytes()));
   if (!memory) return memory.error();

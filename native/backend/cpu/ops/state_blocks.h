@@ -1,6 +1,7 @@
-// How recurrent state that lies in blocks of 16 columns a head (DeltaRule, StateSpace) is handed to threads. A piece is
-// some blocks of a head, and takes all segments in their order: what one leaves in a slot another may go on from.
-// A thread's pieces follow each other in a slot: kernels ask for what lies behind theirs while they write their last row.
+// Splits recurrent state that is stored in blocks of 16 columns per head (DeltaRule, StateSpace) into tasks. A task is
+// a range of blocks of one head. It processes all segments in order, because a segment may continue from a slot that an
+// earlier one has written. A thread's tasks are adjacent in a slot, so kernels prefetch the state after their own while
+// they process their last row.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +15,15 @@
 
 namespace monolith {
 
-// A piece as it goes through one segment.
+// A task's part of one segment.
 struct StateBlocks {
   int64_t head;
-  int64_t first_column;  // of the head's values
+  int64_t first_column;  // First column of the head's values.
   int n_columns;
-  float* state;  // behind the segment, what lay before it having been copied there
+  float* state;  // The state of the segment's target slot. The initial state has been copied there.
 };
 
-// `n_values`: of a head; `depth`: floats that each of them keeps. fn(StateBlocks, Segment).
+// `n_values`: values per head. `depth`: floats of state per value. Calls fn(StateBlocks, Segment).
 template <typename Fn>
 void for_state_blocks(ThreadPool& pool, const OpKernels& kernels, int64_t n_heads, int64_t n_values, int64_t depth,
                       std::span<const Segment> segments, const LayerSlots& slots, Fn fn) {

@@ -1,4 +1,4 @@
-// State spaces: who computes what, on which thread (ops/state_blocks.h).
+// Splits the state-space recurrence into tasks (ops/state_blocks.h).
 #include <cassert>
 
 #include "backend/cpu/ops/kernels.h"

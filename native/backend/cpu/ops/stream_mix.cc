@@ -1,4 +1,4 @@
-// Several residual streams (StreamMix): how much of each a part reads and takes, and the reading and writing.
+// Hyper-connections (StreamMix): computes the mixing coefficients, and reads and writes the residual streams.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -10,11 +10,11 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kColumns = 256;  // of all streams, together in the first cache
+constexpr int64_t kColumns = 256;  // Columns of all streams that together fit into the L1 cache.
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// m [from][to], logits at first.
+// m is [from][to] and initially contains logits.
 void normalize(const StreamMix& mix, double (&m)[kMostStreams][kMostStreams]) {
   const int n = mix.n_streams;
   const double eps = mix.eps;

@@ -1,5 +1,4 @@
-// The table of one instruction set's kernels; after the other *-inl.h, inside the unnamed
-// namespace.
+// The kernel table of one instruction set. Included after the other *-inl.h, inside the unnamed namespace.
 
 constexpr OpKernels kKernels = {
     .rms_norm = rms_norm,

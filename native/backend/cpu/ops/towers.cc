@@ -1,5 +1,5 @@
-// Operations of vision towers: patches, interpolated positions, 2-D rotation, and attention without a mask, which is the
-// text model's over keys and values that lie in pages in their own order.
+// Operations of vision encoders: patches, interpolated positions, 2-D RoPE, and attention without a causal mask.
+// Attention uses the text model's kernels, with keys and values in consecutive pages.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -11,11 +11,11 @@
 namespace monolith {
 namespace {
 
-// Numbers that one thread moves in about the time that handing a section over takes.
+// Elements that one thread moves in about the time that starting a parallel section takes.
 constexpr int64_t kElementsPerPiece = 16384;
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / std::max<int64_t>(1, dim)); }
 
-// Where keys, values and the numbers of their pages lie in TowerKeys::memory, in floats.
+// Layout of TowerKeys::memory: the page table, keys and values, in floats.
 struct KeyLayout {
   int64_t pages, key_page, value_stride, value_page;
   int64_t keys_at, values_at, all;
@@ -85,7 +85,7 @@ void CpuOps::store_tower_keys(ThreadPool& pool, const TowerKeys& keys, const flo
   auto* const pages = reinterpret_cast<int32_t*>(keys.memory);
   for (int page = first_row / kPageTokens; page * kPageTokens < first_row + n_rows; ++page) pages[page] = page;
   const int64_t dim = keys.head_dim;
-  // By page, so that no two threads write to one vector of keys.
+  // Work is split by page, so that no two threads write to the same vector of keys.
   const int64_t first_page = first_row / kPageTokens, end_page = (first_row + n_rows + kPageTokens - 1) / kPageTokens;
   pool.parallel_for(
       (end_page - first_page) * keys.n_heads, rows_per_piece(dim * kPageTokens), [&](int64_t begin, int64_t end, int) {
@@ -115,7 +115,7 @@ void CpuOps::attend_rows(ThreadPool& pool, OpsScratch& scratch, const TowerKeys&
   const int64_t tiles = (int64_t{n_rows} + kTileQueries - 1) / kTileQueries;
   pool.parallel_for(tiles * keys.n_heads, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      // Tiles of one head follow each other: its keys and values stay in the cache.
+      // Tiles of the same head follow each other, so its keys and values stay in the cache.
       const int64_t head = piece / tiles, first = piece % tiles * kTileQueries;
       const int n = static_cast<int>(std::min<int64_t>(kTileQueries, n_rows - first));
       float* const packed = scratch.tile(thread);

@@ -1,17 +1,17 @@
-// Sixteen floats in two AVX2 registers; meaning as in ops/vector_plain.h. Included once, by
+// Vectors of 16 floats in two AVX2 registers, with the semantics of ops/vector_plain.h. Included once, by
 // ops/kernels_avx2.cc, inside its unnamed namespace.
 
 struct Vec {
   __m256 low, high;
 };
 
-// 16 registers: six vectors of sums take 12, the rest holds two operands and a broadcast; products of
-// bytes have more operands.
+// Of the 16 registers, six vectors of sums use 12. The rest holds two operands and a broadcast. Byte products need more
+// operands.
 constexpr int kAccumulators = 6, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 6, kByteQueries = 4;
-// Register tiles of so many queries and more fetch ahead (ops/attention_q8-inl.h).
+// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
 constexpr int kPrefetchQueries = 1;
-// Exponentials computed side by side.
+// Exponentials that are computed together.
 constexpr int kExponentials = 2;
 
 inline Vec splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
@@ -105,8 +105,7 @@ struct Ints {
 };
 inline Ints splat_int(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 inline Vec to_floats(Ints a) { return {_mm256_cvtepi32_ps(a.low), _mm256_cvtepi32_ps(a.high)}; }
-// Bytes 0 and 2, 1 and 3 of each position as 16-bit numbers: without VNNI, products of bytes would
-// saturate.
+// Bytes 0 and 2, and bytes 1 and 3, of each position as 16-bit integers. Without VNNI, byte products would saturate.
 struct Quads {
   __m256i low_even, low_odd, high_even, high_odd;
 };
@@ -140,8 +139,7 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) {
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
 inline void prefetch_far(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1); }
 
-// --- 16-bit numbers
-// -----------------------------------------------------------------------------------
+// --- 16-bit integers ----------------------------------------------------------------------------------
 
 constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
 
@@ -199,7 +197,7 @@ inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weight
   MONOLITH_UNROLL
   for (int i = 0; i < 4; ++i) sums.v[i] = _mm256_add_epi32(sums.v[i], _mm256_madd_epi16(rows.v[i], weights.v));
 }
-// zip_rows() left numbers 0-3 and 8-11, 4-7 and 12-15 together.
+// zip_rows() leaves elements 0-3 and 8-11 together, and elements 4-7 and 12-15.
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
   const auto part = [&](int i, int half) {
     return _mm256_cvtepi32_ps(half == 0 ? _mm256_permute2x128_si256(sums.v[i], sums.v[i + 1], 0x20)

@@ -1,16 +1,16 @@
-// Sixteen floats in one AVX-512 register; meaning as in ops/vector_plain.h. Included once, by
+// Vectors of 16 floats in one AVX-512 register, with the semantics of ops/vector_plain.h. Included once, by
 // ops/kernels_avx512.cc, inside its unnamed namespace.
 
 struct Vec {
   __m512 v;
 };
 
-// 32 registers: 24 sums leave room for every operand of a tile.
+// Of the 32 registers, 24 hold sums. The rest is enough for every operand of a tile.
 constexpr int kAccumulators = 24, kByteAccumulators = 24;
 constexpr int kRegisterQueries = 8, kByteQueries = 8;
-// Register tiles of so many queries and more fetch ahead (ops/attention_q8-inl.h).
+// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h).
 constexpr int kPrefetchQueries = 1;
-// Exponentials computed side by side.
+// Exponentials that are computed together.
 constexpr int kExponentials = 4;
 
 inline __mmask16 first_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }
@@ -92,8 +92,7 @@ inline Ints dot(Ints sum, Quads keys, QueryQuad query) { return {_mm512_dpbusd_e
 inline void prefetch(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T0); }
 inline void prefetch_far(const void* at) { _mm_prefetch(static_cast<const char*>(at), _MM_HINT_T1); }
 
-// --- 16-bit numbers
-// -----------------------------------------------------------------------------------
+// --- 16-bit integers ----------------------------------------------------------------------------------
 
 constexpr int kPairRows = 4, kPairQueries = 4, kWeighQueries = 8;
 
@@ -107,7 +106,7 @@ inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   const __m512i numbers = _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
   _mm512_storeu_si512(to, _mm512_mulhrs_epi16(_mm512_slli_epi16(numbers, 7), _mm512_set1_epi16(factor)));
 }
-// sums += products of two pairs of each lane. Written out because GCC 12 copies the sums around its intrinsic.
+// sums += products of two pairs per lane. Inline assembly, because GCC 12 copies the sums around its intrinsic.
 inline void add_dot(__m512i& sums, __m512i a, __m512i b) { asm("vpdpwssd %2, %1, %0" : "+v"(sums) : "v"(a), "v"(b)); }
 struct Pairs {
   __m512i v;
@@ -137,14 +136,14 @@ inline void add_weighted(PairSums& sums, const RowPairs& rows, WeightPair weight
   add_dot(sums.low, rows.low, weights.v);
   add_dot(sums.high, rows.high, weights.v);
 }
-// zip_rows() left the first four numbers of every eight in one vector, the others in the other.
+// zip_rows() leaves the first four of every eight elements in one vector and the last four in the other.
 inline void to_floats(const PairSums& sums, Vec& low, Vec& high) {
   const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
                 second = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   low.v = _mm512_cvtepi32_ps(_mm512_permutex2var_epi64(sums.low, first, sums.high));
   high.v = _mm512_cvtepi32_ps(_mm512_permutex2var_epi64(sums.low, second, sums.high));
 }
-// sum_of_lanes() of each, side by side.
+// Computes sum_of_lanes() of each vector, in parallel.
 inline void sums_of_lanes(const Vec (&x)[4], float* to) {
   const auto fold = [](__m512 a, __m512 b) {
     return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));

@@ -1,17 +1,16 @@
-// Sixteen floats without an instruction set: the meaning that the other two vector_*.h must
-// have, bit for bit. Included once, by ops/kernels_plain.cc, inside its unnamed namespace.
+// Vectors of 16 floats without SIMD. They define the semantics that the other vector_*.h must match bit for bit.
+// Included once, by ops/kernels_plain.cc, inside its unnamed namespace.
 
 struct Vec {
   float lane[kLanes];
 };
 
-// Vectors that one register tile accumulates, and the most queries in it; the same for products of
-// bytes.
+// Vectors that one register tile accumulates, and its maximum number of queries. The same for byte products.
 constexpr int kAccumulators = 4, kByteAccumulators = 4;
 constexpr int kRegisterQueries = 4, kByteQueries = 4;
-// Register tiles of so many queries and more fetch ahead (ops/attention_q8-inl.h).
+// Register tiles with at least this many queries prefetch (ops/attention_q8-inl.h). 0 = no prefetching.
 constexpr int kPrefetchQueries = 0;
-// Exponentials computed side by side.
+// Exponentials that are computed together.
 constexpr int kExponentials = 1;
 
 template <typename Fn>
@@ -36,7 +35,7 @@ inline void store(float* to, Vec a) {
 inline void store(uint16_t* halves, Vec a) {
   for (int i = 0; i < kLanes; ++i) halves[i] = float_to_half(a.lane[i]);
 }
-// The first n lanes, 0 < n < 16; the rest is zero.
+// Loads the first n lanes, 0 < n < 16. The rest is zero.
 inline Vec load_first(const float* from, int n) {
   return each([&](int i) { return i < n ? from[i] : 0.0f; });
 }
@@ -60,39 +59,39 @@ inline Vec div(Vec a, Vec b) {
 inline Vec fma(Vec a, Vec b, Vec c) {
   return each([&](int i) { return std::fma(a.lane[i], b.lane[i], c.lane[i]); });
 }
-// The larger; b where either is NaN.
+// Returns the larger value, or b if either is NaN.
 inline Vec max(Vec a, Vec b) {
   return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
 }
-// Lanes below n from a, the others from b.
+// Takes lanes below n from a and the other lanes from b.
 inline Vec first(int n, Vec a, Vec b) {
   return each([&](int i) { return i < n ? a.lane[i] : b.lane[i]; });
 }
-// x < y ? a : b
+// x < y ? a : b.
 inline Vec if_less(Vec x, Vec y, Vec a, Vec b) {
   return each([&](int i) { return x.lane[i] < y.lane[i] ? a.lane[i] : b.lane[i]; });
 }
-// Bit i: a[i] == b[i].
+// Bit i is set if a[i] == b[i].
 inline uint32_t equal_mask(Vec a, Vec b) {
   uint32_t mask = 0;
   for (int i = 0; i < kLanes; ++i) mask |= static_cast<uint32_t>(a.lane[i] == b.lane[i]) << i;
   return mask;
 }
-// Lanes 1 0 3 2 5 4 ...
+// Returns lanes 1 0 3 2 5 4 ...
 inline Vec swap_pairs(Vec a) {
   return each([&](int i) { return a.lane[i ^ 1]; });
 }
-// For x = 1.5 * 2^23 + n, an integer: 2^(n - 1), exact for -125 <= n <= 128.
+// For x = 1.5 * 2^23 + n with an integer n, returns 2^(n - 1). Exact for -125 <= n <= 128.
 inline Vec half_power_of_two(Vec x) {
   return each([&](int i) { return std::bit_cast<float>((std::bit_cast<uint32_t>(x.lane[i]) << 23) + (126u << 23)); });
 }
 
-// a * 2^n for such an x, where the result is not below 2^-125.
+// a * 2^n for x as in half_power_of_two(). The result must not be below 2^-125.
 inline Vec times_power_of_two(Vec a, Vec x) { return mul(add(a, a), half_power_of_two(x)); }
-// 0 where x < y, else a.
+// Returns 0 if x < y, otherwise a.
 inline Vec zero_if_less(Vec x, Vec y, Vec a) { return if_less(x, y, splat(0.0f), a); }
 
-// Halves are folded onto each other: i with i + 8, then i + 4, i + 2, i + 1.
+// Folds halves onto each other: lanes i and i + 8, then i + 4, i + 2, i + 1.
 inline float sum_of_lanes(Vec a) {
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int i = 0; i < width; ++i) a.lane[i] += a.lane[i + width];
@@ -105,15 +104,14 @@ inline float max_of_lanes(Vec a) {
 }
 inline void prefetch(const void*) {}
 
-inline void prefetch_far(const void*) {}  // into a cache behind the first
+inline void prefetch_far(const void*) {}  // Prefetches into the L2 cache.
 
-// --- 8-bit numbers
-// -----------------------------------------------------------------------------------
+// --- 8-bit integers -----------------------------------------------------------------------------------
 
 inline Vec load(const int8_t* from) {
   return each([&](int i) { return static_cast<float>(from[i]); });
 }
-// Integers -127 .. 127 after rounding, ties to even.
+// Requires values that round to integers -127 .. 127. Rounds ties to even.
 inline void store(int8_t* to, Vec a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int8_t>(std::nearbyint(a.lane[i]));
 }
@@ -128,7 +126,7 @@ inline Ints splat_int(int32_t x) {
 inline Vec to_floats(Ints a) {
   return each([&](int i) { return static_cast<float>(a.lane[i]); });
 }
-// Four unsigned bytes for each of 16 positions; four signed bytes of a query, for all of them.
+// Quads: four unsigned bytes for each of 16 positions. QueryQuad: four signed bytes of a query, for all positions.
 struct Quads {
   uint8_t byte[4 * kLanes];
 };
@@ -140,7 +138,7 @@ inline Quads load_quads(const int8_t* from) {
   for (int i = 0; i < 4 * kLanes; ++i) out.byte[i] = static_cast<uint8_t>(from[i]);
   return out;
 }
-// 32-bit words that a query's quad takes, and how it is packed into them.
+// Number of 32-bit words of a packed query quad, and the packing.
 constexpr int kQueryWords = 1;
 inline void pack_query_quad(const int8_t* numbers, uint32_t* words) {
   *words = 0;
@@ -151,31 +149,30 @@ inline QueryQuad splat_query(const uint32_t* words) {
   for (int i = 0; i < 4; ++i) out.byte[i] = static_cast<int8_t>(*words >> (8 * i));
   return out;
 }
-// sum + the product of the four bytes, exactly.
+// sum + the exact dot product of the four bytes.
 inline Ints dot(Ints sum, const Quads& keys, QueryQuad query) {
   for (int i = 0; i < kLanes; ++i)
     for (int j = 0; j < 4; ++j) sum.lane[i] += keys.byte[4 * i + j] * query.byte[j];
   return sum;
 }
 
-// --- 16-bit numbers
-// -----------------------------------------------------------------------------------
+// --- 16-bit integers ----------------------------------------------------------------------------------
 
-// Rows and queries of a register tile of products of 16-bit numbers, and queries of one of weighted sums.
+// Rows and queries of a register tile of dot products of 16-bit integers, and queries of one of weighted sums.
 constexpr int kPairRows = 2, kPairQueries = 2, kWeighQueries = 2;
 
 inline Vec load(const int16_t* from) {
   return each([&](int i) { return static_cast<float>(from[i]); });
 }
-// Integers -32767 .. 32767 after rounding, ties to even.
+// Requires values that round to integers -32767 .. 32767. Rounds ties to even.
 inline void store(int16_t* to, Vec a) {
   for (int i = 0; i < kLanes; ++i) to[i] = static_cast<int16_t>(std::nearbyint(a.lane[i]));
 }
-// 32 numbers times 128 times factor / 2^15, rounded, ties up.
+// Computes 128 * number * factor / 2^15 for 32 numbers, rounded with ties up.
 inline void widen(const int8_t* from, int16_t factor, int16_t* to) {
   for (int i = 0; i < 2 * kLanes; ++i) to[i] = static_cast<int16_t>((from[i] * 128 * factor + (1 << 14)) >> 15);
 }
-// 32 numbers; lane i of sums has numbers 2i and 2i + 1.
+// 32 integers. Lane i of a sum covers elements 2i and 2i + 1.
 struct Pairs {
   int16_t number[2 * kLanes];
 };
@@ -187,7 +184,8 @@ inline Pairs load_pairs(const int16_t* from) {
 inline void add_products(Ints& sums, const Pairs& a, const Pairs& b) {
   for (int i = 0; i < 2 * kLanes; ++i) sums.lane[i / 2] += a.number[i] * b.number[i];
 }
-// 32 numbers of each of two rows, side by side in whatever order; a weight for each row; weighted sums of 32 numbers.
+// RowPairs: 32 integers of each of two rows, interleaved in any order. WeightPair: a weight for each row. PairSums:
+// weighted sums of 32 elements.
 struct RowPairs {
   int16_t first[2 * kLanes], second[2 * kLanes];
 };
