@@ -32,7 +32,7 @@ struct LoadOptions {
   std::string device;  // "auto", "cpu", "cuda" or "cuda:N"; see make_backend().
   Arithmetic arithmetic = Arithmetic::kProduction;
   bool batch_invariant = true;  // GPU only: a token's result never depends bitwise on the other tokens in the batch.
-  std::string cublaslt;         // See CudaBackendOptions.
+  std::string cublaslt;         // Path of cuBLASLt, or "auto"; see CudaBackendOptions.
   KvType kv_type = KvType::kF16;
   std::optional<TensorType> quantize;
   std::string draft_path;  // Path of a draft model or an EAGLE-3 head; empty if there is none.

@@ -70,7 +70,7 @@ struct Router {
 // Routing by token ID: the token alone determines its experts, and the router logits determine only their weights. Host
 // memory. Null = the router selects the experts.
 struct TokenExperts {
-  const int32_t* of_token = nullptr;  // [n_vocab][n_used]: experts of each token ID.
+  const int32_t* of_token = nullptr;  // Shape [n_vocab][n_used]: experts of each token ID.
   // Token IDs. The token of row r is tokens[r], or tokens[rows[r]] if `rows` is not null.
   const int32_t* tokens = nullptr;
   const int32_t* rows = nullptr;
@@ -80,9 +80,9 @@ struct TokenExperts {
 // memory. A null bias means none.
 struct Mixture {
   MixtureShape shape;
-  const Matrix* gate;  // [n_experts * n_ff, n_embd]. Null for an ungated network: down (activation(up x)).
-  const Matrix* up;    // [n_experts * n_ff, n_embd].
-  const Matrix* down;  // [n_experts * n_embd, n_ff].
+  const Matrix* gate;  // Shape [n_experts * n_ff, n_embd]. Null for an ungated network: down (activation(up x)).
+  const Matrix* up;    // Shape [n_experts * n_ff, n_embd].
+  const Matrix* down;  // Shape [n_experts * n_embd, n_ff].
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;

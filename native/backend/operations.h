@@ -29,7 +29,7 @@ struct RopeParams {
 // row. A query consists of the original query projected into the value space, which the caller has stored there,
 // followed by the original query's last dimensions.
 struct LatentQueries {
-  const float* from;    // [n_rows][n_heads][from_dim]: the original queries.
+  const float* from;    // Shape [n_rows][n_heads][from_dim]: the original queries.
   int64_t from_stride;  // Floats between rows.
   int from_dim;
   float* to;
@@ -53,8 +53,8 @@ struct HeadProducts {
 // Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache holds one latent row
 // per position, which is the key for all `n_heads` indexer queries.
 struct PositionIndex {
-  const float* q;        // [n_rows][n_heads][key_dim], dense.
-  const float* weights;  // [n_rows][n_heads], dense.
+  const float* q;        // Shape [n_rows][n_heads][key_dim], dense.
+  const float* weights;  // Shape [n_rows][n_heads], dense.
   int n_heads;
   int layer;
   int most;       // top_k: number of positions to select; equals KvShape::most_chosen.

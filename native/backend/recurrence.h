@@ -95,8 +95,8 @@ struct StateSpace {
 
 // Inputs of the state-space recurrence. The heads of a row, and its groups, are contiguous.
 struct StateSpaceInputs {
-  const float* x;  // [n_heads][head_dim].
-  const float* b;  // [n_groups][state_dim].
+  const float* x;  // Shape [n_heads][head_dim].
+  const float* b;  // Shape [n_groups][state_dim].
   const float* c;
   int64_t stride;  // Floats between rows of x, b and c.
   float* step;     // Dense, [n_heads]. Overwritten.

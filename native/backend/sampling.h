@@ -43,11 +43,11 @@ struct UsedToken {
 // One row of logits to sample from. All spans are host memory and must not change until the result is available. Every
 // token in them is in [0, n_vocab).
 struct SampleTask {
-  const float* logits = nullptr;  // [n_vocab], in the memory of the sampling device.
+  const float* logits = nullptr;  // Shape [n_vocab], in the memory of the sampling device.
   uint64_t random = 0;            // Random bits that determine the draw.
   float temperature = 1.0f;
-  int top_k = 0;       // 0 = off.
-  float top_p = 1.0f;  // 1 = off.
+  int top_k = 0;       // 0 = top-k is off.
+  float top_p = 1.0f;  // 1 = top-p is off.
   float min_p = 0.0f;
   std::span<const std::pair<int32_t, float>> bias = {};  // If a token occurs twice, both biases are added, in order.
   std::span<const int32_t> banned = {};

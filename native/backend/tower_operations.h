@@ -35,8 +35,8 @@ struct TableTaps {
 // Rotary embedding of a vision encoder. A head's dimensions are split into sections of `section`. In each section,
 // pairs are either neighbors or half a section apart. Their factors are given for every dimension of a row.
 struct RowRotation {
-  const float* own;      // [n_rows][head_dim]: cosines.
-  const float* partner;  // [n_rows][head_dim]: sines, negated for the first dimension of a pair.
+  const float* own;      // Shape [n_rows][head_dim]: cosines.
+  const float* partner;  // Shape [n_rows][head_dim]: sines, negated for the first dimension of a pair.
   RopeStyle style;
   int section;  // Even; divides head_dim.
 };

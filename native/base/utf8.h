@@ -1,4 +1,4 @@
-// Decoding and encoding of UTF-8. Pure functions; any thread.
+// Decodes and encodes UTF-8. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>

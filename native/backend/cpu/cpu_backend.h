@@ -13,10 +13,10 @@ namespace monolith {
 
 enum class CpuIsa : uint8_t {
   kPlain,
-  kAvx2,      // AVX2, FMA, F16C.
-  kAvx512,    // AVX-512 F, BW, VL, DQ and VNNI; BF16 if present.
-  kNeon,      // AArch64 with the 8-bit dot product (FEAT_DotProd).
-  kNeonI8mm,  // kNeon with the 8-bit matrix product (FEAT_I8MM).
+  kAvx2,      // Requires AVX2, FMA and F16C.
+  kAvx512,    // Requires AVX-512 F, BW, VL, DQ and VNNI. Uses BF16 if present.
+  kNeon,      // Requires AArch64 with the 8-bit dot product (FEAT_DotProd).
+  kNeonI8mm,  // Requires the 8-bit matrix product (FEAT_I8MM) in addition.
 };
 
 std::string_view cpu_isa_name(CpuIsa isa);  // "plain", "avx2", "avx512", "neon" or "neon_i8mm".

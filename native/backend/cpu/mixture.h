@@ -65,18 +65,18 @@ class CpuMixture {
   int max_rows_ = 0;
   MatmulScratch lines_;  // Packed input of every slot.
   Mapping memory_;
-  float* gate_ = nullptr;     // [slot][n_ff].
-  float* up_ = nullptr;       // [slot][n_ff].
-  float* result_ = nullptr;   // [slot][n_embd].
-  float* weights_ = nullptr;  // [row][n_used].
-  float* scores_ = nullptr;   // [row][3][n_experts]: scores, selection scores, sums of groups.
+  float* gate_ = nullptr;     // Shape [slot][n_ff].
+  float* up_ = nullptr;       // Shape [slot][n_ff].
+  float* result_ = nullptr;   // Shape [slot][n_embd].
+  float* weights_ = nullptr;  // Shape [row][n_used].
+  float* scores_ = nullptr;   // Shape [row][3][n_experts]: scores, selection scores, sums of groups.
   // State of the current step.
-  std::vector<int32_t> chosen_;      // [row][n_used]: experts in order of preference.
-  std::vector<int32_t> slot_of_;     // [row][n_used].
-  std::vector<int32_t> row_of_;      // [slot].
-  std::vector<int32_t> tile_of_;     // [slot]: first slot of its tile.
-  std::vector<int32_t> tile_rows_;   // [slot]: number of rows in its tile.
-  std::vector<int32_t> first_slot_;  // [n_experts + 1].
+  std::vector<int32_t> chosen_;      // Shape [row][n_used]: experts in order of preference.
+  std::vector<int32_t> slot_of_;     // Shape [row][n_used].
+  std::vector<int32_t> row_of_;      // Shape [slot].
+  std::vector<int32_t> tile_of_;     // Shape [slot]: first slot of its tile.
+  std::vector<int32_t> tile_rows_;   // Shape [slot]: number of rows in its tile.
+  std::vector<int32_t> first_slot_;  // Shape [n_experts + 1].
   std::vector<int32_t> active_;      // Experts with at least one row, ascending.
 };
 

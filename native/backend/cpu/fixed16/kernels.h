@@ -39,13 +39,13 @@ inline constexpr uint32_t kFixed16SmallestBits = 27u << 23;
 // Multiplies up to 12 rows by one panel of weights, over one block of columns, and adds the products to out[row][lane].
 // The first block starts from the bias, plus the previous contents if add_to_out is set.
 struct Fixed16Tile {
-  const int16_t* weights;     // [pairs][kFixed16Lanes][2].
-  const float* weight_steps;  // [kFixed16Lanes].
-  const int16_t* x;           // [n_rows][kFixed16Block].
-  const float* x_steps;       // [n_rows].
+  const int16_t* weights;     // Shape [pairs][kFixed16Lanes][2].
+  const float* weight_steps;  // Shape [kFixed16Lanes].
+  const int16_t* x;           // Shape [n_rows][kFixed16Block].
+  const float* x_steps;       // Shape [n_rows].
   int pairs;                  // Pairs of columns.
-  int n_rows;                 // 1 .. kFixed16Rows.
-  int n_lanes;                // 1 .. kFixed16Lanes.
+  int n_rows;                 // Range: 1 .. kFixed16Rows.
+  int n_lanes;                // Range: 1 .. kFixed16Lanes.
   float* out;
   int64_t out_stride;
   bool first;
@@ -59,19 +59,19 @@ struct Fixed16Tile {
 struct Fixed16Attention {
   int n_queries, head_dim;
   int64_t value_lanes;   // head_dim rounded up to a multiple of 16.
-  const int16_t* q;      // [n_queries][kFixed16Block].
+  const int16_t* q;      // Shape [n_queries][kFixed16Block].
   const float* q_steps;  // Steps of the queries, multiplied by the attention scale and log2(e).
   // Query i attends to positions starts[i] .. limits[i] - 1, at least one. Both arrays are ascending.
   const int32_t* starts;
   const int32_t* limits;
-  const int16_t* keys;       // [groups of kFixed16Lanes positions][pairs of dimensions][kFixed16Lanes][2].
-  const float* key_steps;    // [positions].
-  const int16_t* values;     // [pairs of positions][value_lanes][2].
-  const float* value_steps;  // [positions].
+  const int16_t* keys;       // Shape [groups of kFixed16Lanes positions][pairs of dimensions][kFixed16Lanes][2].
+  const float* key_steps;    // Shape [positions].
+  const int16_t* values;     // Shape [pairs of positions][value_lanes][2].
+  const float* value_steps;  // Shape [positions].
   // Scratch memory.
-  int32_t* scores;   // [kFixed16Queries][kFixed16ScoreStride].
-  int16_t* weights;  // [kFixed16Queries][kFixed16Block].
-  float* sums;       // [kFixed16Queries][value_lanes].
+  int32_t* scores;   // Shape [kFixed16Queries][kFixed16ScoreStride].
+  int16_t* weights;  // Shape [kFixed16Queries][kFixed16Block].
+  float* sums;       // Shape [kFixed16Queries][value_lanes].
   float* out;
   int64_t out_stride;
 };

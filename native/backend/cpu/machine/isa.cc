@@ -24,8 +24,8 @@ namespace monolith {
 namespace {
 
 struct Features {
-  bool avx2 = false;    // AVX2, FMA, F16C.
-  bool avx512 = false;  // AVX-512 F, BW, VL, DQ, VNNI.
+  bool avx2 = false;    // AVX2, FMA and F16C.
+  bool avx512 = false;  // AVX-512 F, BW, VL, DQ and VNNI.
   bool avx512_bf16 = false;
   bool zen4 = false;
   bool neon = false;       // 8-bit dot product. Every AArch64 processor has basic NEON vectors.

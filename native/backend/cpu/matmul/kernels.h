@@ -21,8 +21,8 @@ struct StripTile {
   const std::byte* halves;
   const StripLayout* layout;
   const std::byte* lines;  // The packed tile of activations.
-  int n_rows;              // 1 .. max_tile_rows, or max_pair_rows for a pair kernel.
-  int lanes;               // 1 .. 16, or 17 .. 32 for a pair kernel.
+  int n_rows;              // Range: 1 .. max_tile_rows, or max_pair_rows for a pair kernel.
+  int lanes;               // Range: 1 .. 16, or 17 .. 32 for a pair kernel.
   float* out;
   int64_t out_stride;
   const float* bias;  // Bias of lane 0 and the following lanes, or null.

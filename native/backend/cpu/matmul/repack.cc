@@ -211,7 +211,7 @@ void pack_block(Bytes from, const StripLayout& layout, int64_t block, int lane, 
 
 template <TensorType T>
 void pack_quantized(Bytes from, size_t row_bytes, int n_rows, const StripLayout& layout, uint8_t* to, uint8_t* halves) {
-  constexpr int kPiece = 512 / strip_form(T).record;  // Blocks.
+  constexpr int kPiece = 512 / strip_form(T).record;  // Blocks per chunk.
   const int64_t block_bytes = traits_of(T).block_bytes, blocks = layout.cols / strip_form(T).record;
   // Works in chunks that stay in the L1 cache, because the bytes of one lane are interleaved with those of the other
   // lanes.

@@ -71,10 +71,10 @@ struct RowSpan {
 
 // Layout of a tile's scratch memory.
 struct LatentScratch {
-  int16_t* weights;  // [kTileQueries][kLatentWeightStride].
-  float* factors;    // [kTileQueries][block][kPageTokens].
-  float* steps;      // [kSpanPages][block][kPageTokens], for 8-bit pages only.
-  int16_t* rows;     // [kSpanPages][kPageTokens][stride], for 8-bit pages only.
+  int16_t* weights;  // Shape [kTileQueries][kLatentWeightStride].
+  float* factors;    // Shape [kTileQueries][block][kPageTokens].
+  float* steps;      // Shape [kSpanPages][block][kPageTokens], for 8-bit pages only.
+  int16_t* rows;     // Shape [kSpanPages][kPageTokens][stride], for 8-bit pages only.
 };
 inline LatentScratch latent_scratch(const AttentionTile& tile) {
   float* const weights = tile.rows;

@@ -53,7 +53,7 @@ constexpr int64_t attention_state_floats(int64_t value_dim) { return round_up_to
 struct AttentionTile {
   int n_queries;
   int key_dim, value_dim;
-  // [n_queries]: query i attends to positions starts[i] .. limits[i] - 1. Both arrays are ascending.
+  // Shape [n_queries]: query i attends to positions starts[i] .. limits[i] - 1. Both arrays are ascending.
   const int* starts;
   const int* limits;
   // Scaled queries, [key_dim][q_stride] with q_stride >= n_queries. KvType::kQ8_0: the output of pack_query_q8, in no
@@ -103,13 +103,13 @@ inline constexpr int kConvolutionChannels = 256;
 
 // A convolution over some channels of a segment.
 struct ConvolutionTile {
-  int n_channels;  // At most kConvolutionChannels.
+  int n_channels;  // Number of channels, at most kConvolutionChannels.
   int n_taps;
-  const float* weight;  // [n_taps][kConvolutionChannels].
-  const float* bias;    // [n_channels]. Null = no bias.
+  const float* weight;  // Shape [n_taps][kConvolutionChannels].
+  const float* bias;    // Shape [n_channels]. Null = no bias.
   bool silu;
   int n_rows;
-  float* x;  // First row.
+  float* x;  // Points to the first row.
   int64_t stride;
   const float* from;  // Initial state, [n_taps - 1]. Null = all zero.
   float* to;          // May be equal to `from`.
@@ -121,7 +121,7 @@ struct DeltaTile {
   int n_rows;
   int key_dim;
   int n_columns;   // Number of values: up to 16 for each block.
-  const float* q;  // First row, already normalized.
+  const float* q;  // Points to the first row, already normalized.
   const float* k;
   const float* v;
   int64_t stride;      // Floats between rows of q, k and v.
@@ -130,7 +130,7 @@ struct DeltaTile {
   int64_t decay_stride, beta_stride;
   float* out;
   int64_t out_stride;
-  float* state;  // [blocks][key_dim][16], updated in place.
+  float* state;  // Shape [blocks][key_dim][16], updated in place.
 };
 
 // The state-space recurrence for a block of columns of one head, over a segment.
@@ -138,7 +138,7 @@ struct StateSpaceTile {
   int n_rows;
   int state_dim;
   int n_columns;   // Number of values: up to 16 for each block.
-  const float* x;  // First row.
+  const float* x;  // Points to the first row.
   const float* b;
   const float* c;
   int64_t stride;     // Floats between rows of x, b and c.
@@ -147,7 +147,7 @@ struct StateSpaceTile {
   float rate, skip;
   float* out;
   int64_t out_stride;
-  float* state;  // [blocks][state_dim][16], updated in place.
+  float* state;  // Shape [blocks][state_dim][16], updated in place.
 };
 
 struct OpKernels {
@@ -179,7 +179,7 @@ struct OpKernels {
   float (*squares)(const float* x, int64_t dim);  // Returns the sum of squares, computed as in the norms.
   // See Operations::keep_outliers.
   void (*keep_outliers)(float* x, float deviations, int64_t dim);
-  void (*multiply)(float* x, const float* y, int64_t count);  // In place.
+  void (*multiply)(float* x, const float* y, int64_t count);  // Runs in place.
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);
   void (*to_half)(const float* x, uint16_t* out, int64_t count);
@@ -196,7 +196,7 @@ struct OpKernels {
   // Gating with a limit above 0. of_input: see Gating::limits_input.
   void (*limited_multiply)(Gate activation, const float* gate, const float* up, int64_t count, float limit,
                            bool of_input, float* out);
-  Plain silu, gelu, relu_squared, quick_gelu;  // In place.
+  Plain silu, gelu, relu_squared, quick_gelu;  // Runs in place.
   void (*xielu)(const Xielu& params, float* x, int64_t count);
   void (*scale)(float* x, int64_t count, float factor);
   // x[i] = cap * tanh(x[i] / cap), in place. Requires cap > 0.

@@ -98,7 +98,7 @@ class CpuKvCache final : public KvCache {
 // RoPE factors of a step's rows for one set of parameters, shared by many layers. They are recomputed only when a row's
 // position or the parameters change.
 struct RopeTable {
-  float* factors = nullptr;  // [row][2 n_dims].
+  float* factors = nullptr;  // Shape [row][2 n_dims].
   static constexpr RopePosition kNotComputed{-1, -1, -1};
   std::vector<RopePosition> positions;  // Position of each row.
   std::vector<float> frequency;         // Parameters that the factors were computed for.

@@ -4,7 +4,7 @@
 // Decomposition for the exponential: x = n ln 2 + r with |r| <= ln(2)/2, and e^r - 1 = r + r^2 q(r). The polynomial q
 // is a minimax fit, with a relative error of e^r of at most 3.1e-9.
 struct Exponent {
-  Vec fraction;  // e^r - 1.
+  Vec fraction;  // Equals e^r - 1.
   Vec shifted;   // n, in the form that half_power_of_two() takes.
 };
 // Computes N vectors together, step by step. One after another, they would wait for their long dependency chains.
@@ -57,7 +57,7 @@ inline Vec exponential(Vec x) {
 // set. NaN stays NaN. With m = e^(-2|x|) - 1, the result is -m / (m + 2), and m = 2^n (e^r - 1) + (2^n - 1) has no
 // cancellation.
 inline Vec hyperbolic_tangent(Vec x) {
-  const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);  // -|x|.
+  const Vec zero = splat(0.0f), negative = if_less(zero, x, sub(zero, x), x);  // Equals -|x|.
   // From 2|x| = 40 on, the result is 1, because e^-40 is less than half a unit in the last place.
   const Exponent parts = exponent_of(max(splat(-40.0f), add(negative, negative)));
   const Vec half = half_power_of_two(parts.shifted), power = add(half, half);
