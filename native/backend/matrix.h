@@ -16,7 +16,7 @@ class Matrix {
   int64_t rows = 0;  // Outputs of the matmul.
   int64_t cols = 0;  // Inputs of the matmul.
   TensorType type = TensorType::kF32;
-  size_t bytes = 0;  // Memory used.
+  size_t bytes = 0;  // Memory used, in bytes.
 };
 
 // A row-major matrix as GGUF stores it: `rows` rows of `cols` values of `type`. Host memory.

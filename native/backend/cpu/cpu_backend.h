@@ -30,7 +30,7 @@ enum class Arithmetic : uint8_t {
 };
 
 struct CpuBackendOptions {
-  int threads = 0;  // 0 = one per core.
+  int threads = 0;  // 0 = one thread per core.
   // "auto" or a name from cpu_isa_name(). An instruction set that is not available is an error (kInvalidArgument).
   std::string_view isa = "auto";
   Arithmetic arithmetic = Arithmetic::kProduction;

@@ -26,7 +26,7 @@ namespace monolith {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20, kSmallPage = 4096;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE, which older headers lack.
+constexpr int kCollapse = 25;  // Value of MADV_COLLAPSE, which older headers lack.
 constexpr int kMostRefused = 8;
 
 // AddressSanitizer checks accesses beyond heap blocks but not beyond memory mappings, which may be adjacent. With

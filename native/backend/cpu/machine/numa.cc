@@ -46,7 +46,7 @@ uint64_t memory_nodes() {
 bool interleave(void* begin, size_t bytes, uint64_t nodes) {
   if (std::popcount(nodes) < 2) return false;
 #if defined(__linux__) && defined(SYS_mbind)
-  constexpr int kInterleave = 3;           // MPOL_INTERLEAVE.
+  constexpr int kInterleave = 3;           // Value of MPOL_INTERLEAVE.
   constexpr unsigned long kMaskBits = 65;  // The kernel reads one bit less than this count.
   const unsigned long mask = nodes;
   static_assert(sizeof mask == sizeof nodes);

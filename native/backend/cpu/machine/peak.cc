@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr long kRounds = 2'000'000;  // About 3 ms.
+constexpr long kRounds = 2'000'000;  // This many rounds take about 3 ms.
 
 // Operations per second of a loop. Unused except on x86-64, the only architecture with such loops.
 [[maybe_unused]] double rate(void (*loop)(long), double per_round, int threads, int repeats) {
