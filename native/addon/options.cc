@@ -34,8 +34,8 @@ constexpr TensorType kQuantizeTypes[] = {TensorType::kQ8_0, TensorType::kQ6_K, T
 
 constexpr std::string_view kSpeculations[] = {"off", "auto", "always"};  // In the order of the enum Speculation.
 
-constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector",
-                                         "nothing"};  // In the order of the enum OutputKind.
+// In the order of the enum OutputKind.
+constexpr std::string_view kOutputs[] = {"tokens", "logprobs", "vector", "nothing"};
 
 constexpr EncodeOptions kAsWritten{.add_special = false, .parse_special = true, .guard = 0, .verbatim = true};
 constexpr EncodeOptions kBehind{
