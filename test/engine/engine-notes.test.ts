@@ -13,10 +13,10 @@ t.test('logs each note once per engine', (t) => {
   t.teardown(() => notes.close());
   notes.look();
   t.same(said(), []);
-  one.stats.note = 'steps of 8 rows had no memory to be recorded';
+  one.stats.note = 'CUDA graph of 8 tokens: not enough memory for the capture';
   notes.look();
   notes.look();
-  t.match(said(), [{ level: 'warn', model: 'm', note: /^steps of 8 rows/ }]);
+  t.match(said(), [{ level: 'warn', model: 'm', note: /^CUDA graph of 8 tokens/ }]);
   one.stats.failed = true;
   engines.push({ model: 'other', engine: {}, stats: { failed: true, note: '' } });
   notes.look();

@@ -30,12 +30,14 @@ namespace {
 
 using namespace cuda;
 
-// What CUDA takes of a device's memory unasked, estimated from above. Allocations: small ones share pieces of 2 MiB, each
-// of 1 MiB and more has whole ones. Code: loaded when a kernel is first launched; all files' objects together, for three
-// kinds of devices, are 18 MB. A recorded step: a node for each launch, whose arguments and descriptor stay on the device.
+// Upper estimates of the device memory that CUDA itself uses. Allocations: small ones share blocks of 2 MiB, and each
+// one of 1 MiB or more occupies whole blocks. Code: loaded when a kernel is first launched; the code of all files, for
+// three GPU architectures, is 18 MB. CUDA graphs: one node per launch, whose arguments and descriptor stay on the
+// device.
 constexpr size_t kAllocationPiece = size_t{2} << 20, kLeastWholePieces = size_t{1} << 20, kSmallUnit = 512;
 constexpr size_t kCodeBytes = size_t{32} << 20;
-constexpr size_t kScratchAllocations = 24;  // of a backend and a KV cache, which are not asked about one by one
+// Scratch allocations of a backend and a KV cache, which are counted here as a lump sum.
+constexpr size_t kScratchAllocations = 24;
 constexpr size_t kNodeBytes = 4 << 10, kNodesOfLayer = 16, kNodesBeside = 16;
 
 class CudaBackend final : public Backend {
@@ -71,7 +73,7 @@ class CudaBackend final : public Backend {
   }
   size_t overhead_bytes(int n_layers) const override {
     const size_t nodes = kNodesOfLayer * static_cast<size_t>(n_layers) + kNodesBeside;
-    // Each size with rows that are split, and without.
+    // Each batch size can be captured with and without split attention rows.
     const size_t recordings = options_.recording ? 2 * RecordedSteps::n_sizes() : 0;
     return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
   }
@@ -119,7 +121,7 @@ class CudaBackend final : public Backend {
     pending_.flush();
     max_rows_ = std::max(max_rows_, max_rows);
     steps_.forget();
-    if (Status status = loader_.rest(); !status) return status;  // what it held counts as scratch
+    if (Status status = loader_.rest(); !status) return status;  // The loader's buffers count as scratch memory.
     if (Status status = mixture_.reserve(rows_reserved(max_rows), mixture); !status) return status;
     if (Status status = matmul_.dense.reserve(most_columns(max_rows, mixture), most_cols(max_cols, mixture)); !status)
       return status;
@@ -154,9 +156,9 @@ class CudaBackend final : public Backend {
   Status can_mix(const Mixture& mixture) const override { return CudaMixture::check(mixture); }
 
   bool begin_step(const StepInput& input) override {
-    pending_.drop();  // of a step that failed
+    pending_.drop();  // Discards operations left over from a step that failed.
     steps_.drop();
-    runtime_->synchronize();  // the tables of the step before may still be read
+    runtime_->synchronize();  // The device may still be reading the tables of the previous step.
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
     const int rows = can_record(input) ? RecordedSteps::padded_rows(n_rows_) : 0;
@@ -199,7 +201,7 @@ class CudaBackend final : public Backend {
     auto& own = static_cast<CudaKvCache&>(cache);
     const RowList rows = list_of(segments);
     RopeCall call{&rows, q, q_stride, n_heads, k, k_stride, v, v_stride, own.view(layer), own.shape.type};
-    if (k == nullptr) call.cache.n_kv_heads = 0;  // queries alone
+    if (k == nullptr) call.cache.n_kv_heads = 0;  // Only the queries are rotated.
     call.norms = pending_.head_norms(call, rope.n_dims);
     cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
   }
@@ -331,7 +333,7 @@ class CudaBackend final : public Backend {
   void rotate(const RopeParams& rope, std::span<const Segment> segments, float* x, int64_t row_stride, int n_heads,
               int head_dim) override {
     const RowList rows = list_of(segments);
-    KvView none{};  // no keys and values: queries alone
+    KvView none{};  // There are no keys and values: only the queries are rotated.
     none.head_dim = head_dim;
     const RopeCall call{&rows, x, row_stride, n_heads, nullptr, row_stride, nullptr, row_stride, none, KvType::kF32};
     cuda::rope_and_store(now(), rope, ropes_.prepare(rope, rows), call);
@@ -363,11 +365,12 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  // Without batch invariance alone: a library's sums depend on the number of columns.
+  // Opens cuBLASLt. Allowed only without batch invariance, because the library's summation order depends on the number
+  // of columns.
   Status open_library() {
     const bool any = options_.cublaslt == "auto";
     if (options_.invariant && !any && !options_.cublaslt.empty())
-      return Error{ErrorCode::kInvalidArgument, "cuBLASLt is named, but serves only without batch invariance"};
+      return Error{ErrorCode::kInvalidArgument, "cuBLASLt can be used only with batch invariance off"};
     if (options_.invariant || options_.exact || options_.cublaslt.empty()) return {};
     auto library = DenseLibrary::open(*runtime_, any ? "" : options_.cublaslt);
     if (library)
@@ -382,17 +385,17 @@ class CudaBackend final : public Backend {
     if (!matmul_.library) return library_missing_.empty() ? "" : ", no cuBLASLt (" + library_missing_ + ")";
     const int64_t failures = matmul_.library->failures();
     return ", cuBLASLt " + matmul_.library->version() +
-           (failures > 0 ? ", which failed " + std::to_string(failures) + " times" : "");
+           (failures > 0 ? ", failed " + std::to_string(failures) + " times" : "");
   }
 
-  // Where an operation is launched: after what waits.
+  // The runtime to launch an operation on. Runs the deferred operations first.
   Runtime& now() {
     pending_.flush();
     return *runtime_;
   }
 
   static int rows_reserved(int max_rows) { return std::max(max_rows, 1); }
-  // The largest input of a product.
+  // The largest matmul input, in columns (tokens).
   static int64_t most_columns(int max_rows, const MixtureShape& mixture) {
     return std::max<int64_t>(rows_reserved(max_rows), CudaMixture::most_columns(rows_reserved(max_rows), mixture));
   }
@@ -400,10 +403,10 @@ class CudaBackend final : public Backend {
     return std::max<int64_t>({max_cols, mixture.n_embd, mixture.n_ff});
   }
 
-  // Values of a row whose attention leaves partial results, and what goes with them.
+  // Number of partial attention values per token, including two values per head for the softmax state.
   static int64_t partial_values(const HeadProductShape& shape) { return shape.n_heads * (shape.rows + 2); }
 
-  // Every row a decode with logits, and room for the padding.
+  // A step can be captured if every token is a decode token with logits and there is room for the padding tokens.
   bool can_record(const StepInput& input) const {
     if (!options_.recording || !input.recordable) return false;
     const size_t n = input.tokens.size();
@@ -412,13 +415,14 @@ class CudaBackend final : public Backend {
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
-  // Operations of a step that is recorded work on its padded rows.
+  // In captured steps, operations work on the padded number of tokens.
   int padded(int n_rows) const { return steps_.rows() > 0 && n_rows == n_rows_ ? steps_.rows() : n_rows; }
   int64_t padded_count(int64_t count) const { return steps_.rows() > 0 ? count / n_rows_ * steps_.rows() : count; }
 
   RowList list_of(std::span<const Segment> segments) {
     if (const RowList* known = tables_.find(segments)) return *known;
-    ropes_.begin_step();  // lists sent this way all have one place: angles of the last are not this one's
+    // All lists sent this way share one buffer, so the RoPE angles of the previous list are invalid.
+    ropes_.begin_step();
     return tables_.send_list(segments);
   }
 
@@ -426,7 +430,7 @@ class CudaBackend final : public Backend {
   CudaBackendOptions options_;
   Loader loader_{*runtime_};
   MatmulContext matmul_;
-  std::string library_missing_;  // why there is none; empty: there is, or it was not looked for
+  std::string library_missing_;  // Why cuBLASLt could not be loaded; empty if it was loaded or not requested.
   Pending pending_;
   CudaMixture mixture_{*runtime_};
   CudaHeads heads_{*runtime_};
@@ -436,7 +440,7 @@ class CudaBackend final : public Backend {
   AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
   RecordedSteps steps_;
-  int n_rows_ = 0;  // of the step under way
+  int n_rows_ = 0;  // Number of tokens of the current step.
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The CUDA backend: the forward pass on one NVIDIA GPU (Ampere or newer). Weights, keys and values and activations
-// live in its memory; a step's inputs go there in one copy before it; steps of decodes are recorded once per size and
-// then replayed as CUDA graphs.
+// The CUDA backend runs the forward pass on one NVIDIA GPU (Ampere or newer). Weights, the KV cache and activations are
+// kept in device memory. The inputs of a step are uploaded in one copy before the step. Decode steps are captured once
+// per batch size and then replayed as CUDA graphs.
 #pragma once
 
 #include <memory>
@@ -12,23 +12,28 @@
 namespace monolith {
 
 struct CudaBackendOptions {
-  int device = 0;         // counted from 0
-  bool exact = false;     // weights and activations in binary32 throughout: the test setting
-  bool recording = true;  // steps of decodes are recorded and replayed
-  bool invariant = true;  // a row's bits never depend on the rows beside it, even if instructions of two kinds differ
-  bool early_launch = true;  // on Hopper kernels start while the ones before them still run, and wait themselves
-  // Of NVIDIA's cuBLASLt, for wide products where `invariant` is off: "auto" is the one that is installed, if any; else
-  // a path. Empty: it is not looked for.
+  int device = 0;         // Index of the GPU, counted from 0.
+  bool exact = false;     // Keep all weights and activations in float32. For tests.
+  bool recording = true;  // Capture decode steps as CUDA graphs and replay them.
+  // Batch invariance: a token's bits never depend on the other tokens of the batch, even where that rules out faster
+  // kernels.
+  bool invariant = true;
+  // Programmatic dependent launch on Hopper: a kernel starts while the previous kernel still runs, and waits for its
+  // inputs by itself.
+  bool early_launch = true;
+  // NVIDIA's cuBLASLt, used for large GEMMs when `invariant` is off. "auto" uses the installed library if there is one,
+  // any other value is a path, and an empty string disables cuBLASLt.
   std::string cublaslt = {};
-  bool fused = true;  // operations share kernels where they can (the same bits): off for comparison
-  bool wgmma = true;  // Hopper's own matrix instructions where the device has them
+  bool fused = true;  // Fuse operations into shared kernels where possible. The bits are the same; off for comparison.
+  bool wgmma = true;  // Use Hopper's warpgroup matrix instructions (wgmma) if the device has them.
 };
 
-// Errors: kUnsupported (built without CUDA, no driver, no such GPU, too old a one), kInvalidArgument (no usable
-// cuBLASLt at the path given, or batch invariance with it), kOutOfMemory.
+// Errors: kUnsupported (built without CUDA, no driver, no such GPU, or a GPU that is too old), kInvalidArgument (no
+// usable cuBLASLt at the given path, or cuBLASLt combined with batch invariance), kOutOfMemory.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const CudaBackendOptions& options);
 
-// Names of the GPUs this build can use, in the order of their numbers; or why there are none.
+// Returns the names of the GPUs that this build can use, indexed by device number, or an error with the reason why
+// there are none.
 Result<std::vector<std::string>> cuda_devices();
 
 }  // namespace monolith

@@ -8,7 +8,7 @@
 namespace monolith::cuda {
 namespace {
 
-// Enough to read the system's file cache faster than a device takes it.
+// Enough threads to read the page cache faster than a device accepts data.
 constexpr int kMostThreads = 8;
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The way of weights from a file to the device. Two pieces of page-locked memory take turns: several threads of the
-// host fill one, it is uploaded, and kernels make of it what the matrix holds, while the other is being filled.
-// Owned by a backend and used by its thread; `fill` runs on threads of its own besides.
+// The loader copies weights from a file to the device, double-buffered with two page-locked chunks. While one chunk is
+// uploaded and repacked by kernels into the matrix's format, several host threads fill the other chunk. The loader is
+// owned by a backend and used by the backend's thread; `fill` runs on the loader's own threads.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ class Loader {
  public:
   static constexpr size_t kPieceBytes = size_t{8} << 20;
 
-  // Other sizes of piece: for tests.
+  // Chunk sizes other than the default are for tests.
   explicit Loader(Runtime& runtime, size_t piece_bytes = kPieceBytes) : runtime_(runtime), usual_bytes_(piece_bytes) {}
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -26,16 +26,17 @@ class Loader {
 
   Runtime& runtime() const { return runtime_; }
 
-  // Page-locked memory, which stays: two pieces. Before anything else.
+  // Allocates the two page-locked chunks, which are kept for the loader's lifetime. Call start() before anything else.
   Status start();
-  // Loading is over: waits for the device, which may read the weights early in later kernels (launch.h), and gives
-  // back what only send() needs, threads and device memory.
+  // Ends loading. Waits for the device, because later kernels may read weights before the kernels ahead of them finish
+  // (launch.h), and frees the threads and the device memory that only send() needs.
   Status rest();
 
-  // Rows of `row_bytes` bytes each, sent so many `together` at a time or a multiple of it. Of each piece,
-  //   fill(first, n, host)      writes rows first .. first + n to page-locked memory: in parts, on several threads;
-  //   use(first, n, staging)    asks for the kernels that read them on the device, `n` the whole piece's.
-  // On return every row has been read, though perhaps not all work is done.
+  // Sends `rows` rows of `row_bytes` bytes each in chunks whose row count is a multiple of `together` (except the
+  // last). For each chunk send() calls:
+  //   fill(first, n, host)      writes rows first .. first + n to page-locked memory; called in parts on several threads
+  //   use(first, n, staging)    launches the kernels that read the rows on the device; `n` is rows of the whole chunk
+  // When send() returns, every row has been read from the file, but the device may still be working.
   template <typename Fill, typename Use>
   Status send(int64_t rows, size_t row_bytes, int64_t together, const Fill& fill, const Use& use) {
     const size_t least = static_cast<size_t>(std::min(rows, together)) * row_bytes;
@@ -54,35 +55,36 @@ class Loader {
       use(first, n, static_cast<const unsigned char*>(piece.staging));
       runtime_.record(*piece.free);
     }
-    runtime_.settle();  // products read weights early
+    runtime_.settle();  // GEMM kernels prefetch weights before the previous kernel finishes.
     return {};
   }
 
-  // Plain copies from and to pageable memory. write() returns when `from` has been read, read() when `to` is there.
+  // Copies between device memory and pageable host memory. write() returns once `from` has been read; read() returns
+  // once `to` is complete.
   void write(void* to, const void* from, size_t bytes);
   void read(void* to, const void* from, size_t bytes);
 
  private:
-  static constexpr size_t kGrainBytes = size_t{256} << 10;  // that a thread takes at once
+  static constexpr size_t kGrainBytes = size_t{256} << 10;  // Bytes that one thread copies per task.
 
   struct Piece {
-    void* host = nullptr;     // page-locked
-    void* staging = nullptr;  // the device's
+    void* host = nullptr;     // Page-locked host memory.
+    void* staging = nullptr;  // Device memory.
     std::unique_ptr<Event> free;
   };
 
-  // For pieces of `bytes`: threads, and device memory.
+  // Creates the threads and allocates staging buffers for chunks of `bytes` bytes.
   Status prepare(size_t bytes);
   Status resize(size_t bytes);
-  // The piece whose turn it is, no longer in use.
+  // Returns the next chunk in turn after waiting until the device no longer reads it.
   Piece& next();
 
   Runtime& runtime_;
   size_t usual_bytes_;
   std::array<Piece, 2> pieces_;
   size_t turn_ = 0;
-  size_t piece_bytes_ = 0;               // of page-locked memory
-  std::unique_ptr<ThreadPool> threads_;  // null: nothing is being loaded
+  size_t piece_bytes_ = 0;               // Size of each page-locked chunk.
+  std::unique_ptr<ThreadPool> threads_;  // Null while nothing is being loaded.
 };
 
 }  // namespace monolith::cuda

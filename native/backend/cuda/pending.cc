@@ -8,9 +8,9 @@
 namespace monolith::cuda {
 namespace {
 
-// What an operation leaves.
+// The output of an operation.
 struct Result {
-  const float* rows = nullptr;  // null: nothing
+  const float* rows = nullptr;  // Null if the operation has no output that a matmul could read.
   int n_rows = 0;
   int64_t dim = 0;
 };
@@ -23,7 +23,8 @@ Result result_of(const PendingAttention& attention) {
 Result result_of(const PendingHeads&) { return {}; }
 Result result_of(std::monostate) { return {}; }
 
-// Whether a kernel writes it in a form, and in binary32 as well if that is wanted.
+// Returns whether a kernel of this operation can write its result in the given matmul input format, and in float32 as
+// well if `keeps` is set.
 bool writes(const PendingNorm& norm, InputForm, bool) { return norm_form(norm.dim) == NormForm::kQuads; }
 bool writes(const PendingGate& gate, InputForm, bool) { return gate.dim % 4 == 0; }
 bool writes(const PendingAttention& attention, InputForm form, bool keeps) {

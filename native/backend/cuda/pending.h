@@ -1,8 +1,9 @@
-// Operations one behind: what a product is about to read is not computed when it is asked for, but together with the
-// product's conversion of its input, in one kernel. Whatever else comes first makes it be computed by itself, so that
-// operations take effect in the order they were asked for. The bits are the same either way.
+// Deferred execution by one operation, for kernel fusion. An operation whose output is the input of the next matmul is
+// held back. It then runs in one kernel with the conversion of the matmul's input. If any other operation comes first,
+// the held operation runs by itself, so operations take effect in the order in which they were requested. The bits are
+// the same either way.
 //
-// Owned and used by the engine's thread. Never allocates.
+// Owned and used by the engine thread. Never allocates.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace monolith::cuda {
 
-// Operations as Backend has them, with the rows they are really for.
+// The arguments of deferred Backend operations. Row counts include the padding of a captured step.
 struct PendingNorm {
   const float* x;
   const float* weight;
@@ -36,7 +37,7 @@ struct PendingGate {
   int64_t dim;
   float* out;
 };
-struct PendingHeads {  // Backend::rms_norm_heads
+struct PendingHeads {  // Arguments of Backend::rms_norm_heads.
   float* x;
   int64_t row_stride;
   const float* weight;
@@ -46,42 +47,45 @@ struct PendingHeads {  // Backend::rms_norm_heads
 struct PendingAttention {
   const AttentionScratch* scratch;
   RowList rows;
-  AttentionCall call;  // its rows and input are filled in when it is computed
+  AttentionCall call;  // Its `rows` and `input` are filled in when the operation runs.
   KvType type;
 };
 using PendingOperation = std::variant<std::monostate, PendingNorm, PendingGate, PendingHeads, PendingAttention>;
 
-// How an operation is computed with the products after it.
+// Says how a deferred operation is fused with the matmuls that follow.
 struct Fusion {
-  InputForm form = InputForm::kFloats;  // it writes this; kFloats: it is computed by itself
-  bool keeps = true;                    // it writes its floats as well
+  // The matmul input format that the operation writes; kFloats means that the operation is not fused.
+  InputForm form = InputForm::kFloats;
+  bool keeps = true;  // True if the operation also writes its float32 output.
   bool operator==(const Fusion&) const = default;
 };
 
-// For products of `targets` with the rows at x, of which they are the last reader or not. Fused where x is what the
-// operation leaves, all targets read one form, and a kernel writes it.
+// Chooses the fusion of a deferred operation with the matmuls of `targets`, which read the n_rows rows at `x`. `use`
+// tells whether they are the last reader of `x`. Fuses only if `x` is the operation's output, all targets read the same
+// input format, and a kernel can write that format.
 Fusion fusion_for(const PendingOperation& operation, std::span<const MatmulTarget> targets, const float* x, int n_rows,
                   InputUse use);
 
-// The norms of heads that `first` and `second` are, of the queries and keys of a rotation; none where one of them is
-// another operation, or no kernel does both.
+// Returns the per-head norms `first` and `second` for fusion with a RoPE call if they normalize that call's queries and
+// keys. Returns none if either operation is something else or no kernel can do both.
 HeadNorms head_norms_for(const PendingOperation& first, const PendingOperation& second, const RopeCall& call,
                          int n_dims);
 
 class Pending {
  public:
-  // Without `enabled` nothing waits.
+  // If `enabled` is false, every operation runs immediately.
   Pending(Runtime& runtime, bool enabled) : runtime_(runtime), enabled_(enabled) {}
 
   void hold(const PendingOperation& operation);
-  // Computes what waits. Before anything else is launched, copied or waited for.
+  // Runs the deferred operations. Call before anything else is launched, copied or waited for.
   void flush();
-  // What waits is of a step that failed.
+  // Discards the deferred operations of a step that failed.
   void drop() { operation_ = before_ = {}; }
-  // Backend::matmul, together with what waits, or after it.
+  // Implements Backend::matmul, fused with the deferred operation if possible and after it otherwise.
   void matmul(const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x, int n_rows,
               InputUse use);
-  // Those that wait and are computed with that rotation. What else waits is not looked at.
+  // Returns the deferred per-head norms that can run inside the given RoPE call, and takes them off the queue. Other
+  // deferred operations are left alone.
   HeadNorms head_norms(const RopeCall& call, int n_dims);
 
  private:
@@ -89,7 +93,7 @@ class Pending {
 
   Runtime& runtime_;
   bool enabled_;
-  PendingOperation before_;  // norms of heads alone: those before operation_, which are norms of heads too
+  PendingOperation before_;  // A deferred per-head norm, held only while operation_ is a per-head norm too.
   PendingOperation operation_;
 };
 

@@ -7,7 +7,7 @@
 namespace monolith::cuda {
 namespace {
 
-// A step of n rows takes the first that is not smaller.
+// Batch sizes that are captured. A step of n tokens uses the first size that is not smaller than n.
 constexpr int kRecordedRows[] = {1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 160, 192, 224, 256, 320, 384, 448, 512};
 
 }  // namespace
@@ -37,7 +37,7 @@ bool RecordedSteps::begin(const void* model, int rows, bool has_splits) {
 
 void RecordedSteps::end() {
   if (std::exchange(recording_, false))
-    take();  // and computed as it was recorded
+    take();  // The step ran while it was captured.
   else if (step_ && step_->recording)
     runtime_.play(*step_->recording);
   step_ = nullptr;
@@ -67,13 +67,13 @@ void RecordedSteps::take() {
   const Failed kind = is_memory ? Failed::kNoMemory : was_early ? Failed::kEarlyRefused : Failed::kRefused;
   if (std::exchange(said_[static_cast<size_t>(kind)], true)) return;
   constexpr std::string_view kWhat[] = {
-      "could not be recorded with early launches, and are tried without",
-      "could not be recorded, are launched kernel by kernel and tried again later",
-      "had no memory to be recorded, are launched kernel by kernel and tried again later"};
+      "capture failed with programmatic dependent launch, retrying without it",
+      "capture failed, launching kernel by kernel and retrying later",
+      "not enough memory for the capture, launching kernel by kernel and retrying later"};
   const std::lock_guard lock(note_mutex_);
   if (!note_.empty()) note_ += "; ";
-  note_ += "steps of " + std::to_string(step_->rows) + " rows " + std::string(kWhat[static_cast<size_t>(kind)]) + " (" +
-           recording.error().message + ")";
+  note_ += "CUDA graph of " + std::to_string(step_->rows) +
+           " tokens: " + std::string(kWhat[static_cast<size_t>(kind)]) + " (" + recording.error().message + ")";
 }
 
 }  // namespace monolith::cuda

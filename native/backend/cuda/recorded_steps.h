@@ -1,5 +1,5 @@
-// Steps of decodes, recorded once for each size and replayed from then on; and what became of recordings that failed.
-// Engine thread, but for note().
+// The cache of CUDA graphs: decode steps are captured once per batch size and replayed from then on. The cache also
+// keeps the reasons why captures failed. Used by the engine thread only, except note().
 #pragma once
 
 #include <array>
@@ -18,23 +18,25 @@ class RecordedSteps {
  public:
   RecordedSteps(Runtime& runtime, bool early_launch) : runtime_(runtime), early_launch_(early_launch) {}
 
-  // Rows that a step of `n_rows` decodes is filled up to; 0: so many are not recorded.
+  // Returns the batch size to which a step of `n_rows` decode tokens is padded, or 0 if steps of that size are never
+  // captured.
   static int padded_rows(int n_rows);
-  // Sizes that there are.
+  // Number of batch sizes that can be captured.
   static size_t n_sizes();
 
-  // Recordings work in scratch that is about to go.
+  // Discards all graphs. They refer to scratch memory that is about to be freed.
   void forget() { steps_.clear(); }
-  // Ends what a step that failed had begun.
+  // Aborts the capture of a step that failed.
   void drop();
-  // A step begins, of `rows` decodes of one model, with attention's kernel for rows that are split, or without; rows 0:
-  // of another kind. True: it is replayed when it ends, and no operation needs to be asked for.
+  // Starts a step of `rows` decode tokens of one model. `has_splits` tells whether attention needs its kernel for
+  // tokens whose context is split over several warps. `rows` is 0 for steps that are not captured. Returns true if
+  // end() will replay a graph, in which case no operation needs to be launched.
   bool begin(const void* model, int rows, bool has_splits);
-  // Replays the step or takes what was recorded of it.
+  // Replays the step's graph, or finishes the capture of the step.
   void end();
-  // Of the step under way; 0: it is of another kind.
+  // Padded number of tokens of the current step; 0 if the step is not captured.
   int rows() const { return step_ ? step_->rows : 0; }
-  // The first failure of each kind. Any thread.
+  // Returns the first capture failure of each kind. Any thread.
   std::string note() const;
 
  private:
@@ -43,7 +45,7 @@ class RecordedSteps {
     int rows;
     bool has_splits;
     RecordingTries tries = {};
-    std::unique_ptr<Recording> recording;  // null: it is computed operation by operation
+    std::unique_ptr<Recording> recording;  // Null while steps of this size are launched kernel by kernel.
   };
   enum class Failed : uint8_t { kEarlyRefused, kRefused, kNoMemory };
 
@@ -53,9 +55,9 @@ class RecordedSteps {
   Runtime& runtime_;
   const bool early_launch_;
   std::deque<Step> steps_;
-  Step* step_ = nullptr;  // under way; null: of another kind
+  Step* step_ = nullptr;  // The current step; null if the step is not captured.
   bool recording_ = false;
-  std::array<bool, 3> said_{};  // each kind once: the first says what there is to say
+  std::array<bool, 3> said_{};  // Failure kinds already reported. Only the first failure of each kind is reported.
   mutable std::mutex note_mutex_;
   std::string note_;
 };

@@ -1,4 +1,4 @@
-// When steps of one size are recorded, and tried again after that could not be done.
+// Decides when steps of one batch size are captured as a CUDA graph, and when a failed capture is retried.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,21 @@ namespace monolith::cuda {
 
 enum class RecordingOutcome : uint8_t { kRecorded, kRefused, kNoMemory };
 
-// A refusal may come from early launches, so the next try is without them. If that is refused too, or memory is short,
-// the next try waits: longer each time, but never for good, as memory comes back.
+// A refused capture may be due to programmatic dependent launch, so the next try is without it. If that try is refused
+// too, or memory is short, retries back off exponentially but never stop, because memory may become free again.
 class RecordingTries {
  public:
-  static constexpr int64_t kFirstWait = 64, kLongestWait = 65'536;  // steps of this size
+  // Bounds of the retry delay, counted in steps of this batch size.
+  static constexpr int64_t kFirstWait = 64, kLongestWait = 65'536;
 
-  // Of each step of this size that is not recorded yet: whether it shall be. The first is computed plainly: what
-  // operations prepare once is prepared then.
+  // Returns whether this step should be captured. Call once for each step of this batch size that has no graph yet. The
+  // first step is never captured, because operations do their one-time setup in that step.
   bool due() {
     if (wait_ == 0) return true;
     --wait_;
     return false;
   }
-  // Whether the next try may have early launches.
+  // Returns whether the next try may use programmatic dependent launch.
   bool early() const { return early_; }
 
   void note(RecordingOutcome outcome) {

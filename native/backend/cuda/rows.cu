@@ -1,5 +1,5 @@
-// Row operations: one block per row (a warp per head), or one thread per number. Every row is summed in an order that
-// its length fixes. Where lengths and places allow, four numbers are read and written at once.
+// Kernels for row-wise operations: one block per row (one warp per head), or one thread per value. The summation order
+// of a row depends only on its length. Values are read and written four at a time where length and alignment allow.
 #include "backend/cuda/rows.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRowThreads = 512;  // of a row's norm: a single row is one block, whose time is that of its loads
+// Threads per row of a norm. A single row is one block, and its time is dominated by its loads.
+constexpr int kRowThreads = 512;
 constexpr int kRowWarps = kRowThreads / kWarp;
 
 struct Sums {
@@ -20,7 +21,7 @@ struct Sums {
   float largest[kRowWarps];
 };
 
-// The block's sum of each thread's `value`; every thread has it.
+// Returns the sum of `value` over all threads of the block, to every thread.
 MONOLITH_DEVICE float block_sum(float value, Sums& shared) {
   value = warp_sum(value);
   if (lane_id() == 0) shared.of_warp[warp_id()] = value;
@@ -50,8 +51,8 @@ __global__ void __launch_bounds__(kRowThreads)
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) out[i] = weight ? x[i] * factor * weight[i] : x[i] * factor;
 }
 
-// Rows of up to kQuads * 4 * kRowThreads numbers, a multiple of four: read once. Written as numbers (`out` null: not),
-// and as products read them.
+// RMS norm of rows of up to kQuads * 4 * kRowThreads values (a multiple of four), each read only once. The result is
+// written as float32 unless `out` is null, and in the matmul's input format.
 constexpr int kQuads = 4;
 template <InputForm kForm>
 __global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Floats4* x, const Floats4* weight, float eps,
@@ -106,7 +107,8 @@ __global__ void __launch_bounds__(kRowThreads) rms_norm_quads_kernel(const Float
   }
 }
 
-// The mean first, then the squares of what is left. weight null: all 1; bias null: none.
+// Layer norm: computes the mean first, then the squared deviations. A null `weight` means all ones; a null `bias` means
+// none.
 __global__ void __launch_bounds__(kRowThreads)
     layer_norm_kernel(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out) {
   start_after_inputs();
@@ -118,7 +120,7 @@ __global__ void __launch_bounds__(kRowThreads)
   const float mean = block_sum(sum, shared) / static_cast<float>(dim);
   float squares = 0;
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) squares = fmaf(x[i] - mean, x[i] - mean, squares);
-  __syncthreads();  // the mean has been read by all
+  __syncthreads();  // All threads have read the mean.
   const float factor = 1.0f / sqrtf(block_sum(squares, shared) / static_cast<float>(dim) + eps);
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
     const float rest = (x[i] - mean) * factor, weighted = weight ? rest * weight[i] : rest;
@@ -126,14 +128,14 @@ __global__ void __launch_bounds__(kRowThreads)
   }
 }
 
-// A warp per head; blocks of rows.
+// One warp per head; blockIdx.x is the row.
 constexpr int kHeadWarps = 4;
 __global__ void __launch_bounds__(kHeadWarps* kWarp)
     rms_norm_heads_kernel(float* x, int64_t row_stride, const float* weight, int64_t weight_stride, float eps,
                           int n_heads, int head_dim) {
   start_after_inputs();
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
-  if (head >= n_heads) return;  // whole warps
+  if (head >= n_heads) return;  // Returns for whole warps at a time.
   x += blockIdx.x * row_stride + static_cast<int64_t>(head) * head_dim;
   float sum = 0;
   for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
@@ -145,7 +147,7 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp)
 
 MONOLITH_DEVICE int64_t thread_number() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
 
-// `Numbers` is float or Floats4, counts are of these.
+// In the kernels below `Numbers` is float or Floats4, and counts are in units of that type.
 MONOLITH_DEVICE float gate_with(const Gating& gating, float gate, float up) { return gated_value(gating, gate, up); }
 MONOLITH_DEVICE Floats4 gate_with(const Gating& gating, const Floats4& gate, const Floats4& up) {
   return {gate_with(gating, gate.x, up.x), gate_with(gating, gate.y, up.y), gate_with(gating, gate.z, up.z),
@@ -172,7 +174,8 @@ __global__ void __launch_bounds__(kThreads)
   if (i < count) out[i] = gate_with(gating, gate[i], up[i]);
 }
 
-// Four numbers of a row of `dim`, gated; zeros beyond its end. Kept in `out`, unless that is null.
+// Returns four gated values of a row of `quads` groups of four, or zeros beyond the row's end. Also stores them to
+// `out` unless `out` is null.
 MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, const Floats4* up, int64_t row, int quads,
                                    int at, Floats4* out) {
   if (at >= quads) return {0, 0, 0, 0};
@@ -182,7 +185,8 @@ MONOLITH_DEVICE Floats4 gated_quad(const Gating& gating, const Floats4* gate, co
   return result;
 }
 
-// bfloat16, a thread per 8 numbers: a warp reads 128 bytes of each of 8 rows and writes 4 runs of 128 bytes.
+// bfloat16 output with one thread per 8 values: a warp reads 128 bytes of each of 8 rows and writes 4 runs of 128
+// bytes.
 constexpr int kPieces = kThreads / 8;
 __global__ void __launch_bounds__(kThreads)
     gated_pieces_kernel(Gating gating, const Floats4* gate, const Floats4* up, int n_rows, int quads, Floats4* out,
@@ -196,18 +200,19 @@ __global__ void __launch_bounds__(kThreads)
   *piece_place(input.data, input.column_groups, row, piece) = {low.x, low.y, high.x, high.y};
 }
 
-// 8 bits, a thread per four numbers.
+// 8-bit output with one thread per four values.
 __global__ void __launch_bounds__(kThreads) gated_blocks_kernel(Gating gating, const Floats4* gate, const Floats4* up,
                                                                 int quads, Floats4* out, ProductInput input) {
   start_after_inputs();
   const int64_t row = blockIdx.x;
   const int at = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
-  if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;  // a whole warp
+  if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;  // Whole warps return.
   const Floats4 result = gated_quad(gating, gate, up, row, quads, at, out);
   put_quad<InputForm::kInt8>(input, row, at, result, 1.0f);
 }
 
-// binary16, a block per row, whose largest number comes first: all are computed twice.
+// binary16 output with one block per row. The row's largest magnitude is needed first, so all values are computed
+// twice.
 __global__ void __launch_bounds__(kRowThreads) gated_row_kernel(Gating gating, const Floats4* gate, const Floats4* up,
                                                                 int quads, Floats4* out, ProductInput input) {
   start_after_inputs();
@@ -268,7 +273,7 @@ __global__ void __launch_bounds__(kRowThreads) match_length_kernel(float* x, con
     found = fmaf(x[i], x[i], found);
   }
   wanted = block_sum(wanted, shared);
-  __syncthreads();  // read by all
+  __syncthreads();  // All threads have read the sum.
   found = block_sum(found, shared);
   const float factor = sqrtf(wanted) / sqrtf(found < 1e-30f ? 1e-30f : found);
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) x[i] *= factor;
@@ -283,7 +288,7 @@ __global__ void __launch_bounds__(kRowThreads) keep_outliers_kernel(float* x, fl
   const float mean = block_sum(sum, shared) / static_cast<float>(dim);
   float rest = 0;
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) rest = fmaf(x[i] - mean, x[i] - mean, rest);
-  __syncthreads();  // the mean has been read by all
+  __syncthreads();  // All threads have read the mean.
   const float deviation = sqrtf(block_sum(rest, shared) / static_cast<float>(dim > 1 ? dim - 1 : 1));
   const float cut = mean + deviation * deviations;
   for (int64_t i = threadIdx.x; i < dim; i += kRowThreads) {
@@ -359,8 +364,8 @@ auto norm_kernel(InputForm form) {
 
 }  // namespace
 
-// The order of a row's sum is one for each form, so the form depends on the length only: rows of the right length begin
-// at the right places, since all buffers do.
+// Each form has one fixed summation order, so the form depends only on the row length. Alignment need not be checked:
+// all buffers are aligned, so rows of a suitable length are aligned too.
 NormForm norm_form(int64_t dim) {
   return dim % 4 == 0 && dim <= int64_t{kQuads} * 4 * kRowThreads ? NormForm::kQuads : NormForm::kPlain;
 }

@@ -1,5 +1,5 @@
-// Operations on whole rows of activations: norms, gates, residuals, copies. Pointers are device memory, rows dense
-// unless a stride is given (in floats); meanings as in backend.h.
+// Row-wise operations on activations: norms, gates, residual additions and copies. Pointers refer to device memory.
+// Rows are contiguous unless a stride is given (in floats). Semantics are documented in backend.h.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace monolith::cuda {
 
-// How a row's squares are summed.
+// The order in which the squares of a row are summed.
 enum class NormForm : uint8_t {
-  kPlain,  // number by number, any length
-  kQuads,  // four at a time, the row kept in registers
+  kPlain,  // One value at a time; rows of any length.
+  kQuads,  // Four values at a time, with the row kept in registers.
 };
 NormForm norm_form(int64_t dim);
 
-// x, weight and out 16-byte aligned where dim is a multiple of four. With an `input`, which NormForm::kQuads has alone,
-// the rows go there besides, as converting them would write them; `out` may then be null.
+// `x`, `weight` and `out` must be 16-byte aligned if `dim` is a multiple of four. If an `input` is given, which
+// requires NormForm::kQuads, the kernel also writes the rows there in the matmul's input format. `out` may then be
+// null.
 void rms_norm(Runtime& runtime, const float* x, const float* weight, float eps, int n_rows, int64_t dim, float* out,
               const ProductInput& input = {});
 void rms_norm_heads(Runtime& runtime, float* x, int64_t row_stride, const float* weight, float eps, int n_rows,
@@ -37,14 +38,14 @@ void match_length(Runtime& runtime, float* x, const float* y, int n_rows, int64_
 void keep_outliers(Runtime& runtime, float* x, float deviations, int n_rows, int64_t dim);
 void copy_rows(Runtime& runtime, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out);
 void gated(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int64_t count, float* out);
-// gated() of n_rows rows of `dim`, a multiple of four, which go to `input` as converting them would write them; and to
-// `out`, unless that is null.
+// Applies gated() to n_rows rows of `dim` values, a multiple of four. The result is written to `input` in the matmul's
+// input format, and to `out` unless `out` is null.
 void gated_input(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
                  float* out, const ProductInput& input);
 void scale(Runtime& runtime, float* x, int64_t count, float factor);
 void soft_cap(Runtime& runtime, float* x, int64_t count, float cap);
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim);
-// `rows` device.
+// `rows` is in device memory.
 void gather_rows(Runtime& runtime, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out);
 
 }  // namespace monolith::cuda

@@ -8,20 +8,21 @@
 namespace monolith::cuda {
 namespace {
 
-// Page tables of one step, in numbers: 128 million positions.
+// Maximum size of one step's page tables, in page numbers: enough for 128 million positions.
 constexpr size_t kMostPageNumbers = size_t{8} << 20;
 
 struct Sizes {
-  size_t fixed;  // tokens, logit rows, and each list's header, segments and rows
-  size_t pages;  // page tables and the lists of attention's work
+  size_t fixed;  // Entries for tokens, logit rows, and each list's header, segments and token-to-segment map.
+  size_t pages;  // Entries for page tables and attention work lists.
 };
 
 constexpr size_t kHeaderNumbers = sizeof(AttentionHeader) / sizeof(int32_t);
 constexpr size_t kSegmentNumbers = sizeof(DeviceSegment) / sizeof(int32_t);
-constexpr size_t kRopeNumbers = sizeof(RopePosition) / sizeof(int32_t);  // of a row, where it brings its own
-// Every part begins at a multiple of 16 bytes.
+// Entries per token of a segment that supplies its own RoPE positions.
+constexpr size_t kRopeNumbers = sizeof(RopePosition) / sizeof(int32_t);
+// Every table starts at a multiple of 16 bytes.
 constexpr size_t aligned(size_t numbers) { return (numbers + 3) / 4 * 4; }
-// A list's header, segments, segment of each row.
+// Number of entries of one list: header, segments, and the segment of each token.
 constexpr size_t list_numbers(size_t n_segments, size_t n_rows) {
   return aligned(kHeaderNumbers) + aligned(n_segments * kSegmentNumbers) + aligned(n_rows);
 }
@@ -33,7 +34,7 @@ size_t rows_of(std::span<const Segment> segments) {
   return rows;
 }
 
-// Workers that attention's rows are shared out to: as many warps as keep the memory busy.
+// Number of workers (warps) per multiprocessor over which attention work is divided: enough to keep memory busy.
 constexpr int kWorkersPerMultiprocessor = 4;
 
 Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
@@ -44,7 +45,8 @@ Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
               n_lists * (AttentionPlanner::most_numbers(max_rows) + kRopeNumbers * rows)};
 }
 
-// Row numbers that operations name beside the step's own (Operations::gather_rows): of one operation, and in flight at once.
+// Size of the buffer for row numbers that are not part of the step's own tables (Operations::gather_rows). It bounds
+// the row numbers of one operation and the total in flight.
 constexpr size_t kNumbersOfRow = 16, kLeastNumbers = 256;
 size_t extra_numbers(int max_rows) {
   return std::max(kNumbersOfRow * aligned(static_cast<size_t>(max_rows)), kLeastNumbers);
@@ -60,11 +62,12 @@ size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
 struct StepTables::Cursor {
   int32_t* host;
   const int32_t* device;
-  size_t at;  // of the list's place
+  size_t at;  // Offset of the current list, in entries.
   size_t pages_begin;
-  size_t n_pages = 0;  // used so far
+  size_t n_pages = 0;  // Page-table entries used so far.
   size_t capacity;
-  std::vector<Table>& known;  // lists of one step mostly share their tables, in the same order
+  // Page tables placed so far. The lists of one step mostly share their page tables, in the same order.
+  std::vector<Table>& known;
   size_t next_known = 0;
 };
 
@@ -99,11 +102,12 @@ Status StepTables::reserve(int max_rows, int max_context) {
   return {};
 }
 
-// Where it begins, in numbers from the page tables on.
+// Copies data behind the page tables and returns its offset from the start of the page tables, in entries.
 size_t StepTables::put(Cursor& cursor, const void* from, size_t bytes) {
   const size_t n = bytes / sizeof(int32_t), first = cursor.n_pages;
   if (n > cursor.capacity - first)
-    throw std::runtime_error("a step's page tables need more than " + std::to_string(cursor.capacity) + " entries");
+    throw std::runtime_error("page tables of one step exceed the maximum of " + std::to_string(cursor.capacity) +
+                             " entries");
   if (n > 0) std::memcpy(cursor.host + cursor.pages_begin + first, from, bytes);
   cursor.n_pages += n;
   return first;
@@ -188,8 +192,9 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   std::fill(staging_ + n_tokens, staging_ + token_places, 0);
   std::ranges::copy(input.logit_rows, staging_ + logit_rows_at);
   tables_.clear();
-  // Recorded steps find everything where it was when they were recorded: places depend on the padded rows alone, and a
-  // model's steps all have the same lists, of which the same are empty. So all goes in one piece.
+  // A captured step must find every table at the address it had during the capture. Offsets therefore depend only on
+  // the padded token count, and all steps of a model have the same lists, with the same lists empty. Everything is
+  // uploaded in one copy.
   const auto places_of = [&](std::span<const Segment> segments) {
     const size_t padding = segments.empty() ? 0 : least;
     return list_numbers(std::max(segments.size(), padding), std::max(rows_of(segments), padding));
@@ -210,7 +215,8 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   }
   const std::span<Sent> sent = std::span(sent_).first(n_sent_);
   has_splits_ = std::ranges::any_of(sent, [](const Sent& one) { return one.list.has_splits; });
-  for (Sent& one : sent) one.list.has_splits = has_splits_;  // what a recorded step does depends on one answer
+  // All lists share one flag, because a captured step is selected by a single flag.
+  for (Sent& one : sent) one.list.has_splits = has_splits_;
   runtime_.upload(numbers_, staging_, (cursor.pages_begin + cursor.n_pages) * sizeof(int32_t));
 }
 
@@ -221,9 +227,9 @@ const RowList* StepTables::find(std::span<const Segment> segments) const {
 }
 
 RowList StepTables::send_list(std::span<const Segment> segments) {
-  runtime_.synchronize();  // the last one sent this way may still be on its way
+  runtime_.synchronize();  // The upload of the previous list sent this way may still be running.
   extra_tables_.clear();
-  const size_t at = extra_numbers(max_rows_);  // behind what send_numbers() sends
+  const size_t at = extra_numbers(max_rows_);  // Lists start after the area used by send_numbers().
   Cursor cursor{.host = extra_staging_,
                 .device = extra_,
                 .at = at,
@@ -238,8 +244,9 @@ RowList StepTables::send_list(std::span<const Segment> segments) {
 const int32_t* StepTables::send_numbers(const int32_t* host, int n) {
   const size_t count = aligned(static_cast<size_t>(n)), room = extra_numbers(max_rows_);
   if (count > room)
-    throw std::runtime_error("an operation names " + std::to_string(n) + " rows, more than " + std::to_string(room));
-  if (n_numbers_ + count > room) {  // those before may still be on their way, or be read
+    throw std::runtime_error("an operation refers to " + std::to_string(n) + " rows, but the maximum is " +
+                             std::to_string(room));
+  if (n_numbers_ + count > room) {  // Earlier arrays may still be uploading or in use.
     runtime_.synchronize();
     n_numbers_ = 0;
   }

@@ -1,4 +1,4 @@
-// A step's inputs in device memory, and the host's part of moving them there.
+// The inputs of a step in device memory, and the host code that uploads them.
 #pragma once
 
 #include <array>
@@ -14,45 +14,47 @@
 
 namespace monolith::cuda {
 
-// One list of segments: what rope, attention and the cache's writes work on.
+// One list of segments: the input of RoPE, attention and the KV cache writes.
 struct RowList {
-  const DeviceSegment* segments = nullptr;  // device
-  const int32_t* segment_of_row = nullptr;  // device: [n_rows]
-  const int32_t* pages = nullptr;           // device: tables of all segments, and the lists of attention's work
-  const AttentionHeader* work = nullptr;    // device
+  const DeviceSegment* segments = nullptr;  // Device memory.
+  const int32_t* segment_of_row = nullptr;  // Device memory, shape [n_rows].
+  const int32_t* pages = nullptr;  // Device memory: the page tables of all segments, and the attention work lists.
+  const AttentionHeader* work = nullptr;  // Device memory.
   int n_segments = 0;
   int n_rows = 0;
-  // Of attention's work; recorded steps have no tiles. has_splits: some list of the step has rows that are split.
+  // Contents of the attention work lists. Captured steps have no tiles. `has_splits` is true if any list of the step
+  // has tokens whose context is split over several warps.
   bool has_items = false, has_splits = false;
   int n_tiles = 0;
 };
 
-// Owned and used by the engine's thread. Only reserve() allocates.
+// Owned and used by the engine thread. Only reserve() allocates.
 class StepTables {
  public:
   explicit StepTables(Runtime& runtime) : runtime_(runtime) {}
-  // What attention's work is shared out for; 1 until it is said.
+  // Sets the number of KV heads over which attention work is divided. The default is 1.
   void set_kv_heads(int n) { n_kv_heads_ = n; }
 
   static size_t bytes_for(int max_rows, int max_context);
   Status reserve(int max_rows, int max_context);
 
-  // Fills and sends the tables of `input` with rows up to `padded_rows`: those beyond its own are token 0 at position 0
-  // of page `spare_page`, sequences of their own. Throws std::runtime_error if the page tables do not fit.
+  // Builds and uploads the tables of `input`, padded to `padded_rows` tokens. Padding tokens have token id 0 and
+  // position 0 in page `spare_page`, and each forms its own sequence. Throws std::runtime_error if the page tables do
+  // not fit.
   void send(const StepInput& input, int padded_rows, int32_t spare_page);
 
-  // Whether attention of the step that was sent last splits rows in any of its lists.
+  // Returns whether any list of the last step that was sent has attention rows split over several warps.
   bool has_splits() const { return has_splits_; }
-  const int32_t* tokens() const { return tokens_; }  // device
-  // The device's copy of a list that was sent, known by its address; null: it was not.
+  const int32_t* tokens() const { return tokens_; }  // Device memory.
+  // Returns the device copy of a list sent with the step, looked up by its host address; null if the list was not sent.
   const RowList* find(std::span<const Segment> segments) const;
   const int32_t* find_tokens(const int32_t* host) const { return host == host_tokens_ ? tokens_ : nullptr; }
   const int32_t* find_logit_rows(const int32_t* host) const { return host == host_logit_rows_ ? logit_rows_ : nullptr; }
 
-  // A list that was not sent with the step, sent now. Waits for the device.
+  // Uploads a list that was not sent with the step. Waits for the device.
   RowList send_list(std::span<const Segment> segments);
-  // As much for an array of row numbers or tokens, without waiting as long as there is room beside those sent before in
-  // this step. Throws std::runtime_error if there are more of them than operations may name.
+  // Uploads an array of row numbers or token ids. Waits for the device only when the buffer for such arrays is full in
+  // this step. Throws std::runtime_error if `n` exceeds the maximum for one operation.
   const int32_t* send_numbers(const int32_t* host, int n);
 
  private:
@@ -61,7 +63,7 @@ class StepTables {
     size_t n = 0;
     RowList list;
   };
-  // A page table that is on its way already.
+  // A page table that has already been placed in the upload.
   struct Table {
     const int32_t* host;
     int32_t first;
@@ -74,9 +76,9 @@ class StepTables {
 
   Runtime& runtime_;
   int max_rows_ = 0;
-  int32_t* staging_ = nullptr;        // pinned
-  int32_t* numbers_ = nullptr;        // device
-  int32_t* extra_staging_ = nullptr;  // for what was not sent with the step
+  int32_t* staging_ = nullptr;        // Pinned host memory.
+  int32_t* numbers_ = nullptr;        // Device memory.
+  int32_t* extra_staging_ = nullptr;  // Pinned host memory for lists and arrays that were not sent with the step.
   int32_t* extra_ = nullptr;
   const int32_t* tokens_ = nullptr;
   const int32_t* logit_rows_ = nullptr;

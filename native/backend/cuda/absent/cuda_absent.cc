@@ -1,12 +1,12 @@
-// In builds without the CUDA backend: it says so, and how to get it.
+// Replaces the CUDA backend in builds without CUDA. Every call returns an error that explains how to build the backend.
 #include "backend/cuda/cuda_backend.h"
 
 namespace monolith {
 namespace {
 Error absent() {
   return {ErrorCode::kUnsupported,
-          "this build has no CUDA backend: there was no NVIDIA GPU or no nvcc when it was made; MONOLITH_BUILD_CUDA=1 "
-          "npm start builds it"};
+          "this build has no CUDA backend: no NVIDIA GPU or no nvcc was found when it was built. "
+          "MONOLITH_BUILD_CUDA=1 npm start builds it"};
 }
 }  // namespace
 

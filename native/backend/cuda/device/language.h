@@ -1,32 +1,37 @@
-// The device language: what a kernel may use. A kernel file (*.cu) is compiled twice from one text: by nvcc for
-// the GPU, and by the host's compiler for the emulator (emulator.h), which runs grids of threads on one processor
-// so that every kernel is tested on machines without a GPU. A kernel therefore uses nothing of CUDA but
+// The device language: the subset of CUDA that kernels may use. A kernel file (*.cu) is compiled twice from the same
+// source: by nvcc for the GPU, and by the host compiler for the emulator (emulator.h). The emulator runs grids of
+// threads on one processor, so every kernel is tested on machines without a GPU. A kernel may therefore use only these
+// CUDA features:
 //   __global__, __device__, __grid_constant__, __launch_bounds__, threadIdx, blockIdx, blockDim, gridDim, dim3,
 //   __syncthreads(), __syncwarp(), __shfl_sync(), __shfl_xor_sync(), __shfl_down_sync(), __ballot_sync(),
 //   __any_sync(), __all_sync(), atomicAdd(), atomicMax(), atomicMin(), atomicOr() (int, unsigned, 64-bit unsigned),
-//   fmaf() and the C mathematics,
-// and of this file and tensor.h everything. Warp-wide operations take whole warps (mask kWholeWarp), and all of a
-// block's threads reach each barrier: the emulator holds kernels to both.
+//   fmaf() and the C math functions,
+// and everything in this file and in tensor.h. Warp-wide operations take whole warps (mask kWholeWarp), and all threads
+// of a block must reach each barrier. The emulator enforces both rules.
 //
-// EARLY LAUNCH. On Hopper and later a kernel may be started while the one before it in the stream still runs
-// (launch.h), so that its blocks are there when the last results come. What that asks of each kernel:
-//   - Every thread calls wait_for_inputs(), also one with nothing to do: a kernel is over only when the one before it
-//     is, and whoever waits for one has then waited for all before it. The emulator ends the process otherwise.
-//   - Before, nothing is read that a kernel may write in the same stretch of work, and nothing is written that an
-//     earlier kernel may read or write: no inputs, no outputs, no scratch. Only the kernel's arguments, what only copies
-//     write (nothing overlaps with those), and what is constant while kernels are at work: weights. The loader has
-//     kernels write these, and then says Runtime::settle(). Reads of weights go through functions that say so
-//     (load_once(), Source::kConstant).
-//   - let_next_start() comes first of all. It gives nothing away: the next kernel's blocks start only when all blocks
-//     of this one have called it or ended, so that none of this kernel's blocks, of however many waves, ever waits for
-//     room that the next one took. What they may read before their wait is weights, and that traffic is due anyway.
-// Most kernels therefore begin with start_after_inputs(), which is both. What other kernels write is never read with
-// ld.global.nc (or `const __restrict__` pointers, which become that): its cache is valid only for what stays the same
-// as long as the kernel is there, waiting included.
+// PROGRAMMATIC DEPENDENT LAUNCH. On Hopper and later a kernel may start while the previous kernel in the stream still
+// runs (launch.h), so that its blocks are resident when the last results arrive. This places three requirements on each
+// kernel:
+// - Every thread calls wait_for_inputs(), even a thread with nothing to do. A kernel completes only after the previous
+//   kernel has completed, so waiting for one kernel implies waiting for all kernels before it. The emulator aborts the
+//   process if a thread does not call wait_for_inputs().
+// - Before wait_for_inputs(), a kernel reads nothing that a kernel may write in the same stretch of work, and writes
+//   nothing that an earlier kernel may read or write: no inputs, no outputs, no scratch. It may read its arguments,
+//   data written only by copies (copies never overlap with kernels), and data that is constant while kernels run, which
+//   are the weights. The loader writes weights with kernels and then calls Runtime::settle(). Functions that read
+//   weights are named or parameterized accordingly (load_once(), Source::kConstant).
+// - let_next_start() comes first in the kernel. Calling it early costs nothing: the next kernel's blocks start only
+//   when all blocks of this kernel have called it or exited. No block of this kernel, however many waves there are,
+//   ever waits for resources taken by the next kernel. Before their own wait the next kernel's blocks may read only
+//   weights, and that traffic is needed anyway.
 //
-// Compiled without contraction of products and sums (as the host's code is): where a fused multiply-add is meant,
-// fmaf() says so, and results are the same bits on the GPU and in the emulator wherever only +, -, *, /, sqrtf and
-// fmaf are used.
+// Most kernels therefore begin with start_after_inputs(), which calls both functions. Data written by other kernels
+// must never be read with ld.global.nc (or through `const __restrict__` pointers, which compile to it). That cache is
+// coherent only for data that stays constant for the kernel's whole lifetime, including its wait.
+//
+// Like the host code, kernels are compiled without contraction of multiplications and additions into FMAs. A fused
+// multiply-add is always an explicit fmaf(). Results are therefore bit-identical on the GPU and in the emulator
+// wherever only +, -, *, /, sqrtf and fmaf are used.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +40,11 @@
 #include <cuda_runtime.h>
 #define MONOLITH_DEVICE __device__ __forceinline__
 #define MONOLITH_HOST_DEVICE __host__ __device__ __forceinline__
-#define MONOLITH_UNROLL _Pragma("unroll")    // the loop after it, wholly: what keeps arrays in registers
-#define MONOLITH_ROLLED _Pragma("unroll 1")  // not at all: where registers are few
+#define MONOLITH_UNROLL _Pragma("unroll")    // Fully unrolls the following loop, so that arrays stay in registers.
+#define MONOLITH_ROLLED _Pragma("unroll 1")  // Prevents unrolling of the following loop, to save registers.
 #else
-// Host code of a build for a GPU sees the types alone: there the emulator, which belongs to the tests, is not on the path.
+// Host code of a GPU build uses only the types in this file. The emulator belongs to the tests and is not on the
+// include path of such a build.
 #if __has_include("emulator/emulator.h")
 #include "emulator/emulator.h"
 #define MONOLITH_EMULATED
@@ -56,7 +62,7 @@ namespace monolith::cuda {
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kWholeWarp = 0xffffffffu;
 
-// 16 bytes moved at once.
+// 16 bytes that are moved with one instruction.
 struct alignas(16) Words4 {
   uint32_t x, y, z, w;
 };
@@ -72,8 +78,8 @@ struct alignas(8) FloatPair {
 
 #ifdef __CUDACC__
 
-// The block's dynamic shared memory as one `T`: kernels declare all they share as one struct, of whose size the
-// launch is told. Its content is undefined at the start of a block.
+// The block's dynamic shared memory as one `T`. A kernel declares all its shared memory as one struct, and passes the
+// size of that struct at launch. The contents are undefined at the start of a block.
 template <typename T>
 __device__ __forceinline__ T& shared_memory() {
   extern __shared__ __align__(1024) unsigned char monolith_shared[];
@@ -83,17 +89,17 @@ __device__ __forceinline__ T& shared_memory() {
 __device__ __forceinline__ int lane_id() { return static_cast<int>(threadIdx.x % 32u); }
 __device__ __forceinline__ int warp_id() { return static_cast<int>(threadIdx.x / 32u); }
 
-// The bits of another type of the same size.
+// Reinterprets the bits as another type of the same size.
 __device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
 __device__ __forceinline__ uint32_t as_bits(float value) { return __float_as_uint(value); }
 
-// binary16 and bfloat16 in memory are their bits.
+// binary16 and bfloat16 values are stored as their bit patterns.
 __device__ __forceinline__ float half_to_float(uint16_t bits) {
   float value;
   asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
   return value;
 }
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 __device__ __forceinline__ uint16_t float_to_half(float value) {
   uint16_t bits;
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
@@ -106,23 +112,25 @@ __device__ __forceinline__ uint16_t float_to_bfloat16(float value) {
   return bits;
 }
 
-// Where a read comes from: what kernels of this stretch of work compute, or what is constant meanwhile (above).
+// The origin of data that a kernel reads: written by kernels of the same stretch of work, or constant during that time
+// (see the top of this file).
 enum class Source : uint8_t { kComputed, kConstant };
 
-// The next kernel may be started; this one's results are not meant to be there.
+// Allows the next kernel to start. Does not imply that the results of this kernel are complete.
 __device__ __forceinline__ void let_next_start() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-// Waits until the kernels before this one are over and what they wrote is there.
+// Waits until the previous kernels have completed and their writes are visible.
 __device__ __forceinline__ void wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Reads of weights, through the read-only path; not wanted again soon: streams.
+// Loads weights through the read-only path, without allocating in the L1 cache because streamed data is not reused
+// soon.
 __device__ __forceinline__ Words4 load_once(const Words4* from) {
   Words4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -141,7 +149,8 @@ __device__ __forceinline__ uint32_t load_once(const uint32_t* from) {
   return v;
 }
 
-// What another block of this launch wrote and made known (__threadfence(), a counter): past the L1 cache.
+// Loads data that another block of this launch wrote and published (__threadfence() and a counter), bypassing the L1
+// cache.
 __device__ __forceinline__ Floats4 load_fresh(const Floats4* from) {
   Floats4 v;
   asm volatile("ld.volatile.global.v4.f32 {%0, %1, %2, %3}, [%4];"
@@ -151,24 +160,25 @@ __device__ __forceinline__ Floats4 load_fresh(const Floats4* from) {
   return v;
 }
 
-// `value`, of which the compiler knows nothing: what was computed from it before is not kept in registers for this one.
+// Returns `value` through an optimization barrier, so that the compiler does not keep expressions derived from an
+// earlier copy in registers.
 __device__ __forceinline__ int forgotten(int value) {
   asm volatile("" : "+r"(value));
   return value;
 }
 
-// 2^x to about 2 units in the last place; -inf gives 0. Not the same bits in the emulator.
+// Returns 2^x to about 2 units in the last place; -inf gives 0. The emulator's bits differ.
 __device__ __forceinline__ float fast_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// sum + a.b of four signed 8-bit numbers each.
+// Returns sum + the dot product of four signed 8-bit values each of `a` and `b`.
 __device__ __forceinline__ int dot4(uint32_t a, uint32_t b, int sum) {
   return __dp4a(static_cast<int>(a), static_cast<int>(b), sum);
 }
-// Four bytes chosen by the low nibbles of `selector` out of the eight of (high, low), lowest first.
+// Selects four bytes from the eight bytes of (high, low) by the low nibbles of `selector`, lowest nibble first.
 __device__ __forceinline__ uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
   return __byte_perm(low, high, selector);
 }
@@ -217,13 +227,13 @@ inline uint32_t choose_bytes(uint32_t low, uint32_t high, uint32_t selector) {
 #endif
 #if defined(__CUDACC__) || defined(MONOLITH_EMULATED)
 
-// How a kernel begins that reads nothing before its inputs.
+// The prologue of a kernel that reads nothing before its inputs are complete.
 MONOLITH_DEVICE void start_after_inputs() {
   let_next_start();
   wait_for_inputs();
 }
 
-// Sum, or largest, over a warp; every lane has it. Always the same tree.
+// Returns the sum (or maximum) over a warp to every lane, always reduced in the same tree order.
 MONOLITH_DEVICE float warp_sum(float value) {
   for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(kWholeWarp, value, distance);
   return value;
@@ -236,7 +246,7 @@ MONOLITH_DEVICE float warp_max(float value) {
   return value;
 }
 
-// Two binary16 (bfloat16) numbers in one word, `low` in the low half.
+// Packs two binary16 or bfloat16 values into one word, with `low` in the low half.
 MONOLITH_DEVICE uint32_t pack_halves(float low, float high) {
   return uint32_t{float_to_half(low)} | uint32_t{float_to_half(high)} << 16;
 }

@@ -1,14 +1,15 @@
-// launch(): how *.cu files start a kernel on a Runtime, on the GPU or in the emulator.
+// launch() starts a kernel on a Runtime, on the GPU or in the emulator. Used by *.cu files.
 //
-// On devices of compute capability 9.0 and later kernels ask for programmatic stream serialization (PTX ISA,
-// "griddepcontrol"; CUDA programming guide, "Programmatic Dependent Launch"): a kernel that comes right after another
-// one starts when all blocks of that one have called let_next_start(), and waits for its results itself
-// (wait_for_inputs()). After a copy or a fill it starts when that is done, and so do copies and fills after a kernel.
-// Recorded, these are edges of a graph of the programmatic kind between kernels, of the ordinary kind elsewhere; a
-// graph as a whole starts after what was asked for before it.
+// On devices of compute capability 9.0 and later, kernels are launched with programmatic stream serialization (PTX ISA,
+// "griddepcontrol"; CUDA programming guide, "Programmatic Dependent Launch"). A kernel that directly follows another
+// kernel starts when all blocks of the previous kernel have called let_next_start(), and waits for its results with
+// wait_for_inputs(). A kernel after a copy or a fill starts when the copy or fill is complete. Copies and fills after a
+// kernel start when the kernel is complete. In a captured CUDA graph, kernel-to-kernel edges are programmatic and all
+// other edges are ordinary. A graph as a whole starts after all work submitted before it.
 //
-// A multiprocessor's cache and shared memory are one memory, divided as the kernel asks that runs there, and a kernel
-// that wants another division waits until the multiprocessor is idle. So all that start early ask for the same one.
+// A multiprocessor's L1 cache and shared memory share one memory, divided as the running kernel requests. A kernel that
+// requests a different split waits until the multiprocessor is idle. All kernels with dependent launch therefore
+// request the same split.
 #pragma once
 
 #include <tuple>
@@ -21,11 +22,11 @@ namespace monolith::cuda {
 
 #ifdef __CUDACC__
 
-// Of runtime.cu: `kernel` is a __global__ function, `arguments` point at its arguments.
+// Defined in runtime.cu. `kernel` is a __global__ function; `arguments` points to pointers to its arguments.
 void launch_kernel(Runtime& runtime, const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments);
 
-// `grid` blocks of `threads` threads, each block with `shared_bytes` of shared memory (the size of the kernel's
-// shared struct; 0: none). Arguments are converted to the kernel's own types.
+// Launches `grid` blocks of `threads` threads. Each block gets `shared_bytes` bytes of shared memory (the size of the
+// kernel's shared struct, or 0). Arguments are converted to the kernel's parameter types.
 template <typename... Parameters, typename... Arguments>
 void launch(Runtime& runtime, void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared_bytes,
             Arguments&&... arguments) {
@@ -40,7 +41,8 @@ void launch(Runtime& runtime, void (*kernel)(Parameters...), dim3 grid, int thre
 
 #else
 
-// Of runtime_emulated.cc: runs it by the next synchronize(), and records it where a recording is made.
+// Defined in runtime_emulated.cc. Runs the kernel no later than the next synchronize(), and adds it to the graph if a
+// capture is active.
 void launch_emulated(Runtime& runtime, std::function<void()> kernel, dim3 grid, int threads, size_t shared_bytes);
 
 template <typename... Parameters, typename... Arguments>

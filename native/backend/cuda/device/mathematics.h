@@ -1,4 +1,4 @@
-// Functions of the forward pass, for one number, as kernels use them.
+// Scalar math functions of the forward pass for use in kernels.
 #pragma once
 
 #include "backend/backend.h"
@@ -8,7 +8,7 @@ namespace monolith::cuda {
 
 MONOLITH_DEVICE float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
-// Activation of one number; of kClampedSilu its gate's part.
+// Applies the activation to one value. For kClampedSilu only the gate's part is applied.
 MONOLITH_DEVICE float activate(Activation activation, float x) {
   if (activation == Activation::kSigmoid) return sigmoid(x);
   if (activation == Activation::kIdentity) return x;
@@ -26,7 +26,7 @@ MONOLITH_DEVICE float activate(Activation activation, float x) {
   return x / (1.0f + expf(-2.0f * u));
 }
 
-// What an inside number of a gated network becomes, as Activation defines it.
+// Returns one hidden value of a gated MLP, as defined by Activation.
 MONOLITH_DEVICE float gated_value(Activation activation, float gate, float up) {
   if (activation == Activation::kClampedSilu) {
     const float least = 7.0f < up ? 7.0f : up;
@@ -48,8 +48,8 @@ MONOLITH_DEVICE float gated_value(const Gating& gating, float gate, float up) {
   return gated_value(gating.activation, gate, up);
 }
 
-// exp(x) within 1 unit in the last place, the same bits as the processor's (exponential() of cpu/ops_rows-inl.h, where
-// its numbers are explained). Below -86.6 it is zero, above 88.72 infinity; NaN stays NaN.
+// exp(x) within 1 unit in the last place, with the same bits as the CPU backend's exponential() (cpu/ops_rows-inl.h
+// explains the constants). Results are zero below -86.6 and infinity above 88.72; NaN stays NaN.
 MONOLITH_DEVICE float exponential(float x) {
   const float shifted = fmaf(x, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   const float r = fmaf(n, -0x1.7f7d1cp-20f, fmaf(n, -0x1.62e4p-1f, x));
@@ -64,7 +64,7 @@ MONOLITH_DEVICE float exponential(float x) {
   return x < -86.6f ? 0.0f : result;
 }
 
-// log(1 + e^x), the same bits as the processor's (softplus() of cpu/ops/recurrence-inl.h, where the series is explained).
+// log(1 + e^x), with the same bits as the CPU backend's softplus() (cpu/ops/recurrence-inl.h explains the series).
 MONOLITH_DEVICE float softplus(float x) {
   const float t = exponential(0.0f < x ? 0.0f - x : x), s = t / (t + 2.0f), square = s * s;
   float series = 2.0f / 17;

@@ -1,4 +1,4 @@
-// Reductions of whole numbers over a warp, one instruction each on the GPU: every lane has the result.
+// Integer reductions over a warp, each a single instruction on the GPU. Every lane gets the result.
 #pragma once
 
 #include "backend/cuda/device/language.h"

@@ -1,4 +1,4 @@
-// Runtime over CUDA's runtime, which is linked statically and looks for the driver only when it is asked.
+// Implements Runtime with the CUDA runtime, which is linked statically and loads the driver only on first use.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -14,13 +14,14 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr int kOldestMajor = 8;                 // Ampere
-constexpr size_t kPlainSharedBytes = 48 << 10;  // what a block may have without asking
+constexpr int kOldestMajor = 8;                 // Ampere.
+constexpr size_t kPlainSharedBytes = 48 << 10;  // Shared memory that a block may use without opting in.
 
-constexpr int kEarlyLaunchMajor = 9;  // Hopper
-constexpr int kEarlyLaunchCode = 90;  // kernels made for less do not wait for their inputs
+constexpr int kEarlyLaunchMajor = 9;  // Hopper.
+constexpr int kEarlyLaunchCode = 90;  // Kernels compiled for an older architecture do not wait for their inputs.
 
-// Tells what kernels were made for (all files have the same flags), and is the first to be launched.
+// The first kernel to be launched. Its attributes reveal the architecture that all kernels were compiled for, since all
+// files use the same flags.
 constexpr int kProbeThreads = 32;
 __global__ void probe_kernel() { start_after_inputs(); }
 
@@ -84,12 +85,12 @@ class CudaRuntime final : public Runtime {
   }
 
   Status start() {
-    if (const cudaError_t error = cudaSetDevice(device_); error != cudaSuccess) return failure("opening", error);
+    if (const cudaError_t error = cudaSetDevice(device_); error != cudaSuccess) return failure("could not open", error);
     if (const cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking); error != cudaSuccess)
-      return failure("making a stream on", error);
+      return failure("could not create a stream on", error);
     cudaFuncAttributes code{};
     if (const cudaError_t error = cudaFuncGetAttributes(&code, probe_kernel); error != cudaSuccess)
-      return failure("finding kernels for", error);
+      return failure("could not find kernels for", error);
     can_launch_early_ =
         properties_.major >= kEarlyLaunchMajor && code.ptxVersion >= kEarlyLaunchCode && try_early_launch();
     set_early_launch(true);
@@ -119,7 +120,7 @@ class CudaRuntime final : public Runtime {
     return memory;
   }
 
-  // A thread that has no device yet would begin to use the first one.
+  // cudaSetDevice() is needed because a thread without a current device would use device 0.
   void free(void* memory) override {
     if (std::erase(memory_, memory) == 0) return;
     cudaSetDevice(device_);
@@ -128,7 +129,7 @@ class CudaRuntime final : public Runtime {
   void free_pinned(void* memory) override {
     if (std::erase(pinned_, memory) == 0) return;
     cudaSetDevice(device_);
-    cudaStreamSynchronize(stream_);  // copies may be under way, and only cudaFree() is said to wait
+    cudaStreamSynchronize(stream_);  // Copies may be in flight, and only cudaFree() is documented to wait for them.
     note("freeing memory", cudaFreeHost(memory));
   }
 
@@ -149,7 +150,7 @@ class CudaRuntime final : public Runtime {
   }
 
   void synchronize() override {
-    if (has_work_ && ready()) note("a kernel", cudaStreamSynchronize(stream_));
+    if (has_work_ && ready()) note("running a kernel", cudaStreamSynchronize(stream_));
     has_work_ = false;
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
@@ -162,27 +163,28 @@ class CudaRuntime final : public Runtime {
     cudaEvent_t event = nullptr;
     if (const cudaError_t error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming); error != cudaSuccess) {
       cudaGetLastError();
-      return failure("making an event on", error);
+      return failure("could not create an event on", error);
     }
     return std::unique_ptr<Event>(std::make_unique<CudaEvent>(device_, event));
   }
   void record(Event& event) override {
-    if (ready()) note("noting an event", cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream_));
+    if (ready()) note("recording an event", cudaEventRecord(static_cast<CudaEvent&>(event).event(), stream_));
   }
   void wait(Event& event) override {
-    if (ready()) note("a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
+    if (ready()) note("running a kernel", cudaEventSynchronize(static_cast<CudaEvent&>(event).event()));
     if (!failed_.empty()) throw std::runtime_error(failed_);
   }
   void make_current() override { ready(); }
   bool use_stream(const std::function<bool(void*)>& work) override {
     if (!begin_work()) return false;
     const bool done = work(stream_);
-    if (!done) cudaGetLastError();  // a fault would come again
-    if (done && recording_ && !work(recorder_)) forget_recording({ErrorCode::kUnsupported, "a library's work"});
+    if (!done) cudaGetLastError();  // Clears the error. A device fault would be reported again.
+    if (done && recording_ && !work(recorder_))
+      forget_recording({ErrorCode::kUnsupported, "a library's work could not be captured"});
     return done;
   }
 
-  // On a stream of its own, which only records: an error of a recording must not become an error of the work.
+  // Captures on a separate stream, so that a capture error cannot become an error of the running work.
   void begin_recording(bool early) override {
     if (!ready()) return;
     records_early_ = early && launches_early_;
@@ -191,7 +193,7 @@ class CudaRuntime final : public Runtime {
     recording_ = error == cudaSuccess;
     if (recording_) return;
     cudaGetLastError();
-    recording_failure_ = recording_error("beginning to record", error);
+    recording_failure_ = recording_error("starting the capture", error);
   }
   Result<std::unique_ptr<Recording>> end_recording() override {
     if (!recording_) return recording_failure_;
@@ -199,15 +201,18 @@ class CudaRuntime final : public Runtime {
     cudaSetDevice(device_);
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t exec = nullptr;
-    const char* doing = "recording";
-    cudaError_t error = cudaStreamEndCapture(recorder_, &graph);  // tells of failures in between, too
+    const char* doing = "capturing";
+    // Also reports errors that occurred during the capture.
+    cudaError_t error = cudaStreamEndCapture(recorder_, &graph);
     if (error == cudaSuccess) {
-      doing = "making a graph";
+      doing = "creating the CUDA graph";
       error = cudaGraphInstantiate(&exec, graph, 0);
     }
     if (graph) cudaGraphDestroy(graph);
-    if (error == cudaSuccess) {  // else its memory would be asked for by the first launch, where failing is a fault
-      doing = "uploading a graph";
+    // Uploads the graph now. Otherwise the first launch would allocate its memory, and a failure there would be a
+    // device fault.
+    if (error == cudaSuccess) {
+      doing = "uploading the CUDA graph";
       error = cudaGraphUpload(exec, stream_);
       if (error != cudaSuccess) cudaGraphExecDestroy(exec);
     }
@@ -218,7 +223,8 @@ class CudaRuntime final : public Runtime {
     return std::unique_ptr<Recording>(std::make_unique<CudaRecording>(device_, exec));
   }
   void play(Recording& recording) override {
-    if (begin_work()) note("a recorded step", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
+    if (begin_work())
+      note("launching a CUDA graph", cudaGraphLaunch(static_cast<CudaRecording&>(recording).graph(), stream_));
   }
 
   void launch(const void* kernel, dim3 grid, int threads, size_t shared_bytes, void** arguments) {
@@ -234,7 +240,7 @@ class CudaRuntime final : public Runtime {
  private:
   static cudaError_t start_kernel(cudaStream_t stream, bool early, const void* kernel, dim3 grid, int threads,
                                   size_t shared_bytes, void** arguments) {
-    // The largest part for shared memory is what the largest kernels need.
+    // Kernels request the maximum shared memory carveout, which the largest kernels need.
     cudaLaunchAttribute attributes[2]{};
     attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[0].val.programmaticStreamSerializationAllowed = 1;
@@ -250,8 +256,8 @@ class CudaRuntime final : public Runtime {
     return cudaLaunchKernelExC(&config, kernel, arguments);
   }
 
-  // Whether driver and device take such launches, one behind another. Without this trial, a refusal would end the first
-  // step.
+  // Returns whether the driver and the device accept programmatic dependent launches in a row. Without this test a
+  // refusal would fail the first step.
   bool try_early_launch() {
     void* none[] = {nullptr};
     const void* const probe = reinterpret_cast<const void*>(probe_kernel);
@@ -263,7 +269,7 @@ class CudaRuntime final : public Runtime {
     return error == cudaSuccess;
   }
 
-  // Does it, and while a recording is made records it, too.
+  // Runs the work on the stream, and also on the capture stream while a capture is active.
   template <typename Work>
   void perform(const char* doing, const Work& work) {
     if (!begin_work()) return;
@@ -292,18 +298,19 @@ class CudaRuntime final : public Runtime {
     return ready();
   }
   bool ready() {
-    if (failed_.empty()) cudaSetDevice(device_);  // of this thread; free when it is already
+    // Sets the current device of this thread; costs nothing if it is already set.
+    if (failed_.empty()) cudaSetDevice(device_);
     return failed_.empty();
   }
   void note(const char* doing, cudaError_t error) {
     if (error != cudaSuccess && failed_.empty())
-      failed_ = properties_.name + " failed at " + doing + ": " + text_of(error);
+      failed_ = properties_.name + ": error while " + doing + ": " + text_of(error);
   }
   Error failure(const char* doing, cudaError_t error) const {
     return {ErrorCode::kIo, std::string(doing) + " " + properties_.name + ": " + text_of(error)};
   }
 
-  // More than 48 KB of shared memory has to be asked for, once per kernel.
+  // A kernel needs to opt in once to use more than 48 KB of shared memory.
   void allow_shared(const void* kernel, size_t bytes) {
     for (Allowed& allowed : allowed_) {
       if (allowed.kernel != kernel) continue;
@@ -317,21 +324,21 @@ class CudaRuntime final : public Runtime {
     size_t bytes;
   };
   void raise_limit(Allowed& allowed, size_t bytes) {
-    note("asking for shared memory",
+    note("raising the shared memory limit",
          cudaFuncSetAttribute(allowed.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)));
     allowed.bytes = bytes;
   }
 
   int device_;
   cudaStream_t stream_ = nullptr;
-  cudaStream_t recorder_ = nullptr;  // made for the first recording
+  cudaStream_t recorder_ = nullptr;  // The capture stream, created for the first capture.
   bool recording_ = false;
-  Error recording_failure_{ErrorCode::kUnsupported, "nothing was recorded"};  // why the last one ended early
+  Error recording_failure_{ErrorCode::kUnsupported, "nothing was captured"};  // Why the last capture ended early.
   bool can_launch_early_ = false;
   bool settles_ = false;
-  bool launches_early_ = false, records_early_ = false;  // the latter of the recording under way
-  bool has_work_ = false;                                // asked for since the last synchronize()
-  std::string failed_;                                   // what the first failure was; empty: none
+  bool launches_early_ = false, records_early_ = false;  // records_early_ refers to the current capture.
+  bool has_work_ = false;                                // True if work was submitted since the last synchronize().
+  std::string failed_;                                   // Text of the first failure; empty if there was none.
   std::vector<void*> memory_, pinned_;
   std::vector<Allowed> allowed_;
 };
@@ -340,7 +347,7 @@ Result<DeviceProperties> describe(int device) {
   cudaDeviceProp properties;
   if (const cudaError_t error = cudaGetDeviceProperties(&properties, device); error != cudaSuccess) {
     cudaGetLastError();
-    return Error{ErrorCode::kUnsupported, "GPU " + std::to_string(device) + " does not answer: " + text_of(error)};
+    return Error{ErrorCode::kUnsupported, "GPU " + std::to_string(device) + " cannot be queried: " + text_of(error)};
   }
   DeviceProperties own;
   own.name = properties.name;
@@ -365,8 +372,8 @@ Result<int> count_devices() {
     return driver_error(version, CUDART_VERSION);
   }
   if (error == cudaErrorNoDevice || (error == cudaSuccess && count == 0))
-    return Error{ErrorCode::kUnsupported, "no NVIDIA GPU on this machine"};
-  if (error != cudaSuccess) return Error{ErrorCode::kUnsupported, "CUDA does not start: " + text_of(error)};
+    return Error{ErrorCode::kUnsupported, "no NVIDIA GPU found on this machine"};
+  if (error != cudaSuccess) return Error{ErrorCode::kUnsupported, "CUDA failed to start: " + text_of(error)};
   return count;
 }
 

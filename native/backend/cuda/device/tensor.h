@@ -1,13 +1,15 @@
-// Tensor cores and asynchronous copies, as the device language has them: inline PTX on the GPU, the same results in
-// the emulator (sums of products in another order there: a tensor core's own order is not documented). All take
-// whole warps. Names of shapes as in the PTX ISA, "Warp-level matrix instructions": D[m][n] = A[m][k] B[k][n] + C.
+// Tensor core instructions and asynchronous copies of the device language. On the GPU they are inline PTX. The emulator
+// computes the same, but sums products in a different order, because the order inside a tensor core is undocumented.
+// All functions take whole warps. Shape names follow the PTX ISA, "Warp-level matrix instructions": D[m][n] = A[m][k]
+// B[k][n] + C.
 //
-// Fragments, with g = lane / 4 and t = lane % 4, for 16-bit elements (two per word, lower k in the low half):
+// Fragments for 16-bit elements (two per word, lower k in the low half), with g = lane / 4 and t = lane % 4:
 //   a[0]: row g,     k 2t, 2t+1      a[1]: row g + 8, the same k
 //   a[2]: row g,     k 2t+8, 2t+9    a[3]: row g + 8, the same k
 //   b[0]: column g,  k 2t, 2t+1      b[1]: column g,  k 2t+8, 2t+9
 //   c[0], c[1]: row g, columns 2t, 2t+1      c[2], c[3]: row g + 8, the same columns
-// and for 8-bit elements (four per word) the same with k 4t..4t+3 and 16 + 4t..: in bytes nothing changes.
+// Fragments for 8-bit elements (four per word) are the same with k 4t..4t+3 and 16 + 4t.., so the byte layout is
+// identical.
 #pragma once
 
 #include "backend/cuda/device/language.h"
@@ -16,7 +18,7 @@ namespace monolith::cuda {
 
 #ifdef __CUDACC__
 
-// c += A B, m16n8k16 of bfloat16, sums in binary32.
+// c += A B with shape m16n8k16, bfloat16 inputs and float32 accumulation.
 __device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
@@ -24,7 +26,7 @@ __device__ __forceinline__ void mma_bf16(float (&c)[4], const uint32_t (&a)[4], 
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// The same of binary16.
+// c += A B with shape m16n8k16, binary16 inputs and float32 accumulation.
 __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
@@ -32,7 +34,7 @@ __device__ __forceinline__ void mma_f16(float (&c)[4], const uint32_t (&a)[4], c
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// c += A B, m16n8k32 of signed 8-bit numbers, exact in 32 bits.
+// c += A B with shape m16n8k32 and signed 8-bit inputs, exact in 32 bits.
 __device__ __forceinline__ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   asm volatile(
       "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -40,8 +42,9 @@ __device__ __forceinline__ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], 
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Four 8x8 matrices of 16-bit elements from shared memory: lanes 8i .. 8i + 7 name the rows (16 bytes each, aligned)
-// of matrix i; of each a lane gets row g, elements 2t and 2t + 1. Transposed: column g instead.
+// Loads four 8x8 matrices of 16-bit elements from shared memory. Lanes 8i .. 8i + 7 supply the row addresses of matrix
+// i (16 bytes each, aligned). Of each matrix a lane receives elements 2t and 2t + 1 of row g, or of column g in the
+// transposed variant.
 __device__ __forceinline__ void load_matrices(uint32_t (&out)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -55,7 +58,7 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&out)[4], con
                : "memory");
 }
 
-// Two binary16 numbers in a word: products and sums of halves, each rounded to nearest.
+// Element-wise product and sum of two words that each hold two binary16 values. Every result is rounded to nearest.
 __device__ __forceinline__ uint32_t multiply_halves(uint32_t a, uint32_t b) {
   uint32_t product;
   asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
@@ -67,29 +70,29 @@ __device__ __forceinline__ uint32_t add_halves(uint32_t a, uint32_t b) {
   return sum;
 }
 
-// Begins to copy the first `bytes` of 16 from global to shared memory, both aligned; the rest become zeros (with 0
-// bytes `from` is not read). They are there for this thread after copies_wait() of its group, for others after a
-// barrier besides.
+// Starts an asynchronous copy of the first `bytes` of 16 bytes from global to shared memory and fills the rest with
+// zeros. Both addresses are 16-byte aligned; with `bytes` 0, `from` is not read. The data is visible to this thread
+// after copies_wait() for its group, and to other threads after an additional barrier.
 __device__ __forceinline__ void copy_async_part(void* to_shared, const void* from, int bytes) {
   asm volatile(
       "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(static_cast<uint32_t>(__cvta_generic_to_shared(to_shared))),
       "l"(from), "r"(bytes)
       : "memory");
 }
-// All 16, or zeros where not `valid`.
+// Copies all 16 bytes, or writes zeros if `valid` is false.
 template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool valid = true) {
   copy_async_part(to_shared, from, valid ? 16 : 0);
 }
-// Begins to bring the 128 bytes around `at` to the L2 cache, if `wanted`. Of any device memory at any time: that cache is
-// where all writes go.
+// Prefetches the 128 bytes around `at` into the L2 cache if `wanted`. Allowed for any device memory at any time,
+// because all writes go through the L2 cache.
 __device__ __forceinline__ void bring_near(const void* at, bool wanted) {
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; @p prefetch.global.L2 [%0]; }" ::"l"(at),
                "r"(static_cast<uint32_t>(wanted)));
 }
-// Closes the group of copies begun since the last one.
+// Closes the group of the copies started since the last commit.
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until at most `pending` of the latest groups are under way.
+// Waits until at most `pending` of the latest groups are still in flight.
 template <int pending>
 __device__ __forceinline__ void copies_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory");
@@ -125,7 +128,8 @@ void copy_async(void* to_shared, const void* from, bool valid = true) {
   check_source(kSource);
   emulator::copy_async(to_shared, from, valid ? 16 : 0);
 }
-// Of two halves binary32 holds the product exactly, and the sum closely enough that it rounds as the exact one does.
+// float32 represents the product of two binary16 values exactly, and their sum accurately enough to round like the
+// exact sum.
 inline uint32_t multiply_halves(uint32_t a, uint32_t b) {
   const auto product = [&](int i) {
     return half_to_float(static_cast<uint16_t>(a >> i)) * half_to_float(static_cast<uint16_t>(b >> i));

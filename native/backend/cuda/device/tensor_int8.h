@@ -1,10 +1,10 @@
-// Tensor cores on 8-bit numbers from a common start, as tensor.h has the rest: D = A B + start in every element.
-// Fragments as there; of m16n8k16 they are the first halves: a[0], a[1] and b[0]. Exact.
+// 8-bit tensor core instructions with an initial accumulator value: D = A B + start in every element. The results are
+// exact. Fragments are laid out as in tensor.h; shape m16n8k16 uses only the first halves: a[0], a[1] and b[0].
 #pragma once
 
 #include "backend/cuda/device/tensor.h"
 
-// Before a loop that shall stay as it is.
+// Placed before a loop that must not be unrolled.
 #ifdef __CUDACC__
 #define MONOLITH_NO_UNROLL _Pragma("unroll 1")
 #else
@@ -15,10 +15,13 @@ namespace monolith::cuda {
 
 #ifdef __CUDACC__
 
-// Reads that stay where they are written: the compiler would hoist those of a whole unrolled loop, and run out of
-// registers. Without a branch: what is not `wanted` is not read. load_stream: of weights, not wanted again soon;
-// load_kept: of weights, kept in the L1 cache; load_far: of what other kernels have computed. They give 0 then, and
-// load_far_if nothing defined: zeros take instructions.
+// Loads that the compiler cannot move. It would otherwise hoist all loads of an unrolled loop and run out of registers.
+// The loads are predicated instead of branching: nothing is read if `wanted` is false.
+// - load_stream reads weights that are not reused soon.
+// - load_kept reads weights and keeps them in the L1 cache.
+// - load_far reads data that other kernels computed.
+// If `wanted` is false these functions return 0. load_far_if returns undefined values, because zeroing takes
+// instructions.
 #define MONOLITH_LOAD4(name, instruction, begin, to)                                                         \
   __device__ __forceinline__ Words4 name(const Words4* from, bool wanted) {                                  \
     Words4 v begin;                                                                                          \
@@ -51,7 +54,7 @@ __device__ __forceinline__ uint32_t load_kept(const uint32_t* from, bool wanted)
                : "l"(from), "r"(static_cast<uint32_t>(wanted)));
   return v;
 }
-// Shared memory by its 32-bit address. load_near: `offset` bytes from there.
+// A 32-bit shared memory address. The load_near functions read at `offset` bytes from it.
 using Near = uint32_t;
 __device__ __forceinline__ Near near_address(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
@@ -77,8 +80,8 @@ __device__ __forceinline__ uint32_t load_near1(Near at, int offset) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at + static_cast<uint32_t>(offset)) : "memory");
   return v;
 }
-// The same address, of which the compiler knows nothing any more: constant offsets from it stay in the instructions,
-// where otherwise each sum would be kept in registers through a loop.
+// Returns the same address through an optimization barrier. Constant offsets from it then stay in the instructions,
+// where the compiler would otherwise keep each sum in a register across the loop.
 __device__ __forceinline__ Near hidden(Near at) {
   asm volatile("" : "+r"(at));
   return at;
@@ -89,7 +92,7 @@ __device__ __forceinline__ const T* hidden(const T* at) {
   return at;
 }
 
-// Where products start from.
+// Initial accumulator values.
 struct Start {
   uint32_t of[4];
 };

@@ -1,14 +1,15 @@
-// Hopper's own: barriers in shared memory that count arrivals and bytes, copies of runs of memory that report to them,
-// and matrix products of a group of four warps (wgmma) with A in registers and B in shared memory. Inline PTX on the
-// GPU, the same results in the emulator (emulator_hopper.cc), where copies arrive as late as a barrier allows and
-// products are computed when they are waited for, with registers of A that must not have changed until then.
+// Hopper features: shared-memory barriers that count arrivals and bytes (mbarrier), bulk asynchronous copies that
+// signal these barriers, and warpgroup matrix multiply (wgmma) with A in registers and B in shared memory. On the GPU
+// they are inline PTX; emulator_hopper.cc gives the same results. To expose races, the emulator completes copies as
+// late as a barrier allows, and computes products only when they are waited for. The registers of A must not change
+// until then.
 //
-// Names and layouts as in the PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous warpgroup level matrix instructions".
-// The products need code made for compute capability 9.0 alone (sm_90a). Elsewhere MONOLITH_WGMMA is 0, and a kernel
-// whose body needs it has none; whoever launches one asks the device first.
+// Names and layouts follow the PTX ISA: "mbarrier", "cp.async.bulk", "Asynchronous warpgroup level matrix
+// instructions". wgmma requires code compiled for compute capability 9.0 only (sm_90a). In all other code
+// MONOLITH_WGMMA is 0 and kernels that need it have empty bodies. Check the device before launching such a kernel.
 //
-// Fragments: warp w of the group has rows 16w .. 16w + 15 of A and D, each as in device/tensor.h. B is K-major without
-// swizzle: core matrices of 8 columns x 16 bytes of k, each 128 bytes one after the other.
+// Fragments: warp w of the warpgroup holds rows 16w .. 16w + 15 of A and D, laid out as in device/tensor.h. B is
+// K-major without swizzle: core matrices of 8 columns x 16 bytes of k, each stored as 128 contiguous bytes.
 #pragma once
 
 #include "backend/cuda/device/language.h"
@@ -23,8 +24,8 @@ namespace monolith::cuda {
 
 inline constexpr int kWarpgroup = 4 * kWarp;
 
-// In shared memory. A phase ends when all arrivals that init() promised have come and all bytes that were announced
-// are there; the next begins at once.
+// A barrier in shared memory. A phase ends when the number of arrivals set by barrier_init() is reached and all
+// announced bytes have arrived. The next phase starts immediately.
 struct alignas(8) Barrier {
   uint64_t state;
 };
@@ -35,7 +36,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-// By one thread, before barrier_inits_done() and a barrier of the block.
+// Call from one thread, before barrier_inits_done() and a block-wide barrier.
 __device__ __forceinline__ void barrier_init(Barrier& barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
 }
@@ -45,12 +46,12 @@ __device__ __forceinline__ void barrier_inits_done() {
 __device__ __forceinline__ void barrier_arrive(Barrier& barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
 }
-// Arrives, and the phase waits for `bytes` more.
+// Arrives, and adds `bytes` to the bytes that the phase waits for.
 __device__ __forceinline__ void barrier_arrive_expecting(Barrier& barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
                : "memory");
 }
-// Waits for the end of the phase of this parity: 0 for the first, 1 for the second, 0 for the third.
+// Waits for the end of the phase with this parity: 0 for the first phase, 1 for the second, 0 for the third.
 __device__ __forceinline__ void barrier_wait(Barrier& barrier, int parity) {
   uint32_t done = 0;
   while (done == 0)
@@ -62,7 +63,8 @@ __device__ __forceinline__ void barrier_wait(Barrier& barrier, int parity) {
         : "r"(shared_address(&barrier)), "r"(parity)
         : "memory");
 }
-// Begins to copy `bytes`, a multiple of 16, both ends aligned to 16; the barrier counts them when they are there.
+// Starts an asynchronous copy of `bytes` bytes, a multiple of 16. Both addresses are 16-byte aligned. The barrier
+// counts the bytes when they arrive.
 template <Source kSource = Source::kComputed>
 __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int bytes, Barrier& barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -71,8 +73,8 @@ __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int
                : "memory");
 }
 
-// Registers per thread that a group of four warps has from here on: fewer than before, or more, which waits until
-// others have given them up. Multiples of 8; all warps of the group together.
+// Changes the number of registers per thread of a warpgroup. give_registers() lowers it; take_registers() raises it and
+// waits until enough registers have been released. Counts are multiples of 8. All warps of the group call together.
 template <int kCount>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -82,31 +84,33 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// Where B lies: `k_bytes` from a core matrix to the next in k, `column_bytes` to the next 8 columns.
+// Returns the descriptor of B in shared memory: `k_bytes` is the stride between core matrices in k, `column_bytes` the
+// stride between groups of 8 columns.
 __device__ __forceinline__ uint64_t operand_at(const void* shared, int k_bytes, int column_bytes) {
   return (shared_address(shared) & 0x3ffffu) >> 4 | static_cast<uint64_t>(k_bytes >> 4) << 16 |
          static_cast<uint64_t>(column_bytes >> 4) << 32;
 }
 
-// Before the first product of a batch, and after registers of its operands changed.
+// Call before the first product of a batch and after registers of its operands have changed.
 __device__ __forceinline__ void products_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-// Closes the batch.
+// Closes the current batch of products.
 __device__ __forceinline__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-// Waits until at most `pending` of the latest batches are under way: what A and B of the others are in is free.
+// Waits until at most `pending` of the latest batches are in flight. The memory of A and B of completed batches may
+// then be reused.
 template <int pending>
 __device__ __forceinline__ void products_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
-// Waits for all batches: only then are `sums` valid.
+// Waits for all batches. `sums` is valid only afterwards.
 template <int kQuads>
 __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
   products_wait<0>();
 #pragma unroll
-  for (int i = 0; i < kQuads; ++i)  // nothing that reads them moves before the wait
+  for (int i = 0; i < kQuads; ++i)  // Keeps the compiler from moving reads of the sums before the wait.
     asm volatile("" : "+f"(sums[i][0]), "+f"(sums[i][1]), "+f"(sums[i][2]), "+f"(sums[i][3])::"memory");
 }
 
-// Operands %0 .. of the sums of N columns.
+// Assembler operands of the accumulators for N columns, starting at %0.
 #define MONOLITH_SUMS_8 "%0, %1, %2, %3"
 #define MONOLITH_SUMS_16 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define MONOLITH_SUMS_32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
@@ -145,8 +149,8 @@ __device__ __forceinline__ void products_wait(float (&sums)[kQuads][4]) {
 #define MONOLITH_QUADS_256 \
   MONOLITH_QUADS_128, MONOLITH_FOUR_QUADS(16), MONOLITH_FOUR_QUADS(20), MONOLITH_FOUR_QUADS(24), MONOLITH_FOUR_QUADS(28)
 
-// d = A B (+ d where `add`): 64 rows, N columns, 16 k. After N: the type, and the numbers of the operands
-// that follow the sums.
+// d = A B (plus d if `add` is set): 64 rows, N columns, 16 k. The arguments after N are the type and the operand
+// numbers that follow the accumulators.
 #define MONOLITH_PRODUCT(N, type, a0, a1, a2, a3, b, p)                                               \
   asm volatile("{\n.reg .pred keep;\nsetp.ne.b32 keep, %" #p                                          \
                ", 0;\n"                                                                               \

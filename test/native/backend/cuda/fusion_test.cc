@@ -393,12 +393,13 @@ TEST(cuda_recordings_that_fail_are_said_and_tried_again) {
 
   CHECK_EQ(run({}, 6), "");
   CHECK(asked == Tries{true});
-  CHECK_EQ(run({refused}, 6),
-           "steps of 1 rows could not be recorded with early launches, and are tried without (no such node)");
-  CHECK(asked == (Tries{true, false}));
   CHECK_EQ(
-      run({memory}, 6),
-      "steps of 1 rows had no memory to be recorded, are launched kernel by kernel and tried again later (all used)");
+      run({refused}, 6),
+      "CUDA graph of 1 tokens: capture failed with programmatic dependent launch, retrying without it (no such node)");
+  CHECK(asked == (Tries{true, false}));
+  CHECK_EQ(run({memory}, 6),
+           "CUDA graph of 1 tokens: not enough memory for the capture, launching kernel by kernel and retrying later "
+           "(all used)");
   CHECK(asked == Tries{true});
   run({memory, memory}, 1 + 1 + 64 + 1 + 128 + 1);
   CHECK(asked == (Tries{true, true, true}));

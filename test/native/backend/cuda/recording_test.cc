@@ -47,15 +47,15 @@ TEST(cuda_recording_is_tried_less_and_less_often_but_never_given_up) {
 TEST(cuda_failures_say_what_failed) {
   const Error memory = allocation_error("NVIDIA H200", 4096, true, "out of memory (cudaErrorMemoryAllocation)");
   CHECK(memory.code == ErrorCode::kOutOfMemory);
-  CHECK_EQ(memory.message, "NVIDIA H200 has no 4096 bytes left: out of memory (cudaErrorMemoryAllocation)");
+  CHECK_EQ(memory.message, "NVIDIA H200 has less than 4096 bytes free: out of memory (cudaErrorMemoryAllocation)");
   const Error fault = allocation_error("NVIDIA H200", 4096, false, "an illegal memory access was encountered");
   CHECK(fault.code == ErrorCode::kIo);
-  CHECK_EQ(fault.message, "NVIDIA H200 failed at allocating 4096 bytes: an illegal memory access was encountered");
-  CHECK_EQ(driver_error(0, 13'000).message, "no NVIDIA driver on this machine");
+  CHECK_EQ(fault.message, "NVIDIA H200 failed to allocate 4096 bytes: an illegal memory access was encountered");
+  CHECK_EQ(driver_error(0, 13'000).message, "no NVIDIA driver found on this machine");
   CHECK_EQ(driver_error(12'040, 13'000).message,
-           "the NVIDIA driver is too old: it is for CUDA 12.4, this build needs CUDA 13 (driver 580 or newer)");
+           "the NVIDIA driver is too old: it supports CUDA 12.4, this build needs CUDA 13 (driver 580 or newer)");
   CHECK_EQ(driver_error(12'040, 14'000).message,
-           "the NVIDIA driver is too old: it is for CUDA 12.4, this build needs CUDA 14");
+           "the NVIDIA driver is too old: it supports CUDA 12.4, this build needs CUDA 14");
 }
 
 TEST(cuda_counts_what_the_device_takes_unasked) {
