@@ -1,5 +1,5 @@
-// Attention of a row to its window's rows and to those of blocks, in binary32: a warp to a row and head, a lane to every 32nd
-// number. Weights count relative to the largest score so far.
+// Float32 attention of a token to the rows of its sliding window and to compressed blocks. One warp serves one token
+// and head, and each lane holds every 32nd dimension. Softmax weights are relative to the largest score so far.
 #include "backend/cuda/attention/blocks.h"
 #include "backend/cuda/attention/kv_bytes.h"
 #include "backend/cuda/attention/seen.h"
@@ -24,20 +24,20 @@ struct BlockLaunch {
   int64_t out_stride;
 };
 
-// Where a row that is attended to lies.
+// Location of a cached row.
 struct Kept {
   const unsigned char* page;
   int slot;
 };
 
-// kPieces of 32 dimensions.
+// The head dimension is at most kPieces * 32.
 template <KvType type, int kPieces>
 __global__ void __launch_bounds__(kThreads) blocks_kernel(const __grid_constant__ BlockLaunch launch) {
   start_after_inputs();
   const AttentionParams& params = launch.params;
   const int64_t row = blockIdx.x;
   const int head = static_cast<int>(blockIdx.y) * kWarps + warp_id(), lane = lane_id();
-  if (head >= launch.n_heads) return;  // whole warps
+  if (head >= launch.n_heads) return;  // Whole warps return.
   const DeviceSegment segment = launch.segments[launch.segment_of_row[row]];
   const int position = segment.first_position + static_cast<int>(row) - segment.first_row;
   const int first = first_seen(position, params), n_near = position + 1 - first;
@@ -52,7 +52,8 @@ __global__ void __launch_bounds__(kThreads) blocks_kernel(const __grid_constant_
       return {launch.cache.data + pages[at / kPageTokens] * launch.cache.page_bytes, at % kPageTokens};
     }
     const int index = chooses ? chosen[number - n_near] : number - n_near;
-    const int last = (index + 1) * params.block - 1;  // of the block's positions: its page keeps the row
+    // Last position of the block. The page of that position stores the block's row.
+    const int last = (index + 1) * params.block - 1;
     return {launch.blocks.data + pages[last / kPageTokens] * launch.blocks.page_bytes, index % launch.blocks.page_rows};
   };
   const int dim = launch.cache.head_dim, value_dim = launch.cache.value_dim;

@@ -7,7 +7,7 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr int kSmallestDim = 64;  // of the heads that partial results are kept of
+constexpr int kSmallestDim = 64;  // Smallest head dimension for which partial results are stored.
 
 int64_t scratch_floats(int64_t max_cols) { return kMostSlots * (max_cols + 2 * (max_cols / kSmallestDim)); }
 
@@ -28,7 +28,8 @@ bool walks(const AttentionCall& call, KvType type) {
 
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride) {
   if (attention_form(type, head_dim, q_stride, out_stride) != AttentionForm::kWalk) return false;
-  // Blocks of 8-bit numbers within heads; and rows that end with a block, as nobody would write what fills it.
+  // Each 8-bit block must lie within one head. Rows must end on a block boundary, because no kernel would write the
+  // padding of a partial block.
   const int64_t dim = int64_t{n_heads} * head_dim;
   if (out_stride != dim) return false;
   if (form == InputForm::kInt8) return head_dim % 32 == 0 && dim % 128 == 0;

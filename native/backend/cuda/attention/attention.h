@@ -1,4 +1,4 @@
-// Causal attention over paged keys and values: which kernel serves what.
+// Causal attention over the paged KV cache: selects the kernel for each call.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,27 @@
 namespace monolith::cuda {
 
 enum class AttentionForm : uint8_t {
-  kPlain,  // one position after the other, in binary32
-  kWalk,   // on tensor cores: attention/walk.h
+  kPlain,  // One position after the other, in float32.
+  kWalk,   // On tensor cores, see attention/walk.h.
 };
 AttentionForm attention_form(KvType type, int head_dim, int64_t q_stride, int64_t out_stride);
 
-// How the query heads of one KV head and a tile's tokens are shared out to the warps of a block: each warp has 16
-// tokens of one query head.
+// How the query heads of one KV head and the tokens of a tile are divided among the warps of a block. Each warp
+// computes 16 tokens of one query head.
 struct TileShare {
-  int heads;  // query heads of a block
+  int heads;  // Query heads per block.
   int warps_per_head;
-  int tokens;            // of a block
-  int blocks_per_tile;   // along the tokens
-  int blocks_per_group;  // along the query heads
+  int tokens;            // Tokens per block.
+  int blocks_per_tile;   // Blocks along the tokens of a tile.
+  int blocks_per_group;  // Blocks along the query heads of one KV head.
 };
 TileShare tile_share(int group, int warps);
 
-// Room for partial results. Engine thread; reserve() allocates.
+// Scratch memory for partial attention results. Used by the engine thread; only reserve() allocates.
 class AttentionScratch {
  public:
   explicit AttentionScratch(Runtime& runtime) : runtime_(runtime) {}
-  // `max_cols`: no fewer than the query heads' dimensions together.
+  // `max_cols` must be at least the number of query heads times the head dimension.
   static size_t bytes_for(int64_t max_cols);
   Status reserve(int64_t max_cols);
   float* sums(int slot_values) const { return values_ + int64_t{kMostSlots} * slot_values; }
@@ -42,10 +42,11 @@ class AttentionScratch {
  private:
   Runtime& runtime_;
   int64_t max_cols_ = 0;
-  float* values_ = nullptr;  // [slot][query head][dimension], then [slot][query head]: largest score, sum of weights
+  // Layout: [slot][query head][dimension], followed by [slot][query head] pairs of largest score and sum of weights.
+  float* values_ = nullptr;
 };
 
-// What all kernels take. Pointers are device memory; as Backend::attention.
+// Parameters of all attention kernels, as in Backend::attention. Pointers are device memory.
 struct AttentionCall {
   const RowList* rows;
   const float* q;
@@ -55,28 +56,30 @@ struct AttentionCall {
   AttentionParams params;
   float* out;
   int64_t out_stride;
-  // Where rows go that products alone read; kFloats: to `out`, which is the place for sums otherwise. attention_input().
+  // Destination of rows that only matmuls read, in the matmul's input format (see attention_input()). With kFloats the
+  // rows go to `out`; otherwise `out` is scratch memory for partial sums.
   ProductInput input = {};
 };
 
-// Whether the walk serves this call: its kernels know keys and values of one size.
+// Returns whether the tensor-core kernels serve this call. They require keys and values of the same size.
 bool walks(const AttentionCall& call, KvType type);
 
-// Whether results can be written in this form. Forms with a scale for a whole row cannot be: a row's heads come from
-// different blocks, and none of them knows the row's largest value.
+// Returns whether attention can write its result in this matmul input format. Formats with one scale per row are not
+// possible: the heads of a row come from different blocks, and no block knows the row's largest value.
 bool attention_input(InputForm form, KvType type, int head_dim, int n_heads, int64_t q_stride, int64_t out_stride);
 
 void attention(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
 
-// The simplest form, which serves what no other kernel does and which the others are tested against: one warp per row
-// and query head, position after position.
+// The simplest kernel: one warp per token and query head, position after position. Serves calls that no other kernel
+// supports, and is the reference that the other kernels are tested against.
 void attention_plain(Runtime& runtime, const AttentionCall& call, KvType type);
-// Latents: attention/latents.h.
-// The items of `rows`, and adding up those that are split; by type of pages.
+// attention_latents(), for MLA latents, is declared in attention/latents.h.
+// The functions below compute the work items of `rows` and merge the partial results of split tokens. There is one
+// function per KV cache type.
 void attention_items_f16(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
 void attention_items_fp8(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
 void attention_items_q8_0(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call);
-// The tiles of `rows`.
+// These functions compute the tiles of `rows`.
 void attention_tiles_f16(Runtime& runtime, const AttentionCall& call);
 void attention_tiles_fp8(Runtime& runtime, const AttentionCall& call);
 void attention_tiles_q8_0(Runtime& runtime, const AttentionCall& call);

@@ -1,8 +1,9 @@
-// Blocks of positions (BlockPool, BlockRows, AttentionParams::block): how a block becomes a row of latents, and attention to such
-// rows beside a window of positions, or to the window alone with sinks.
+// Compressed attention (BlockPool, BlockRows, AttentionParams::block): pools blocks of positions into rows of latents,
+// and attends to these rows together with a sliding window of positions, or to the window alone with attention sinks.
 //
-// A number of a block is gathered by one thread, row after row, with the processor's bits. A row and head attend by one warp, in
-// the order of what they see, the window first: no cut of a prompt and no company changes a bit.
+// Each value of a block is accumulated by one thread, row after row, with the same bits as on the CPU. Each pair of
+// token and head is attended to by one warp in a fixed order, the window first. The bits therefore do not depend on how
+// a prompt is split into chunks or on the rest of the batch.
 #pragma once
 
 #include "backend/backend.h"
@@ -12,22 +13,22 @@
 
 namespace monolith::cuda {
 
-// As Operations has them.
+// Implements Operations::pool_blocks.
 void pool_blocks(Runtime& runtime, const BlockPool& pool, const RowList& rows, const LayerSlots& state,
                  const float* values, const float* scores, float* out);
 
-// `frequencies`: device, of BlockRows::rope; null: nothing rotates.
+// `frequencies` is in device memory and belongs to BlockRows::rope; null means no rotation.
 struct BlockStore {
   const RowList* rows;
   BlockRows blocks;
   const float* frequencies;
-  float* values;  // [n_rows][head_dim]
+  float* values;  // Shape [n_rows][head_dim].
   KvView cache;
   KvType type;
 };
 void store_blocks(Runtime& runtime, const BlockStore& store);
 
-// `blocks`: the layer that keeps them; of layers without blocks it means nothing.
+// `blocks` is the cache of the layer that stores the compressed blocks. Unused if the layer has no blocks.
 void attention_blocks(Runtime& runtime, const AttentionCall& call, const KvView& blocks, KvType type);
 
 }  // namespace monolith::cuda

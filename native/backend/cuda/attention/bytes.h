@@ -1,32 +1,33 @@
-// 8-bit pages on their way to tensor cores (attention/walk.h): a warp on its own expands codes in registers, a block
-// once for all its warps in shared memory. Both give the numbers as binary16, times their scale and rounded (exact for
-// fp8), in the same places of the products, so that results are the same bits. Device code.
+// Expansion of 8-bit KV pages for tensor cores (attention/walk.h), device code. A warp that works alone expands codes
+// in registers. A block expands them once in shared memory for all its warps. Both produce binary16 values, multiplied
+// by their scale and rounded (exact for fp8), at the same positions of the matrix products, so the results have the
+// same bits.
 //
-// Where: among each 16 dimensions the even bytes of the four words come first, then the odd ones. In that order queries
-// are kept too (load_queries()); of results, columns 2t and 2t + 1 of an even tile are dimensions 4t and 4t + 2, of the
-// odd tile after it 4t + 1 and 4t + 3.
+// Order of dimensions: within each group of 16 dimensions, the even bytes of the four words come first, followed by the
+// odd bytes. Queries are stored in the same order (load_queries()). In the results, columns 2t and 2t + 1 of an even
+// tile are dimensions 4t and 4t + 2; those of the odd tile after it are dimensions 4t + 1 and 4t + 3.
 #pragma once
 
 #include "backend/cuda/attention/kv_bytes.h"
 
 namespace monolith::cuda {
 
-// A piece of 8-bit keys or values. Shape: WalkShape.
+// A tile of 8-bit keys or values in shared memory. `Shape` is a WalkShape.
 template <typename Shape>
 struct BytePiece {
   alignas(16) unsigned char codes[Shape::piece][Shape::byte_stride];
   alignas(16) uint16_t scales[Shape::piece / kPageTokens][Shape::blocks][kPageTokens];
 };
-// Numbers of a piece as products take them.
+// The values of a tile as binary16, the form that the matrix products read.
 template <typename Shape>
 struct HalfPiece {
   alignas(16) uint16_t at[Shape::piece][Shape::stride];
 };
 
-// The same number in both halves.
+// Returns a word with the same binary16 value in both halves.
 MONOLITH_DEVICE uint32_t both_halves(uint16_t half) { return choose_bytes(half, 0, 0x1010); }
 
-// A piece from codes to numbers, by all warps of a block.
+// Expands the codes of a tile to binary16 values, using all warps of a block.
 template <typename Shape>
 MONOLITH_DEVICE void expand_piece(const BytePiece<Shape>& from, HalfPiece<Shape>& to, int thread) {
   constexpr int kWords = Shape::dim / 16, kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
@@ -51,16 +52,16 @@ MONOLITH_DEVICE void expand_piece(const BytePiece<Shape>& from, HalfPiece<Shape>
   }
 }
 
-// add_scores() of attention/walk.h from codes of one page.
+// The variant of add_scores() (attention/walk.h) that reads the 8-bit codes of one page.
 template <typename Shape>
 MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], const BytePiece<Shape>* keys,
                                 float (*s)[4]) {
   static_assert(Shape::piece == kPageTokens);
   const int lane = lane_id(), g = lane / 4;
-  uint32_t scales[2] = {};  // of positions g and g + 8
+  uint32_t scales[2] = {};  // Scales of positions g and g + 8.
   MONOLITH_UNROLL
   for (int d = 0; d < Shape::dim; d += 32) {
-    const bool two = d + 16 < Shape::dim;  // 16 dimensions more
+    const bool two = d + 16 < Shape::dim;  // Whether 16 more dimensions follow.
     uint32_t a[2][4] = {}, codes[4];
     load_matrices(a[0], &queries[lane % 16][(d + lane / 16 * 8) / 4]);
     if (two) load_matrices(a[1], &queries[lane % 16][(d + 16 + lane / 16 * 8) / 4]);
@@ -82,12 +83,12 @@ MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], cons
   }
 }
 
-// add_values() of attention/walk.h from codes of one page.
+// The variant of add_values() (attention/walk.h) that reads the 8-bit codes of one page.
 template <typename Shape>
 MONOLITH_DEVICE void add_values(const uint32_t (*weights)[4], const BytePiece<Shape>* values, float (*o)[4]) {
   static_assert(Shape::piece == kPageTokens);
   const int lane = lane_id(), t = lane % 4;
-  uint32_t scales[2] = {};  // of positions 2t and 2t + 1; 2t + 8 and 2t + 9
+  uint32_t scales[2] = {};  // Scales of positions 2t and 2t + 1, and of positions 2t + 8 and 2t + 9.
   MONOLITH_UNROLL
   for (int d = 0; d < Shape::dim; d += 32) {
     const bool two = d + 16 < Shape::dim;

@@ -1,4 +1,4 @@
-// A Segment as kernels see it.
+// The device representation of a Segment.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,21 @@ struct DeviceSegment {
   int32_t first_row;
   int32_t n_tokens;
   int32_t first_position;
-  int32_t first_page;  // where its page table begins in `pages`: position p is on pages[first_page + p / kPageTokens]
-  // Slots of recurrent state, as Segment has them; state_to kNoSlot: it is not kept (padding).
+  // Start of the segment's page table in `pages`: position p is on page pages[first_page + p / kPageTokens].
+  int32_t first_page;
+  // Slots of the recurrent state, as in Segment. With state_to == kNoSlot the state is not stored (padding).
   int32_t state_from = kNoSlot, state_to = kNoSlot;
-  int32_t chain_next = -1;  // the segment that is carried on after this one, by the same block; -1: none
-  int32_t chain_leads = 1;  // 0: another one's chain leads here
-  int32_t seen_end = 0;     // as Segment has it: 0, or the end of the positions that each of its rows sees
-  int32_t rope_first = -1;  // where in `pages` three numbers of each row begin that it is turned by; -1: its position
+  // The segment that the same block processes after this one, continuing its state; -1 if none.
+  int32_t chain_next = -1;
+  int32_t chain_leads = 1;  // 1 if this segment starts a chain; 0 if another segment's chain_next refers to it.
+  // As in Segment: 0 for causal attention, or the end of the positions visible to each of its tokens.
+  int32_t seen_end = 0;
+  // Start in `pages` of three RoPE positions per token (M-RoPE); -1 if each token rotates by its own position.
+  int32_t rope_first = -1;
 
-  // The last position that its rows up to the one at `position` see.
+  // Returns the last position visible to any token of the segment up to the token at `position`.
   constexpr int32_t last_seen(int32_t position) const { return seen_end > position + 1 ? seen_end - 1 : position; }
-  // Some row sees beyond itself.
+  // Returns whether any token attends to positions after its own (bidirectional attention).
   constexpr bool sees_ahead() const { return seen_end > first_position + 1; }
 };
 

@@ -1,9 +1,11 @@
-// Attention of single rows, as decoding has them: one warp computes the query heads of one KV head (16 at a time) for
-// one row and a run of chunks, on its own. Rows that several warps share leave partial results, which a second kernel
-// adds up. Included by the files that make it for a type of pages.
+// Attention for single tokens, as in decoding. One warp computes the query heads of one KV head (16 at a time) for one
+// token and a range of KV chunks, independently of other warps. Tokens whose context is split over several warps
+// produce partial results, which a second kernel merges. Included by the files that instantiate the kernels for one KV
+// cache type.
 //
-// Query heads fill 16 rows of a tensor core's product whatever their number: with four of them 16 products of 16 are
-// wasted on 12, and still a multiprocessor computes several times what its share of the memory's bandwidth brings.
+// A tensor core product always has 16 rows, whatever the number of query heads. With four query heads per KV head, 12
+// of 16 rows are wasted. A multiprocessor can still compute several times faster than its share of the memory bandwidth
+// delivers data.
 #pragma once
 
 #include "backend/cuda/attention/attention.h"
@@ -20,8 +22,9 @@ struct ItemsShared {
   WalkOwn<Shape> own[warps];
 };
 
-// Begins to bring keys and values of a chunk to the L2 cache. This may happen before the last of them are written, and
-// before the walk may read any: all multiprocessors share that cache, and later writes go to it as well.
+// Prefetches the keys and values of a chunk into the L2 cache. The prefetch may run before the last keys and values are
+// written and before the kernel may read any. This is safe because all multiprocessors share the L2 cache and later
+// writes go to it as well.
 MONOLITH_DEVICE void bring_chunk(const WalkSource& source, int64_t head_bytes, int chunk) {
   constexpr int kPages = kChunkPositions / kPageTokens, kSharers = kWarp / kPages, kPiece = 128;
   const int page = chunk * kPages + lane_id() / kSharers;
@@ -32,7 +35,7 @@ MONOLITH_DEVICE void bring_chunk(const WalkSource& source, int64_t head_bytes, i
     bring_near(keys + source.values + at, true);
   }
 }
-constexpr int kFewItems = 256;  // whose chunks the L2 cache has room for
+constexpr int kFewItems = 256;  // Number of work items whose chunks fit in the L2 cache.
 
 template <typename Shape, int warps>
 __global__ void __launch_bounds__(warps* kWarp)
@@ -41,10 +44,12 @@ __global__ void __launch_bounds__(warps* kWarp)
   let_next_start();
   auto& shared = shared_memory<ItemsShared<Shape, warps>>();
   const int warp = warp_id();
-  const AttentionHeader header = *lists.header;  // lists come by copies, and may be read before the inputs are there
+  // Lists arrive by copies, so they may be read before the inputs are complete.
+  const AttentionHeader header = *lists.header;
   const int group = n_heads / cache.n_kv_heads, parts = (group + 15) / 16;
   const int per_item = cache.n_kv_heads * parts;
-  // Blocks first: neighbours in the list, which read neighbouring memory, run at the same time on all multiprocessors.
+  // Items are assigned across blocks first. Neighbors in the list read neighboring memory, and thus run at the same
+  // time on all multiprocessors.
   const int workers = static_cast<int>(gridDim.x) * warps;
   const int worker = warp * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   const auto source_of = [&](const AttentionItem& item, int kv_head) {
@@ -59,7 +64,8 @@ __global__ void __launch_bounds__(warps* kWarp)
     const int seen = source.first / kChunkPositions;
     return item.first_chunk > seen ? item.first_chunk : seen;
   };
-  // With few items each is one chunk or little more, too short for a walk's copies to be under way in time.
+  // With few work items each one is about one chunk long, which is too short for the kernel's own copies to hide their
+  // latency.
   if (worker < header.n_items * per_item && header.n_items * per_item <= kFewItems) {
     const AttentionItem item = lists.items(header)[worker / per_item];
     const WalkSource source = source_of(item, worker % per_item / parts);
@@ -106,7 +112,8 @@ struct AddShared {
   float largest[kAddWarps], total[kAddWarps];
 };
 
-// One block per split row and query head. Its warps add up a group each; then all groups are added in order.
+// One block per split token and query head. Each warp merges the chunks of one group; then the groups are merged in
+// order.
 __global__ void __launch_bounds__(kAddThreads)
     add_splits_kernel(Lists lists, int dim, AttentionParams params, const float* partial, const float* partial_sums,
                       float* out, int64_t out_stride, ProductInput input) {
@@ -119,8 +126,8 @@ __global__ void __launch_bounds__(kAddThreads)
     const AttentionSplit split = lists.splits(header)[at];
     const int first_chunk = first_seen(split.position, params) / kChunkPositions;
     const int last_chunk = split.position / kChunkPositions;
-    const int per_group = split.by_group ? 1 : kGroupChunks;  // slots
-    float value = 0, largest = -INFINITY, total = 0;          // of the row
+    const int per_group = split.by_group ? 1 : kGroupChunks;  // Slots per group.
+    float value = 0, largest = -INFINITY, total = 0;          // Running state of the token.
     for (int first = first_chunk / kGroupChunks; first <= last_chunk / kGroupChunks; first += kAddWarps) {
       const int own = first + warp;
       int begin = own * per_group, end = begin + per_group;
@@ -153,7 +160,7 @@ __global__ void __launch_bounds__(kAddThreads)
       __syncthreads();
     }
     if (params.sinks) value *= join_sink(largest, total, params.sinks[head]);
-    if (d >= dim) continue;  // for 8 bits whole warps
+    if (d >= dim) continue;  // With 8-bit output, whole warps skip the write.
     value = finished(value, 1.0f / total);
     const int64_t k = static_cast<int64_t>(head) * dim + d;
     if (input.form == InputForm::kFloats)
@@ -166,7 +173,7 @@ __global__ void __launch_bounds__(kAddThreads)
 template <typename Shape, int warps>
 void launch_items(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call) {
   using Shared = ItemsShared<Shape, warps>;
-  static_assert(sizeof(Shared) <= 99 << 10, "the smallest of the GPUs this is for have 99 KB");
+  static_assert(sizeof(Shared) <= 99 << 10, "the smallest supported GPUs have 99 KB of shared memory");
   const RowList& rows = *call.rows;
   const Lists lists{rows.work, rows.pages};
   const auto multiprocessors = static_cast<unsigned>(runtime.device().multiprocessors);
@@ -182,7 +189,7 @@ void launch_items(Runtime& runtime, const AttentionScratch& scratch, const Atten
          scratch.values(), sums, call.out, call.out_stride, call.input);
 }
 
-// As many pieces as there is shared memory for, of a warp.
+// Each warp uses as many tiles as shared memory has room for.
 template <int dim, KvType type>
 using ItemsShape = WalkShape<dim, 16,
                              (is_8bit(type) ? 2 : 0) + (dim < 128    ? 5

@@ -1,4 +1,4 @@
-// Attention of single rows over pages of binary16.
+// Attention for single tokens over binary16 pages.
 #include "backend/cuda/attention/items-inl.h"
 
 namespace monolith::cuda {

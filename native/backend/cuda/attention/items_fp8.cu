@@ -1,4 +1,4 @@
-// Attention of single rows over pages of fp8.
+// Attention for single tokens over fp8 pages.
 #include "backend/cuda/attention/items-inl.h"
 
 namespace monolith::cuda {

@@ -1,4 +1,4 @@
-// Attention of single rows over pages of q8_0.
+// Attention for single tokens over q8_0 pages.
 #include "backend/cuda/attention/items-inl.h"
 
 namespace monolith::cuda {

@@ -1,5 +1,5 @@
-// 8-bit keys and values, as kv_cache.h describes them: how numbers become codes and scales, and how these become
-// numbers again, one by one and four at a time. Device code.
+// Conversion of 8-bit keys and values (format in kv_cache.h), device code: from float32 to codes and scales, and back,
+// one at a time or four at a time.
 #pragma once
 
 #include "backend/cuda/device/tensor.h"
@@ -9,24 +9,25 @@ namespace monolith::cuda {
 
 constexpr bool is_8bit(KvType type) { return type == KvType::kQ8_0 || type == KvType::kFp8; }
 
-// The bits of `a` where `mask` has ones, of `b` elsewhere.
+// Returns the bits of `a` where `mask` is set and the bits of `b` elsewhere.
 MONOLITH_DEVICE uint32_t choose_bits(uint32_t mask, uint32_t a, uint32_t b) { return (a & mask) | (b & ~mask); }
 
-// Four codes as numbers, binary16, before their scale: bytes 0 and 2, bytes 1 and 3. What e4m3 has as its exponent and
-// fraction stands one bit lower in binary16, whose exponent counts from 8 lower: value / 256.
+// Expands four codes to binary16 without their scale: bytes 0 and 2 to `even`, bytes 1 and 3 to `odd`. The exponent and
+// mantissa of e4m3 move up one bit within binary16. The exponent bias of binary16 is larger by 8, so the result is the
+// value divided by 256.
 template <KvType type>
 MONOLITH_DEVICE void expand_codes(uint32_t codes, uint32_t& even, uint32_t& odd) {
   if constexpr (type == KvType::kFp8) {
     const uint32_t signs = codes & 0x80808080u;
     even = choose_bits(0x3f803f80u, codes << 7, signs << 8);
     odd = choose_bits(0x3f803f80u, codes >> 1, signs);
-  } else {  // the low bits of 1024 + code
+  } else {  // The code becomes the low bits of the binary16 value 1024 + code.
     even = add_halves((codes & 0x00ff00ffu) | 0x64006400u, 0xe480e480u);
     odd = add_halves(choose_bytes(codes, 0x64646464u, 0x4341), 0xe480e480u);
   }
 }
 
-// A number that is read alone, not rounded.
+// Returns one dequantized value, without rounding to binary16.
 template <KvType type>
 MONOLITH_DEVICE float code_value(unsigned char code, uint16_t scale) {
   if constexpr (type == KvType::kQ8_0) {
@@ -37,7 +38,7 @@ MONOLITH_DEVICE float code_value(unsigned char code, uint16_t scale) {
   }
 }
 
-// A block's scale, and what its numbers are multiplied by before they are rounded to codes.
+// A block's stored scale, and the factor that values are multiplied by before they are rounded to codes.
 struct BlockScale {
   uint16_t stored;
   float inverse;
@@ -58,17 +59,18 @@ MONOLITH_DEVICE BlockScale block_scale(float largest) {
 }
 inline constexpr uint16_t kNanScale = 0x7e00;
 
-// To nearest, ties to even; what is too large for the code becomes its largest. NaN may become any code.
+// Rounds to nearest, ties to even. Values beyond the range saturate. NaN may become any code.
 template <KvType type>
 MONOLITH_DEVICE unsigned char code_of(float scaled) {
   if constexpr (type == KvType::kQ8_0) {
     const float least = scaled > -127.0f ? scaled : -127.0f;
     return static_cast<unsigned char>(static_cast<int>(rintf(least < 127.0f ? least : 127.0f)) + 128);
   } else {
-    constexpr uint32_t kBias = (127 - 15) << 3;  // between exponents of binary32 and binary16, above three bits
+    // Difference between the exponent biases of float32 and binary16, shifted above three mantissa bits.
+    constexpr uint32_t kBias = (127 - 15) << 3;
     const uint32_t bits = as_bits(scaled), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
     uint32_t code;
-    if (magnitude < 0x38800000u) {  // below 2^-14: steps of 2^-17
+    if (magnitude < 0x38800000u) {  // Subnormal codes below 2^-14 have a spacing of 2^-17.
       code = static_cast<uint32_t>(rintf(as_float(magnitude) * 131072.0f));
     } else {
       code = (magnitude + 0x7ffffu + (magnitude >> 20 & 1u)) >> 20;
@@ -78,7 +80,8 @@ MONOLITH_DEVICE unsigned char code_of(float scaled) {
   }
 }
 
-// Where one position and head goes: its codes, and the scale of its first block; the next is kPageTokens further.
+// Destination of one position and head: its codes, and the scale of its first block. The scale of the next block is
+// kPageTokens further.
 struct CodeRow {
   unsigned char* codes;
   uint16_t* scales;
@@ -87,7 +90,7 @@ MONOLITH_DEVICE CodeRow code_row(unsigned char* head, int slot, int head_dim) {
   return {head + slot * head_dim, reinterpret_cast<uint16_t*>(head + kPageTokens * head_dim) + slot};
 }
 
-// One position and head, by one warp.
+// Quantizes and stores one position and head, using one warp.
 template <KvType type>
 MONOLITH_DEVICE void store_codes(const CodeRow& to, const float* x, int head_dim) {
   const int lane = lane_id(), block = kv_block(type, head_dim);
@@ -109,7 +112,7 @@ MONOLITH_DEVICE void store_codes(const CodeRow& to, const float* x, int head_dim
   }
 }
 
-// Dimension d of a position, among what a page holds of a head, in any type of pages.
+// Returns dimension d of one position from a page's data of one head, for any KV cache type.
 template <KvType type>
 MONOLITH_DEVICE float kept_value(const unsigned char* head, int slot, int d, int head_dim) {
   const int at = slot * head_dim + d;

@@ -9,7 +9,7 @@
 namespace monolith::cuda {
 namespace {
 
-// Of one position and head, keys or values.
+// Returns the bytes of the keys or values of one position and head.
 int64_t row_bytes(KvType type, int64_t head_dim) {
   switch (type) {
     case KvType::kF32: return 4 * head_dim;
@@ -20,7 +20,7 @@ int64_t row_bytes(KvType type, int64_t head_dim) {
   return head_dim + 2;
 }
 
-// A page's keys, and values, of one head.
+// Bytes of one head's keys and values in a page.
 struct HeadBytes {
   int64_t keys, values;
 };
@@ -38,7 +38,7 @@ std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
     if (layer.kind == StateKind::kNothing) continue;
     int64_t& slot = bytes[static_cast<size_t>(layer.slot)];
     const HeadBytes of_head = head_bytes(layer, shape.type);
-    constexpr int64_t kAligned = 16;  // bytes: what lies behind few rows begins there
+    constexpr int64_t kAligned = 16;  // Alignment in bytes. Data that follows a page with few rows must be aligned too.
     slot = std::max(slot, (layer.n_kv_heads * (of_head.keys + of_head.values) + kAligned - 1) / kAligned * kAligned);
   }
   return bytes;
@@ -48,22 +48,23 @@ Status CudaKvCache::check(const KvShape& shape) {
   if (Status status = check_shape(shape, kKeeps); !status) return status;
   for (size_t i = 0; i < shape.layers.size(); ++i)
     if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMostLatentDims)
-      return Error{ErrorCode::kUnsupported,
-                   "layer " + std::to_string(i) + " keeps latents of " + std::to_string(layer.key_dim) +
-                       " numbers, which this backend does of " + std::to_string(kMostLatentDims) + " only"};
-  // Of blocks rows are attended to where they lie: what is chosen of them is an index's own affair (choose_positions()).
+      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + ": latent dimension " +
+                                                std::to_string(layer.key_dim) + " exceeds the limit of " +
+                                                std::to_string(kMostLatentDims) + " of the CUDA backend"};
+  // Compressed blocks are attended to in place. Limits on their selection are checked by the indexer
+  // (choose_positions()).
   const bool blocks =
       std::ranges::any_of(shape.layers, [](const LayerState& layer) { return layer.page_rows != kPageTokens; });
   if (!blocks && shape.most_chosen > kMostChosen)
-    return Error{ErrorCode::kUnsupported, "rows choose " + std::to_string(shape.most_chosen) +
-                                              " positions to attend to, which this backend does of " +
-                                              std::to_string(kMostChosen) + " only"};
+    return Error{ErrorCode::kUnsupported, "sparse attention selects " + std::to_string(shape.most_chosen) +
+                                              " positions, more than the limit of " + std::to_string(kMostChosen) +
+                                              " of the CUDA backend"};
   return {};
 }
 
 ChosenScores CudaKvCache::scores_for(const KvShape& shape) {
   if (shape.most_chosen <= 0) return {};
-  constexpr int64_t kMostScores = 1 << 24, kMostRows = 64;  // 64 MiB, unless one row has more
+  constexpr int64_t kMostScores = 1 << 24, kMostRows = 64;  // 64 MiB of scores, unless a single row needs more.
   const int64_t positions = shape.n_pages * kPageTokens;
   return {nullptr, positions, static_cast<int>(std::clamp<int64_t>(kMostScores / positions, 1, kMostRows))};
 }
@@ -89,8 +90,7 @@ Result<std::unique_ptr<CudaKvCache>> CudaKvCache::create(Runtime& runtime, const
   const size_t bytes = bytes_for(shape);
   if (bytes == SIZE_MAX)
     return Error{ErrorCode::kInvalidArgument, "KV cache of " + std::to_string(shape.layers.size()) + " layers, " +
-                                                  std::to_string(shape.n_pages) +
-                                                  " pages is too large to be addressed"};
+                                                  std::to_string(shape.n_pages) + " pages exceeds the address space"};
   std::unique_ptr<CudaKvCache> cache(new CudaKvCache(runtime));
   auto memory = runtime.allocate(bytes);
   if (!memory) return memory.error();

@@ -1,5 +1,6 @@
-// Attention to latents in binary32: a block has sixteen heads of one row, a warp two of them. A page's rows are opened to
-// floats in shared memory once for all; a warp scores its sixteen positions at once, and then adds up their values.
+// Float32 attention to MLA latents. A block computes sixteen heads of one token, and each of its warps two heads. The
+// rows of a page are expanded to float32 in shared memory once for all heads. A warp scores the sixteen positions of a
+// page together, and then adds up their values.
 #include "backend/cuda/attention/latents.h"
 
 #include "backend/cuda/attention/kv_bytes.h"
@@ -12,30 +13,30 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kWarps = 8, kThreads = kWarps * kWarp;
-constexpr int kWarpHeads = 2, kHeads = kWarps * kWarpHeads;  // of a block
-static_assert(kWarpHeads * kPageTokens == kWarp, "a lane has a head's score of a position");
+constexpr int kWarpHeads = 2, kHeads = kWarps * kWarpHeads;  // Heads per block.
+static_assert(kWarpHeads * kPageTokens == kWarp, "each lane holds one head's score for one position");
 
-// kPieces of 32 dimensions.
+// The latent dimension is at most kPieces * 32.
 template <int kPieces>
 struct LatentShared {
-  float rows[kPageTokens][kPieces * kWarp];  // zeros past a row's dimensions
+  float rows[kPageTokens][kPieces * kWarp];  // Zeros beyond the latent dimension.
   float weights[kWarps][kWarp];
 };
 
-// Of one row: which chunks, of which positions.
+// The work for one token: a range of chunks of the attended positions.
 struct LatentWork {
   int64_t row;
-  int position;  // the last of those it attends to, counted among these
-  int at;        // its own
-  int last;      // that it sees
+  int position;  // Index of the last attended position, counted among the attended positions.
+  int at;        // The token's own position.
+  int last;      // The last position visible to the token.
   const int32_t* pages;
-  const int32_t* chosen;  // the positions it attends to; null: all
+  const int32_t* chosen;  // The selected positions for sparse attention; null if all positions are attended to.
   int first_chunk, end_chunk;
-  int slot;  // of the partial result; -1: it is the whole row
+  int slot;  // Slot of the partial result; -1 if the work covers the whole context.
 };
 
-// What a warp's two heads have of a run of positions: weighted sums of values by lane and piece, and, the same in all
-// lanes of a half, the half's head's largest score and sum of weights.
+// The partial result of a warp's two heads for a range of positions. Weighted sums of values are spread over lanes.
+// Each half of the warp holds the largest score and the sum of weights of one head, the same in all its lanes.
 template <int kPieces>
 struct LatentSums {
   float of[kWarpHeads][kPieces];
@@ -48,7 +49,7 @@ struct LatentSums {
     largest = -INFINITY;
     total = 0;
   }
-  // Takes a later run into this one.
+  // Merges the result of a later range into this one.
   MONOLITH_DEVICE void add(const LatentSums& later) {
     const Joined own = join(largest, total, later.largest, later.total);
     MONOLITH_UNROLL
@@ -61,7 +62,7 @@ struct LatentSums {
   }
 };
 
-// Sums over all lanes of 32 numbers: lane i is left with that of number i.
+// Sums each of 32 values over all lanes. Lane i receives the sum of value i.
 MONOLITH_DEVICE float sum_numbers(float (&x)[kWarp]) {
   MONOLITH_UNROLL
   for (int distance = kWarp / 2; distance > 0; distance /= 2) {
@@ -81,7 +82,8 @@ class LatentWarp {
   MONOLITH_DEVICE LatentWarp(const KvView& cache, const AttentionParams& params, LatentShared<kPieces>& shared)
       : cache_(cache), params_(params), shared_(shared) {}
 
-  // All of a block's warps, with the same work; `head` is the warp's first, of which `n` are there.
+  // Called by all warps of a block with the same work. `head` is the warp's first head, and `n` is the number of its
+  // heads that exist.
   MONOLITH_DEVICE void run(const LatentWork& work, const float* q, int64_t q_stride, int head, int n, float* out,
                            int64_t out_stride, float* sums) {
     load_queries(q + work.row * q_stride, head, n);
@@ -89,7 +91,7 @@ class LatentWarp {
     factor_ = params_.scale * temperature(work.at, params_) * kLog2E;
     LatentSums<kPieces> group;
     group.clear();
-    float largest = -INFINITY, total = 0;  // of the row
+    float largest = -INFINITY, total = 0;  // Running state of the token.
     bool begun = false;
     int chunk = first / kChunkPositions;
     if (chunk < work.first_chunk) chunk = work.first_chunk;
@@ -97,7 +99,7 @@ class LatentWarp {
       group.add(chunk_sums(work, chunk, first));
       const bool last = chunk + 1 == work.end_chunk;
       if (!last && (chunk + 1) % kGroupChunks != 0) continue;
-      if (work.slot >= 0) {  // within one group
+      if (work.slot >= 0) {  // A partial result lies within one group.
         write(out, 0, n, [&](int h, int j, float) { return group.of[h][j]; });
         if (lane_id() % kPageTokens == 0 && lane_id() / kPageTokens < n) {
           sums[2 * (lane_id() / kPageTokens)] = group.largest;
@@ -131,7 +133,7 @@ class LatentWarp {
       queries_[h][j] = h < n && d < cache_.head_dim ? q[static_cast<int64_t>(head + h) * cache_.head_dim + d] : 0.0f;
     }
   }
-  // `value(head, piece, what is there)` to the heads' results, value_dim apart.
+  // Writes `value(head, piece, old value)` to the results of the warp's heads, which are value_dim apart.
   template <typename Value>
   MONOLITH_DEVICE void write(float* out, int64_t, int n, const Value& value) const {
     MONOLITH_UNROLL
@@ -144,13 +146,14 @@ class LatentWarp {
     }
   }
 
-  // The rows of sixteen positions that it attends to as floats, by the whole block.
+  // Expands sixteen attended rows to float32 in shared memory, using the whole block.
   MONOLITH_DEVICE void open_page(const LatentWork& work, int page) {
     constexpr int kDims = kPieces * kWarp;
-    __syncthreads();  // the last ones have been read
+    __syncthreads();  // All warps have read the previous rows.
     for (int i = static_cast<int>(threadIdx.x); i < kPageTokens * kDims; i += kThreads) {
       const int row = i / kDims, d = i % kDims, number = page * kPageTokens + row;
-      const bool inside = d < cache_.head_dim && number <= work.position;  // what lies behind may be anything
+      // Memory beyond the last position may hold any data.
+      const bool inside = d < cache_.head_dim && number <= work.position;
       float value = 0;
       if (inside) {
         const int position = work.chosen ? work.chosen[number] : number;
@@ -173,7 +176,7 @@ class LatentWarp {
       const int position = page * kPageTokens + lane % kPageTokens;
       const bool seen = position >= first && position <= work.position;
       const float score = seen ? scores() * factor_ : (static_cast<void>(scores()), -INFINITY);
-      float largest = score;  // of the half's positions
+      float largest = score;  // The largest score of the half-warp's positions.
       for (int distance = kPageTokens / 2; distance > 0; distance /= 2) {
         const float other = __shfl_xor_sync(kWholeWarp, largest, distance);
         largest = largest > other ? largest : other;
@@ -210,7 +213,7 @@ class LatentWarp {
     return own;
   }
 
-  // Of the open page: lane 16 h + slot has head h's score of that position.
+  // Returns the scores for the current page: lane 16 h + slot gets the score of head h for that slot.
   MONOLITH_DEVICE float scores() const {
     float sums[kWarp];
     MONOLITH_UNROLL
@@ -235,7 +238,7 @@ class LatentWarp {
   float factor_ = 0;
 };
 
-// What all kernels take.
+// Parameters of all kernels of this file.
 struct LatentLaunch {
   Lists lists;
   const DeviceSegment* segments;
@@ -250,7 +253,8 @@ struct LatentLaunch {
   float* partial_sums;
 };
 
-// The last position that a row which sees positions up to `last` attends to, among those that it does.
+// Returns the index of the last attended position, counted among the attended positions, of a token that sees positions
+// up to `last`.
 MONOLITH_DEVICE int last_attended(int last, const AttentionParams& params) {
   return params.chosen && last >= params.most_chosen ? params.most_chosen - 1 : last;
 }
@@ -300,7 +304,7 @@ __global__ void __launch_bounds__(kThreads) items_kernel(const __grid_constant__
   }
 }
 
-// The tiles' rows, each by blocks of its own; the longest first.
+// Computes the tokens of the tiles, each token in blocks of its own. The longest contexts come first.
 template <KvType type, int kPieces>
 __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__ LatentLaunch launch) {
   start_after_inputs();
@@ -328,7 +332,8 @@ __global__ void __launch_bounds__(kThreads) tiles_kernel(const __grid_constant__
 
 constexpr int kAddThreads = 256;
 
-// A block per split row and head: groups of chunks, and the row of groups, in the order of the other kernels.
+// Merges partial results with one block per split token and head: chunks into groups and groups into the row, in the
+// same order as the other kernels.
 __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant__ LatentLaunch launch) {
   start_after_inputs();
   const AttentionHeader header = *launch.lists.header;
@@ -338,9 +343,9 @@ __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant_
     const int first_chunk = first_seen(split.position, launch.params) / kChunkPositions;
     const int last_chunk = last_attended(split.position, launch.params) / kChunkPositions;
     for (int d = static_cast<int>(threadIdx.x); d < dim; d += kAddThreads) {
-      float value = 0, largest = -INFINITY, total = 0;  // of the row
+      float value = 0, largest = -INFINITY, total = 0;  // Running state of the token.
       for (int group = first_chunk / kGroupChunks; group <= last_chunk / kGroupChunks; ++group) {
-        int begin = group, end = group + 1;  // slots
+        int begin = group, end = group + 1;  // Range of slots.
         if (!split.by_group) {
           begin = group * kGroupChunks > first_chunk ? group * kGroupChunks : first_chunk;
           end = (group + 1) * kGroupChunks < last_chunk + 1 ? (group + 1) * kGroupChunks : last_chunk + 1;
@@ -363,7 +368,7 @@ __global__ void __launch_bounds__(kAddThreads) add_kernel(const __grid_constant_
 template <KvType type, int kPieces>
 void launch_latents(Runtime& runtime, const LatentLaunch& work, const RowList& rows) {
   using Shared = LatentShared<kPieces>;
-  static_assert(sizeof(Shared) <= 99 << 10, "the smallest of the GPUs this is for have 99 KB");
+  static_assert(sizeof(Shared) <= 99 << 10, "the smallest supported GPUs have 99 KB of shared memory");
   const auto parts = static_cast<unsigned>((work.n_heads + kHeads - 1) / kHeads);
   if (rows.n_tiles > 0) {
     const dim3 grid{static_cast<unsigned>(rows.n_tiles) * kTileTokens * parts, 1, 1};

@@ -1,8 +1,9 @@
-// Latents (StateKind::kLatents): storing rows that are key and value of all heads, and attending to them. A page's rows
-// come to shared memory once for sixteen heads of a token.
+// Multi-head latent attention (MLA, StateKind::kLatents): stores latent rows, which are key and value of all heads, and
+// attends to them. Each page is loaded into shared memory once for sixteen heads of a token.
 //
-// The order of operations of a row and head: positions in chunks of 128 and these in groups of 16, as attention/work.h
-// cuts all attention; within a chunk a page after the other. So what a row becomes depends on nothing beside it.
+// Order of operations for a token and head: positions in chunks of 128, chunks in groups of 16, as attention/work.h
+// divides all attention. Within a chunk, pages are processed in order. The result therefore does not depend on the rest
+// of the batch.
 #pragma once
 
 #include "backend/backend.h"
@@ -13,10 +14,10 @@
 
 namespace monolith::cuda {
 
-// Operations::attention of a layer of latents.
+// Implements Operations::attention for MLA layers.
 void attention_latents(Runtime& runtime, const AttentionScratch& scratch, const AttentionCall& call, KvType type);
 
-// Operations::rope_and_store_latents. `factors` of RopeTables::prepare(), null: nothing rotates.
+// Implements Operations::rope_and_store_latents. `factors` comes from RopeTables::prepare(); null means no rotation.
 struct LatentStore {
   const RowList* rows;
   RopeStyle style;

@@ -1,4 +1,4 @@
-// Rows of latents, and the queries that will attend to them: rotated, and the rows into their pages.
+// Applies RoPE to MLA latents and to the queries that attend to them, and writes the latent rows into KV pages.
 #include "backend/cuda/attention/kv_bytes.h"
 #include "backend/cuda/attention/latents.h"
 #include "backend/cuda/device/launch.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 
-// Number i of the shared dimensions, rotated; `from` has them as they were.
+// Returns rotated dimension i of the dimensions that carry RoPE. `from` holds the unrotated dimensions.
 MONOLITH_DEVICE float turned(const float* from, int i, RopeStyle style, int n_dims, const float* factors) {
   if (i >= n_dims) return from[i];
   const bool pairs = style == RopeStyle::kAdjacentPairs;
@@ -19,7 +19,8 @@ MONOLITH_DEVICE float turned(const float* from, int i, RopeStyle style, int n_di
   return second ? fmaf(from[i], cosine, other * sine) : fmaf(from[i], cosine, -other * sine);
 }
 
-// Warps of the first blocks of a row take a query head each, the last block the row itself.
+// The warps of a row's first blocks each rotate one query head. The last block rotates and stores the latent row
+// itself.
 template <KvType type>
 __global__ void __launch_bounds__(kThreads)
     store_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
@@ -40,7 +41,8 @@ __global__ void __launch_bounds__(kThreads)
   }
   float* const x = latents + row * stride;
   const int pairs = n_dims / 2;
-  for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kThreads) {  // in place: both of a pair at once
+  // Rotates in place, so both values of a pair are computed before either is written.
+  for (int i = static_cast<int>(threadIdx.x); i < pairs; i += kThreads) {
     const int first = style == RopeStyle::kAdjacentPairs ? 2 * i : i;
     const int second = style == RopeStyle::kAdjacentPairs ? 2 * i + 1 : i + pairs;
     float* const from = x + value_dim;

@@ -1,4 +1,4 @@
-// The lists of attention's work (attention/work.h) as kernels read them. Device code.
+// The attention work lists (attention/work.h) as kernels read them. Device code.
 #pragma once
 
 #include "backend/cuda/attention/work.h"
@@ -8,7 +8,7 @@ namespace monolith::cuda {
 
 struct Lists {
   const AttentionHeader* header;
-  const int32_t* base;  // page tables and lists
+  const int32_t* base;  // Start of the page tables and work lists.
 
   MONOLITH_DEVICE const AttentionItem* items(const AttentionHeader& own) const {
     return reinterpret_cast<const AttentionItem*>(base + own.items);

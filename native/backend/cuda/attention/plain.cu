@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kWarp)
     total = fmaf(total, kept, weight);
     largest = now;
   }
-  if (params.sinks) {  // one more score, of no value
+  if (params.sinks) {  // An attention sink is one more score without a value.
     const float sink = params.sinks[head], now = largest > sink ? largest : sink;
     total = fmaf(total, expf(largest - now), expf(sink - now));
     const float kept = expf(largest - now);

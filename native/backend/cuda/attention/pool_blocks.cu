@@ -1,5 +1,5 @@
-// Blocks of positions become rows: the softmax-weighted sums of their numbers, a thread to each, and their way into pages, a warp
-// to a row.
+// Pools blocks of positions into rows (compressed attention). One thread computes the softmax-weighted sum of each
+// value; one warp per row then writes the rows into KV pages.
 #include "backend/cuda/attention/blocks.h"
 #include "backend/cuda/attention/kv_bytes.h"
 #include "backend/cuda/device/launch.h"
@@ -10,12 +10,12 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kPoolThreads = 64;
-// Stands for the largest of no scores: no weight counts relative to it, and differences from it are numbers.
+// Stands for the largest score of an empty set. Weights relative to it are zero, and differences from it stay finite.
 constexpr float kNoScore = -1e30f;
 
-// One number of a block that is being filled.
+// The running state of one value of an incomplete block.
 struct Pooled {
-  float top, sum, value;  // largest score; sum of weights relative to it; weighted sum
+  float top, sum, value;  // The largest score, the sum of weights relative to it, and the weighted sum.
 
   MONOLITH_DEVICE void clear() {
     top = kNoScore;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kPoolThreads)
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 
-// As kernels take it.
+// Kernel parameters.
 struct Store {
   const DeviceSegment* segments;
   const int32_t* segment_of_row;
@@ -103,7 +103,7 @@ template <KvType type>
 __global__ void __launch_bounds__(kThreads) store_kernel(const __grid_constant__ Store store) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x) * kWarps + warp_id();
-  if (row >= store.n_rows) return;  // whole warps
+  if (row >= store.n_rows) return;  // Whole warps return.
   const DeviceSegment segment = store.segments[store.segment_of_row[row]];
   const int position = segment.first_position + row - segment.first_row, dim = store.cache.head_dim;
   if ((position + 1) % store.block != 0) return;

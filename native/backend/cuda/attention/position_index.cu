@@ -1,9 +1,9 @@
-// Scores of positions by an index, and the choice among them.
+// Kernels of the sparse attention indexer: scoring positions and selecting the top k.
 //
-// The choice: a histogram of the scores' bits finds the least score that is chosen. Where as many positions reach it as
-// are wanted these are the choice, whatever their order. Where more do, equals are told apart as a heap of the best does
-// that takes positions in order (std::partial_sort's): one thread repeats that heap, since which of them it keeps depends
-// on its whole history. Scores are often exactly zero, so that this is no rare case in short contexts.
+// Selection: a radix histogram of the scores' bits finds the smallest selected score. If exactly k positions reach that
+// score, they are selected, in any order. If more positions reach it, ties are resolved exactly as std::partial_sort
+// resolves them, with a heap that takes positions in order. A single thread repeats that heap, because the choice among
+// equal scores depends on its whole history. Scores are often exactly zero, so ties are common in short contexts.
 #include "backend/cuda/attention/position_index.h"
 
 #include <stdexcept>
@@ -16,9 +16,9 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kScoreWarps = 4, kScoreThreads = kScoreWarps * kWarp;
-constexpr int kUnitPages = 8;  // that a block scores at once
+constexpr int kUnitPages = 8;  // Pages that a block scores per unit of work.
 
-// What both kernels take. Rows first_row .. first_row + n_rows have their scores side by side.
+// Parameters of both kernels. The scores of rows first_row .. first_row + n_rows are adjacent.
 struct Choice {
   const DeviceSegment* segments;
   const int32_t* segment_of_row;
@@ -31,12 +31,14 @@ struct Choice {
   int32_t first_row, n_rows;
 };
 
-// Keys that a row may choose: of the positions up to its own, or of the whole blocks of these.
+// Returns the number of keys that a token may select from: the positions up to its own, or the complete blocks of these
+// positions.
 MONOLITH_DEVICE int keys_of(const Choice& choice, const DeviceSegment& segment, int row) {
   return (segment.first_position + row - segment.first_row + 1) / choice.index.block;
 }
 
-// Number d of key `at`, which lies where its last position does; 0 of those behind the last.
+// Returns dimension d of key `at`, or 0 beyond the last key. A block's key is stored in the page of the block's last
+// position.
 template <KvType type>
 MONOLITH_DEVICE float key_number(const Choice& choice, const DeviceSegment& segment, int at, int n, int d) {
   if (at >= n) return 0;
@@ -46,12 +48,12 @@ MONOLITH_DEVICE float key_number(const Choice& choice, const DeviceSegment& segm
 }
 
 struct ScoreShared {
-  float keys[kPageTokens][kMostLatentDims + 1];  // rows begin in different banks
+  float keys[kPageTokens][kMostLatentDims + 1];  // The padding makes rows start in different banks.
   float sums[kScoreWarps][kPageTokens];
 };
 
-// A warp has every fourth head; a lane half the dimensions of one of a page's positions. Heads ascend within a warp, and
-// warps' sums are added in order.
+// Scores positions. A warp computes every fourth head, and a lane half of the dimensions for one position of a page.
+// Heads are summed in ascending order within a warp, and the sums of the warps are added in order.
 template <KvType type>
 __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_constant__ Choice choice) {
   start_after_inputs();
@@ -63,11 +65,11 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
     const int of_piece = static_cast<int>(unit / units), row = choice.first_row + of_piece;
     const DeviceSegment segment = choice.segments[choice.segment_of_row[row]];
     const int n = keys_of(choice, segment, row), first_page = static_cast<int>(unit % units) * kUnitPages;
-    if (n <= choice.index.most) continue;  // it sees no more than it may choose
+    if (n <= choice.index.most) continue;  // The token sees no more positions than it may select.
     const float* const q = choice.index.q + static_cast<int64_t>(row) * choice.index.n_heads * dim;
     const float* const weights = choice.index.weights + static_cast<int64_t>(row) * choice.index.n_heads;
     for (int page = first_page; page < first_page + kUnitPages && page * kPageTokens < n; ++page) {
-      __syncthreads();  // the last one has been read
+      __syncthreads();  // All warps have read the previous page.
       for (int i = static_cast<int>(threadIdx.x); i < kPageTokens * dim; i += kScoreThreads)
         shared.keys[i / dim][i % dim] = key_number<type>(choice, segment, page * kPageTokens + i / dim, n, i % dim);
       __syncthreads();
@@ -76,7 +78,7 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
         float product = 0;
         for (int d = begin; d < end; ++d) product = fmaf(q[head * dim + d], shared.keys[slot][d], product);
         product += __shfl_xor_sync(kWholeWarp, product, kPageTokens);
-        sum = fmaf(weights[head], product <= 0 ? 0.0f : product, sum);  // NaN stays what it is
+        sum = fmaf(weights[head], product <= 0 ? 0.0f : product, sum);  // NaN passes through.
       }
       if (lane < kPageTokens) shared.sums[warp_id()][slot] = sum;
       __syncthreads();
@@ -84,7 +86,7 @@ __global__ void __launch_bounds__(kScoreThreads) score_kernel(const __grid_const
       if (thread >= kPageTokens) continue;
       float score = 0;
       for (int warp = 0; warp < kScoreWarps; ++warp) score += shared.sums[warp][thread];
-      // What is no number is never chosen before what is one; the zeros are equal.
+      // NaN becomes -infinity, so it is never selected before a number. Adding 0.0 makes both zeros equal.
       choice.scores[of_piece * choice.stride + page * kPageTokens + thread] = score == score ? score + 0.0f : -INFINITY;
     }
   }
@@ -95,26 +97,27 @@ constexpr int kThreads = 512, kWarps = kThreads / kWarp, kBins = 256;
 struct ChooseShared {
   uint32_t bins[kBins];
   int32_t of_warp[kWarps];
-  uint32_t least;   // bits of the least score that is chosen, as far as they are known
-  int32_t wanted;   // of the positions whose scores begin with these bits
-  int32_t reached;  // how many positions reach it
+  uint32_t least;   // The bits determined so far of the smallest selected score.
+  int32_t wanted;   // Number of positions to select among those whose scores start with these bits.
+  int32_t reached;  // Number of positions that reach the smallest selected score.
   int32_t heap[kMostChosen];
 };
 
-// Ordered as the scores are.
+// Maps a score to an integer with the same ordering.
 MONOLITH_DEVICE uint32_t key_of(float score) {
   const uint32_t bits = as_bits(score);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-// The heap of libstdc++'s std::partial_sort with "a before b if its score is larger", whose top is the least one kept.
+// The heap of libstdc++'s std::partial_sort with the order "a before b if a's score is larger". Its top is the smallest
+// selected score.
 struct Heap {
   int32_t* at;
   const float* scores;
   int n;
 
   MONOLITH_DEVICE bool before(int32_t a, int32_t b) const { return scores[a] > scores[b]; }
-  // Puts `value` into the hole at `hole`, whose subtrees are heaps.
+  // Inserts `value` at `hole`, whose subtrees are heaps.
   MONOLITH_DEVICE void put(int hole, int32_t value) const {
     const int top = hole;
     int child = hole;
@@ -143,7 +146,7 @@ struct Heap {
   }
 };
 
-// The sum of `own` over the threads before this one.
+// Returns the exclusive prefix sum of `own` over the threads of the block.
 MONOLITH_DEVICE int count_before(int own, ChooseShared& shared) {
   int sum = own;
   for (int distance = 1; distance < kWarp; distance *= 2) {
@@ -169,7 +172,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
     shared.wanted = most;
     shared.reached = 0;
   }
-  for (int shift = 24; shift >= 0; shift -= 8) {  // eight bits more of the least score
+  for (int shift = 24; shift >= 0; shift -= 8) {  // Determines eight more bits of the smallest selected score.
     for (int bin = thread; bin < kBins; bin += kThreads) shared.bins[bin] = 0;
     __syncthreads();
     const uint32_t known = shared.least, mask = shift == 24 ? 0u : ~0u << (shift + 8);
@@ -191,7 +194,7 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
   if (by_heap && thread == 0) {
     const Heap heap{shared.heap, scores, most};
     heap.choose(n);
-    for (int i = 0; i < most; ++i) scores[heap.at[i]] = NAN;  // chosen: no score is
+    for (int i = 0; i < most; ++i) scores[heap.at[i]] = NAN;  // NaN marks selected positions, because no score is NaN.
   }
   __syncthreads();
   const auto is_chosen = [&](int i) { return by_heap ? scores[i] != scores[i] : key_of(scores[i]) >= least; };
@@ -208,9 +211,9 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
 void choose_positions(Runtime& runtime, const PositionChoice& choice) {
   const RowList& rows = *choice.rows;
   if (choice.index.most > kMostChosen)
-    throw std::runtime_error("rows choose " + std::to_string(choice.index.most) +
-                             " of what an index has, which this backend does of " + std::to_string(kMostChosen) +
-                             " only");
+    throw std::runtime_error("the sparse attention indexer selects " + std::to_string(choice.index.most) +
+                             " positions, more than the limit of " + std::to_string(kMostChosen) +
+                             " of the CUDA backend");
   const auto score = choice.type == KvType::kF32    ? score_kernel<KvType::kF32>
                      : choice.type == KvType::kF16  ? score_kernel<KvType::kF16>
                      : choice.type == KvType::kQ8_0 ? score_kernel<KvType::kQ8_0>

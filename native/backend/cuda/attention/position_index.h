@@ -1,5 +1,5 @@
-// How rows choose the positions that they attend to: Operations::choose_positions. One kernel scores every position of
-// every row, a second one chooses, a block to a row.
+// The sparse attention indexer (Operations::choose_positions): one kernel scores every position for every token, and a
+// second kernel selects the top k positions, one block per token.
 #pragma once
 
 #include "backend/backend.h"
@@ -15,7 +15,7 @@ struct PositionChoice {
   KvView keys;
   KvType type;
   ChosenScores scores;
-  int32_t* chosen;  // [n_rows][most]
+  int32_t* chosen;  // Shape [n_rows][most].
 };
 void choose_positions(Runtime& runtime, const PositionChoice& choice);
 

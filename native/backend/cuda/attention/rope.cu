@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Angles in double: at position 100000 a float product is wrong by up to 0.004 radians.
+// Angles are computed in double: at position 100000 a float product is wrong by up to 0.004 radians.
 __global__ void __launch_bounds__(kThreads)
     factors_kernel(const DeviceSegment* segments, const int32_t* segment_of_row, const int32_t* pages,
                    const float* frequencies, const int32_t* axes, int half, float magnitude, float* factors) {
@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Where a row's keys and values of one KV head go, as bytes.
+// Byte addresses for a token's key and value of one KV head.
 struct Place {
   unsigned char* keys;
   unsigned char* values;
@@ -43,14 +43,16 @@ MONOLITH_DEVICE Place place_of(const DeviceSegment& segment, int row, const int3
   const int64_t page = pages[segment.first_page + position / kPageTokens];
   unsigned char* const own = cache.data + page * cache.page_bytes;
   Place place{own + kv_head * cache.head_bytes, own + cache.values + kv_head * cache.value_bytes};
-  if (is_8bit(type)) return place;  // those of the head: slots are in two places
+  // For 8-bit pages these are the addresses of the head, because codes and scales of a slot are in two places.
+  if (is_8bit(type)) return place;
   constexpr int kBytes = type == KvType::kF32 ? 4 : 2;
   place.keys += position % kPageTokens * cache.head_dim * kBytes;
   place.values += position % kPageTokens * cache.value_dim * kBytes;
   return place;
 }
 
-// 8-bit pages: a row's keys and values of one head, by a warp each or by one after the other.
+// Stores a token's key and value of one head in 8-bit pages. Two warps may each store one of them, or one warp may
+// store both.
 template <KvType type>
 MONOLITH_DEVICE void put_codes(const Place& place, const DeviceSegment& segment, int row, const float* key,
                                const float* value, const KvView& cache, bool keys, bool values) {
@@ -66,7 +68,7 @@ MONOLITH_DEVICE void put(unsigned char* row, int i, float value) {
   else
     reinterpret_cast<uint16_t*>(row)[i] = float_to_half(value);
 }
-// Four numbers, i a multiple of four; two, i even.
+// put4() stores four values (i a multiple of four); put2() stores two (i even).
 template <KvType type>
 MONOLITH_DEVICE void put4(unsigned char* row, int i, const Floats4& x) {
   if constexpr (type == KvType::kF32)
@@ -82,11 +84,11 @@ MONOLITH_DEVICE void put2(unsigned char* row, int i, const FloatPair& x) {
     reinterpret_cast<uint32_t*>(row)[i / 2] = pack_halves(x.x, x.y);
 }
 
-// What a rotation makes of numbers a and b of a pair.
+// The first and second value of a pair (a, b) after rotation.
 MONOLITH_DEVICE float turned_first(float a, float b, float cosine, float sine) { return fmaf(a, cosine, -b * sine); }
 MONOLITH_DEVICE float turned_second(float a, float b, float cosine, float sine) { return fmaf(b, cosine, a * sine); }
 
-// One block per row and head: query heads first, then the KV heads, which also store.
+// One block per token and head: query heads first, followed by the KV heads, which are also stored to the cache.
 template <KvType type>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(RopeStyle style, int n_dims, const float* factors, const DeviceSegment* segments,
@@ -122,13 +124,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Numbers i .. of a head, past its norm if there is one.
+// Applies the norm of a head, if there is one, to values starting at dimension i.
 struct HeadNorm {
-  const float* weight;  // null: none
+  const float* weight;  // Null if there is no norm.
   float factor;
   MONOLITH_DEVICE HeadNorm(const float* weight_, float eps, const float* x, int head_dim) : weight(weight_), factor(1) {
     if (!weight) return;
-    float sum = 0;  // in the order of rms_norm_heads()
+    float sum = 0;  // Sums in the same order as rms_norm_heads().
     for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
     factor = 1.0f / sqrtf(warp_sum(sum) / static_cast<float>(head_dim) + eps);
   }
@@ -144,7 +146,7 @@ struct HeadNorm {
   }
 };
 
-// The same with a warp per head and two pairs a lane, where every length is a multiple of four.
+// RoPE with one warp per head and two pairs per lane. All sizes must be multiples of four.
 constexpr int kHeadWarps = 4;
 template <KvType type>
 __global__ void __launch_bounds__(kHeadWarps* kWarp)
@@ -154,7 +156,7 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp)
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
-  if (head >= n_heads + cache.n_kv_heads) return;  // whole warps
+  if (head >= n_heads + cache.n_kv_heads) return;  // Whole warps return.
   const int head_dim = cache.head_dim, half = n_dims / 2, lane = lane_id();
   const bool stores = head >= n_heads;
   const int kv_head = head - n_heads;
@@ -197,7 +199,7 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp)
   if (!stores) return;
   const float* const value = v + row * v_stride + static_cast<int64_t>(kv_head) * cache.value_dim;
   if constexpr (is_8bit(type)) {
-    __syncwarp();  // what other lanes rotated
+    __syncwarp();  // Makes the values rotated by other lanes visible.
     put_codes<type>(place, segments[segment_of_row[row]], row, x, value, cache, true, true);
   } else {
     for (int i = n_dims + 4 * lane; i < head_dim; i += 4 * kWarp)
@@ -219,7 +221,9 @@ size_t RopeTables::bytes_for(int max_rows, int max_head_dim) {
 }
 
 Status RopeTables::reserve(int max_rows, int max_head_dim) {
-  for (Set& set : sets_) set.host = nullptr;  // another model's frequencies may be where one's were that is gone
+  // Invalidates the sets, because another model's frequencies may now be at the address of an unloaded model's
+  // frequencies.
+  for (Set& set : sets_) set.host = nullptr;
   if (max_rows <= max_rows_ && max_head_dim <= max_head_dim_) return {};
   max_rows_ = std::max(max_rows, max_rows_);
   max_head_dim_ = std::max(max_head_dim, max_head_dim_);

@@ -1,4 +1,4 @@
-// Rotary position embedding, and the writes of keys and values into their pages.
+// Rotary position embedding, and the writes of keys and values into KV pages.
 #pragma once
 
 #include <array>
@@ -11,30 +11,33 @@
 
 namespace monolith::cuda {
 
-// Cosines and sines of a step's rows, for each set of angles a model has: worked out by the first layer of a step that
-// uses the set. Engine thread; reserve() and the first use of a set allocate or wait.
+// Cosines and sines for the tokens of a step, one table per set of RoPE parameters that a model has. The first layer of
+// a step that uses a set computes its table. Used by the engine thread. reserve() and the first use of a set allocate
+// or wait.
 class RopeTables {
  public:
   explicit RopeTables(Runtime& runtime) : runtime_(runtime) {}
   static size_t bytes_for(int max_rows, int max_head_dim);
   Status reserve(int max_rows, int max_head_dim);
-  // A new step: what the tables hold is of the last one.
+  // Starts a new step and invalidates the tables of the previous step.
   void begin_step();
-  // [rows][n_dims / 2] pairs of cosine and sine, times the magnitude.
+  // Returns [rows][n_dims / 2] pairs of cosine and sine, multiplied by the magnitude.
   const float* prepare(const RopeParams& rope, const RowList& rows);
-  // The set's inverse frequencies on the device, for rows that turn by other positions than their own; null: nothing rotates.
+  // Returns the set's inverse frequencies in device memory, for rows that rotate by positions other than their own;
+  // null without rotation.
   const float* frequencies(const RopeParams& rope);
 
  private:
   static constexpr int kSets = 4;
   struct Set {
-    const float* host = nullptr;    // its inverse frequencies, which name it
-    const uint8_t* axes = nullptr;  // RopeParams::axes, likewise
+    const float* host = nullptr;    // The inverse frequencies in host memory. The address identifies the set.
+    const uint8_t* axes = nullptr;  // RopeParams::axes, also part of the set's identity.
     int n_dims = 0;
     float magnitude = 1;
-    const DeviceSegment* ready_for = nullptr;  // the list whose rows are in `factors`; null: none
-    float* frequencies = nullptr;              // device: of each pair, then its axis as a number of 32 bits
-    float* factors = nullptr;                  // device
+    const DeviceSegment* ready_for = nullptr;  // The list whose tokens `factors` was computed for; null if none.
+    // Device memory: the frequency of each pair, followed by the 32-bit axis number of each pair.
+    float* frequencies = nullptr;
+    float* factors = nullptr;  // Device memory.
   };
   Set& find(const RopeParams& rope);
 
@@ -45,19 +48,21 @@ class RopeTables {
   float* staging_ = nullptr;
 };
 
-// kQuads: a warp per head, where every length is a multiple of four; kPlain: number by number. The same bits.
+// kQuads uses one warp per head and requires all sizes to be multiples of four. kPlain works value by value. Both give
+// the same bits.
 enum class RopeForm : uint8_t { kPlain, kQuads };
 RopeForm rope_form(int head_dim, int n_dims, int64_t q_stride, int64_t k_stride, int64_t v_stride);
 
-// Backend::rms_norm_heads of queries and keys before they rotate, where RopeForm is kQuads. Null: none.
+// Backend::rms_norm_heads for queries and keys before the rotation, fused into the RoPE kernel. Requires
+// RopeForm::kQuads. Null means no norm.
 struct HeadNorms {
-  const float* q = nullptr;  // weights
+  const float* q = nullptr;  // Norm weights.
   const float* k = nullptr;
   float eps = 0;
   bool operator==(const HeadNorms&) const = default;
 };
 
-// Backend::rope_and_store. Pointers are device memory.
+// Parameters of Backend::rope_and_store. Pointers are device memory.
 struct RopeCall {
   const RowList* rows;
   float* q;
@@ -72,7 +77,7 @@ struct RopeCall {
   HeadNorms norms = {};
 };
 
-// `factors` of prepare(), null: nothing rotates.
+// `factors` comes from RopeTables::prepare(); null means no rotation.
 void rope_and_store(Runtime& runtime, const RopeParams& rope, const float* factors, const RopeCall& call);
 
 }  // namespace monolith::cuda

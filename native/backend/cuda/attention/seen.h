@@ -1,4 +1,4 @@
-// What a row at a position sees, and how much its query counts, as AttentionParams has it. Device code.
+// Visible positions and query temperature of a token, as defined by AttentionParams. Device code.
 #pragma once
 
 #include "backend/backend.h"
@@ -6,14 +6,14 @@
 
 namespace monolith::cuda {
 
-// The first position that a row sees; it never falls as positions rise.
+// Returns the first position visible to the token at `position`. Never decreases as positions increase.
 MONOLITH_DEVICE int first_seen(int position, const AttentionParams& params) {
   if (params.window <= 0) return 0;
   if (params.chunked) return position - position % params.window;
   return position >= params.window ? position - params.window + 1 : 0;
 }
 
-// What a query is multiplied by beside the scale.
+// Returns the factor, in addition to the scale, by which a query is multiplied.
 MONOLITH_DEVICE float temperature(int position, const AttentionParams& params) {
   if (params.temperature_scale == 0.0f) return 1.0f;
   const int periods = (position + params.temperature_offset) / params.temperature_length;

@@ -1,6 +1,6 @@
-// Attention of many tokens of one sequence, as prompts have them: a block computes a tile of tokens for the query heads
-// of one KV head, each warp 16 tokens of one query head; all its warps use the same keys and values.
-// Included by the files that make it for a type of pages.
+// Attention for many tokens of one sequence, as in prefill. A block computes a tile of tokens for the query heads of
+// one KV head. Each warp computes 16 tokens of one query head, and all warps share the same keys and values. Included
+// by the files that instantiate the kernels for one KV cache type.
 #pragma once
 
 #include "backend/cuda/attention/attention.h"
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(Shape::sharers* kWarp)
   auto& shared = shared_memory<TilesShared<Shape>>();
   const int warp = warp_id();
   const int group = n_heads / cache.n_kv_heads;
-  // KV heads and groups of query heads innermost: tiles come longest first.
+  // KV heads and groups of query heads are the innermost indices, so that the longest tiles run first.
   int at = static_cast<int>(blockIdx.x);
   const int heads_at = at % share.blocks_per_group;
   at /= share.blocks_per_group;
@@ -40,7 +40,8 @@ __global__ void __launch_bounds__(Shape::sharers* kWarp)
   end_token = end_token < segment.n_tokens ? end_token : segment.n_tokens;
   end_token = end_token < tile.first_token + kTileTokens ? end_token : tile.first_token + kTileTokens;
 
-  const int head_at = heads_at * share.heads + warp / share.warps_per_head;  // in its group
+  // Index of the query head within its group.
+  const int head_at = heads_at * share.heads + warp / share.warps_per_head;
   const int token = block_token + warp % share.warps_per_head * 16;
   int n = end_token - token < 16 ? end_token - token : 16;
   if (n < 0 || warp / share.warps_per_head >= share.heads || head_at >= group) n = 0;
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(Shape::sharers* kWarp)
 template <typename Shape>
 void launch_tiles(Runtime& runtime, const AttentionCall& call) {
   using Shared = TilesShared<Shape>;
-  static_assert(sizeof(Shared) <= 99 << 10, "the smallest of the GPUs this is for have 99 KB");
+  static_assert(sizeof(Shared) <= 99 << 10, "the smallest supported GPUs have 99 KB of shared memory");
   const RowList& rows = *call.rows;
   const TileShare share = tile_share(call.n_heads / call.cache.n_kv_heads, Shape::sharers);
   const int64_t blocks = int64_t{rows.n_tiles} * share.blocks_per_tile * call.cache.n_kv_heads * share.blocks_per_group;

@@ -1,4 +1,4 @@
-// Attention of prompts over pages of binary16.
+// Prefill attention over binary16 pages.
 #include "backend/cuda/attention/tiles-inl.h"
 
 namespace monolith::cuda {

@@ -1,4 +1,4 @@
-// Attention of prompts over pages of fp8.
+// Prefill attention over fp8 pages.
 #include "backend/cuda/attention/tiles-inl.h"
 
 namespace monolith::cuda {

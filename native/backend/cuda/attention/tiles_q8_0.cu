@@ -1,4 +1,4 @@
-// Attention of prompts over pages of q8_0.
+// Prefill attention over q8_0 pages.
 #include "backend/cuda/attention/tiles-inl.h"
 
 namespace monolith::cuda {

@@ -1,10 +1,12 @@
-// The one order of operations of attention on tensor cores (see attention/work.h for how positions are cut), as a walk
-// of one warp over chunks of positions with 16 rows of queries: query heads of one token, or tokens of one query head.
-// Keys and values (binary16, or 8 bits that become it: attention/bytes.h) come through shared memory piece by piece,
-// for one warp alone or for all of a block, which changes nothing in what a row computes. Device code.
+// The core of attention on tensor cores, device code. It defines the one order of operations that all kernels follow;
+// attention/work.h describes how positions are divided. One warp walks over chunks of positions with 16 query rows,
+// which are either query heads of one token or tokens of one query head. Keys and values (binary16, or 8-bit codes
+// expanded to it: attention/bytes.h) pass through shared memory tile by tile. The tiles serve one warp or all warps of
+// a block; a row's result is the same either way.
 //
-// For a row and chunk: scores s = q k (queries rounded to binary16, sums in binary32, dimensions ascending), as powers
-// of two; m = max s, l = sum 2^(s - m), o = sum 2^(s - m) v (weights rounded to binary16, positions ascending).
+// For each row and chunk the walk computes:
+// - scores s = q k, with queries rounded to binary16 and float32 sums over ascending dimensions, in units of log 2
+// - m = max s, l = sum 2^(s - m), and o = sum 2^(s - m) v, with weights rounded to binary16 and positions ascending
 #pragma once
 
 #include "backend/cuda/attention/walk_feed.h"
@@ -32,7 +34,7 @@ MONOLITH_DEVICE void load_queries(const WalkRows& rows, Words2 (*queries)[Shape:
   }
 }
 
-// s += queries keys, of one piece: column j of s[i] is position 8 i + j of the piece.
+// s += queries x keys for one tile. Column j of s[i] is position 8 i + j of the tile.
 template <typename Shape>
 MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], const uint16_t (*keys)[Shape::stride],
                                 float (*s)[4]) {
@@ -52,7 +54,7 @@ MONOLITH_DEVICE void add_scores(const Words2 (*queries)[Shape::stride / 4], cons
   }
 }
 
-// o += weights values, of one piece; weights[i] are those of positions 16 i .. 16 i + 15.
+// o += weights x values for one tile. weights[i] are the weights of positions 16 i .. 16 i + 15.
 template <typename Shape>
 MONOLITH_DEVICE void add_values(const uint32_t (*weights)[4], const uint16_t (*values)[Shape::stride], float (*o)[4]) {
   const int lane = lane_id();
@@ -69,7 +71,7 @@ MONOLITH_DEVICE void add_values(const uint32_t (*weights)[4], const uint16_t (*v
   }
 }
 
-// What the two rows of a lane (g and g + 8) have in common with three other lanes.
+// The softmax state of a lane's two rows (g and g + 8), shared by the four lanes of a quad.
 struct LaneRows {
   float largest[2] = {-INFINITY, -INFINITY};
   float total[2] = {0, 0};
@@ -87,7 +89,7 @@ MONOLITH_DEVICE float quad_sum(float value) {
   return value;
 }
 
-// Scores of one chunk to weights, relative to the chunk's largest score.
+// Converts the scores of one chunk to softmax weights relative to the chunk's largest score.
 MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&weights)[kChunkPositions / 16][4],
                                const WalkRows& rows, int first_position, bool all_seen) {
   constexpr int kTiles = kChunkPositions / 8;
@@ -137,7 +139,7 @@ MONOLITH_DEVICE LaneRows weigh(float (&s)[kChunkPositions / 8][4], uint32_t (&we
   return own;
 }
 
-// Takes a chunk's sums into those of its group.
+// Merges the sums of a chunk into the sums of its group.
 template <typename Shape>
 MONOLITH_DEVICE void add_chunk(const LaneRows& chunk, const float (&o)[Shape::tiles][4], LaneRows& group,
                                float (&sums)[Shape::sums_in_registers ? Shape::tiles : 1][4], WalkOwn<Shape>& own) {
@@ -185,16 +187,17 @@ MONOLITH_DEVICE float sum_at(const float (&sums)[Shape::sums_in_registers ? Shap
   }
 }
 
-// What happens to a group's sums when it is done.
+// What to do with the sums of a completed group.
 enum class GroupEnd : uint8_t {
-  kPartial,  // its sums are the result
-  kFirst,    // begins the row's sums in `out`
-  kMiddle,   // is added to them
-  kLast,     // is added to them, and the row is done
-  kOnly,     // is all of the row
+  kPartial,  // The sums are a partial result.
+  kFirst,    // The sums initialize the row's sums in `out`.
+  kMiddle,   // The sums are added to the row's sums.
+  kLast,     // The sums are added to the row's sums, and the row is complete.
+  kOnly,     // The group is the whole row.
 };
 
-// The results of rows r .. r + 7 as products read them. 8 bits: dimensions a multiple of 32.
+// Writes the results of rows r .. r + 7 in the matmul's input format. 8-bit output requires a dimension that is a
+// multiple of 32.
 template <typename Shape>
 MONOLITH_DEVICE void convert_results(const WalkOwn<Shape>& own, int r, int n, const WalkResult& result) {
   constexpr int kQuads = Shape::dim / 4;
@@ -227,7 +230,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
   for (int half = 0; half < 2; ++half) {
     const int r = g + 8 * half;
     const bool inside = r < rows.n;
-    if (!inside && (!converts || 8 * half >= rows.n)) continue;  // converting takes the whole warp
+    if (!inside && (!converts || 8 * half >= rows.n)) continue;  // Conversion needs the whole warp.
     Joined factors{0, 1};
     if (how == GroupEnd::kPartial) {
       if (t == 0) {
@@ -247,7 +250,7 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
     MONOLITH_UNROLL
     for (int i = 0; i < Shape::tiles; ++i) {
       float first, second;
-      if constexpr (Shape::bytes) {  // neighbours are in the same place of two tiles
+      if constexpr (Shape::bytes) {  // Neighboring dimensions are at the same place of two tiles.
         first = sum_at<Shape>(sums, own, i & ~1, 2 * half + i % 2);
         second = sum_at<Shape>(sums, own, i | 1, 2 * half + i % 2);
       } else {
@@ -274,8 +277,9 @@ MONOLITH_DEVICE void end_group(GroupEnd how, const LaneRows& group, LaneRows& ro
   }
 }
 
-// Chunks [first_chunk, end_chunk) for the warp's rows. All sharers walk the same chunks; what only others' rows see is
-// passed over. `thread` counts the sharers' threads. A partial result is within one group.
+// Computes chunks [first_chunk, end_chunk) for the warp's rows. All warps that share the tiles walk over the same
+// chunks and skip those that only other warps' rows attend to. `thread` is the index among the threads of these warps.
+// A partial result must lie within one group.
 template <typename Shape>
 MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chunk, const WalkRows& rows,
                           const WalkResult& result, WalkRing<Shape>& ring, WalkOwn<Shape>& own, int thread) {
@@ -284,21 +288,21 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
   load_queries<Shape>(rows, own.queries);
   __syncwarp();
   const int last_row = rows.n > 0 ? rows.n - 1 : 0;
-  // What all of the warp's rows see, and what any does.
+  // The positions visible to all rows of the warp, and those visible to any.
   const int any_first = first_seen(rows.position, rows.params);
   const int all_first = first_seen(rows.position + last_row * rows.step, rows.params);
   const int all_last = rows.last_seen(rows.position), any_last = rows.last_seen(rows.position + last_row * rows.step);
   LaneRows group, row;
   float sums[Shape::sums_in_registers ? Shape::tiles : 1][4];
   clear_sums<Shape>(sums, own);
-  bool begun = false;  // the row's sums, in `out`
-  bool any = false;    // chunks of this group
+  bool begun = false;  // Whether `out` already holds sums of the row.
+  bool any = false;    // Whether any chunk of the current group was computed.
   for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
     const int begin = chunk * kChunkPositions, end = begin + kChunkPositions - 1;
     const WalkPieces<Shape> pieces(source, chunk);
     const bool wanted = rows.n > 0 && begin <= any_last && end >= any_first;
     const int base = chunk * Shape::pieces;
-    // Of the pieces, those that this warp's rows see.
+    // Returns whether any of this warp's rows attends to the tile.
     const auto seen = [&](int piece) {
       return wanted && piece * Shape::piece <= any_last && (piece + 1) * Shape::piece > any_first;
     };
@@ -333,7 +337,7 @@ MONOLITH_DEVICE void walk(const WalkSource& source, int first_chunk, int end_chu
     }
     const bool last = chunk + 1 == end_chunk;
     if (!last && (chunk + 1) % kGroupChunks != 0) continue;
-    // A warp whose rows see nothing of what is left ends here as well: it has seen its last group.
+    // A warp whose rows attend to nothing in the remaining chunks also ends here: this was its last group.
     const bool done = last || end >= any_last;
     if (!any) continue;
     end_group<Shape>(result.sums ? GroupEnd::kPartial

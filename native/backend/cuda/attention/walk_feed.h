@@ -1,5 +1,5 @@
-// What a walk of attention (attention/walk.h) is given and what it has for itself, and how keys and values come through
-// shared memory piece by piece. Device code.
+// The inputs and the per-warp state of the attention walk (attention/walk.h), and the pipeline that brings keys and
+// values through shared memory tile by tile. Device code.
 #pragma once
 
 #include <type_traits>
@@ -14,20 +14,22 @@
 
 namespace monolith::cuda {
 
-// `piece` positions are copied at a time, `stages` pieces are in shared memory, `sharers` warps use each.
+// Compile-time shape of the attention walk. `piece` positions are copied per tile, `stages` tiles are in shared memory,
+// and `sharers` warps use each tile.
 template <int dim_, int piece_, int stages_, int sharers_, KvType type_ = KvType::kF16>
 struct WalkShape {
   static constexpr int dim = dim_, piece = piece_, stages = stages_, sharers = sharers_;
-  static constexpr int pieces = kChunkPositions / piece;  // of a chunk
-  static constexpr int tiles = dim / 8;                   // of 8 dimensions
-  static constexpr int stride = dim + 8;                  // 16 bytes more than a row: rows begin in different banks
-  // The sums of a group are kept in registers where there is room beside those of a chunk.
+  static constexpr int pieces = kChunkPositions / piece;  // Tiles per chunk.
+  static constexpr int tiles = dim / 8;                   // Accumulator tiles of 8 dimensions.
+  static constexpr int stride = dim + 8;  // Each row is padded by 16 bytes so that rows start in different banks.
+  // The sums of a group are kept in registers if there is room in addition to the sums of a chunk.
   static constexpr bool sums_in_registers = dim <= 128;
   static constexpr KvType type = type_;
   static constexpr bool bytes = is_8bit(type);
-  static constexpr bool converts = bytes && sharers > 1;  // to binary16 in shared memory
+  static constexpr bool converts = bytes && sharers > 1;  // Whether tiles are expanded to binary16 in shared memory.
   static constexpr int blocks = kv_blocks(type, dim);
-  static constexpr int byte_stride = 16 * (dim / 16 | 1);  // of codes: odd, and so in different banks
+  // Row stride of the codes: an odd multiple of 16 bytes, so that rows start in different banks.
+  static constexpr int byte_stride = 16 * (dim / 16 | 1);
 };
 
 template <typename Shape>
@@ -40,46 +42,46 @@ struct WalkRing {
 template <typename Shape>
 struct WalkRing<Shape, true> {
   WalkPiece<Shape> at[Shape::stages];
-  HalfPiece<Shape> converted;  // the one in use
+  HalfPiece<Shape> converted;  // The expanded form of the current tile.
 };
 
-// What one warp has for itself.
+// Shared memory of one warp.
 template <typename Shape>
 struct WalkOwn {
   union {
-    alignas(16) Words2 queries[16][Shape::stride / 4];  // four numbers each
-    alignas(16) float results[8][Shape::stride];        // when the queries are done with
+    alignas(16) Words2 queries[16][Shape::stride / 4];  // Four values per element.
+    alignas(16) float results[8][Shape::stride];        // Used after the queries are no longer needed.
   };
   Floats4 sums[Shape::sums_in_registers ? 1 : Shape::tiles][kWarp];
 };
 
-// Keys and values of one KV head of a sequence, positions first .. last.
+// Keys and values of one KV head of a sequence, for positions first .. last.
 struct WalkSource {
-  const unsigned char* keys;  // of page 0
-  int64_t values;             // bytes from keys to values
+  const unsigned char* keys;  // Keys of page 0.
+  int64_t values;             // Byte offset from keys to values.
   int64_t page_bytes;
   const int32_t* pages;
   int first, last;
 };
 
-// The rows of a warp: row r is at `position + r * step`, the first `n` of 16 are wanted.
+// The query rows of a warp: row r is at position `position + r * step`, and the first `n` of 16 rows are used.
 struct WalkRows {
-  const float* queries;  // row r at queries + r * query_stride
+  const float* queries;  // Row r starts at queries + r * query_stride.
   int64_t query_stride;
   int n;
   int position, step;
-  const float* sinks;  // null, or row r's is sinks[r * sink_step]
+  const float* sinks;  // Null, or the sink of row r is sinks[r * sink_step].
   int sink_step;
-  int seen_end = 0;  // as Segment has it
+  int seen_end = 0;  // As in Segment.
   AttentionParams params;
 
-  // The last position that the row at `at` sees.
+  // Returns the last position visible to the row at position `at`.
   MONOLITH_DEVICE int last_seen(int at) const { return seen_end > at + 1 ? seen_end - 1 : at; }
 };
 
-// Where results go: row r at out + r * stride; with `sums` (r: 2 floats at sums + 2 r) they are a partial result.
-// Results of whole rows go to `input` instead, if it has a form: of its row `row`, from value `first` on, and
-// `row_step`, `value_step` further for each r.
+// Destination of the results: row r goes to out + r * stride. With `sums` the results are partial, and sums + 2 r
+// receives two floats for row r. If `input` has a format, the results of complete rows go to `input` instead: row r
+// goes to matmul input row `row` + r * row_step, starting at value `first` + r * value_step.
 struct WalkResult {
   float* out;
   int64_t stride;
@@ -89,8 +91,8 @@ struct WalkResult {
   int32_t row_step, value_step;
 };
 
-// A row's state: the largest score, the sum of weights relative to it; and one part taken into it. Weighted sums
-// become fmaf(own, kept, other * added).
+// Merges a partial result into the softmax state of a row: its largest score, and the sum of weights relative to that
+// score. Weighted sums become fmaf(own, kept, other * added).
 struct Joined {
   float kept, added;
 };
@@ -104,14 +106,14 @@ MONOLITH_DEVICE Joined join(float& largest, float& total, float other_largest, f
 }
 inline constexpr float kLog2E = 1.4426950408889634f;
 
-// Takes a score without a value into a row: what its weighted sums are multiplied by.
+// Adds an attention sink, a score without a value, to the state of a row. Returns the factor for the weighted sums.
 MONOLITH_DEVICE float join_sink(float& largest, float& total, float sink) {
   return join(largest, total, sink * kLog2E, 1.0f).kept;
 }
-// The result: never -0, whose sign would tell which parts without weight were left out.
+// Normalizes a result. Never returns -0, because the sign would depend on which parts of zero weight were skipped.
 MONOLITH_DEVICE float finished(float sum, float total_inverse) { return fmaf(sum, total_inverse, 0.0f); }
 
-// Positions of a chunk that are copied, in pieces.
+// The range of tiles of a chunk that are copied.
 template <typename Shape>
 struct WalkPieces {
   int first, last;
@@ -122,7 +124,7 @@ struct WalkPieces {
   }
 };
 
-// The copies of a walk: of each chunk its keys, then its values.
+// The copy pipeline of a walk: for each chunk first the keys, then the values.
 template <typename Shape>
 struct WalkFeed {
   const WalkSource& source;
@@ -131,8 +133,8 @@ struct WalkFeed {
   WalkPieces<Shape> pieces;
   int piece;
   bool values = false;
-  int stage = 0;  // of the next piece to be used
-  int thread;     // among the sharers
+  int stage = 0;  // Stage of the next tile to be used.
+  int thread;     // Index of this thread among the sharing warps.
 
   MONOLITH_DEVICE WalkFeed(const WalkSource& source_, WalkRing<Shape>& ring_, int first_chunk, int end_chunk_,
                            int thread_)
@@ -153,7 +155,7 @@ struct WalkFeed {
       __syncthreads();
   }
 
-  // The next piece in the walk's order. Begins the copy of a later one.
+  // Returns the next tile in the walk's order and starts the copy of a later one.
   MONOLITH_DEVICE auto next() {
     copies_wait<Shape::stages - 2>();
     wait_sharers();
@@ -171,7 +173,7 @@ struct WalkFeed {
     }
   }
 
-  // All is used: the ring may be written anew.
+  // Waits until all tiles have been used, so that the ring may be overwritten.
   MONOLITH_DEVICE void finish() const {
     copies_wait<0>();
     wait_sharers();
@@ -189,8 +191,8 @@ struct WalkFeed {
     copies_commit();
   }
 
-  // A piece of a page is one run of memory. Positions that no row sees may be on no page, or hold another sequence's
-  // numbers: zeros instead.
+  // Copies one tile; the part of it in one page is contiguous in memory. Positions that no row attends to may be on no
+  // page or hold another sequence's values, so they are replaced by zeros.
   MONOLITH_DEVICE void copy(int to) const {
     if constexpr (Shape::bytes)
       return copy_codes(to);
@@ -198,7 +200,7 @@ struct WalkFeed {
       copy_halves(to);
   }
   MONOLITH_DEVICE void copy_halves(int to) const {
-    constexpr unsigned kWords = Shape::dim / 8;  // of 16 bytes, in a row
+    constexpr unsigned kWords = Shape::dim / 8;  // 16-byte words per row.
     constexpr unsigned kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
     const unsigned char* const data = source.keys + (values ? source.values : 0);
     const int begin = piece * Shape::piece;
@@ -220,8 +222,8 @@ struct WalkFeed {
       copy_async(&ring.at[to].at[row][word * 8], from, valid);
     }
   }
-  // The same of codes and their scales, which lie behind those of their page. What a page holds before the first
-  // position anyone sees comes along.
+  // Copies the codes and scales of one 8-bit tile. The scales follow the codes of their page. Page contents before the
+  // first visible position are copied too.
   MONOLITH_DEVICE void copy_codes(int to) const {
     constexpr unsigned kWords = Shape::dim / 16, kAll = Shape::piece * kWords, kThreads = Shape::sharers * kWarp;
     const unsigned char* const data = source.keys + (values ? source.values : 0);
@@ -229,7 +231,7 @@ struct WalkFeed {
     const int32_t* const own_pages = source.pages + begin / kPageTokens;
     constexpr bool kOnePage = Shape::piece == kPageTokens;
     const unsigned char* const first_page = kOnePage ? data + *own_pages * source.page_bytes : data;
-    // Of the piece's pages, those that anyone sees.
+    // Returns the address of a page of the tile, or of the first page if no row attends to that page.
     const auto page_of = [&](unsigned at, bool valid) {
       return kOnePage || !valid ? first_page : data + own_pages[at] * source.page_bytes;
     };
@@ -247,7 +249,8 @@ struct WalkFeed {
     for (unsigned k = 0; k < (kScales + kThreads - 1) / kThreads; ++k) {
       const unsigned i = static_cast<unsigned>(thread) + k * kThreads;
       if (i >= kScales) break;
-      const unsigned at = kOnePage ? 0 : i / kScaleWords, word = i % kScaleWords;  // a word is of 8 positions
+      // One word holds the scales of 8 positions.
+      const unsigned at = kOnePage ? 0 : i / kScaleWords, word = i % kScaleWords;
       int n = source.last + 1 - begin - static_cast<int>(at * kPageTokens + word % 2 * 8);
       n = n < 0 || !is_seen(static_cast<int>(at)) ? 0 : n > 8 ? 8 : n;
       copy_async_part(&ring.at[to].scales[at][word / 2][word % 2 * 8],

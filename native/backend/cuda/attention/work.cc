@@ -8,10 +8,10 @@ namespace {
 
 int chunks_of(int position) { return position / kChunkPositions + 1; }
 int groups_of(int chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
-// Rows of a length between two powers of two count as equally long.
+// Contexts whose lengths lie between the same two powers of two count as equally long.
 int length_class(int chunks) { return std::bit_width(static_cast<unsigned>(chunks)); }
 constexpr int kClasses = 33;
-// A row that sees beyond itself may be a segment alone.
+// A token with bidirectional attention may be a segment of its own.
 constexpr size_t most_tiles(size_t rows) { return rows + 1; }
 bool in_tiles(const DeviceSegment& segment) { return segment.n_tokens > kFewTokens || segment.sees_ahead(); }
 
@@ -57,7 +57,7 @@ void AttentionPlanner::plan(std::span<const DeviceSegment> segments, int units, 
   tiles_.clear();
   slots_ = 0;
   int64_t chunks = 0;
-  int of_class[kClasses] = {};  // segments
+  int of_class[kClasses] = {};  // Segments per length class.
   for (size_t i = 0; i < segments.size(); ++i) {
     const DeviceSegment& segment = segments[i];
     if (in_tiles(segment)) {
@@ -68,7 +68,7 @@ void AttentionPlanner::plan(std::span<const DeviceSegment> segments, int units, 
     chunks += int64_t{longest} * segment.n_tokens;
     ++of_class[length_class(longest)];
   }
-  // Half as much again as a worker's fair share.
+  // One and a half times a worker's fair share.
   const int64_t limit = std::max<int64_t>(1, 3 * chunks * units / (2 * int64_t{std::max(workers, 1)}));
   for (int length = kClasses - 1; length > 0; --length) {
     if (of_class[length] == 0) continue;

@@ -1,10 +1,11 @@
-// What attention computes in one step, as lists that its kernels walk: made on the host with the step's tables, read
-// from device memory, so that a recorded step keeps its launches while contexts grow. Engine thread.
+// The work of attention in one step, as lists that the attention kernels process. The host builds the lists together
+// with the step's tables, and kernels read them from device memory. A captured CUDA graph therefore keeps its launches
+// while contexts grow. Engine thread.
 //
-// How a sequence is cut, and why results do not depend on it: positions are taken in chunks of 128 and these in groups
-// of 16, both counted from position 0. A chunk's result is its largest score, its sum of weights and its weighted sum
-// of values; chunks are added in ascending order to their group, groups in ascending order to the row. Whoever computes
-// a chunk, and beside which rows, the same operations are done in the same order.
+// How a sequence is divided, and why results do not depend on it: positions form chunks of 128, and chunks form groups
+// of 16, both counted from position 0. The result of a chunk is its largest score, its sum of weights and its weighted
+// sum of values. Chunks are merged into their group in ascending order, and groups into the row in ascending order. The
+// order of operations is thus the same whichever warp computes a chunk and whatever else is in the batch.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +19,27 @@ namespace monolith::cuda {
 inline constexpr int kChunkPositions = 128;
 inline constexpr int kGroupChunks = 16;
 
-// Segments of so many tokens are computed row by row, each row's query heads of one KV head together; longer ones, and
-// those whose rows see beyond themselves, in tiles of tokens that share what they read.
+// Segments of at most kFewTokens tokens are computed token by token, with the query heads of one KV head together.
+// Longer segments, and segments with bidirectional attention, are computed in tiles of tokens that share the data they
+// read.
 inline constexpr int kFewTokens = 16;
 inline constexpr int kTileTokens = 128;
 
-// Partial results of rows that several workers compute, of one step.
+// Maximum number of partial results in one step, from tokens that several workers compute.
 inline constexpr int kMostSlots = 1024;
 
-// Chunks [first_chunk, end_chunk) of one row. Those of a window that the row does not see are left out by the kernel.
+// A work item: chunks [first_chunk, end_chunk) of one token. The kernel skips chunks that lie outside the token's
+// attention window.
 struct AttentionItem {
   int32_t row;
   int32_t position;
-  int32_t first_page;  // of the row's page table, as in DeviceSegment
+  int32_t first_page;  // Start of the token's page table, as in DeviceSegment.
   int32_t first_chunk;
   int32_t end_chunk;
-  int32_t slot;  // where the partial result goes; -1: it is the whole row
+  int32_t slot;  // Destination of the partial result; -1 if the item covers the whole context.
 };
 
-// A row whose partial results are to be added up: slot first_slot + i holds chunk i, or group i.
+// A token whose partial results must be merged: slot first_slot + i holds chunk i, or group i with `by_group`.
 struct AttentionSplit {
   int32_t row;
   int32_t position;
@@ -50,7 +53,7 @@ struct AttentionTile {
   int32_t first_token;
 };
 
-// Where a step's lists lie, in numbers from the step's page tables on.
+// Offsets of a step's lists from the start of the step's page tables, in 32-bit entries.
 struct AttentionHeader {
   int32_t items = 0, n_items = 0;
   int32_t splits = 0, n_splits = 0;
@@ -58,15 +61,16 @@ struct AttentionHeader {
 };
 
 enum class RowSplit : uint8_t { kWhole, kGroups, kChunks };
-// How a row of `chunks` chunks is shared out so that no worker has more than `limit` of them, where that can be.
+// Decides how the context of `chunks` chunks is split so that no worker gets more than `limit` chunks, if possible.
 RowSplit split_for(int chunks, int64_t limit, int free_slots);
 
 class AttentionPlanner {
  public:
-  // Numbers (of 32 bits) that the lists of a step can take.
+  // Returns the maximum size of a step's lists, in 32-bit entries.
   static size_t most_numbers(int max_rows);
   void reserve(int max_rows);
-  // `units` of equal work per row and chunk (KV heads), for `workers` of the device. Longest work first.
+  // Builds the lists. Each token and chunk is `units` units of equal work (KV heads), divided among `workers` workers
+  // of the device. The longest work comes first.
   void plan(std::span<const DeviceSegment> segments, int units, int workers);
   std::span<const AttentionItem> items() const { return items_; }
   std::span<const AttentionSplit> splits() const { return splits_; }
@@ -77,7 +81,7 @@ class AttentionPlanner {
   std::vector<AttentionItem> items_;
   std::vector<AttentionSplit> splits_;
   std::vector<AttentionTile> tiles_;
-  int slots_ = 0;  // used
+  int slots_ = 0;  // Slots used so far.
 };
 
 }  // namespace monolith::cuda

@@ -440,7 +440,7 @@ TEST(cuda_latents_that_are_not_kept_are_refused_by_name) {
           status.error().message.find(what) != std::string::npos);
     CHECK(!(*backend)->kv_cache(shape).ok());
   };
-  refused("layer 0 keeps latents of 1100 numbers");
+  refused("layer 0: latent dimension 1100 exceeds");
   shape = {{{StateKind::kLatents, 1, 576, 512, 0}, {StateKind::kLatents, 1, 128, 128, 1}}, 4, KvType::kF16, 20000};
-  refused("rows choose 20000 positions to attend to");
+  refused("sparse attention selects 20000 positions");
 }
