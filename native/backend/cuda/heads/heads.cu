@@ -10,9 +10,9 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kMostColumns = 1 << 15;  // of one pass, beyond 8 rows
+constexpr int64_t kMostColumns = 1 << 15;  // Maximum number of columns per pass, unless 8 tokens already need more.
 
-// Rows of activations of a pass, a multiple of kSlotMultiple.
+// Returns the number of tokens per pass, a multiple of kSlotMultiple.
 int rows_at_once(int max_rows, int n_heads) {
   const int64_t wanted = (int64_t{std::max(max_rows, 1)} + kSlotMultiple - 1) / kSlotMultiple * kSlotMultiple;
   const int64_t fits = kMostColumns / n_heads / kSlotMultiple * kSlotMultiple;
@@ -39,7 +39,8 @@ struct Strides {
   int64_t row, head;
 };
 
-// A block per row and head; those of the first row also say where their head's columns are.
+// Copies inputs with one block per token and head. The blocks of the first token also write the positions of their
+// head's columns.
 __global__ void __launch_bounds__(kThreads)
     gather_kernel(const float* x, Strides from, int64_t cols, int at_once, float* inputs, int n_rows,
                   int32_t* first_slot, int32_t* count, ColumnTile* tiles, int width, int most) {
@@ -86,7 +87,7 @@ Status CudaHeads::reserve(int max_rows, const HeadProductShape& shape) {
   constexpr int64_t kMostHeads = 1 << 14, kMostValues = 1 << 16;
   const auto in_range = [](int64_t value, int64_t high) { return value >= 1 && value <= high; };
   if (!in_range(shape.n_heads, kMostHeads) || !in_range(shape.rows, kMostValues) || !in_range(shape.cols, kMostValues))
-    return Error{ErrorCode::kInvalidArgument, "cannot reserve for products of " + std::to_string(shape.n_heads) +
+    return Error{ErrorCode::kInvalidArgument, "batched matmul shape is out of range: " + std::to_string(shape.n_heads) +
                                                   " heads, " + std::to_string(shape.rows) + " by " +
                                                   std::to_string(shape.cols)};
   const HeadProductShape most{std::max(shape.n_heads, shape_.n_heads), std::max(shape.rows, shape_.rows),

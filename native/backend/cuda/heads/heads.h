@@ -1,6 +1,6 @@
-// Products of each head's part of a row with a matrix of its own: Operations::matmul_heads. Heads are groups of columns
-// as experts are (mixture/grouped.h), of which every row has all: their parts are gathered head by head, one launch
-// multiplies, and results go back to their rows.
+// Batched matmul with one matrix per head (Operations::matmul_heads). Heads are groups of columns, like experts
+// (mixture/grouped.h), except that every token uses all heads. Inputs are gathered head by head, multiplied in one
+// grouped launch, and the results are scattered back to their tokens.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,26 @@
 
 namespace monolith::cuda {
 
-// Owned and used by the engine's thread. Only reserve() allocates.
+// Owned and used by the engine thread. Only reserve() allocates.
 class CudaHeads {
  public:
   explicit CudaHeads(Runtime& runtime) : runtime_(runtime) {}
 
-  // Bytes of reserve(); 0 without heads.
+  // Returns the bytes that reserve() allocates; 0 without heads.
   static size_t bytes_for(int max_rows, const HeadProductShape& shape);
-  // Columns of the products: what the scratch of products must hold, `cols` values each.
+  // Returns the number of columns that the matmul scratch memory must hold, with `cols` values each.
   static int64_t most_columns(int max_rows, const HeadProductShape& shape);
   // Errors: kInvalidArgument (out of range), kOutOfMemory.
   Status reserve(int max_rows, const HeadProductShape& shape);
 
-  // No more heads, rows and cols than reserved for; more rows of activations are taken in passes.
+  // The numbers of heads, rows and cols must not exceed those reserved. Tokens beyond the reserved number are processed
+  // in several passes.
   void run(const MatmulContext& context, const HeadProducts& products, int n_rows);
 
  private:
   Runtime& runtime_;
   HeadProductShape shape_;
-  int at_once_ = 0;  // rows of activations
+  int at_once_ = 0;  // Tokens per pass.
   unsigned char* memory_ = nullptr;
 };
 

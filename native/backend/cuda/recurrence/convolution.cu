@@ -1,5 +1,5 @@
-// The causal convolution: a thread per channel, whose last inputs are in its registers. Rows come so many at a time, as
-// each is written where it was read.
+// The causal convolution: one thread per channel, which keeps the channel's latest inputs in registers. Tokens are
+// processed in groups, because each output overwrites its input.
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/mathematics.h"
 #include "backend/cuda/recurrence/recurrence.h"
@@ -9,13 +9,13 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 64;
-constexpr int kTogether = 16;  // rows
+constexpr int kTogether = 16;  // Tokens per group.
 
 template <int kTaps>
 struct Filter {
   float weight[kTaps], bias;
   bool silu;
-  // Of inputs, the oldest first.
+  // Applies the filter to inputs in order from oldest to newest.
   MONOLITH_DEVICE float of(const float* inputs) const {
     float sum = bias;
     MONOLITH_UNROLL
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) convolve_kernel(Convolution convolut
   for (int j = 0; j < kTaps; ++j) filter.weight[j] = convolution.weight[static_cast<int64_t>(channel) * kTaps + j];
   filter.bias = convolution.bias ? convolution.bias[channel] : 0.0f;
   filter.silu = convolution.silu;
-  float inputs[kKept + kTogether];  // what is kept comes first
+  float inputs[kKept + kTogether];  // Inputs kept from earlier tokens come first.
   for (ChainWalk walk(segments, static_cast<int>(blockIdx.x) / units); walk.more; walk.advance()) {
     const DeviceSegment& own = walk.own;
     if (!walk.holds()) {

@@ -1,5 +1,5 @@
-// The gated delta rule: each warp of a block has 16 columns of a head's state in its registers, from a segment's first row
-// to its last; what rows read of q, k, decay and beta the block prepares once for all its warps, some rows at a time.
+// The gated delta rule. Each warp of a block keeps 16 columns of a head's state in registers, from a segment's first
+// token to its last. The block prepares q, k, decay and beta for a group of tokens at a time, once for all its warps.
 #include <type_traits>
 
 #include "backend/cuda/device/launch.h"
@@ -11,12 +11,12 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarp, kColumns = kWarps * kBlockColumns;
-constexpr int kTogether = 8;  // rows
+constexpr int kTogether = 8;  // Tokens per group.
 
 template <int kEach, bool kChannelDecay>
 struct Rows {
   static constexpr int dims = StateBlock<kEach>::dims;
-  // q and k past their norms; zeros past a key's dimensions.
+  // q and k after their norms, with zeros beyond the key dimension.
   float q[kTogether][dims], k[kTogether][dims];
   float decay[kTogether][kChannelDecay ? dims : 1];
   float v[kTogether][kColumns];
@@ -25,7 +25,7 @@ struct Rows {
 
 MONOLITH_DEVICE float decay_of(float x, float bias, float rate) { return exponential(rate * softplus(x + bias)); }
 
-// By one warp: row `row` of the step as the others read it. `column`: the block's first.
+// Prepares one token (`row`) for the other warps, using one warp. `column` is the block's first column.
 template <int kEach, bool kChannelDecay>
 MONOLITH_DEVICE void prepare(const DeltaRule& rule, const DeltaInputs& inputs, int64_t row, int head, int column,
                              int at, Rows<kEach, kChannelDecay>& shared) {
@@ -72,13 +72,14 @@ MONOLITH_DEVICE void prepare(const DeltaRule& rule, const DeltaInputs& inputs, i
     shared.decay[at][0] = decay_of(inputs.decay[of_row], rule.decay_bias[head], rule.rate[head]);
 }
 
-// By one warp: a row's result, and what it makes of the state. With S' = decay S + k d^T, d = beta (v - k (decay S)), the
-// result q S' is q (decay S) + (q k) d, so that both sums are over the same numbers. `n`: columns of the warp.
+// Computes the result of one token and updates the state, using one warp. With S' = decay S + k d^T and d = beta (v - k
+// (decay S)), the result q S' equals q (decay S) + (q k) d, so both sums run over the same values. `n` is the number of
+// the warp's columns.
 template <int kEach, bool kChannelDecay>
 MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelDecay>& shared, int at, StateBlock<kEach>& state, int n,
                               float* out) {
   const int lane = lane_id(), slice = lane / 4, first = warp_id() * kBlockColumns + lane % 4 * 4;
-  Floats4 ks[2] = {}, qs[2] = {};  // dimensions of even j, and of odd ones
+  Floats4 ks[2] = {}, qs[2] = {};  // Partial sums over even and odd j.
   MONOLITH_UNROLL
   for (int j = 0; j < kEach; ++j) {
     const int d = slice + kSlices * j;
@@ -86,7 +87,8 @@ MONOLITH_DEVICE void carry_on(const Rows<kEach, kChannelDecay>& shared, int at, 
     ks[j % 2] = plus_times(ks[j % 2], shared.k[at][d], state.at[j]);
     qs[j % 2] = plus_times(qs[j % 2], shared.q[at][d], state.at[j]);
   }
-  const float sum = sum_slices(plus(ks[0], ks[1]), plus(qs[0], qs[1]));  // lanes below 16: of k; the others: of q
+  // Lanes below 16 get a sum with k, the other lanes a sum with q.
+  const float sum = sum_slices(plus(ks[0], ks[1]), plus(qs[0], qs[1]));
   const int column = sum_column();
   const float own = shared.beta[at] * (shared.v[at][first + column] - sum);
   const int quad = lane % 4;
@@ -122,7 +124,7 @@ __global__ void __launch_bounds__(kThreads) delta_kernel(DeltaRule rule, const D
     for (int first = 0; first < own.n_tokens; first += kTogether) {
       const int together = own.n_tokens - first < kTogether ? own.n_tokens - first : kTogether;
       const int64_t row = own.first_row + first;
-      __syncthreads();  // the rows before these have been read
+      __syncthreads();  // All warps have read the previous tokens.
       for (int i = warp; i < together; i += kWarps) prepare(rule, inputs, row + i, head, column, i, shared);
       __syncthreads();
       if (block >= blocks) continue;

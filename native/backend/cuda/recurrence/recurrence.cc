@@ -6,26 +6,26 @@ namespace monolith::cuda {
 namespace {
 
 Status refused(const std::string& what) {
-  return Error{ErrorCode::kUnsupported, "the CUDA backend computes no " + what};
+  return Error{ErrorCode::kUnsupported, "the CUDA backend does not support a " + what};
 }
 
 }  // namespace
 
 Status check_recurrence(const Convolution& convolution) {
   if (convolution.n_taps <= kMostTaps) return {};
-  return refused("convolution of " + std::to_string(convolution.n_taps) + " taps, only of " +
+  return refused("convolution with kernel size " + std::to_string(convolution.n_taps) + "; the maximum is " +
                  std::to_string(kMostTaps));
 }
 
 Status check_recurrence(const DeltaRule& rule) {
   if (rule.key_dim <= kMostStateDims) return {};
-  return refused("delta rule with keys of " + std::to_string(rule.key_dim) + " dimensions, only of " +
+  return refused("delta rule with keys of " + std::to_string(rule.key_dim) + " dimensions; the maximum is " +
                  std::to_string(kMostStateDims));
 }
 
 Status check_recurrence(const StateSpace& space) {
   if (space.state_dim <= kMostStateDims) return {};
-  return refused("state space of " + std::to_string(space.state_dim) + " dimensions, only of " +
+  return refused("state space of " + std::to_string(space.state_dim) + " dimensions; the maximum is " +
                  std::to_string(kMostStateDims));
 }
 

@@ -1,10 +1,11 @@
-// Layers that carry a state on from row to row (backend/recurrence.h). What may go on from another segment's state of
-// the same step goes in one chain (slot_chains.h), which one block takes in order, for some channels or some columns of a
-// head; chains and pieces have nothing to do with each other. Slots are read from the step's tables, so that a recorded
-// step finds each time's own.
+// Layers with recurrent state (backend/recurrence.h). Segments whose state may depend on another segment of the same
+// step form a chain (slot_chains.h). A chain is processed in order by one block for some channels, or for some columns
+// of a head. Chains, and the blocks of a chain, are independent of each other. State slots are read from the step's
+// tables, so a captured CUDA graph finds the slots of each step.
 //
-// Rows are taken one after the other, and what a row is summed from depends on nothing beside it: no cut of a prompt and
-// no company changes a bit. The convolution gives the processor's bits; the two others sum in another order.
+// Tokens are processed one after the other, and the sums of a token have a fixed order. The bits therefore do not
+// depend on how a prompt is split into chunks or on the rest of the batch. The convolution has the same bits as on the
+// CPU; the delta rule and the state space sum in a different order.
 #pragma once
 
 #include "backend/backend.h"
@@ -13,15 +14,15 @@
 
 namespace monolith::cuda {
 
-// Dimensions of a state that are summed over: what a warp has registers for.
+// Maximum number of state dimensions that are summed over; limited by the registers of a warp.
 inline constexpr int kMostStateDims = 256;
 
-// As Loading::can_compute.
+// Implements Loading::can_compute.
 Status check_recurrence(const Convolution& convolution);
 Status check_recurrence(const DeltaRule& rule);
 Status check_recurrence(const StateSpace& space);
 
-// As Operations has them; `rows` is the list of their segments.
+// Implements Operations::convolve, delta_rule and state_space. `rows` is the device copy of the segment list.
 void convolve(Runtime& runtime, const Convolution& convolution, const RowList& rows, const LayerSlots& state, float* x,
               int64_t stride);
 void delta_rule(Runtime& runtime, const DeltaRule& rule, const RowList& rows, const LayerSlots& state,

@@ -10,7 +10,7 @@ void SlotChains::reserve(int max_rows) {
   if (chain_.size() >= rows) return;
   chain_.resize(rows);
   end_.resize(rows);
-  uses_.assign(std::bit_ceil(4 * rows), {});  // a segment uses two slots at most
+  uses_.assign(std::bit_ceil(4 * rows), {});  // A segment uses at most two slots.
 }
 
 SlotChains::Use& SlotChains::take_use(int32_t slot) {
@@ -32,7 +32,7 @@ void SlotChains::link(std::span<const Segment> segments, std::span<DeviceSegment
     std::ranges::fill(uses_, Use{});
     step_ = 1;
   }
-  bool tangled = false;  // a segment belongs to two chains: then all are one
+  bool tangled = false;  // True if a segment belongs to two chains. All segments then become one chain.
   for (size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
     const auto own = static_cast<int32_t>(i);

@@ -1,7 +1,8 @@
-// Which segments of a step may be carried on side by side. Segments that use one slot of recurrent state, of which one
-// writes it, are a chain: one block of threads takes them in the step's order. All others share no slot that is written.
+// Determines which segments of a step can be processed in parallel. Segments that use the same slot of recurrent state,
+// at least one of which writes it, form a chain. One thread block processes the segments of a chain in the step's
+// order. Different chains never share a slot that is written.
 //
-// Owned by the step's tables and used by the engine's thread. Only reserve() allocates.
+// Owned by the step's tables and used by the engine thread. Only reserve() allocates.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +16,25 @@ namespace monolith::cuda {
 
 class SlotChains {
  public:
-  void reserve(int max_rows);  // no step has more segments
-  // Fills the slots and chains of `to`, the device's copies of `segments`.
+  void reserve(int max_rows);  // `max_rows` is the maximum number of segments per step.
+  // Fills in the slots and chains of `to`, the device copies of `segments`.
   void link(std::span<const Segment> segments, std::span<DeviceSegment> to);
 
  private:
-  // Who has used a slot in this step.
+  // Tracks the use of a state slot in the current step.
   struct Use {
-    uint32_t step = 0;  // another one's: nobody
+    uint32_t step = 0;  // If this is not the current step, the slot has not been used.
     int32_t slot = 0;
-    int32_t last = 0;  // segment
+    int32_t last = 0;  // The last segment that used the slot.
     bool written = false;
-    bool shared = false;  // segments of several chains have read it
+    bool shared = false;  // True if segments of several chains have read the slot.
   };
-  Use* use_of(int32_t slot);  // null: nobody has used it
+  Use* use_of(int32_t slot);  // Returns null if the slot has not been used in this step.
   Use& take_use(int32_t slot);
 
-  std::vector<Use> uses_;             // by a hash of the slot, a power of two of them
-  std::vector<int32_t> chain_, end_;  // of a segment: its chain's first; of that: its chain's last
+  std::vector<Use> uses_;  // Hash table by slot; the size is a power of two.
+  // chain_: first segment of a segment's chain. end_: last segment of the chain, indexed by the chain's first segment.
+  std::vector<int32_t> chain_, end_;
   uint32_t step_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// A block of a head's state, 16 columns, in the registers of one warp (DeltaRule::value_blocks(), StateSpace::blocks()):
-// lane 4 s + c has columns 4 c .. 4 c + 3 of dimensions s, s + 8, s + 16 ..., so that memory is read and written in runs
-// of 512 bytes. And sums over the dimensions, which eight lanes share. Device code.
+// A block of 16 columns of a head's state in the registers of one warp (DeltaRule::value_blocks(),
+// StateSpace::blocks()), and sums over the state dimensions, which eight lanes share. Lane 4 s + c holds columns 4 c ..
+// 4 c + 3 of dimensions s, s + 8, s + 16 ..., so memory is read and written in runs of 512 bytes. Device code.
 #pragma once
 
 #include "backend/cuda/attention/device_segment.h"
@@ -10,12 +10,12 @@
 namespace monolith::cuda {
 
 inline constexpr int kBlockColumns = 16;
-inline constexpr int kSlices = 8;  // lanes that share a column's dimensions
+inline constexpr int kSlices = 8;  // Lanes that share the dimensions of a column.
 
-// kEach dimensions a lane.
+// `kEach` is the number of dimensions per lane.
 template <int kEach>
 struct StateBlock {
-  static constexpr int dims = kSlices * kEach;  // the most
+  static constexpr int dims = kSlices * kEach;  // The maximum.
   Floats4 at[kEach];
 
   MONOLITH_DEVICE static bool has(int j, int dim) { return lane_id() / 4 + kSlices * j < dim; }
@@ -39,7 +39,7 @@ struct StateBlock {
 MONOLITH_DEVICE Floats4 times(const Floats4& x, float factor) {
   return {x.x * factor, x.y * factor, x.z * factor, x.w * factor};
 }
-// x + factor y
+// Returns x + factor * y.
 MONOLITH_DEVICE Floats4 plus_times(const Floats4& x, float factor, const Floats4& y) {
   return {fmaf(factor, y.x, x.x), fmaf(factor, y.y, x.y), fmaf(factor, y.z, x.z), fmaf(factor, y.w, x.w)};
 }
@@ -47,8 +47,8 @@ MONOLITH_DEVICE Floats4 plus(const Floats4& x, const Floats4& y) {
   return {x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w};
 }
 
-// Sums over the slices of a column quad. Of four lanes' two quads each lane is left with one number: lanes with bit 4
-// with one of `b`, those without with one of `a`, the one that sum_column() says.
+// Sums over the eight slices of a group of four columns, for two quads `a` and `b` at a time. Each lane receives one
+// value: lanes with bit 4 set get a value of `b`, the others a value of `a`, for the column given by sum_column().
 MONOLITH_DEVICE float halved(float kept, float given, int distance) {
   return kept + __shfl_xor_sync(kWholeWarp, given, distance);
 }
@@ -62,7 +62,7 @@ MONOLITH_DEVICE float sum_slices(const Floats4& a, const Floats4& b) {
   const float low = halved(third ? z : x, third ? x : z, 8), high = halved(third ? w : y, third ? y : w, 8);
   return halved(second ? high : low, second ? low : high, 4);
 }
-// The same of one quad: every lane is left with a number of it.
+// Sums a single quad over the eight slices. Every lane receives the sum of one of the quad's columns.
 MONOLITH_DEVICE float sum_slices(const Floats4& a) {
   const bool third = (lane_id() & 8) != 0, second = (lane_id() & 4) != 0;
   const float x = halved(third ? a.z : a.x, third ? a.x : a.z, 8), y = halved(third ? a.w : a.y, third ? a.y : a.w, 8);
@@ -70,23 +70,24 @@ MONOLITH_DEVICE float sum_slices(const Floats4& a) {
   return sum + __shfl_xor_sync(kWholeWarp, sum, 16);
 }
 
-// What the segments of a chain carry on, and where: one of these for each thread, the same for all of a block.
+// Iterates over the segments of a chain and tracks which state the registers hold. Every thread has its own copy,
+// identical within a block.
 struct ChainWalk {
   const DeviceSegment* segments;
   DeviceSegment own;
-  int32_t held = kNoSlot;  // the slot whose state the registers hold
+  int32_t held = kNoSlot;  // The slot whose state is in the registers.
   bool more = true;
 
   MONOLITH_DEVICE ChainWalk(const DeviceSegment* all, int first) : segments(all), own(all[first]) {
     more = own.chain_leads != 0;
   }
-  // On to the next segment, the state of this one being stored.
+  // Advances to the next segment. The state of the current segment must have been stored.
   MONOLITH_DEVICE void advance() {
     held = own.state_to;
     more = own.chain_next >= 0;
     if (more) own = segments[own.chain_next];
   }
-  // Whether registers hold what this segment goes on from.
+  // Returns whether the registers hold the state that this segment continues from.
   MONOLITH_DEVICE bool holds() const { return held != kNoSlot && held == own.state_from; }
 };
 

@@ -1,5 +1,5 @@
-// The state space of Mamba-2: as the delta rule (delta_rule.cu) goes, each warp of a block has 16 columns of a head's
-// state in its registers, and the block prepares for all its warps what rows read of B, C, x and step.
+// The state space of Mamba-2. As in the delta rule (delta_rule.cu), each warp of a block keeps 16 columns of a head's
+// state in registers. The block prepares B, C, x and step once for all its warps.
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/device/mathematics.h"
 #include "backend/cuda/recurrence/recurrence.h"
@@ -9,17 +9,17 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kWarps = 4, kThreads = kWarps * kWarp, kColumns = kWarps * kBlockColumns;
-constexpr int kTogether = 8;  // rows
+constexpr int kTogether = 8;  // Tokens per group.
 
 template <int kEach>
 struct Rows {
   static constexpr int dims = StateBlock<kEach>::dims;
-  float b[kTogether][dims], c[kTogether][dims];  // zeros past the state's dimensions
+  float b[kTogether][dims], c[kTogether][dims];  // Zeros beyond the state dimension.
   float x[kTogether][kColumns];
   float step[kTogether], decay[kTogether];
 };
 
-// By one warp: row `row` of the step as the others read it. `column`: the block's first.
+// Prepares one token (`row`) for the other warps, using one warp. `column` is the block's first column.
 template <int kEach>
 MONOLITH_DEVICE void prepare(const StateSpace& space, const StateSpaceInputs& inputs, int64_t row, int head, int column,
                              int at, Rows<kEach>& shared) {
@@ -38,14 +38,14 @@ MONOLITH_DEVICE void prepare(const StateSpace& space, const StateSpaceInputs& in
   shared.decay[at] = exponential(step * space.rate[head]);
 }
 
-// By one warp: a row's result, and what it makes of the state. `n`: columns of the warp.
+// Computes the result of one token and updates the state, using one warp. `n` is the number of the warp's columns.
 template <int kEach>
 MONOLITH_DEVICE void carry_on(const Rows<kEach>& shared, int at, StateBlock<kEach>& state, float skip, int n,
                               float* out) {
   const int lane = lane_id(), slice = lane / 4, first = warp_id() * kBlockColumns + lane % 4 * 4;
   const Floats4 change = times(*reinterpret_cast<const Floats4*>(&shared.x[at][first]), shared.step[at]);
   const float decay = shared.decay[at];
-  Floats4 sums[2] = {};  // dimensions of even j, and of odd ones
+  Floats4 sums[2] = {};  // Partial sums over even and odd j.
   MONOLITH_UNROLL
   for (int j = 0; j < kEach; ++j) {
     const int d = slice + kSlices * j;
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int first = 0; first < own.n_tokens; first += kTogether) {
       const int together = own.n_tokens - first < kTogether ? own.n_tokens - first : kTogether;
       const int64_t row = own.first_row + first;
-      __syncthreads();  // the rows before these have been read
+      __syncthreads();  // All warps have read the previous tokens.
       for (int i = warp; i < together; i += kWarps) prepare(space, inputs, row + i, head, column, i, shared);
       __syncthreads();
       if (block >= blocks) continue;

@@ -10,23 +10,23 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr size_t kAlignment = 16;                    // of lists
-constexpr size_t kMaskBytes = size_t{16} << 20;      // masks that go there at once, beyond one task's lists
-constexpr size_t kAdjustedBytes = size_t{32} << 20;  // rows whose logits are changed, at once
-constexpr size_t kFewBiases = 16;                    // so few are compared each with each
-constexpr size_t kSmallGap = 65536;                  // what takes less time to send along than another copy
+constexpr size_t kAlignment = 16;                // Alignment of lists in bytes.
+constexpr size_t kMaskBytes = size_t{16} << 20;  // Space for masks of one upload, in addition to the lists of one task.
+constexpr size_t kAdjustedBytes = size_t{32} << 20;  // Space for rows of modified logits.
+constexpr size_t kFewBiases = 16;                    // Up to this many biases are checked for duplicates pairwise.
+constexpr size_t kSmallGap = 65536;  // Uploading a gap of up to this many bytes is faster than a second copy.
 
 size_t words_of(int n_vocab) { return (static_cast<size_t>(n_vocab) + 63) / 64; }
 size_t row_bytes(int n_vocab) { return static_cast<size_t>(n_vocab) * sizeof(float); }
 
-// A mask, and lists as long as the vocabulary.
+// Bytes of one mask and of lists that each have one entry per vocabulary token.
 size_t lists_of_one(int n_vocab) {
   const auto n = static_cast<size_t>(n_vocab);
   const size_t of_token = sizeof(TokenBias) + sizeof(UsedToken) + sizeof(int32_t);
   return words_of(n_vocab) * sizeof(uint64_t) + n * of_token + 8 * kAlignment;
 }
 
-// The one token that is allowed, or -1.
+// Returns the only allowed token, or -1 if there are several.
 int32_t only_token(const SampleTask& task) {
   if (task.mask.empty()) return task.allowed.size() == 1 ? task.allowed.front() : -1;
   int32_t only = -1;
@@ -41,15 +41,15 @@ int32_t only_token(const SampleTask& task) {
 
 }  // namespace
 
-// What goes to the device together.
+// One upload: tasks and their lists.
 struct DeviceSampler::Round {
-  DeviceTask* tasks;  // in staging_
+  DeviceTask* tasks;  // Points into staging_.
   size_t n_tasks = 0;
-  unsigned char* lists;   // in staging_
-  size_t list_bytes = 0;  // used
-  int n_adjusted = 0;     // tasks that change their logits
+  unsigned char* lists;   // Points into staging_.
+  size_t list_bytes = 0;  // Bytes used so far.
+  int n_adjusted = 0;     // Number of tasks that modify their logits.
 
-  // Room for `bytes`; null if there is none.
+  // Allocates `bytes` bytes in the list area; returns null if they do not fit.
   void* room(size_t bytes, size_t capacity) {
     const size_t at = (list_bytes + kAlignment - 1) / kAlignment * kAlignment;
     if (at > capacity || capacity - at < bytes) return nullptr;
@@ -60,8 +60,8 @@ struct DeviceSampler::Round {
 
 Status DeviceSampler::reserve(int n_vocab, int most_tasks) {
   if (n_vocab < 1 || n_vocab > kMostSampled || most_tasks < 1)
-    return Error{ErrorCode::kUnsupported, "the GPU samples vocabularies of 1 to " + std::to_string(kMostSampled) +
-                                              " tokens, not of " + std::to_string(n_vocab)};
+    return Error{ErrorCode::kUnsupported, "GPU sampling supports vocabularies of 1 to " + std::to_string(kMostSampled) +
+                                              " tokens, but the vocabulary has " + std::to_string(n_vocab)};
   if (n_vocab <= n_vocab_ && most_tasks <= most_tasks_) return {};
   n_vocab_ = std::max(n_vocab, n_vocab_);
   most_tasks_ = std::max(most_tasks, most_tasks_);
@@ -80,7 +80,7 @@ Status DeviceSampler::reserve(int n_vocab, int most_tasks) {
   try {
     seen_.assign(words_of(n_vocab_), 0);
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory to sample with"};
+    return Error{ErrorCode::kOutOfMemory, "out of memory for the sampler's buffers"};
   }
   const size_t staged = lists_at() + list_bytes_, answers = tasks * sizeof(DeviceResult);
   const size_t adjusted = static_cast<size_t>(n_adjusted_) * row_bytes(n_vocab_);
@@ -110,8 +110,8 @@ void DeviceSampler::sample(int n_vocab, std::span<const SampleTask> tasks, std::
 }
 
 void DeviceSampler::begin(int n_vocab, std::span<const SampleTask> tasks) {
-  if (n_vocab > n_vocab_) throw std::runtime_error("no memory was reserved to sample a vocabulary of this size");
-  if (n_begun_ > 0) runtime_.synchronize();  // given up, and maybe still on its way
+  if (n_vocab > n_vocab_) throw std::runtime_error("the vocabulary is larger than the size reserved for the sampler");
+  if (n_begun_ > 0) runtime_.synchronize();  // An abandoned round may still be running.
   n_begun_ = start(n_vocab, tasks);
 }
 
@@ -126,18 +126,19 @@ void DeviceSampler::end(int n_vocab, std::span<const SampleTask> tasks, std::spa
   }
 }
 
-// Asks for the answers to as many of the tasks as there is room for. Returns how many these are.
+// Submits as many of the tasks as fit in one round. Returns their number.
 size_t DeviceSampler::start(int n_vocab, std::span<const SampleTask> tasks) {
   Round round{.tasks = reinterpret_cast<DeviceTask*>(staging_), .lists = staging_ + lists_at()};
   const size_t most = std::min(tasks.size(), static_cast<size_t>(most_tasks_));
   while (round.n_tasks < most && put(n_vocab, tasks[round.n_tasks], round)) ++round.n_tasks;
   const size_t n = round.n_tasks;
-  if (n == 0 && most > 0) throw std::runtime_error("the lists of one token's choice are longer than the vocabulary");
+  if (n == 0 && most > 0)
+    throw std::runtime_error("the token lists of one sampling task are longer than the vocabulary");
   if (n == 0) return 0;
   const bool together = round.list_bytes > 0 && lists_at() - n * sizeof(DeviceTask) <= kSmallGap;
   runtime_.upload(device_, staging_, together ? lists_at() + round.list_bytes : n * sizeof(DeviceTask));
   if (round.list_bytes > 0 && !together) runtime_.upload(device_ + lists_at(), round.lists, round.list_bytes);
-  // One launch after the other uses the rows of adjusted_ anew.
+  // Launches run one after the other, so each may reuse the rows of adjusted_.
   size_t first = 0;
   int n_adjusted = 0;
   const auto launch_to = [&](size_t end) {
@@ -156,11 +157,11 @@ size_t DeviceSampler::start(int n_vocab, std::span<const SampleTask> tasks) {
   return n;
 }
 
-// False if there is no room left for it.
+// Adds a task to the round. Returns false if it does not fit.
 bool DeviceSampler::put(int n_vocab, const SampleTask& task, Round& round) {
   const size_t bytes_before = round.list_bytes;
   bool fits = true;
-  // Where a list will be on the device; `fill` writes it into the staging memory.
+  // Returns the device address of a list; `fill` writes the list into the staging memory.
   const auto list = [&]<typename T>(const T*, size_t n, const auto& fill) -> const T* {
     if (n == 0) return nullptr;
     auto* const room = static_cast<T*>(round.room(n * sizeof(T), list_bytes_));
@@ -211,7 +212,7 @@ bool DeviceSampler::put(int n_vocab, const SampleTask& task, Round& round) {
   return true;
 }
 
-// Whether a token has more than one bias.
+// Returns whether any token has more than one bias.
 bool DeviceSampler::repeats(std::span<const std::pair<int32_t, float>> bias) {
   if (bias.size() <= kFewBiases) {
     for (size_t i = 0; i < bias.size(); ++i)

@@ -1,7 +1,10 @@
-// One row, one block. Passes over the row: the largest logit; where top_k or top_p cut, one histogram of counts or
-// weights over the distance from it, and one that fetches what lies in the bin the cut is in (more histograms, over
-// ever finer parts of logits and then ids, where that is too much: rows of equal logits); the weights of what is kept,
-// in tiles; and the tile that is drawn.
+// Sampling with one block per row of logits. The passes over a row are:
+// - Find the largest logit.
+// - If top_k or top_p apply, build a histogram of counts or weights over the distance from the largest logit, and fetch
+//   the tokens in the bin that contains the cutoff. If that bin has too many tokens, which happens with equal logits,
+//   further histograms over ever finer parts of logits and then token ids narrow it down.
+// - Sum the weights of the remaining tokens in tiles.
+// - Draw a tile and then a token of that tile.
 #include <limits>
 
 #include "backend/cuda/device/launch.h"
@@ -13,14 +16,14 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kBins = 2048;
-constexpr int kMostFetched = 2048;  // that are sorted
+constexpr int kMostFetched = 2048;  // Maximum number of tokens that are sorted.
 constexpr int kTile = 1024;
 static_assert(kBins == 2 * kThreads && kMostFetched == 2 * kThreads && kTile == kThreads);
 static_assert(kMostSampled <= kTile * kThreads);
 constexpr uint64_t kNothing = ~uint64_t{0};
 
 struct Bins {
-  uint32_t low[kBins], high[kBins];  // of sums
+  uint32_t low[kBins], high[kBins];  // The sums of the bins, in two halves.
   uint32_t count[kBins];
 };
 
@@ -31,16 +34,16 @@ struct Shared {
   };
   uint64_t keys[kMostFetched];
   uint64_t of_warp[kWarps];
-  uint64_t passed;  // what one thread found and all are to know
+  uint64_t passed;  // Results of one thread that all threads need.
   uint32_t number, count;
 };
 
 MONOLITH_DEVICE float never() { return -std::numeric_limits<float>::infinity(); }
 
-// exp(x) for x <= 0 in quanta of 2^-34: operation by operation that of engine/sampling/sampler_kernels-inl.h. Below 2^-35, where
-// most of a row's logits are, that is nothing: said at once.
+// exp(x) for x <= 0 in quanta of 2^-34, with the same operations as engine/sampling/sampler_kernels-inl.h. Results
+// below 2^-35 are zero. Most logits of a row are in that range, so they return early.
 MONOLITH_DEVICE float quantized_exp(float x) {
-  if (!(x >= -24.5f)) return 0.0f;  // 2^-35.3; and no number
+  if (!(x >= -24.5f)) return 0.0f;  // The bound corresponds to 2^-35.3. The comparison is also false for NaN.
   constexpr float kRound = 12582912.0f;
   const float shifted = x * 1.44269504f + kRound;
   const float n = shifted - kRound;
@@ -59,10 +62,10 @@ MONOLITH_DEVICE float quantized_exp(float x) {
 
 MONOLITH_DEVICE uint64_t quanta_of(float weight) { return static_cast<uint64_t>(weight * 17179869184.0f); }
 
-// Logits of the tokens that a mask lets through.
+// The logits of a row, with masked tokens at -infinity.
 struct Row {
   const float* logits;
-  const uint64_t* mask;  // null: all
+  const uint64_t* mask;  // Null allows all tokens.
   int n;
   MONOLITH_DEVICE float at(int id) const {
     return mask && (mask[id / 64] >> (id % 64) & 1) == 0 ? never() : logits[id];
@@ -74,7 +77,7 @@ struct Scale {
   MONOLITH_DEVICE float weight(float logit) const { return quantized_exp((logit - max) * inverse_temperature); }
 };
 
-// The best tokens, up to and including (logit, id).
+// A cutoff: keeps the best tokens up to and including (logit, id).
 struct Cut {
   float logit;
   int32_t id;
@@ -84,7 +87,7 @@ struct Cut {
 };
 MONOLITH_DEVICE Cut no_cut() { return {never(), std::numeric_limits<int32_t>::max()}; }
 
-// The order of tokens as a number, the best first: of the logit, larger first, then of the id. The zeros are equal.
+// The order of tokens as an integer, best first: larger logits first, then smaller ids. Both zeros are equal.
 MONOLITH_DEVICE uint32_t rank_of(float logit) {
   const uint32_t bits = as_bits(logit + 0.0f);
   return (bits >> 31) != 0 ? bits : ~(bits | 0x80000000u);
@@ -96,8 +99,8 @@ MONOLITH_DEVICE uint64_t key_of(float logit, int id) {
 MONOLITH_DEVICE float logit_of_key(uint64_t key) { return logit_of(static_cast<uint32_t>(key >> 32)); }
 MONOLITH_DEVICE int id_of_key(uint64_t key) { return static_cast<int>(static_cast<uint32_t>(key)); }
 
-// --- the block -----------------------------------------------------------------------------------
-// Each of these is reached by all threads, and leaves `shared` free for the next.
+// --- block-wide operations --------------------------------------------------------------------------
+// All threads must call each of these functions. `shared` is free for reuse afterwards.
 
 MONOLITH_DEVICE uint64_t block_min(uint64_t value, Shared& shared) {
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -111,7 +114,7 @@ MONOLITH_DEVICE uint64_t block_min(uint64_t value, Shared& shared) {
   return value;
 }
 
-// The sum over the threads before this one; `total` over all.
+// Returns the exclusive prefix sum over the block's threads. `total` receives the sum over all threads.
 MONOLITH_DEVICE uint64_t block_sum_before(uint64_t value, uint64_t& total, Shared& shared) {
   uint64_t sum = value;
   for (int distance = 1; distance < kWarp; distance *= 2) {
@@ -130,7 +133,7 @@ MONOLITH_DEVICE uint64_t block_sum_before(uint64_t value, uint64_t& total, Share
   return before + sum - value;
 }
 
-// Calls f(id, logit) for all logits [n], shared out; four at once where they are aligned.
+// Calls f(id, logit) for all logits [n], divided among the threads, four at a time if the logits are aligned.
 template <typename F>
 MONOLITH_DEVICE void for_each(const float* logits, int n, F&& f) {
   const int t = static_cast<int>(threadIdx.x);
@@ -156,7 +159,7 @@ MONOLITH_DEVICE void for_each(const Row& row, F&& f) {
            [&](int id, float logit) { f(id, (row.mask[id / 64] >> (id % 64) & 1) != 0 ? logit : never()); });
 }
 
-// Key of the best token; `finite` if all logits are, allowed or not.
+// Returns the key of the best token. Sets `finite` if all logits are finite, whether allowed or not.
 MONOLITH_DEVICE uint64_t find_best(const Row& row, bool& finite, Shared& shared) {
   uint64_t best = kNothing;
   bool bad = false;
@@ -170,7 +173,8 @@ MONOLITH_DEVICE uint64_t find_best(const Row& row, bool& finite, Shared& shared)
   return block_min(best, shared);
 }
 
-// Bias, bans, penalties: the task's logits into its `adjusted`. False if one is not finite.
+// Writes the task's logits with bias, bans and penalties applied to its `adjusted` row. Returns false if a logit is not
+// finite.
 MONOLITH_DEVICE bool adjust(const DeviceTask& task, int n_vocab, Shared& shared) {
   const int t = static_cast<int>(threadIdx.x);
   float* const row = task.adjusted;
@@ -206,19 +210,19 @@ MONOLITH_DEVICE bool adjust(const DeviceTask& task, int n_vocab, Shared& shared)
 
 // --- selection -----------------------------------------------------------------------------------
 
-// The part of a row that is being looked into: a bin of each level so far.
+// The part of a row that the selection has narrowed down to: one bin per level so far.
 struct Part {
   int level = 0;
-  int distance = 0;                  // level 0
-  uint32_t rank = 0, rank_mask = 0;  // levels 1 to 3
-  uint32_t id = 0, id_mask = 0;      // levels 4 and 5
+  int distance = 0;                  // The bin of level 0.
+  uint32_t rank = 0, rank_mask = 0;  // The bins of levels 1 to 3.
+  uint32_t id = 0, id_mask = 0;      // The bins of levels 4 and 5.
 
-  // Monotone in the logit. From 25 on weights are 0.
+  // Monotone in the logit. Weights are 0 at distances of 25 or more.
   static MONOLITH_DEVICE int distance_of(float logit, const Scale& scale) {
     const float distance = (scale.max - logit) * scale.inverse_temperature * (kBins / 25.0f);
     return static_cast<int>(distance < kBins - 1 ? distance : kBins - 1);
   }
-  // -1: not in it.
+  // Returns -1 if the token is not in this part.
   MONOLITH_DEVICE int bin_of(float logit, int token, const Scale& scale) const {
     const int own = distance_of(logit, scale);
     if (level == 0) return own;
@@ -245,9 +249,9 @@ struct Part {
     }
   }
 };
-static_assert(kMostSampled <= 1 << 22, "levels 4 and 5 tell so many ids apart");
+static_assert(kMostSampled <= 1 << 22, "levels 4 and 5 distinguish 2^22 ids");
 
-// Sorts the first `n` of shared.keys.
+// Sorts the first `n` keys of shared.keys.
 MONOLITH_DEVICE void sort_keys(int n, Shared& shared) {
   const int t = static_cast<int>(threadIdx.x);
   int size = 2;
@@ -270,7 +274,7 @@ MONOLITH_DEVICE void sort_keys(int n, Shared& shared) {
   }
 }
 
-// Adds `value` to a bin. Returns nothing: sums are read once all have been added.
+// Adds `value` to a bin. Sums may be read only after all threads have added their values.
 MONOLITH_DEVICE void add_to(Bins& bins, int bin, uint64_t value) {
   const auto low = static_cast<uint32_t>(value);
   const uint32_t before = atomicAdd(&bins.low[bin], low);
@@ -278,9 +282,9 @@ MONOLITH_DEVICE void add_to(Bins& bins, int bin, uint64_t value) {
   if (high != 0) atomicAdd(&bins.high[bin], high);
 }
 
-// Where, in the order of tokens, what the tokens that `outer` keeps are worth has reached a mark. Not kWeighted: a
-// token is worth 1, and the mark is `wanted` of them. kWeighted: it is worth its weight, and the mark is that share of
-// their sum, or one token's if that is none.
+// Returns the token at which the running total over the tokens kept by `outer`, in order from the best, reaches a mark.
+// Without kWeighted each token counts 1 and the mark is `wanted`. With kWeighted each token counts its weight, and the
+// mark is the fraction `share` of the total weight, but at least one quantum.
 template <bool kWeighted>
 MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer, int wanted, float share,
                            Shared& shared) {
@@ -291,7 +295,7 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
   for (;;) {
     for (int i = t; i < kBins; i += kThreads) shared.bins.low[i] = shared.bins.high[i] = shared.bins.count[i] = 0;
     __syncthreads();
-    uint32_t far = 0;  // most tokens are, and would all meet in one bin
+    uint32_t far = 0;  // Most tokens fall into the last bin, so each thread counts them separately to avoid contention.
     for_each(row, [&](int id, float logit) {
       if (!outer.keeps(logit, id)) return;
       const uint64_t value = worth(logit);
@@ -307,7 +311,7 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
     });
     if (far != 0) atomicAdd(&shared.bins.count[kBins - 1], far);
     __syncthreads();
-    // Which bin the mark is in: two bins each.
+    // Finds the bin that contains the mark. Each thread checks two bins.
     const auto sum_of = [&](int bin) {
       if (!kWeighted) return uint64_t{shared.bins.count[bin]};
       return uint64_t{shared.bins.high[bin]} << 32 | shared.bins.low[bin];
@@ -355,7 +359,7 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
   }
 }
 
-// --- the draw ------------------------------------------------------------------------------------
+// --- drawing a token ------------------------------------------------------------------------------
 
 MONOLITH_DEVICE uint64_t high_of_product(uint64_t a, uint64_t b) {
   const uint64_t a_low = a & 0xffffffffu, a_high = a >> 32, b_low = b & 0xffffffffu, b_high = b >> 32;
@@ -364,7 +368,7 @@ MONOLITH_DEVICE uint64_t high_of_product(uint64_t a, uint64_t b) {
   return a_high * b_high + (middle >> 32) + (other >> 32);
 }
 
-// Out of what `cut` keeps with a weight of at least `least`.
+// Draws one of the tokens kept by `cut` whose weight is at least `least`.
 MONOLITH_DEVICE int draw(const Row& row, const Scale& scale, const Cut& cut, float least, uint64_t random,
                          Shared& shared) {
   const int t = static_cast<int>(threadIdx.x);
@@ -383,7 +387,7 @@ MONOLITH_DEVICE int draw(const Row& row, const Scale& scale, const Cut& cut, flo
     if (lane_id() == 0) shared.tiles[tile] = sum;
   }
   __syncthreads();
-  // The tile, one each, and then the token in it, one each.
+  // Finds the tile with one thread per tile, and then the token with one thread per token.
   uint64_t total;
   const uint64_t own = t < n_tiles ? shared.tiles[t] : 0;
   uint64_t before = block_sum_before(own, total, shared);
@@ -414,7 +418,7 @@ MONOLITH_DEVICE int choose(const Row& row, const DeviceTask& task, uint64_t best
   return draw(row, scale, cut, task.min_p, task.random, shared);
 }
 
-// Of the row whose best token is `best`.
+// Computes the logprob results of a row whose best token is `best`.
 MONOLITH_DEVICE void find_logprobs(const Row& row, uint64_t best, int n_top, DeviceResult& result, Shared& shared) {
   const Scale scale{logit_of_key(best), 1.0f};
   uint64_t own = 0, total;
@@ -461,7 +465,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const DeviceTask* task
   uint64_t best_of_all = best;
   if (task.mask) {
     if (task.n_top >= 0) best_of_all = find_best(all, ignored, shared);
-    if (logit_of_key(best) == never()) {  // all it allows is banned: that is not applied
+    if (logit_of_key(best) == never()) {  // All allowed tokens are banned, so bans are ignored.
       row.logits = task.logits;
       best = find_best(row, ignored, shared);
     }

@@ -1,6 +1,7 @@
-// Sampling on the GPU: sampling.h's tasks, one block each, with the same bits as the host's sampler. Weights are whole
-// numbers of quanta here, so that sums are exact in whatever order threads add them; nothing is sorted but what a few
-// histograms leave. The logarithm of logprobs is the host's, so that it is the same one.
+// Sampling on the GPU: runs SampleTasks (sampling.h) with one block each, and gives the same bits as the host's
+// sampler. Weights are integers in quanta here, so sums are exact whatever the order in which threads add. Only the few
+// tokens left by the histograms are sorted. The host computes the logarithm of logprobs, so that the logprobs have the
+// same bits too.
 #pragma once
 
 #include <cstdint>
@@ -18,53 +19,54 @@ struct TokenBias {
   float bias;
 };
 
-// A SampleTask whose lists are on the device.
+// A SampleTask whose lists are in device memory.
 struct DeviceTask {
   const float* logits;
-  float* adjusted;       // room for a row; null: nothing changes the logits
-  const uint64_t* mask;  // null: every token is allowed
+  float* adjusted;       // Space for one row; null if nothing modifies the logits.
+  const uint64_t* mask;  // Null allows every token.
   const TokenBias* bias;
   const int32_t* banned;
   const UsedToken* used;
   uint64_t random;
   int32_t n_bias, n_banned, n_used;
-  int32_t bias_repeats;  // 1: a token has more than one bias
-  int32_t only;          // the one token that is allowed; -1: there are others, or all are
-  int32_t greedy;        // 1: the best is taken
+  int32_t bias_repeats;  // 1 if a token has more than one bias.
+  int32_t only;          // The only allowed token; -1 if several tokens are allowed.
+  int32_t greedy;        // 1 selects the best token.
   float inverse_temperature;
-  int32_t top_k;  // n_vocab: off
+  int32_t top_k;  // n_vocab disables top_k.
   float top_p, min_p;
   float repetition_penalty, frequency_penalty, presence_penalty;
-  int32_t n_top;  // -1: no logprobs
+  int32_t n_top;  // Number of top logprobs; -1 if no logprobs are wanted.
 };
 
-// What the host makes a SampleResult of.
+// The device's result, from which the host builds a SampleResult.
 struct DeviceResult {
-  uint64_t quanta;  // weight of all tokens at temperature 1; this and the following where logprobs are wanted
+  // Total weight of all tokens at temperature 1. All members except `token` are set only if logprobs are wanted.
+  uint64_t quanta;
   int32_t token;
-  float logit, max;  // the token's, and the largest
+  float logit, max;  // The chosen token's logit, and the largest logit.
   int32_t tops[kMaxTopLogprobs];
   float top_logits[kMaxTopLogprobs];
 };
 
-// Of the vocabulary that one block can sample.
+// Largest vocabulary that one block can sample from.
 inline constexpr int kMostSampled = 1 << 20;
 
-// tasks and results: device.
+// `tasks` and `results` are in device memory.
 void sample(Runtime& runtime, const DeviceTask* tasks, int n_tasks, int n_vocab, DeviceResult* results);
 
-// The host's part. Owned and used by the engine's thread; only reserve() allocates.
+// The host side of GPU sampling. Owned and used by the engine thread; only reserve() allocates.
 class DeviceSampler {
  public:
   explicit DeviceSampler(Runtime& runtime) : runtime_(runtime) {}
 
-  // For the largest vocabulary and number of tasks of all calls; more tasks go in several rounds. Errors:
-  // kOutOfMemory, kUnsupported.
+  // Reserves memory for the largest vocabulary and number of tasks over all calls. Later calls with more tasks run in
+  // several rounds. Errors: kOutOfMemory, kUnsupported.
   Status reserve(int n_vocab, int most_tasks);
-  // Waits for the answers. Throws std::runtime_error if the device has failed.
+  // Waits for the results. Throws std::runtime_error if the device has failed.
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
-  // The same in two parts: the first asks for the answers to as many as go in one round, the second waits for these and
-  // sees to the rest.
+  // sample() in two parts: begin() submits as many tasks as fit in one round, and end() waits for these and runs the
+  // remaining tasks.
   void begin(int n_vocab, std::span<const SampleTask> tasks);
   void end(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results);
 
@@ -78,15 +80,15 @@ class DeviceSampler {
 
   Runtime& runtime_;
   int n_vocab_ = 0, most_tasks_ = 0;
-  int n_adjusted_ = 0;                    // rows in adjusted_
-  size_t n_begun_ = 0;                    // tasks asked for and not waited for
-  size_t list_bytes_ = 0;                 // room for lists
-  unsigned char* staging_ = nullptr;      // pinned: tasks, then their lists
-  unsigned char* device_ = nullptr;       // the same there
-  DeviceResult* host_results_ = nullptr;  // pinned
+  int n_adjusted_ = 0;                    // Number of rows in adjusted_.
+  size_t n_begun_ = 0;                    // Number of tasks submitted and not yet waited for.
+  size_t list_bytes_ = 0;                 // Size of the list area.
+  unsigned char* staging_ = nullptr;      // Pinned host memory: tasks, followed by their lists.
+  unsigned char* device_ = nullptr;       // The device copy of staging_.
+  DeviceResult* host_results_ = nullptr;  // Pinned host memory.
   DeviceResult* results_ = nullptr;
   float* adjusted_ = nullptr;
-  std::vector<uint64_t> seen_;  // a bit per token, all zero between calls
+  std::vector<uint64_t> seen_;  // One bit per token, all zero between calls.
 };
 
 }  // namespace monolith::cuda

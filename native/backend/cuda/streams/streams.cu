@@ -9,7 +9,8 @@ constexpr int kRowThreads = 32, kThreads = 256;
 
 MONOLITH_DEVICE double weight_of(double x) { return 1 / (1 + exp(-x)); }
 
-// m [from][to], logits at first: a softmax over `to`, then both kinds of sums made one by turns.
+// Normalizes m[from][to], which initially contains logits: a softmax over `to`, followed by mix.iterations rounds of
+// Sinkhorn normalization, which alternate between `from` and `to` so that both kinds of sums approach one.
 MONOLITH_DEVICE void normalize(const StreamMix& mix, double (&m)[kMostStreams][kMostStreams]) {
   const int n = mix.n_streams;
   const double eps = mix.eps;
@@ -33,7 +34,7 @@ MONOLITH_DEVICE void normalize(const StreamMix& mix, double (&m)[kMostStreams][k
   }
 }
 
-// `count`: numbers of a row.
+// `count` is the number of mixing values per token.
 __global__ void __launch_bounds__(kRowThreads)
     weigh_kernel(const StreamMix mix, int64_t count, float* numbers, int n_rows) {
   start_after_inputs();

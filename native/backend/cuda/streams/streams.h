@@ -1,6 +1,7 @@
-// Several residual streams that parts mix (StreamMix): how much of each a row reads and takes, and the reading and writing.
-// A row's numbers are found by one thread, in binary64 as on the processor; streams are read and written a thread to a column,
-// in the order of the streams, so that what a row becomes depends on nothing beside it.
+// Hyper-connections (StreamMix): several residual streams per token, the weights with which each block reads and writes
+// them, and the reads and writes themselves. One thread computes a token's weights in float64, as on the CPU. Streams
+// are read and written with one thread per column, in the order of the streams, so the result does not depend on the
+// rest of the batch.
 #pragma once
 
 #include "backend/backend.h"
@@ -8,7 +9,7 @@
 
 namespace monolith::cuda {
 
-// As Operations has them.
+// Implements Operations::weigh_streams, read_streams and write_streams.
 void weigh_streams(Runtime& runtime, const StreamMix& mix, float* numbers, int n_rows);
 void read_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
                   int64_t dim, float* out);
