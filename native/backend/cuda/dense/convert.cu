@@ -1,5 +1,5 @@
-// Around a dense product: activations to 16 bits in the order the kernels read (dense.h), rows of packed tables, and
-// the launch itself.
+// Host and helper kernels around a 16-bit or FP8 GEMM: the conversion of activations to 16 bits in the layout that the
+// kernels read (dense.h), row lookup in packed embedding tables, and the launch itself.
 #include <algorithm>
 
 #include "backend/cuda/dense/kernels.h"
@@ -9,9 +9,9 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-constexpr int kPieces = kThreads / 8;  // of 8 values of k, that one block converts of 8 columns
+constexpr int kPieces = kThreads / 8;  // Groups of 8 values of k that one block converts, for 8 columns.
 
-// The scale of a row, by a whole block: every thread has it.
+// Computes the scale of a row with a whole block. Every thread gets the result.
 MONOLITH_DEVICE float row_scale(const float* row, int64_t cols, float (&of_warp)[kWarps]) {
   float largest = 0;
   for (int64_t i = threadIdx.x; i < cols; i += kThreads) largest = larger(largest, row[i]);
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scales[column] = scale;
 }
 
-// Few columns of binary16: scale and values at once, a block per column.
+// Converts a few columns to binary16, computing scale and values in one kernel with one block per column.
 __global__ void __launch_bounds__(kThreads)
     convert_rows_kernel(const float* x, int64_t cols, const int32_t* source, float* scales, bool aligned, int k_blocks,
                         int column_groups, unsigned char* out) {
@@ -45,7 +45,8 @@ __global__ void __launch_bounds__(kThreads)
         convert_piece<InputForm::kF16>(from, piece * 8, cols, aligned, factor);
 }
 
-// One thread per 8 values of a column: a warp reads 128 bytes of each of 8 rows and writes 4 core matrices.
+// Converts with one thread per 8 values of a column. A warp reads 128 bytes of each of 8 rows and writes 4 core
+// matrices.
 template <InputForm kForm>
 __global__ void __launch_bounds__(kThreads)
     convert_kernel(const float* x, int64_t cols, int64_t n_columns, const int32_t* source, const float* scales,

@@ -13,10 +13,10 @@ using namespace cublaslt;
 
 Error unsupported(const std::string& what) { return {ErrorCode::kUnsupported, what}; }
 
-// The dynamic loader's last complaint.
+// Returns the dynamic loader's last error message.
 std::string complaint() {
   const char* const text = dlerror();
-  return text ? text : "it cannot be loaded";
+  return text ? text : "the library could not be loaded";
 }
 
 Result<void*> load(const std::string& path) {
@@ -27,7 +27,7 @@ Result<void*> load(const std::string& path) {
   }
   for (const char* const name : {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"})
     if (void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;
-  return unsupported("no libcublasLt.so.13 or .12 is installed");
+  return unsupported("libcublasLt.so.13 or .12 is not installed");
 }
 
 template <typename Function>
@@ -54,11 +54,11 @@ Result<Functions> functions_of(void* library) {
   MONOLITH_FIND(cublasLtMatmulAlgoGetHeuristic);
   MONOLITH_FIND(cublasLtMatmul);
 #undef MONOLITH_FIND
-  if (missing) return unsupported("the library has no " + std::string(missing));
+  if (missing) return unsupported("the library does not export " + std::string(missing));
   return f;
 }
 
-// The largest power of two up to 256 that divides the address of every column of outputs.
+// Returns the largest power of two up to 256 that divides the address of every output column.
 int alignment_of(const float* out, int64_t stride) {
   const uint64_t bits = reinterpret_cast<uintptr_t>(out) | static_cast<uint64_t>(stride) * sizeof(float) | 256;
   return static_cast<int>(bits & -bits);
@@ -88,13 +88,13 @@ Status CublasLt::start() {
   const uint64_t bytes = kWorkspaceBytes;
   if (failed == kSuccess)
     failed = functions_.cublasLtMatmulPreferenceSetAttribute(preference_, kPreferenceWorkspace, &bytes, sizeof bytes);
-  if (failed != kSuccess || !handle_) return unsupported("it does not start, status " + std::to_string(failed));
+  if (failed != kSuccess || !handle_) return unsupported("initialization failed with status " + std::to_string(failed));
   shapes_.reserve(kMostShapes);
   return {};
 }
 
 CublasLt::~CublasLt() {
-  runtime_.make_current();  // it may end on another thread than it began
+  runtime_.make_current();  // The destructor may run on a different thread than the constructor.
   for (Shape& shape : shapes_) forget(shape);
   if (preference_) functions_.cublasLtMatmulPreferenceDestroy(preference_);
   if (desc_) functions_.cublasLtMatmulDescDestroy(desc_);
@@ -106,7 +106,8 @@ std::string CublasLt::version() const {
   return std::to_string(number / 10000) + "." + std::to_string(number / 100 % 100) + "." + std::to_string(number % 100);
 }
 
-// Whole numbers, which every order of sums gives exactly: a library of another interface would show here.
+// Runs a small test matmul on integers, whose result is exact in any summation order. A library with an incompatible
+// ABI would be detected here.
 Status CublasLt::try_product() {
   constexpr int64_t kRows = 48, kColumns = 24, kK = 64;
   constexpr size_t kNumbers = (kRows + kColumns) * kK, kOutputs = kRows * kColumns;
@@ -123,14 +124,15 @@ Status CublasLt::try_product() {
   runtime_.download(outputs.data(), out, kOutputs * sizeof(float));
   runtime_.synchronize();
   runtime_.free(*memory);
-  if (!done) return unsupported("it computes no small product");
+  if (!done) return unsupported("its test matmul failed");
   for (int64_t column = 0; column < kColumns; ++column)
     for (int64_t row = 0; row < kRows; ++row) {
       float sum = 5.0f;
       for (int64_t k = 0; k < kK; ++k)
         sum += bfloat16_to_float(numbers[static_cast<size_t>(row * kK + k)]) *
                bfloat16_to_float(numbers[static_cast<size_t>((kRows + column) * kK + k)]);
-      if (outputs[static_cast<size_t>(column * kRows + row)] != sum) return unsupported("it computes a wrong product");
+      if (outputs[static_cast<size_t>(column * kRows + row)] != sum)
+        return unsupported("its test matmul gave a wrong result");
     }
   return {};
 }
@@ -140,8 +142,8 @@ void CublasLt::forget(Shape& shape) {
     if (*layout) functions_.cublasLtMatrixLayoutDestroy(std::exchange(*layout, nullptr));
 }
 
-// The library takes matrices column by column: A is the weights, k x rows, transposed; B is x, k x columns; D the
-// outputs, rows x columns.
+// cuBLASLt matrices are column-major. A is the weight matrix, k x rows, transposed. B is x, k x columns. D is the
+// output, rows x columns.
 void CublasLt::prepare(Shape& shape) {
   const auto rows = static_cast<uint64_t>(shape.rows), columns = static_cast<uint64_t>(shape.columns),
              k = static_cast<uint64_t>(shape.k);

@@ -1,6 +1,6 @@
-// NVIDIA's cuBLASLt, loaded at run time where it is installed: products of bfloat16 matrices with binary32 results. Its
-// sums are in an order of its own that depends on the number of columns, so that it serves only who does without batch
-// invariance (dense/library.h). The engine's thread only.
+// NVIDIA's cuBLASLt, loaded at run time if it is installed: GEMMs of bfloat16 matrices with float32 results. Its
+// summation order depends on the number of columns, so it is used only when batch invariance is off (dense/library.h).
+// Engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +16,23 @@ namespace monolith::cuda {
 
 class CublasLt {
  public:
-  // Device memory that its products may use, as NVIDIA recommends for Hopper.
+  // Size of the device workspace for its matmuls, as NVIDIA recommends for Hopper.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
-  // Shapes of products that are remembered.
+  // Number of matmul shapes that are cached.
   static constexpr size_t kMostShapes = 64;
 
-  // Loads `path`, or where that is empty the library of version 13 or 12 that the dynamic loader finds, and has it
-  // compute one small product, which must be right. `workspace`: kWorkspaceBytes of the device's. The library stays in
-  // the process. Errors: kUnsupported, with what is missing or failed.
+  // Loads the library from `path`, or version 13 or 12 from the dynamic loader's search path if `path` is empty.
+  // Verifies it with a small test matmul. `workspace` is device memory of kWorkspaceBytes bytes. The library stays
+  // loaded until the process ends. Errors: kUnsupported, with what is missing or failed.
   static Result<std::unique_ptr<CublasLt>> open(Runtime& runtime, const std::string& path, void* workspace);
   ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  std::string version() const;  // "13.0.2"
+  std::string version() const;  // For example "13.0.2".
 
-  // out[column][row] = (add ? out[column][row] : 0) + sum over k of weights[row][k] x[column][k]. Weights and x are
-  // bfloat16, row after row, aligned to 256 bytes; k is a multiple of 64.
+  // out[column][row] = (add ? out[column][row] : 0) + sum over k of weights[row][k] * x[column][k]. Weights and x are
+  // row-major bfloat16, aligned to 256 bytes; k is a multiple of 64.
   struct Product {
     int64_t rows, columns, k, out_stride;
     const void* weights;
@@ -40,19 +40,19 @@ class CublasLt {
     float* out;
     bool add;
   };
-  // In the stream's order. False: it could not, and nothing was done; such a shape is not tried again while it is
-  // remembered.
+  // Submits the matmul to the stream. Returns false if the library cannot compute it, in which case nothing was done. A
+  // failed shape is not retried while it is in the cache.
   bool multiply(const Product& product);
 
-  int64_t failures() const { return failures_; }  // calls that failed, shapes that it has nothing for
+  int64_t failures() const { return failures_; }  // Number of failed calls and of shapes without an algorithm.
 
  private:
-  // A shape and what the library has for it.
+  // A cached matmul shape and the library's algorithm for it.
   struct Shape {
     int64_t rows, columns, k, out_stride;
-    int alignment;  // of outputs, in bytes
+    int alignment;  // Alignment of the outputs in bytes.
     bool usable;
-    uint64_t used;  // when, in calls
+    uint64_t used;  // Value of calls_ at the last use (LRU).
     cublaslt::MatrixLayout a, b, d;
     cublaslt::Algorithm algorithm;
   };

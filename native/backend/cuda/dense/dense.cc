@@ -27,7 +27,8 @@ Fp8Matrix fp8_matrix(const void* memory, int64_t rows, int64_t cols) {
 }
 
 int dense_segments(int64_t rows, int64_t cols) {
-  // Enough of them that each of a large GPU's multiprocessors has work of 64 rows, and none shorter than 512.
+  // Enough segments to give each multiprocessor of a large GPU a tile of 64 rows, with at least 512 values of k per
+  // segment.
   constexpr int64_t kUnits = 192, kShortest = 512;
   constexpr int kMost = 8;
   const int64_t tiles = (rows + 63) / 64;
@@ -48,7 +49,7 @@ int64_t row_units(const DenseShape& shape, const DensePlan& plan) {
 }
 }  // namespace
 
-// kFew: a block of eight warps has as many tiles as segments leave warps for.
+// In kFew, a block of eight warps handles kFewWarps / segments tiles.
 int64_t row_tiles(const DenseRows& matrix, const DensePlan& plan) {
   const int64_t rows =
       plan.kernel == DenseKernel::kFew ? plan.tile_rows * (kFewWarps / matrix.segments) : plan.tile_rows;
@@ -66,9 +67,10 @@ bool can_split(const DenseShape& shape, const DensePlan& plan) {
          units <= kDenseMostCounters && units * plan.tile_rows * plan.tile_columns <= kDenseMostSums;
 }
 
-// Many columns on Hopper, where a multiprocessor has one block at a time: the tiles that end first. 64 k of a tile take
-// the tensor cores 4 cycles a column, but no less than shared memory needs for them at 128 bytes a cycle: both operands
-// are written there once, weights are read once and columns by each of the two groups of warps.
+// Chooses the tile width for many columns on Hopper, where a multiprocessor runs one block at a time: the plan whose
+// last tile ends first. For 64 values of k, a tile takes the tensor cores 4 cycles per column. It also takes at least
+// the time of its shared memory traffic at 128 bytes per cycle: both operands are written once, weights are read once,
+// and activations are read once by each of the two warpgroups.
 DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
   int fewest = shape.matrices[0].segments, most = fewest;
   for (const DenseRows& matrix : shape.matrices)
@@ -78,12 +80,12 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
   for (const int width : {256, 192, 128})
     for (const bool split : {false, true}) {
       const DensePlan plan{DenseKernel::kWgmma, 128, width, split};
-      // 256 have no registers left for what segments add up to, 192 none for leaving sums to others.
+      // A width of 256 has no registers left for the totals of several segments; 192 has none for storing partial sums.
       if (width == 256 && !split && most > 1) continue;
       if (split && (width == 192 || !can_split(shape, plan))) continue;
       const int64_t shared = (2 * width + 2 * 128 + width) * kDenseBlockK * 2 / 128;
       const auto cycles = static_cast<double>(std::max<int64_t>(4 * width, shared));
-      // Leaving sums costs about so much as a seventh of a short segment.
+      // Storing partial sums costs about a seventh of the time of a short segment.
       const double share = split ? 1.15 / fewest : 1.0;
       const int64_t turns = (unit_count(shape, plan) + device.multiprocessors - 1) / device.multiprocessors;
       const double all = static_cast<double>(turns) * cycles * share;
@@ -94,7 +96,8 @@ DensePlan plan_wide(const DenseDevice& device, const DenseShape& shape) {
 }  // namespace
 
 DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
-  constexpr int64_t kFewest = 8, kFew = 16;  // columns that kFew serves well; that it serves
+  // kFewest: number of columns up to which kFew is fast. kFew: number of columns up to which kFew works.
+  constexpr int64_t kFewest = 8, kFew = 16;
   const int64_t columns = shape.experts > 0 ? columns_of_group(shape.columns, shape.experts) : shape.columns;
   if ((!device.wgmma && columns <= kFew) || (device.wgmma && !device.invariant && columns <= kFewest))
     return {DenseKernel::kFew, kDenseTileRows, columns <= 8 ? 8 : 16, false};
@@ -103,12 +106,12 @@ DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape) {
   if (device.wgmma) {
     if (columns > 64) return plan_wide(device, shape);
     plan.tile_columns = columns <= 8 ? 8 : columns <= 16 ? 16 : columns <= 32 ? 32 : 64;
-    // Tiles of 64 rows: twice as many blocks with weights under way count for more than inputs read once more.
+    // Tiles of 64 rows are faster: twice as many blocks loading weights outweighs reading the inputs one more time.
     plan.tile_rows = 64;
   } else {
     plan.tile_columns = columns <= 64 ? 32 : 128;
   }
-  // A block per segment where whole tiles leave multiprocessors idle.
+  // If whole tiles leave multiprocessors idle, each segment of k becomes a block of its own (split-K).
   if (unit_count(shape, plan) < 2 * int64_t{device.multiprocessors}) {
     plan.split = true;
     plan.split = can_split(shape, plan);

@@ -1,26 +1,28 @@
-// Products with weights in 16 bits (bfloat16, binary16) and in 8 (FP8, dense/fp8.h) on tensor cores: how weights and
-// activations lie in memory, which kernel computes a product, and their scratch.
+// Matrix products on tensor cores with 16-bit weights (bfloat16, binary16) and FP8 weights (dense/fp8.h): memory
+// layouts of weights and activations, kernel selection, and scratch memory.
 //
 //   y[column][row] = sum over k of W[row][k] x[column][k]
 //
-// "Rows" are those of the matrix, "columns" the rows of the activations: the matrix is the A operand of the tensor
-// core, the activations are B.
+// "Rows" are rows of the weight matrix, and "columns" are rows of the activations (tokens): the weight matrix is the A
+// operand of the tensor core, and the activations are B.
 //
-// Weights, packed at load in the order of fragments (device/tensor.h): tiles of 16 rows x 16 values of k, in each
-// every lane's four words together: [rows/16][k/16][32 lanes][16 bytes], rows filled up to 16 and k to 64 with zeros.
-// Activations, converted before each product: [k/64][columns/8][8 pieces of k][8 columns][16 bytes], so that 8 values
-// of k of 8 columns are one core matrix, and what a tile of columns needs of 64 k is one run of memory.
+// Weights are packed at load time in fragment order (device/tensor.h): tiles of 16 rows x 16 values of k, each with the
+// four words of every lane together, [rows/16][k/16][32 lanes][16 bytes]. Rows are padded to 16 and k to 64 with zeros.
+// Activations are converted before each product to [k/64][columns/8][8 groups of k][8 columns][16 bytes]. Thus 8 values
+// of k for 8 columns form one core matrix, and 64 values of k for a tile of columns are contiguous in memory.
 //
-// Arithmetic. k is cut into segments, 1, 2, 4 or 8 by the shape of the matrix alone (dense_segments). Within one, the
-// tensor core adds steps of 16 k in ascending order to one binary32 accumulator. Then, in this order:
+// Arithmetic. k is divided into 1, 2, 4 or 8 segments, determined by the shape of the matrix alone (dense_segments).
+// Within a segment, the tensor core adds steps of 16 values of k in ascending order to one float32 accumulator. The
+// segments are then combined in this order:
 //   value = (old output if added to, else 0) + bias;  for each segment, ascending: value = fma(sum, scale, value)
-// with scale a power of two that keeps binary16 activations in range (1 for bfloat16), for FP8 times the row's. Blocks of
-// the GPU may take a // segment each or all of them: the order is the same.
+// where scale is a power of two that keeps binary16 activations in range (1 for bfloat16), multiplied by the row's
+// scale for FP8. A thread block may compute one segment or all of them; the order is the same.
 //
-// Batch invariance. A number depends on one row, one column and the order above: tiles, splits and grids never change
-// it, as long as one kind of instruction computes it. Whether wgmma and mma.sync add the 16 products of a step in the
-// same way is documented nowhere. So with `invariant` (the default) a device uses one kind for every number of columns:
-// wgmma where it has it, else mma.sync. Without, mma.sync may serve few columns of a device that has both.
+// Batch invariance. An output depends on one row, one column and the order above. Tiles, splits and grids never change
+// an output, as long as one kind of instruction computes it. Whether wgmma and mma.sync add the 16 products of a step
+// in the same way is undocumented. With `invariant` (the default) a device therefore uses one kind of instruction for
+// every number of columns: wgmma if available, else mma.sync. Without `invariant`, mma.sync may serve small numbers of
+// columns on a device that has both.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +37,7 @@
 
 namespace monolith::cuda {
 
-inline constexpr int kDenseBlockK = 64;  // values of k that one stage of a pipeline holds
+inline constexpr int kDenseBlockK = 64;  // Values of k per pipeline stage.
 inline constexpr int kDenseTileRows = 16;
 
 enum class DenseKind : uint8_t { kBf16, kF16, kFp8 };
@@ -47,43 +49,45 @@ constexpr bool is_dense(Format format) {
 // --- weights -----------------------------------------------------------------------------------
 constexpr int64_t dense_blocks(int64_t cols) { return (cols + kDenseBlockK - 1) / kDenseBlockK; }
 constexpr int64_t dense_tiles(int64_t rows) { return (rows + kDenseTileRows - 1) / kDenseTileRows; }
-// Bytes of a packed matrix in 16 bits.
+// Returns the bytes of a packed 16-bit matrix.
 size_t dense_bytes(int64_t rows, int64_t cols);
-// Packs `n_rows` rows of `cols` 16-bit numbers as the file has them (device, dense) to dense_bytes(n_rows, cols) bytes:
-// whole tiles, the last filled up with zeros.
+// Packs `n_rows` rows of `cols` 16-bit values (device memory, contiguous, as in the file) into dense_bytes(n_rows,
+// cols) bytes. The output consists of whole tiles; the last tile is padded with zeros.
 void pack_dense(Runtime& runtime, const unsigned char* rows, int64_t n_rows, int64_t cols, unsigned char* packed);
-// Segments of k for a matrix (of each expert) of this shape.
+// Returns the number of segments of k for a matrix (per expert) of this shape.
 int dense_segments(int64_t rows, int64_t cols);
 
-// Sums of segments that one launch may leave to other blocks, and units of work that it then may have.
+// Limits for one split-K launch: the number of stored partial sums and the number of work units.
 inline constexpr int64_t kDenseMostSums = int64_t{10} << 20;
 inline constexpr int64_t kDenseMostCounters = 8192;
 
 // --- choice of kernel --------------------------------------------------------------------------
 enum class DenseKernel : uint8_t {
-  kFew,    // mma.sync: weights straight to registers, every segment a warp
-  kTiles,  // mma.sync: tiles of both operands through shared memory
-  kWgmma,  // Hopper: weights through shared memory to registers, activations read there by the tensor core
+  kFew,    // mma.sync: weights go directly to registers, and every segment is a warp.
+  kTiles,  // mma.sync: tiles of both operands go through shared memory.
+  // Hopper wgmma: weights go through shared memory to registers, and the tensor core reads activations from shared
+  // memory.
+  kWgmma,
 };
 
 struct DensePlan {
   DenseKernel kernel;
   int tile_rows;
   int tile_columns;
-  bool split;  // segments are blocks of their own (kTiles, kWgmma)
+  bool split;  // Segments are separate blocks (split-K; kTiles and kWgmma only).
   bool operator==(const DensePlan&) const = default;
 };
 
-// What the choice may depend on. Every choice gives the same bits on a device with one kind of instruction.
+// The inputs of kernel selection. On a device with one kind of instruction, every choice gives the same bits.
 struct DenseDevice {
-  bool wgmma;  // has it and may use it
+  bool wgmma;  // The device has wgmma and may use it.
   bool invariant;
   int multiprocessors;
 };
 
-inline constexpr int kMostDenseTargets = 4;  // matrices of a launch
+inline constexpr int kMostDenseTargets = 4;  // Maximum number of matrices per launch.
 
-// A matrix of a launch (of one expert).
+// The size of one matrix of a launch (per expert).
 struct DenseRows {
   int64_t rows;
   int segments;
@@ -91,32 +95,34 @@ struct DenseRows {
 
 struct DenseShape {
   std::span<const DenseRows> matrices;
-  int64_t columns;      // with experts: pairs of a row and an expert
-  int64_t experts = 0;  // 0: none
+  int64_t columns;      // Number of columns; with experts, the number of token-expert pairs.
+  int64_t experts = 0;  // Number of experts; 0 without experts.
 };
 
-// Tiles of `width` columns that a launch has, with experts the most it can have.
+// Returns the number of tiles of `width` columns in a launch. With experts this is an upper bound.
 int64_t column_tiles(const DenseShape& shape, int width);
-inline constexpr int kFewWarps = 8;  // of a block of kFew
-// Tiles of rows of one matrix, as a launch counts them.
+inline constexpr int kFewWarps = 8;  // Warps per block in kFew.
+// Returns the number of row tiles of one matrix in a launch.
 int64_t row_tiles(const DenseRows& matrix, const DensePlan& plan);
-// Blocks of a launch.
+// Returns the number of work units (thread blocks) of a launch.
 int64_t unit_count(const DenseShape& shape, const DensePlan& plan);
 DensePlan plan_dense(const DenseDevice& device, const DenseShape& shape);
 
 // --- the product -------------------------------------------------------------------------------
-// Memory for converted activations, and for sums of segments that different blocks compute. Only reserve() allocates.
+// Scratch memory for converted activations and for partial sums of segments that different blocks compute. Only
+// reserve() allocates.
 class DenseScratch {
  public:
   explicit DenseScratch(Runtime& runtime) : runtime_(runtime) {}
   static size_t bytes_for(int64_t max_columns, int64_t max_cols);
-  // Activations of up to max_columns columns of max_cols values; grows what is there.
+  // Reserves space for the activations of max_columns columns with max_cols values each. Existing memory grows if
+  // necessary.
   Status reserve(int64_t max_columns, int64_t max_cols);
 
   unsigned char* activations() const { return activations_; }
-  float* scales() const { return scales_; }  // one per column
+  float* scales() const { return scales_; }  // One per column.
   float* sums() const { return sums_; }
-  int32_t* counters() const { return counters_; }  // 0 between launches
+  int32_t* counters() const { return counters_; }  // Zero between launches.
 
  private:
   Runtime& runtime_;
@@ -129,24 +135,24 @@ class DenseScratch {
 };
 
 struct DenseOptions {
-  bool wgmma = true;  // use it where the device has it
+  bool wgmma = true;  // Use wgmma if the device has it.
   bool invariant = true;
 };
 
-// Where `n_columns` converted columns of `cols` values go, as kBf16 or kF16.
+// Returns the destination for `n_columns` converted columns of `cols` values in the format kBf16 or kF16.
 ProductInput dense_input(const DenseScratch& scratch, InputForm form, int64_t n_columns, int64_t cols);
 
-// What the engine's choice is made for.
+// Returns the inputs of kernel selection for this device.
 DenseDevice dense_device(const Runtime& runtime, const DenseOptions& options);
 
-// Backend::matmul for targets that all have one dense format. With `groups`, columns are slots of experts, x is read
-// through groups->source, matrices hold groups->n_experts matrices of equal shape one below the other, and outputs are
-// [slot][rows of one expert]. `converted`: what the scratch holds is x already.
+// Implements Backend::matmul for targets that share one 16-bit or FP8 format. With `groups`, columns are expert slots,
+// x is read through groups->source, each weight matrix contains groups->n_experts matrices of equal shape one below the
+// other, and outputs have shape [slot][rows of one expert]. `converted` means that the scratch memory already holds x.
 void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevice& device,
                   std::span<const MatmulTarget> targets, const float* x, int64_t n_columns,
                   const ColumnGroups* groups = nullptr, bool converted = false);
 
-// out[row] = row tokens[row] of `table`; `tokens` device.
+// out[row] = row tokens[row] of `table`. `tokens` is in device memory.
 void embed_dense(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 
 }  // namespace monolith::cuda

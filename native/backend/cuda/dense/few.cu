@@ -1,6 +1,7 @@
-// Few columns: a block of eight warps has 8 / segments tiles of 16 rows, and each warp one segment of a tile. Weights
-// come straight from memory to registers in fragments, two blocks of k ahead (4 KB per warp under way, of FP8 half as
-// much), activations from the L1 cache. Sums of segments meet in shared memory.
+// GEMM kernel for few columns. A block of eight warps computes 8 / segments tiles of 16 rows, and each warp one segment
+// of a tile. Weights go directly from memory to registers in fragment order, prefetched two blocks of k ahead (4 KB in
+// flight per warp, half of that for FP8). Activations are read through the L1 cache. The sums of the segments are
+// combined in shared memory.
 #include "backend/cuda/dense/kernels.h"
 
 namespace monolith::cuda {
@@ -51,7 +52,7 @@ MONOLITH_DEVICE void multiply(float (&c)[kFragments][4], const Operands<kKind, k
 template <DenseKind kKind, int kFragments>
 __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ DenseLaunch launch) {
   let_next_start();
-  if (launch.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
+  if (launch.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   auto& shared = shared_memory<Sums<kFragments>>();
   const DenseUnit unit = find_unit<kKind>(launch, 8 * kFragments);
   if (unit.empty) return;
@@ -62,12 +63,13 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
   float c[kFragments][4] = {};
   if (tile * kDenseTileRows < target.rows) {
     const int begin = segment_begin(launch, target, segment), end = segment_begin(launch, target, segment + 1);
-    const int64_t x_block = int64_t{launch.column_groups} * 256;  // words
+    const int64_t x_block = int64_t{launch.column_groups} * 256;  // Stride in words.
     const Words4* const weight =
         unit.weight + (int64_t{tile} * launch.k_blocks + begin) * (kBlockPieces<kKind> * kWarp) + lane;
     const int group = unit.first_column / 8;
     const auto* const x = reinterpret_cast<const uint32_t*>(launch.x) + begin * x_block + group * 256 + lane;
-    // The second fragment may begin beyond the activations: it is then the first one again, and its sums are not kept.
+    // The second fragment may start beyond the activations. It then repeats the first fragment, and its sums are
+    // discarded.
     const int x_next = group + 1 < launch.column_groups ? 256 : 0;
     const int n = end - begin;
     Operands<kKind, kFragments> even, odd;
@@ -87,7 +89,7 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
       if (block + 3 < n) load(odd, block + 3);
     }
   }
-  wait_for_inputs();  // those without a tile, too
+  wait_for_inputs();  // Warps without a tile must wait too.
   MONOLITH_UNROLL
   for (int i = 0; i < kFragments * 4; ++i) shared.of[warp][i][lane] = c[i / 4][i % 4];
   __syncthreads();

@@ -1,5 +1,5 @@
-// What the kernels of dense products share: a launch's arguments, which unit of work a block has, and how sums become
-// outputs. Included by this folder's *.cu only.
+// Code shared by the GEMM kernels: launch arguments, assignment of work units to blocks, and the conversion of sums to
+// outputs. Included only by the *.cu files of this folder.
 #pragma once
 
 #include "backend/cuda/dense/dense.h"
@@ -9,55 +9,55 @@
 
 namespace monolith::cuda {
 
-// One matrix of a launch. With experts: the first one's, the others follow.
+// One matrix of a launch. With experts, the pointers refer to the first expert's matrix, and the others follow.
 struct DenseTarget {
   const Words4* weight;
-  const float* row_scales;  // of FP8
+  const float* row_scales;  // For FP8 only.
   float* out;
-  const float* bias;  // likewise
+  const float* bias;  // Of the first expert; the others follow.
   int64_t out_stride;
-  int32_t rows;       // of one expert
-  int32_t row_tiles;  // of the launch's tile size
+  int32_t rows;       // Rows of one expert.
+  int32_t row_tiles;  // Number of row tiles at the launch's tile size.
   int32_t segments;
   int32_t add_to_out;
 };
 
-// Pieces of 16 bytes that a lane has of 16 rows and 64 k.
+// Groups of 16 bytes per lane for 16 rows and 64 values of k.
 template <DenseKind kKind>
 inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
 
 struct DenseLaunch {
   DenseTarget targets[kMostDenseTargets];
-  const unsigned char* x;   // converted
-  const float* scales;      // one per column; null: 1
-  const ColumnTile* tiles;  // of experts; null: columns are tiled from 0
-  float* sums;              // split: [unit][tile rows x tile columns]
-  int32_t* counters;        // split: [unit], in use is that of a tile's first unit
+  const unsigned char* x;   // Converted activations.
+  const float* scales;      // One per column; null means 1.
+  const ColumnTile* tiles;  // Column tiles of experts; null if columns are tiled from 0.
+  float* sums;              // Split-K only: partial sums, [unit][tile rows x tile columns].
+  int32_t* counters;        // Split-K only: one counter per unit; each tile uses the counter of its first unit.
   int32_t n_targets;
   int32_t k_blocks;
   int32_t n_columns;
-  int32_t column_groups;  // of 8 in x
+  int32_t column_groups;  // Groups of 8 columns in x.
   int32_t column_tiles;
-  int32_t row_units;  // over all targets: row tiles, times segments if split
+  int32_t row_units;  // Sum over all targets of their row tiles, multiplied by segments for split-K.
   int32_t split;
 };
 
-// A block's work: a tile of one matrix, all segments of it or one.
+// The work of a block: a tile of one matrix, either all segments or a single one.
 struct DenseUnit {
   const DenseTarget* target;
-  const Words4* weight;     // of the expert
-  const float* row_scales;  // likewise; of FP8
+  const Words4* weight;     // Weights of the expert.
+  const float* row_scales;  // Row scales of the expert; for FP8 only.
   int32_t row_tile;
-  int32_t first_segment, last_segment;  // one beyond
+  int32_t first_segment, last_segment;  // last_segment is exclusive.
   int32_t first_column, n_columns;
-  int32_t expert;  // 0 without
-  int32_t number;  // of all units
-  int32_t stride;  // to the number of the same tile's next segment
+  int32_t expert;  // 0 without experts.
+  int32_t number;  // Index among all units.
+  int32_t stride;  // Distance to the unit index of the same tile's next segment.
   bool empty;
 };
 
-// Column tiles that are neighbours in time. Blocks run in the order of their numbers, nearly: those that run at once
-// cover about as many columns as rows, and find each other's operands in the L2 cache.
+// Number of column tiles that are adjacent in launch order. Blocks run approximately in index order. Concurrent blocks
+// should cover about as many columns as rows, so that they find each other's operands in the L2 cache.
 inline constexpr int kColumnTilesTogether = 8;
 
 template <DenseKind kKind>
@@ -90,7 +90,7 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
     unit.empty = tile.count == 0;
     unit.first_column = tile.first;
     unit.n_columns = tile.count;
-    // Experts begin at whole tiles.
+    // Each expert starts at a whole tile.
     unit.weight += static_cast<int64_t>(tile.expert) * (target.rows / kDenseTileRows) * launch.k_blocks *
                    (kBlockPieces<kKind> * kWarp);
     if constexpr (kKind == DenseKind::kFp8) unit.row_scales += static_cast<int64_t>(tile.expert) * target.rows;
@@ -105,23 +105,23 @@ MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns,
   return unit;
 }
 
-// Of a launch with a block for each.
+// For launches with one block per unit.
 template <DenseKind kKind>
 MONOLITH_DEVICE DenseUnit find_unit(const DenseLaunch& launch, int tile_columns) {
   return find_unit<kKind>(launch, tile_columns, static_cast<int32_t>(blockIdx.x));
 }
 
-// Blocks of k that a segment begins with.
+// Returns the block of k at which a segment starts.
 MONOLITH_DEVICE int segment_begin(const DenseLaunch& launch, const DenseTarget& target, int segment) {
   return static_cast<int>(static_cast<int64_t>(segment) * launch.k_blocks / target.segments);
 }
 
-// Of a row that a unit has; where the target is biased.
+// Returns the bias of a row of the unit. The target must have a bias.
 MONOLITH_DEVICE float dense_bias(const DenseUnit& unit, int row) {
   return unit.target->bias[static_cast<int64_t>(unit.expert) * unit.target->rows + row];
 }
 
-// The number that segments are added to.
+// Returns the initial value to which the segments are added.
 MONOLITH_DEVICE float dense_begin(const DenseUnit& unit, const float* to, int row) {
   float value = unit.target->add_to_out ? *to : 0.0f;
   if (unit.target->bias) value += dense_bias(unit, row);
@@ -132,14 +132,14 @@ MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, int column) {
   return launch.scales ? launch.scales[column] : 1.0f;
 }
 
-// What sums of a row and column are multiplied with.
+// Returns the factor for the sums of a row and column.
 template <DenseKind kKind>
 MONOLITH_DEVICE float dense_scale(const DenseLaunch& launch, const DenseUnit& unit, int row, int column) {
   const float scale = dense_scale(launch, column);
   return kKind == DenseKind::kFp8 ? scale * unit.row_scales[row] : scale;
 }
 
-// The fragment of step `step` of four (or of two) in the pieces of a lane.
+// Returns the fragment of step `step` of four (or two for half a block) from a lane's 16-byte groups.
 template <DenseKind kKind>
 MONOLITH_DEVICE Words4 fragment_of(const Words4* pieces, int step) {
   if constexpr (kKind != DenseKind::kFp8) return pieces[step];
@@ -149,31 +149,33 @@ MONOLITH_DEVICE Words4 fragment_of(const Words4* pieces, int step) {
   return {first.x, first.y, second.x, second.y};
 }
 
-// Where a thread's accumulators are, of fragments of 8 columns: number i of `sums` is row row_of(i), column
-// column_of(i) of a tile of 16 rows.
+// Position of a thread's accumulators for fragments of 8 columns: sums[i] is at row row_of(i) and column column_of(i)
+// of a tile of 16 rows.
 MONOLITH_DEVICE int row_of(int i) { return lane_id() / 4 + i % 4 / 2 * 8; }
 MONOLITH_DEVICE int column_of(int i) { return i / 4 * 8 + lane_id() % 4 * 2 + i % 2; }
 
-// How many numbers of a thread add_segment() and add_left_sums() read at once: one at a time would wait for memory each
-// time, many need as many registers.
+// Number of values per thread that add_segment() and add_left_sums() read together. Single reads would wait for memory
+// each time; larger batches need as many registers.
 inline constexpr int kSomeAtOnce = 4, kManyAtOnce = 32;
 
-// Of add_segment(): what it has found out. `left`: columns of the unit from the thread's first on.
+// Values that add_segment() computes once. `left` is the number of the unit's columns from the thread's first column
+// on.
 struct SegmentPlace {
-  float* to;            // the thread's first output
-  const float* scales;  // of the thread's first column; null: 1
+  float* to;            // The thread's first output.
+  const float* scales;  // Scale of the thread's first column; null means 1.
   float bias[2];
-  float row_scales[2];  // of FP8
+  float row_scales[2];  // For FP8 only.
   int32_t left;
   bool rows_inside[2];
   bool reads, biased;
 };
 
-// All sums of a thread, of which those outside the matrix or the unit are left out, or (kWhole) none.
+// Adds all sums of a thread to the outputs. Skips sums outside the matrix or the unit, unless kWhole says that there
+// are none.
 template <DenseKind kKind, bool kWhole, int kTogether, int kQuads>
 MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const float (&sums)[kQuads][4]) {
   const int64_t step = 8 * stride;
-  float* to[2] = {place.to, place.to + stride};  // of both columns of a quad
+  float* to[2] = {place.to, place.to + stride};  // Outputs of the two columns of a quad.
   MONOLITH_UNROLL
   for (int begin = 0; begin < kQuads; begin += kTogether) {
     float values[kTogether][4] = {}, scales[kTogether][2];
@@ -212,14 +214,15 @@ MONOLITH_DEVICE void add_sums(const SegmentPlace& place, int64_t stride, const f
   }
 }
 
-// Adds segment `segment`'s sums of 16 rows from `first_row` and columns of the unit from `first_column` to the outputs.
-// Unrolled over all sums and run once per segment, while the tensor cores wait: what threads have in common is found
-// before, and a number costs little more than its read, its fmaf() and its write.
+// Adds the sums of segment `segment` to the outputs, for 16 rows from `first_row` and the unit's columns from
+// `first_column`. The code is unrolled over all sums and runs once per segment while the tensor cores wait. Values
+// common to all sums are therefore computed up front, so that each sum costs little more than its read, its fmaf() and
+// its write.
 template <DenseKind kKind, int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& unit, int segment, int first_row,
                                  int first_column, const float (&sums)[kQuads][4]) {
   const DenseTarget& target = *unit.target;
-  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads : kAtOnce / 4;  // quads
+  constexpr int kTogether = kQuads * 4 < kAtOnce ? kQuads : kAtOnce / 4;  // Number of quads.
   const int row = first_row + row_of(0), within = first_column + column_of(0), column = unit.first_column + within;
   SegmentPlace place;
   place.to = target.out + column * target.out_stride + row;
@@ -239,20 +242,20 @@ MONOLITH_DEVICE void add_segment(const DenseLaunch& launch, const DenseUnit& uni
     add_sums<kKind, false, kTogether>(place, target.out_stride, sums);
 }
 
-// Where a split unit leaves the sums of a thread: kQuads of them, by `threads` threads.
+// Returns where a split-K unit stores the partial sums of a thread: kQuads quads for each of `threads` threads.
 MONOLITH_DEVICE Floats4* left_sums(const DenseLaunch& launch, int64_t unit, int quads, int threads, int thread) {
   return reinterpret_cast<Floats4*>(launch.sums) + unit * (quads * threads) + thread;
 }
 
-// Whether this block is the last of its tile's segments to come here. All threads of the block call it, after they
-// have left their sums; `last` is in shared memory.
+// Returns whether this block is the last of its tile's segments to arrive. All threads of the block call it after
+// storing their partial sums. `last` is in shared memory.
 MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit& unit, int& last) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
     int32_t* const counter = launch.counters + unit.number - unit.first_segment * unit.stride;
     const bool done = atomicAdd(counter, 1) == unit.target->segments - 1;
-    if (done) *counter = 0;  // for the next launch
+    if (done) *counter = 0;  // Resets the counter for the next launch.
     __threadfence();
     last = done;
   }
@@ -260,14 +263,16 @@ MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit&
   return last != 0;
 }
 
-// Adds what all units of a tile have left to the outputs, as add_segment() would have, one after the other. `left` is
-// left_sums() of the tile's first unit, `step` from there to the next unit's, `threads` to the next quad.
+// Adds the partial sums of all units of a tile to the outputs, in the same order as consecutive calls of add_segment().
+// `left` is left_sums() of the tile's first unit, `step` the distance to the next unit's sums, and `threads` the
+// distance to the next quad.
 template <DenseKind kKind, int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int first_row, int first_column,
                                    const Floats4* left, int64_t step, int threads) {
   constexpr int kMost = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMost ? kQuads : kMost;
   constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
-  constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;  // of a quad: its columns', for FP8 its rows' too
+  // Scales per quad: those of its columns, and for FP8 also those of its rows.
+  constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;
   const DenseTarget& target = *unit.target;
   for (int begin = 0; begin < kQuads; begin += kChunk) {
     float value[kChunk][4], scale[kChunk][kScales];
@@ -308,7 +313,7 @@ MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& u
   }
 }
 
-// c += A B for one step of 16 k.
+// c += A B for one step of 16 values of k.
 template <DenseKind kKind>
 MONOLITH_DEVICE void mma_dense(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
   if constexpr (kKind == DenseKind::kBf16)
@@ -317,12 +322,12 @@ MONOLITH_DEVICE void mma_dense(float (&c)[4], const uint32_t (&a)[4], const uint
     mma_f16(c, a, b);
 }
 
-// Of the *.cu files.
+// Defined in the *.cu files.
 void launch_dense_few(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
 void launch_dense_tiles(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& launch);
 
-// Converts activations into scratch.activations(), with scratch.scales() for binary16.
+// Converts activations into scratch.activations(), and computes scratch.scales() for binary16.
 void convert_dense(Runtime& runtime, const DenseScratch& scratch, DenseKind kind, const float* x, int64_t cols,
                    int64_t n_columns, const int32_t* source);
 

@@ -5,7 +5,7 @@
 namespace monolith::cuda {
 
 bool library_serves(Format format, int64_t rows, int64_t cols, int64_t columns) {
-  constexpr int64_t kLeast = 128;  // a narrower matrix is no work for a GPU either way
+  constexpr int64_t kLeast = 128;  // A smaller matrix does not occupy a GPU in either case.
   return format == Format::kBf16 && columns >= kLibraryColumns && rows >= kLeast && cols >= kLeast;
 }
 
@@ -31,7 +31,8 @@ int64_t DenseLibrary::multiply(const DenseScratch& scratch, const MatmulTarget& 
   const auto& matrix = static_cast<const CudaMatrix&>(*target.weight);
   const int64_t stride = dense_blocks(matrix.cols) * kDenseBlockK;
   const auto tile_bytes = static_cast<int64_t>(dense_bytes(kDenseTileRows, matrix.cols));
-  const int64_t most = static_cast<int64_t>(weight_bytes_) / tile_bytes * kDenseTileRows;  // rows at once
+  // Rows that are unpacked together.
+  const int64_t most = static_cast<int64_t>(weight_bytes_) / tile_bytes * kDenseTileRows;
   unsigned char* const weights = static_cast<unsigned char*>(memory_) + CublasLt::kWorkspaceBytes;
   for (int64_t first = 0; first < matrix.rows; first += most) {
     const int64_t rows = std::min(most, matrix.rows - first);

@@ -1,4 +1,4 @@
-// Between the kernels' layouts and plain rows: what a library's products need around them. All bound by memory.
+// Conversions between the kernels' packed layouts and plain rows, as needed for cuBLASLt. All of them are memory-bound.
 #include "backend/cuda/dense/library.h"
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/matmul/product_input-inl.h"
@@ -8,14 +8,16 @@ namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kSteps = kDenseBlockK / 16;
-constexpr int kRowWords = kDenseBlockK / 2, kPieces = kDenseBlockK / 8;  // of 64 k of a row; 16 bytes each
+// Words, and 16-byte groups, of 64 values of k of a row.
+constexpr int kRowWords = kDenseBlockK / 2, kPieces = kDenseBlockK / 8;
 
-// A warp's 16 rows of 64 k. Four words more a row: no bank is asked twice, by words of fragments nor by pieces.
+// A warp's tile of 16 rows and 64 values of k. Four words of padding per row avoid bank conflicts, both for fragment
+// words and for 16-byte groups.
 struct Tile {
   alignas(16) uint32_t words[kDenseTileRows][kRowWords + 4];
 };
 
-// A warp per 16 rows and 64 k: fragments in, whole lines of rows out.
+// Unpacks with one warp per 16 rows and 64 values of k: reads fragments and writes whole cache lines of rows.
 __global__ void __launch_bounds__(kThreads)
     unpack_kernel(const Words4* weights, int k_blocks, int64_t first_tile, Words4* out) {
   start_after_inputs();
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A thread per 8 values.
+// One thread per 8 values.
 __global__ void __launch_bounds__(kThreads)
     convert_rows_kernel(const float* x, int64_t cols, bool aligned, int64_t pieces, Words4* out) {
   start_after_inputs();

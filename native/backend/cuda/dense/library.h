@@ -1,6 +1,6 @@
-// Wide products of bfloat16 weights by cuBLASLt (cublaslt.h), where batch invariance is switched off and the library is
-// there. Weights lie in the order of fragments (dense.h), which it does not know: before each product they are written
-// row by row to scratch of bounded size, so many rows at once as fit. The engine's thread only.
+// Large GEMMs with bfloat16 weights through cuBLASLt (cublaslt.h), used if batch invariance is off and the library is
+// available. The library does not know the weights' fragment order (dense.h). Before each product, weights are unpacked
+// row by row into scratch memory of limited size, as many rows at a time as fit. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -15,30 +15,30 @@
 
 namespace monolith::cuda {
 
-// Whether the library serves a product of `columns` columns better than the kernels of dense.h. Writing the weights out
-// moves 4 bytes a number, at 4.3 TB/s 0.93 ps; a column takes 2 operations a number, at the library's 790 TFLOP/s
-// 2.5 fs. Kernels that reach the share r of that lose 2.5 fs (1 / r - 1) a column and number: even at
-// 370 / (1 / r - 1) columns, that is 860 for 70 %, 1,500 for 80 %. Independent of the matrix.
+// Number of columns from which cuBLASLt is faster than the kernels of dense.h. Unpacking moves 4 bytes per weight,
+// which takes 0.93 ps at 4.3 TB/s. A column takes 2 operations per weight, which is 2.5 fs at the library's 790
+// TFLOP/s. Kernels that reach a fraction r of that speed lose 2.5 fs * (1 / r - 1) per column and weight. The
+// break-even is at 370 / (1 / r - 1) columns: 860 for r = 70 % and 1,500 for r = 80 %, independent of the matrix.
 inline constexpr int64_t kLibraryColumns = 1024;
 bool library_serves(Format format, int64_t rows, int64_t cols, int64_t columns);
 
 class DenseLibrary {
  public:
-  // Bytes of weights written out at once.
+  // Bytes of weights that are unpacked together.
   static constexpr size_t kWeightBytes = size_t{128} << 20;
 
-  // `path` as CublasLt::open(). Allocates `weight_bytes` and the library's workspace: what is free afterwards is what a
-  // model is planned with. Errors: its own, kOutOfMemory.
+  // `path` has the same meaning as in CublasLt::open(). Allocates `weight_bytes` bytes and the library's workspace
+  // before a model's memory is planned. Errors: those of CublasLt::open(), and kOutOfMemory.
   static Result<std::unique_ptr<DenseLibrary>> open(Runtime& runtime, const std::string& path,
                                                     size_t weight_bytes = kWeightBytes);
   ~DenseLibrary();
   DenseLibrary(const DenseLibrary&) = delete;
   DenseLibrary& operator=(const DenseLibrary&) = delete;
 
-  // Activations, row by row, to scratch.activations(): before multiply() of the same `x`.
+  // Converts activations row by row into scratch.activations(). Call before multiply() with the same `x`.
   void convert(const DenseScratch& scratch, const float* x, int64_t cols, int64_t n_columns);
-  // Computes the target's rows from the first on. Returns how many: all of them unless the library could not, then a
-  // multiple of kDenseTileRows whose rest is somebody else's.
+  // Computes the target's rows from the first row on. Returns the number of rows computed. If the library fails, this
+  // is less than all rows and a multiple of kDenseTileRows, and the caller must compute the remaining rows.
   int64_t multiply(const DenseScratch& scratch, const MatmulTarget& target, int64_t n_columns);
 
   std::string version() const { return library_->version(); }
@@ -49,14 +49,14 @@ class DenseLibrary {
 
   Runtime& runtime_;
   size_t weight_bytes_;
-  void* memory_ = nullptr;  // the workspace, then weights
+  void* memory_ = nullptr;  // The workspace, followed by unpacked weights.
   std::unique_ptr<CublasLt> library_;
 };
 
-// Weights row by row: `n_rows` rows from `first_row` on, both multiples of 16, of packed `weights` to
-// [n_rows][stride], stride = 64 dense_blocks(cols), zeros beyond cols.
+// Unpacks `n_rows` rows of packed `weights` from `first_row` on (both multiples of 16) to [n_rows][stride] with stride
+// = 64 dense_blocks(cols). Values beyond cols are zero.
 void unpack_dense(Runtime& runtime, const void* weights, int64_t cols, int64_t first_row, int64_t n_rows, void* out);
-// Activations to bfloat16, likewise.
+// Converts activations to bfloat16 in the same row layout.
 void convert_rows(Runtime& runtime, const float* x, int64_t cols, int64_t n_columns, void* out);
 // out[column][row] += bias[row].
 void add_bias(Runtime& runtime, float* out, int64_t stride, const float* bias, int64_t rows, int64_t n_columns);

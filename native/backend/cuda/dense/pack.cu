@@ -1,5 +1,5 @@
-// Rows as a file has them to the order of fragments (dense.h), and to FP8. Each thread gathers 16 bytes of one lane.
-// Once per load, bound by the way to the device.
+// Packs rows from a file into fragment order (dense.h), or into FP8. Each thread gathers the 16 bytes of one lane.
+// Packing runs once per load and is limited by the transfer to the device.
 #include "backend/cuda/dense/dense.h"
 #include "backend/cuda/dense/fp8.h"
 #include "backend/cuda/device/launch.h"
@@ -11,7 +11,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int64_t kMostBlocksPerTile = 1024;
 
-// Blocks for so many threads of each tile.
+// Returns a grid with `threads` threads per tile.
 dim3 grid_for(int64_t tiles, int64_t threads) {
   const int64_t blocks = (threads + kThreads - 1) / kThreads;
   const int64_t of_tile = blocks < kMostBlocksPerTile ? blocks : kMostBlocksPerTile;
@@ -38,20 +38,21 @@ __global__ void __launch_bounds__(kThreads)
 
 // --- FP8 -------------------------------------------------------------------------------------------------------
 
-// Number `at` of floats of that type.
+// Returns element `at` of an array of floats of the given type.
 MONOLITH_DEVICE float number_at(const unsigned char* numbers, TensorType type, int64_t at) {
   if (type == TensorType::kF32) return reinterpret_cast<const float*>(numbers)[at];
   const uint16_t bits = reinterpret_cast<const uint16_t*>(numbers)[at];
   return type == TensorType::kBF16 ? bfloat16_to_float(bits) : half_to_float(bits);
 }
 
-// A block for each row: its scale; and if one of its numbers is not finite, one more than its number to `refused`.
+// Computes the scale of each row with one block per row. If a value of the row is not finite, writes 1 plus the row's
+// index to `refused`.
 __global__ void __launch_bounds__(kThreads) scale_kernel(const unsigned char* rows, TensorType type, int64_t cols,
                                                          int64_t first_row, float* scales, uint32_t* refused) {
   start_after_inputs();
   auto& of_warp = shared_memory<uint32_t[kWarps]>();
   const int64_t row = blockIdx.x;
-  uint32_t most = 0;  // bits of magnitudes are in their order, those of no number last
+  uint32_t most = 0;  // The bits of magnitudes compare in numeric order, with NaN last.
   for (int64_t k = threadIdx.x; k < cols; k += kThreads) {
     const uint32_t bits = as_bits(number_at(rows, type, row * cols + k)) & 0x7fffffffu;
     most = bits > most ? bits : most;
@@ -68,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) scale_kernel(const unsigned char* ro
   if (most >= 0x7f800000u) atomicMax(refused, static_cast<uint32_t>(first_row + row + 1));
 }
 
-// Two steps of 16 k of a lane at a time (fp8_bits()).
+// Packs two steps of 16 values of k of one lane at a time (fp8_bits()).
 __global__ void __launch_bounds__(kThreads)
     pack_fp8_kernel(const unsigned char* rows, TensorType type, int64_t n_rows, int64_t cols, int64_t pieces,
                     const float* scales, Words4* out) {

@@ -1,6 +1,6 @@
-// Many columns with mma.sync: a block of eight warps has a tile of 128 rows and 32 or 128 columns, of which a warp
-// computes 32 rows and half of the columns. Both operands go through shared memory by asynchronous copies, 32 k a
-// stage.
+// GEMM kernel for many columns with mma.sync. A block of eight warps computes a tile of 128 rows and 32 or 128 columns;
+// each warp computes 32 rows and half of the columns. Both operands go through shared memory by asynchronous copies,
+// with 32 values of k per stage.
 #include "backend/cuda/dense/kernels.h"
 
 namespace monolith::cuda {
@@ -11,29 +11,29 @@ constexpr int kStageK = 32, kSteps = kStageK / 16;
 constexpr int kStagesPerBlock = kDenseBlockK / kStageK;
 constexpr int kTiles = kRows / kDenseTileRows;
 
-// Of a lane, in a stage.
+// 16-byte groups per lane and stage.
 template <DenseKind kKind>
 constexpr int kStagePieces = kBlockPieces<kKind> / kStagesPerBlock;
 
 template <DenseKind kKind, int kColumns>
 struct Shared {
   Words4 a[kStages][kTiles][kStagePieces<kKind>][kWarp];
-  Words4 b[kStages][kColumns / 8][kStageK / 8][8];  // core matrices
+  Words4 b[kStages][kColumns / 8][kStageK / 8][8];  // Core matrices.
   int last;
 };
 
-// Pieces of 16 bytes that lie one after the other, of a stage: of a tile of rows, of a group of 8 columns.
+// Contiguous groups of 16 bytes in a stage: per tile of rows, and per group of 8 columns.
 template <DenseKind kKind>
 constexpr int kTilePieces = kStagePieces<kKind>* kWarp;
 template <DenseKind kKind>
 constexpr int kTilesAtOnce = kThreads / kTilePieces<kKind>;
 constexpr int kGroupPieces = kStageK, kGroupsAtOnce = kThreads / kGroupPieces;
 
-// Where a thread copies from: of stage 0, the first tile and group that are its own, and how many of each there are
+// A thread's copy sources in stage 0: its first row tile and column group, and the number of valid tiles and groups
 // from there on.
 struct Feed {
   const Words4* a;
-  int32_t b;  // in pieces of x
+  int32_t b;  // Offset in x, in units of 16 bytes.
   int32_t tiles, groups;
 };
 
@@ -78,13 +78,14 @@ MONOLITH_DEVICE void begin_inputs(Shared<kKind, kColumns>& shared, const DenseLa
 template <DenseKind kKind, int kColumns>
 __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constant__ DenseLaunch launch) {
   let_next_start();
-  if (launch.tiles) wait_for_inputs();   // which weights a block multiplies with has been computed, too
-  constexpr int kQuads = kColumns / 16;  // fragments of a warp: half of the columns
+  if (launch.tiles) wait_for_inputs();   // The tile list, which selects a block's weights, is an input too.
+  constexpr int kQuads = kColumns / 16;  // Fragments per warp: half of the columns.
   auto& shared = shared_memory<Shared<kKind, kColumns>>();
   const DenseUnit unit = find_unit<kKind>(launch, kColumns);
   if (unit.empty) return;
   const int warp = warp_id(), lane = lane_id();
-  const int warp_rows = warp % 4 * 2, warp_group = warp / 4 * kQuads;  // first tile of rows, first group of columns
+  // First tile of rows and first group of columns of the warp.
+  const int warp_rows = warp % 4 * 2, warp_group = warp / 4 * kQuads;
   const int first_row = unit.row_tile * kRows + warp_rows * kDenseTileRows;
 
   const Feed feed = find_feed<kKind>(launch, unit);
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
   wait_for_inputs();
   for (int ahead = 0; ahead < kStages - 1; ++ahead) {
     if (begin + ahead < end) begin_inputs(shared, launch, feed, begin + ahead);
-    copies_commit();  // the first group has all the weights
+    copies_commit();  // The first copy group includes all prefetched weights.
   }
   for (int number = begin; number < end; ++number) {
     copies_wait<kStages - 2>();
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, 2) tiles_kernel(const __grid_constan
       uint32_t a[2][4];
       MONOLITH_UNROLL
       for (int m = 0; m < 2; ++m) {
-        Words4 pieces[kStagePieces<kKind>];  // those not of this step are not read
+        Words4 pieces[kStagePieces<kKind>];  // The compiler removes reads of groups that this step does not use.
         MONOLITH_UNROLL
         for (int i = 0; i < kStagePieces<kKind>; ++i) pieces[i] = shared.a[stage][warp_rows + m][i][lane];
         const Words4 words = fragment_of<kKind>(pieces, step);

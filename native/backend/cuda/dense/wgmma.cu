@@ -1,14 +1,15 @@
-// Products on Hopper: producers fill a ring of stages in shared memory with bulk copies, 64 k each of weights and
-// activations; every group of four warps takes its 64 rows of weights from there to registers and multiplies them with
-// all columns of the tile (wgmma). Several warps copy, each its tiles of a stage: one alone cannot ask for as much as the
-// memory and the multiplying warps could take. Few columns are the same kernel with a narrow tile of 64 rows: what then
-// counts is that 64 to 90 KB of weights are always under way to each block, with two blocks on a multiprocessor, and that
-// there are blocks for all of them.
+// GEMM kernel for Hopper (wgmma). Producer warps fill a ring of stages in shared memory with bulk copies, each stage
+// with 64 values of k of weights and activations. Each consumer warpgroup reads its 64 rows of weights from a stage
+// into registers and multiplies them with all columns of the tile. Several warps copy, each its own tiles of a stage,
+// because a single warp cannot issue copies as fast as memory and consumers allow. Few columns use the same kernel with
+// a narrow tile of 64 rows. Two things count in that case: each block always has 64 to 90 KB of weights in flight, with
+// two blocks per multiprocessor, and there are enough blocks for all multiprocessors.
 //
-// Many columns: the tensor cores shall never wait. A block computes one tile after the other, and while it writes one's
-// outputs the next one's stages arrive. Half a stage is always under way: registers of A are two halves, one of them read
-// while the other is multiplied, and a stage is given back half a stage late. What segments add up to stays in registers,
-// which leaves room for 192 columns; 256 are for matrices of one segment, and for split ones.
+// With many columns the goal is that the tensor cores never wait. A block computes one tile after the other, and the
+// next tile's stages arrive while it writes the outputs of the current tile. Half a stage of products is always in
+// flight: the A registers form two halves, and one half is read while the other is multiplied. A stage is therefore
+// released half a stage late. Totals over segments stay in registers, which leaves room for 192 columns. A width of 256
+// is used for matrices with one segment and for split-K.
 #include <algorithm>
 
 #include "backend/cuda/dense/kernels.h"
@@ -17,25 +18,26 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr int kGroupBytes = 8 * kDenseBlockK * 2;  // of 8 columns of a stage
+constexpr int kGroupBytes = 8 * kDenseBlockK * 2;  // Bytes of 8 columns in a stage.
 
-// How wide a kernel is.
+// Compile-time size of a kernel variant.
 template <int kTheGroups, int kTheColumns, int kTheStages, int kTheBlocks, int kTheProducers>
 struct Width {
-  static constexpr int kGroups = kTheGroups;  // of four warps, each with 64 rows
+  static constexpr int kGroups = kTheGroups;  // Consumer warpgroups; each computes 64 rows.
   static constexpr int kColumns = kTheColumns;
   static constexpr int kStages = kTheStages;
-  static constexpr int kBlocks = kTheBlocks;        // on a multiprocessor at once
-  static constexpr int kProducers = kTheProducers;  // warps that copy
-  static constexpr int kTiles = kGroups * 4;        // of 16 rows
+  static constexpr int kBlocks = kTheBlocks;        // Blocks per multiprocessor.
+  static constexpr int kProducers = kTheProducers;  // Producer warps.
+  static constexpr int kTiles = kGroups * 4;        // Row tiles of 16 rows.
   static constexpr int kConsumers = kGroups * kWarpgroup;
   static constexpr int kQuads = kColumns / 8;
   static constexpr bool kIsWide = kColumns >= 128;
-  static constexpr bool kSplits = kColumns != 192;  // segments may be units of their own: else no register is left
-  // Two groups with sums of many columns need more registers than threads have at the start: the warps that copy are a whole
-  // group, which gives its own up.
+  // Whether split-K is supported. A width of 192 has no registers left for it.
+  static constexpr bool kSplits = kColumns != 192;
+  // Two warpgroups with accumulators for many columns need more registers than threads have initially. The producers
+  // are then a whole warpgroup, which releases its registers.
   static constexpr bool kMovesRegisters = kIsWide;
-  static_assert(!kMovesRegisters || kProducers == 4, "registers move between whole groups of warps");
+  static_assert(!kMovesRegisters || kProducers == 4, "registers can be moved only between whole warpgroups");
   static constexpr int kThreads = kConsumers + kProducers * kWarp;
 };
 
@@ -50,25 +52,26 @@ struct Ring {
 #if MONOLITH_WGMMA
 
 constexpr int kSteps = kDenseBlockK / 16;
-// What a thread reads at once of what units have left. Sums of 256 columns leave it few registers.
+// Values of stored partial sums that a thread reads together. With 256 columns the accumulators leave few registers.
 template <typename W>
 constexpr int kLeftAtOnce = W::kColumns == 256 ? 16 : kManyAtOnce;
-// Of 16 rows of a stage, in pieces of 16 bytes.
+// 16-byte groups for 16 rows of a stage.
 template <DenseKind kKind>
 constexpr int kTilePieces = kBlockPieces<kKind>* kWarp;
-constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // where they move
+constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // Registers per thread after they are redistributed.
 
-// Where in the ring the next stage is, for all of a block's units.
+// The position of the next stage in the ring, continued across all units of a block.
 template <typename W>
 struct Place {
-  int stage = 0, parity = 0;  // of its barriers' phase
+  int stage = 0, parity = 0;  // Phase parity of the stage's barriers.
   MONOLITH_DEVICE void advance() {
     if (++stage == W::kStages) stage = 0, parity ^= 1;
   }
 };
 
-// By one of the warps that copy: its share of all stages of the unit, in order. Weights are there before the inputs are:
-// as many stages of a block's first unit as there are begin with them, and get their inputs when these are computed.
+// Runs in each producer warp: copies the warp's share of all stages of a unit in order. Weights are available before
+// the inputs. The stages of a block's first unit are therefore started with weights only, and get their inputs once
+// these have been computed.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, const DenseUnit& unit, int begin, int end,
                              Place<W>& place, bool first) {
@@ -78,7 +81,7 @@ MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, co
   const int last = tiles < W::kTiles ? tiles : W::kTiles;
   const int group = unit.first_column / 8, groups = launch.column_groups - group;
   const int x_groups = groups < W::kQuads ? groups : W::kQuads;
-  const bool copies_x = own == W::kProducers - 1;  // the last one copies columns, too
+  const bool copies_x = own == W::kProducers - 1;  // The last producer warp also copies the activations.
   const int own_tiles = last > own ? (last - own + W::kProducers - 1) / W::kProducers : 0;
   const int own_bytes = own_tiles * kTileBytes + (copies_x ? x_groups * kGroupBytes : 0);
   const int64_t tile_step = int64_t{launch.k_blocks} * kTilePieces<kKind> * W::kProducers;
@@ -87,7 +90,7 @@ MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, co
   const unsigned char* x = launch.x + (int64_t{begin} * launch.column_groups + group) * kGroupBytes;
   const int64_t x_step = int64_t{launch.column_groups} * kGroupBytes;
   const auto begin_weights = [&](int stage) {
-    barrier_arrive_expecting(ring.full[stage], own_bytes);  // of both
+    barrier_arrive_expecting(ring.full[stage], own_bytes);  // Expected bytes of both operands.
     MONOLITH_UNROLL
     for (int i = 0; i < (W::kTiles + W::kProducers - 1) / W::kProducers; ++i)
       if (i < own_tiles)
@@ -117,20 +120,20 @@ MONOLITH_DEVICE void produce(Ring<kKind, W>& ring, const DenseLaunch& launch, co
   if (lane_id() != 0) return;
   MONOLITH_ROLLED
   for (; block < end; ++block, place.advance()) {
-    barrier_wait(ring.empty[place.stage], place.parity ^ 1);  // in the first round at once
+    barrier_wait(ring.empty[place.stage], place.parity ^ 1);  // Returns immediately in the first round.
     begin_weights(place.stage);
     begin_inputs(place.stage);
   }
 }
 
-// By whole warps, which read it no more.
+// Releases a stage. Called by whole warps when they no longer read it.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void give_back(Ring<kKind, W>& ring, int stage) {
   __syncwarp();
   if (lane_id() == 0) barrier_arrive(ring.empty[stage]);
 }
 
-// Of a split unit.
+// Stores the partial sums of a split-K unit.
 template <typename W>
 MONOLITH_DEVICE void leave_sums(const DenseLaunch& launch, int unit, const float (&sums)[W::kQuads][4]) {
   Floats4* const left = left_sums(launch, unit, W::kQuads, W::kConsumers, static_cast<int>(threadIdx.x));
@@ -138,13 +141,13 @@ MONOLITH_DEVICE void leave_sums(const DenseLaunch& launch, int unit, const float
   for (int i = 0; i < W::kQuads; ++i) left[i * W::kConsumers] = {sums[i][0], sums[i][1], sums[i][2], sums[i][3]};
 }
 
-// A thread's outputs of a unit, for whole loops over its sums: where the first is, and which of them are there. Kept
-// small: nothing of it lives on while products are computed.
+// The outputs of a thread in a unit, for loops over all its sums: the address of the first output, and which outputs
+// exist. The struct is small, and none of it stays live while products are computed.
 struct Outputs {
-  float* to[2];    // of both columns of a quad
-  int64_t step;    // to the next quad
-  int left;        // columns of the unit from the thread's first on
-  bool inside[2];  // of its two rows
+  float* to[2];    // Addresses for both columns of a quad.
+  int64_t step;    // Distance to the next quad.
+  int left;        // Columns of the unit from the thread's first column on.
+  bool inside[2];  // Whether each of the thread's two rows exists.
 
   MONOLITH_DEVICE Outputs(const DenseUnit& unit, int first_row) {
     const DenseTarget& target = *unit.target;
@@ -156,15 +159,15 @@ struct Outputs {
     inside[0] = row < target.rows;
     inside[1] = row + 8 < target.rows;
   }
-  // Of number i % 4 of quad i / 4.
+  // Returns whether output i exists: element i % 4 of quad i / 4.
   MONOLITH_DEVICE bool has(int i) const { return inside[i % 4 / 2] && i / 4 * 8 + i % 2 < left; }
   MONOLITH_DEVICE float& at(int i) const { return to[i % 2][i % 4 / 2 * 8]; }
-  MONOLITH_DEVICE void next(int i) {  // after number i, in ascending order
+  MONOLITH_DEVICE void next(int i) {  // Advances past output i; call in ascending order.
     if (i % 4 >= 2) to[i % 2] += step;
   }
 };
 
-// What the outputs of a thread's sums begin with; zeros where the unit is split.
+// Sets the initial values of a thread's outputs; zeros for split-K.
 template <int kQuads>
 MONOLITH_DEVICE void begin_totals(const DenseLaunch& launch, const DenseUnit& unit, int first_row,
                                   float (&totals)[kQuads][4]) {
@@ -206,7 +209,8 @@ MONOLITH_DEVICE void add_to_totals(const DenseLaunch& launch, const DenseUnit& u
   MONOLITH_UNROLL
   for (int i = 0; i < kQuads * 2; ++i) {
     const int quad = i / 2, j = i % 2, column = quad * 8 + j;
-    if (i % 8 == 0) __syncwarp();  // only so many scales at once: for all there are no registers
+    // The barrier limits the scales loaded at a time, because there are not enough registers for all of them.
+    if (i % 8 == 0) __syncwarp();
     const float scale = column < left ? scales[column] : 1.0f;
     totals[quad][j] = fmaf(sums[quad][j], scale * of_rows[0], totals[quad][j]);
     totals[quad][j + 2] = fmaf(sums[quad][j + 2], scale * of_rows[1], totals[quad][j + 2]);
@@ -223,8 +227,8 @@ MONOLITH_DEVICE void write_totals(const DenseUnit& unit, int first_row, const fl
   }
 }
 
-// With half a stage of products always under way. Sums and totals take nearly all registers, so the unit's
-// own numbers are dropped while products are computed, and read again afterwards.
+// Computes a unit with half a stage of products always in flight. Sums and totals take nearly all registers, so the
+// unit's description is discarded while products are computed and found again afterwards.
 template <DenseKind kKind, typename W>
 MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, int number, Place<W>& place) {
   constexpr int kHalf = kSteps / 2;
@@ -250,7 +254,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, in
   for (; segment < last_segment; ++segment) {
     const int end = segment_begin(launch, *target, segment + 1);
     bool add = false;
-    int last = 0;  // the stage that is read last
+    int last = 0;  // The stage that was read last.
     for (; block < end; ++block, place.advance()) {
       const int stage = place.stage;
       barrier_wait(ring.full[stage], place.parity);
@@ -267,7 +271,7 @@ MONOLITH_DEVICE void consume(Ring<kKind, W>& ring, const DenseLaunch& launch, in
           product<kKind == DenseKind::kBf16>(sums, a[step], operand_at(&ring.b[stage][0][step * 256], 128, kGroupBytes),
                                              add || step > 0);
         products_commit();
-        products_wait<1>();  // the half before: its registers are free, and what it has read
+        products_wait<1>();  // Waits for the previous half. Its registers and the shared memory it read are then free.
         if (half == 0 && add) give_back(ring, last);
       }
       last = stage;
@@ -299,12 +303,12 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     wgmma_kernel([[maybe_unused]] const __grid_constant__ DenseLaunch launch) {
   let_next_start();
 #if MONOLITH_WGMMA
-  if (launch.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
+  if (launch.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   auto& ring = shared_memory<Ring<kKind, W>>();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < W::kStages; ++stage) {
       barrier_init(ring.full[stage], W::kProducers);
-      barrier_init(ring.empty[stage], W::kGroups * 4);  // a lane of each warp
+      barrier_init(ring.empty[stage], W::kGroups * 4);  // One arrival per consumer warp.
     }
     barrier_inits_done();
   }
@@ -313,7 +317,7 @@ __global__ void __launch_bounds__(W::kThreads, W::kBlocks)
     const int number = static_cast<int>(blockIdx.x);
     if constexpr (!W::kIsWide)
       work(number);
-    else  // one after the other; where they are split there is a block for each
+    else  // A block computes several units one after the other. With split-K there is one block per unit.
       for (int i = number; i < launch.row_units * launch.column_tiles; i += static_cast<int>(gridDim.x)) work(i);
   };
   Place<W> place;
@@ -372,10 +376,11 @@ void launch_width(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
 
 }  // namespace
 
-// Stages fill 227 KB of shared memory: with two blocks where few columns leave registers for them.
+// The stages fill the 227 KB of shared memory. Narrow tiles leave registers for two blocks per multiprocessor, which
+// then share it.
 void launch_dense_wgmma(Runtime& runtime, const DensePlan& plan, DenseKind kind, const DenseLaunch& work) {
   switch (plan.tile_columns) {
-    case 8:  // 8-bit weights are half as many bytes to a copy
+    case 8:  // FP8 weights have half the bytes per copy, so more producer warps are used.
       if (kind == DenseKind::kFp8) return launch_kind<DenseKind::kFp8, Width<1, 8, 11, 2, 4>>(runtime, work);
       return launch_width<Width<1, 8, 11, 2, 2>>(runtime, kind, work);
     case 16: return launch_width<Width<1, 16, 11, 2, 4>>(runtime, kind, work);

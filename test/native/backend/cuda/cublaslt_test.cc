@@ -239,14 +239,14 @@ TEST(cublaslt_that_cannot_be_used_is_refused) {
     return opened ? std::string() : opened.error().message;
   };
   CHECK(why("/nowhere/libcublasLt.so").find("/nowhere/libcublasLt.so") != std::string::npos);
-  CHECK_EQ(why(MONOLITH_FAKE_CUBLASLT_LESS), std::string("the library has no cublasLtMatmul"));
+  CHECK_EQ(why(MONOLITH_FAKE_CUBLASLT_LESS), std::string("the library does not export cublasLtMatmul"));
   fake_cublaslt::Control& fake = control();
   fake = {};
   fake.is_wrong = true;
-  CHECK_EQ(why(MONOLITH_FAKE_CUBLASLT), std::string("it computes a wrong product"));
+  CHECK_EQ(why(MONOLITH_FAKE_CUBLASLT), std::string("its test matmul gave a wrong result"));
   fake = {};
   fake.fails_after = 0;
-  CHECK_EQ(why(MONOLITH_FAKE_CUBLASLT), std::string("it computes no small product"));
+  CHECK_EQ(why(MONOLITH_FAKE_CUBLASLT), std::string("its test matmul failed"));
   CHECK_EQ(fake.layouts, 0);
   CHECK_EQ(fake.handles, 0);
   fake = {};
@@ -264,5 +264,5 @@ TEST(cublaslt_that_cannot_be_used_is_refused) {
   CHECK(isa(true, "auto").find("cuBLASLt") == std::string::npos);
   CHECK(isa(false, "").find("cuBLASLt") == std::string::npos);
   CHECK_EQ(isa(false, MONOLITH_FAKE_CUBLASLT_LESS),
-           "error: cuBLASLt at " MONOLITH_FAKE_CUBLASLT_LESS ": the library has no cublasLtMatmul");
+           "error: cuBLASLt at " MONOLITH_FAKE_CUBLASLT_LESS ": the library does not export cublasLtMatmul");
 }
