@@ -1,5 +1,6 @@
-// Products in binary32: a warp has a few rows of the matrix and up to 8 columns, lanes over k in pieces of 4. Every
-// number is summed in the same order whatever the number of columns: a lane's pieces ascending, then lanes as a tree.
+// Float32 matmul. Each warp computes a few matrix rows for up to 8 columns, with lanes striding over k in groups of 4.
+// Every output is summed in the same order whatever the number of columns: each lane's groups in ascending order, then
+// the lanes as a tree.
 #include "backend/cuda/device/launch.h"
 #include "backend/cuda/matmul/matmul.h"
 
@@ -13,39 +14,39 @@ constexpr unsigned kMostGridColumns = 65535;
 struct Product {
   const float* weight;
   const float* x;
-  const float* bias;  // of all experts
+  const float* bias;  // Biases of all experts.
   float* out;
-  int64_t rows, cols, out_stride;  // rows of one expert
-  const ColumnTile* tiles;         // of experts; null: columns from 0
+  int64_t rows, cols, out_stride;  // `rows` is per expert.
+  const ColumnTile* tiles;         // Column tiles of experts; null if columns start at 0.
   int32_t n_tiles;
-  const int32_t* source;  // of experts' slots; null: themselves
+  const int32_t* source;  // The row of x that each expert slot reads; null means that slot i reads row i.
   int32_t n_columns;
-  bool aligned;  // rows of both operands to 16 bytes
+  bool aligned;  // The rows of both operands are aligned to 16 bytes.
   bool add_to_out;
 };
 
-// Four values of k of a row from `at` on; zeros beyond its end.
+// Returns four values of k of a row from `at` on, with zeros beyond its end.
 MONOLITH_DEVICE Floats4 piece_of(const float* row, int64_t at, const Product& p) {
   if (p.aligned && at + 4 <= p.cols) return *reinterpret_cast<const Floats4*>(row + at);
   const auto get = [&](int64_t i) { return i < p.cols ? row[i] : 0.0f; };
   return {get(at), get(at + 1), get(at + 2), get(at + 3)};
 }
 
-// kRows of the matrix and kColumns, kAhead pieces of each row at once.
+// Computes kRows matrix rows for kColumns columns, loading kAhead groups of each row together.
 template <int kRows, int kColumns, int kAhead>
 __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant__ Product p) {
   let_next_start();
-  if (p.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
+  if (p.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   const int64_t first_row = (static_cast<int64_t>(blockIdx.x) * kWarps + warp_id()) * kRows;
   if (first_row >= p.rows) return wait_for_inputs();
   bool has_inputs = false;
   for (int tile = static_cast<int>(blockIdx.y); tile < p.n_tiles; tile += static_cast<int>(gridDim.y)) {
     const ColumnTile columns = p.tiles ? p.tiles[tile] : ColumnTile{tile * kColumns, p.n_columns - tile * kColumns, 0};
-    if (columns.count == 0) break;  // tiles in use come first
+    if (columns.count == 0) break;  // Tiles in use come first.
     const float* rows[kRows];
     const float* inputs[kColumns];
     MONOLITH_UNROLL
-    for (int r = 0; r < kRows; ++r)  // beyond the last: the last once more, and not kept
+    for (int r = 0; r < kRows; ++r)  // Rows beyond the last repeat the last row, and their results are discarded.
       rows[r] = p.weight + (columns.expert * p.rows + (first_row + r < p.rows ? first_row + r : p.rows - 1)) * p.cols;
     Floats4 w[kAhead][kRows];
     const auto load_weights = [&](int64_t at) {
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
     for (int r = 0; r < kRows; ++r) MONOLITH_UNROLL
     for (int c = 0; c < kColumns; ++c) {
       const int64_t row = first_row + r;
-      if (row >= p.rows || c >= columns.count) continue;  // of the whole warp
+      if (row >= p.rows || c >= columns.count) continue;  // The condition is the same for the whole warp.
       float sum = warp_sum(sums[r][c]);
       if (lane_id() != 0) continue;
       float* const to = p.out + (columns.first + c) * p.out_stride + row;
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const __grid_constant
       *to = p.add_to_out ? *to + sum : sum;
     }
   }
-  wait_for_inputs();  // those without a tile, too
+  wait_for_inputs();  // Warps without a tile must wait too.
 }
 
 template <int kRows, int kColumns, int kAhead>

@@ -10,7 +10,8 @@
 namespace monolith::cuda {
 namespace {
 
-constexpr size_t kMostAtOnce = 8;  // targets of quantized weights that share a conversion of their input
+// Maximum number of targets with quantized weights per call, all of which share one conversion of the input.
+constexpr size_t kMostAtOnce = 8;
 
 const CudaMatrix& matrix_of(const MatmulTarget& target) { return static_cast<const CudaMatrix&>(*target.weight); }
 
@@ -33,7 +34,7 @@ bool library_computes(const MatmulContext& context, const CudaMatrix& matrix, in
   return context.library && library_serves(matrix.format(), matrix.rows, matrix.cols, n_columns);
 }
 
-// By the library, and what it could not by the own kernels.
+// Multiplies with cuBLASLt, and computes any rows that the library could not with the backend's own kernels.
 void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                          const float* x, int64_t n_columns) {
   const CudaMatrix& first = matrix_of(targets[0]);
@@ -42,7 +43,8 @@ void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::sp
     if (!converted) context.library->convert(context.dense, x, first.cols, n_columns);
     const int64_t done = context.library->multiply(context.dense, target, n_columns);
     const CudaMatrix& matrix = matrix_of(target);
-    converted = done == matrix.rows;  // the own kernels want activations in another order
+    // The backend's own kernels overwrite the converted activations with their own layout.
+    converted = done == matrix.rows;
     if (converted) continue;
     CudaMatrix rest(matrix, static_cast<const unsigned char*>(matrix.data()) + dense_bytes(done, matrix.cols));
     rest.rows = matrix.rows - done, rest.cols = matrix.cols, rest.type = matrix.type;
@@ -54,10 +56,10 @@ void multiply_by_library(Runtime& runtime, const MatmulContext& context, std::sp
 
 void multiply(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
               int n_rows, const ColumnGroups* groups, InputForm ready) {
-  // The two forms of 16 bits share a place.
+  // The two 16-bit formats share one buffer.
   InputForm ready_16 = ready == InputForm::kInt8 ? InputForm::kFloats : ready;
   bool ready_8 = ready == InputForm::kInt8;
-  // Neighbours of one format are one product.
+  // Adjacent targets with the same weight format are computed together.
   for (size_t n = 0; !targets.empty(); targets = targets.subspan(n)) {
     const Format format = matrix_of(targets[0]).format();
     for (n = 1; n < targets.size() && matrix_of(targets[n]).format() == format;) ++n;
@@ -65,7 +67,7 @@ void multiply(Runtime& runtime, const MatmulContext& context, std::span<const Ma
     if (is_dense(format)) {
       if (!groups && library_computes(context, matrix_of(some[0]), n_rows)) {
         multiply_by_library(runtime, context, some, x, n_rows);
-        ready_16 = InputForm::kFloats;  // it converts in another order, in the same place
+        ready_16 = InputForm::kFloats;  // The library's layout overwrote the converted activations.
       } else {
         const bool converted = std::exchange(ready_16, input_form(format)) == input_form(format);
         matmul_dense(runtime, context.dense, context.dense_device, some, x, n_rows, groups, converted);
@@ -108,7 +110,7 @@ void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<co
 int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                          int n_pairs, int n_experts) {
   const CudaMatrix& first = matrix_of(targets[0]);
-  if (is_dense(first.format())) {  // as matmul_dense() will plan its first launch
+  if (is_dense(first.format())) {  // Must match the plan that matmul_dense() makes for its first launch.
     std::array<DenseRows, kMostDenseTargets> matrices{};
     size_t n = 0;
     for (; n < std::min(targets.size(), matrices.size()) && matrix_of(targets[n]).format() == first.format(); ++n) {

@@ -1,4 +1,4 @@
-// Products with weight matrices and rows of an embedding table: which kernel serves what, and its scratch.
+// Matmuls and embedding lookups: kernel selection and the scratch memory for it.
 #pragma once
 
 #include <cstdint>
@@ -14,40 +14,42 @@
 
 namespace monolith::cuda {
 
-// out[row] = row tokens[row] of `table`; `tokens` device.
+// out[row] = row tokens[row] of `table`. `tokens` is in device memory.
 void embed(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 
-// What products need besides their operands.
+// Everything that matmuls need in addition to their operands.
 struct MatmulContext {
   DenseScratch dense;
   DenseDevice dense_device;
   Int8Activations int8;
-  std::unique_ptr<DenseLibrary> library = nullptr;  // null: own kernels for every product
-  bool fused = true;                                // a mixture's gate writes what its product reads
+  std::unique_ptr<DenseLibrary> library = nullptr;  // Null means that the backend's own kernels compute every product.
+  bool fused = true;  // The gating of a MoE layer writes the input format of the next product directly.
 };
 
-// Backend::matmul. Nothing allocates: `context` has been reserved for all rows and columns. `ready`: what x is already
-// converted to in `context`; kFloats: nothing. Each form is converted to once at most.
+// Implements Backend::matmul. Never allocates: `context` has been reserved for the maximum number of rows and columns.
+// `ready` is the format in which `context` already holds the converted x, or kFloats if x has not been converted. x is
+// converted to each format at most once.
 void matmul(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets, const float* x,
             int n_rows, InputForm ready = InputForm::kFloats);
-// Whether it reads x itself whatever is ready: NVIDIA's library does, where it computes a product.
+// Returns whether a matmul reads the float32 x regardless of `ready`, as cuBLASLt does for the products it computes.
 bool reads_floats(const MatmulContext& context, std::span<const MatmulTarget> targets, int n_rows);
-// Where `n_rows` rows of `cols` values go for that to hold.
+// Returns the destination for `n_rows` rows of `cols` values, to be passed as `ready` later.
 ProductInput input_of(const MatmulContext& context, InputForm form, int n_rows, int64_t cols);
 
-// Products of experts' slots (grouped.h): x is read through groups.source, weights hold groups.n_experts matrices of
-// equal shape one below the other, outputs are [slot][rows of one expert]; those of slots not in use are not written.
-// Every format of a mixture's matrices joins here.
+// Multiplies expert slots (grouped.h). x is read through groups.source. Weights contain groups.n_experts matrices of
+// equal shape one below the other. Outputs have shape [slot][rows of one expert]; slots that are not in use are not
+// written. All weight formats of MoE layers are supported.
 void matmul_grouped(Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                     const float* x, const ColumnGroups& groups, InputForm ready = InputForm::kFloats);
 
-// Columns of the tiles that matmul_grouped() takes first for these targets.
+// Returns the tile width in columns that matmul_grouped() uses first for these targets.
 int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, std::span<const MatmulTarget> targets,
                          int n_pairs, int n_experts);
 
 inline constexpr int kF32TileColumns = 8;
 
-// In binary32 throughout: routers, small matrices, and the test setting. With `groups` as matmul_grouped().
+// Float32 computation throughout: for routers, small matrices and the exact test setting. `groups` has the same meaning
+// as in matmul_grouped().
 void embed_f32(Runtime& runtime, const CudaMatrix& table, const int32_t* tokens, int n_rows, float* out);
 void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, int n_rows,
                 const ColumnGroups* groups = nullptr);

@@ -19,10 +19,10 @@ namespace {
 
 Error not_finite(int64_t row) {
   return {ErrorCode::kInvalidFile,
-          "row " + std::to_string(row) + " holds a weight that is not finite, which cannot be kept in FP8"};
+          "row " + std::to_string(row) + " has a non-finite weight, which FP8 cannot represent"};
 }
 
-// What a row of floats becomes that is kept in FP8. False: it is not finite.
+// Rounds a row of floats to FP8 and back. Returns false if a value is not finite.
 bool round_to_fp8(float* row, int64_t cols) {
   float most = 0;
   bool finite = true;
@@ -55,7 +55,7 @@ Status upload_f32(Loader& loader, const MatrixSource& source, size_t row_bytes, 
   return status;
 }
 
-// The file's rows as they are, in whole tiles; `pack(first, n, rows)` makes tiles of them on the device.
+// Uploads the file's rows unchanged, in whole tiles. `pack(first, n, rows)` packs them into tiles on the device.
 template <typename Pack>
 Status upload_packed(Loader& loader, const MatrixSource& source, size_t row_bytes, const Pack& pack) {
   static_assert(kTileRows == kDenseTileRows);
@@ -129,9 +129,10 @@ Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& 
   if (!keeps_type(source.type, exact) || source.rows < 1 || source.cols < 1 || source.cols % traits.block_values != 0 ||
       source.type == TensorType::kF8E4M3 || (source.fp8 && is_quantized(source.type)) ||
       static_cast<int64_t>(source.data.size()) / source.rows < row_bytes)
-    return Error{ErrorCode::kUnsupported, "a matrix of " + std::to_string(source.rows) + " rows and " +
-                                              std::to_string(source.cols) + " columns of " + std::string(traits.name) +
-                                              " in " + std::to_string(source.data.size()) + " bytes"};
+    return Error{ErrorCode::kUnsupported, "unsupported matrix: " + std::to_string(source.rows) + " rows, " +
+                                              std::to_string(source.cols) + " columns, type " +
+                                              std::string(traits.name) + " in " + std::to_string(source.data.size()) +
+                                              " bytes"};
   const TensorType type = source.fp8 ? TensorType::kF8E4M3 : source.type;
   const Format format = format_for(type, source.rows, source.cols, exact);
   const size_t bytes = matrix_bytes(format, type, source.rows, source.cols);

@@ -1,5 +1,5 @@
-// Weight matrices in device memory. How a type is packed there belongs to the kernels that read it (dense/, quant/);
-// here is what all have in common.
+// Weight matrices in device memory. The packed layout of each type is documented with the kernels that read it (dense/,
+// quant/); this file contains what all types have in common.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace monolith::cuda {
 
-// How a matrix lies in device memory.
+// The layout of a matrix in device memory.
 enum class Format : uint8_t {
-  kF32,    // row-major
-  kQuant,  // quant/form.h, by the type
-  kBf16,   // dense.h
+  kF32,    // Row-major.
+  kQuant,  // Layout by type, see quant/form.h.
+  kBf16,   // See dense/dense.h.
   kF16,
-  kFp8,  // dense/fp8.h
+  kFp8,  // See dense/fp8.h.
 };
 
 class CudaMatrix final : public Matrix {
  public:
   CudaMatrix(Runtime& runtime, Format format, void* data) : runtime_(runtime), format_(format), data_(data) {}
-  // The rows of `whole`, whose memory this is and stays, from `data` on.
+  // A view of the rows of `whole` from `data` on. `whole` keeps ownership of the memory.
   CudaMatrix(const CudaMatrix& whole, const void* data)
       : runtime_(whole.runtime_), format_(whole.format_), data_(const_cast<void*>(data)), owned_(false) {}
   CudaMatrix(const CudaMatrix&) = delete;
@@ -33,7 +33,7 @@ class CudaMatrix final : public Matrix {
   }
 
   Format format() const { return format_; }
-  const void* data() const { return data_; }  // device
+  const void* data() const { return data_; }  // Device memory.
 
  private:
   Runtime& runtime_;
@@ -42,15 +42,16 @@ class CudaMatrix final : public Matrix {
   bool owned_ = true;
 };
 
-// Whether matrices of this type are kept: floats, and what has tiles (quant/form.h); with `exact` all, as floats.
+// Returns whether matrices of this type are supported: float types and the quantized types of quant/form.h. With
+// `exact` all types are, converted to float32.
 bool keeps_type(TensorType type, bool exact);
-// The format that weights kept as `type` take; `exact`: all in binary32.
+// Returns the format for weights of type `type`. With `exact` all weights are float32.
 Format format_for(TensorType type, int64_t rows, int64_t cols, bool exact);
 size_t matrix_bytes(Format format, TensorType type, int64_t rows, int64_t cols);
-// Uploads in pieces and packs on the device. On return the source has been read; work on the device may be left.
-// Errors: kUnsupported, kOutOfMemory; kInvalidFile for FP8 of weights that are not finite.
+// Uploads a matrix in chunks and packs it on the device. On return the source has been read, but the device may still
+// be working. Errors: kUnsupported, kOutOfMemory, and kInvalidFile for FP8 conversion of non-finite weights.
 Result<std::unique_ptr<Matrix>> make_matrix(Loader& loader, const MatrixSource& source, bool exact);
-// One matrix, with a loader of its own.
+// Uploads a single matrix with a temporary loader.
 Result<std::unique_ptr<Matrix>> make_matrix(Runtime& runtime, const MatrixSource& source, bool exact);
 
 }  // namespace monolith::cuda

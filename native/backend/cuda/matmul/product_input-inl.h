@@ -1,5 +1,5 @@
-// Writes rows of activations in the forms that products read (product_input.h). Device code: every kernel that writes
-// them does it through these, so that the same numbers become the same bits whoever computed them.
+// Writes rows of activations in the input formats of matmuls (product_input.h), device code. All kernels that write
+// these formats use these functions, so equal values become equal bits whichever kernel computed them.
 #pragma once
 
 #include "backend/cuda/quant/activations_int8.h"
@@ -11,17 +11,17 @@
 namespace monolith::cuda {
 
 // --- 16 bits -------------------------------------------------------------------------------------
-// The power of two that products are multiplied with, for values divided by it: the largest then lies between 2^14 and
-// 2^15, below binary16's 65504.
+// Returns a power of two by which activations are divided and products are multiplied. The largest activation is then
+// between 2^14 and 2^15, below binary16's maximum of 65504.
 MONOLITH_DEVICE float scale_for(float largest) {
-  const int exponent = static_cast<int>(as_bits(largest) >> 23);  // biased by 127
+  const int exponent = static_cast<int>(as_bits(largest) >> 23);  // Exponent with a bias of 127.
   const int shift = largest == 0 || exponent == 255 ? 0 : exponent - 127 - 14;
   return as_float(static_cast<uint32_t>((shift > -112 ? shift : -112) + 127) << 23);
 }
-// One over a power of two.
+// Returns the reciprocal of a power of two.
 MONOLITH_DEVICE float inverse_of(float scale) { return as_float((254u << 23) - as_bits(scale)); }
 
-// The larger of a row's largest magnitude so far and that of more of its values; NaN counts for nothing.
+// Returns the larger of `largest` and the magnitudes of further values. NaN is ignored.
 MONOLITH_DEVICE float larger(float largest, float value) {
   const float size = fabsf(value);
   return size > largest ? size : largest;
@@ -29,7 +29,7 @@ MONOLITH_DEVICE float larger(float largest, float value) {
 MONOLITH_DEVICE float larger(float largest, const Floats4& x) {
   return larger(larger(larger(larger(largest, x.x), x.y), x.z), x.w);
 }
-// Over a block of `warps` warps; every thread has it. No thread may still read `of_warp`.
+// Returns the maximum over a block of `warps` warps to every thread. No thread may still be reading `of_warp`.
 template <int warps>
 MONOLITH_DEVICE float block_largest(float largest, float (&of_warp)[warps]) {
   largest = warp_max(largest);
@@ -39,7 +39,7 @@ MONOLITH_DEVICE float block_largest(float largest, float (&of_warp)[warps]) {
   return largest;
 }
 
-// `factor`: of kF16, one over the row's scale.
+// `factor` is the reciprocal of the row's scale; used for kF16 only.
 template <InputForm kForm>
 MONOLITH_DEVICE uint32_t pack_pair(float low, float high, float factor) {
   if constexpr (kForm == InputForm::kBf16)
@@ -52,28 +52,29 @@ MONOLITH_DEVICE Words2 pack_quad(const Floats4& x, float factor) {
   return {pack_pair<kForm>(x.x, x.y, factor), pack_pair<kForm>(x.z, x.w, factor)};
 }
 
-// Where 8 values of a row go.
+// Returns the destination of 8 values of a row.
 MONOLITH_DEVICE Words4* piece_place(void* data, int column_groups, int64_t row, int64_t piece) {
   return static_cast<Words4*>(data) + ((piece / 8 * column_groups + row / 8) * 8 + piece % 8) * 8 + row % 8;
 }
-// Where four go, from 4 * quad on.
+// Returns the destination of four values of a row, starting at value 4 * quad.
 MONOLITH_DEVICE Words2* quad_place(const ProductInput& input, int64_t row, int64_t quad) {
   return reinterpret_cast<Words2*>(piece_place(input.data, input.column_groups, row, quad / 2)) + quad % 2;
 }
 
 // --- 8 bits --------------------------------------------------------------------------------------
-// Of a block's largest magnitude: as integers, magnitudes order like the floats, NaN above infinity.
+// Updates a block's largest magnitude, as integer bits. Magnitudes order like the floats they represent, with NaN above
+// infinity.
 MONOLITH_DEVICE uint32_t larger_bits(uint32_t largest, float value) {
   const uint32_t magnitude = as_bits(value) & 0x7fffffffu;
   return largest > magnitude ? largest : magnitude;
 }
-// What a block's values are divided by.
+// The scale of an 8-bit block, and the factor that converts values to codes.
 struct Int8Scale {
   float scale = 0, inverse = 0;
-  bool codes = false;  // else they are all 0
+  bool codes = false;  // If false, all codes are 0.
   MONOLITH_DEVICE explicit Int8Scale(uint32_t largest) {
     constexpr uint32_t kInfinityBits = 0x7f800000u;
-    constexpr uint32_t kSmallestAmaxBits = 27u << 23;  // 2^-100
+    constexpr uint32_t kSmallestAmaxBits = 27u << 23;  // The bits of 2^-100.
     if (largest >= kInfinityBits) {
       scale = as_float(0x7fc00000u);
     } else if (largest >= kSmallestAmaxBits) {
@@ -85,7 +86,7 @@ struct Int8Scale {
   }
   MONOLITH_DEVICE uint32_t code(float value) const { return codes ? as_bits(value * inverse + kMagic) & 0xffu : 0; }
 };
-// `half_sums`: of the codes of each 16.
+// Stores the scale and the sums of a block. `half_sums` are the sums of the codes of each 16 values.
 MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale, const int (&half_sums)[2]) {
   for (int half = 0; half < 2; ++half)
     block.half_sums[column / 2][half][column % 2] = -(scale * static_cast<float>(half_sums[half]));
@@ -94,8 +95,8 @@ MONOLITH_DEVICE void put_int8_numbers(Int8Block& block, int column, float scale,
   pair.sums[column % 2] = -(scale * static_cast<float>(half_sums[0] + half_sums[1]));
 }
 
-// Values k .. k + 3 of a row, of which 8 neighbouring lanes have a block of 32. Of whole warps; what is not `inside` is
-// not written.
+// Quantizes and stores values k .. k + 3 of a row; 8 neighboring lanes hold a block of 32 values. Call with whole
+// warps. Nothing is written if `inside` is false.
 MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, const Floats4& values,
                               bool inside = true) {
   const float each[4] = {values.x, values.y, values.z, values.w};
@@ -124,7 +125,7 @@ MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int
   if (t == 0 && half == 0) put_int8_numbers(block, column, scale.scale, half_sums);
 }
 
-// A lane's value k + lane of a row, whose block the warp has. k a multiple of 32.
+// Quantizes and stores value k + lane of a row; the warp holds a block of 32 values. k is a multiple of 32.
 MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int64_t k, float value) {
   uint32_t largest = larger_bits(0, value);
   MONOLITH_UNROLL
@@ -146,13 +147,14 @@ MONOLITH_DEVICE void put_int8(Int8Block* out, int64_t n_blocks, int64_t row, int
   if (lane == 0) put_int8_numbers(block, column, scale.scale, half_sums);
 }
 
-// --- any -----------------------------------------------------------------------------------------
-// Quads of a row with the zeros that follow it.
+// --- any format ----------------------------------------------------------------------------------
+// Returns the number of quads of a row including its zero padding.
 template <InputForm kForm>
 MONOLITH_DEVICE int filled_quads(const ProductInput& input) {
   return input.blocks * (kForm == InputForm::kInt8 ? 8 : 16);
 }
-// One value of a row. 8 bits: of whole warps, lane 0's value one whose number is a multiple of 32. `form` not kF16.
+// Stores one value of a row. For 8-bit output call with whole warps, where lane 0's index k is a multiple of 32. kF16
+// is not supported.
 MONOLITH_DEVICE void put_value(const ProductInput& input, int64_t row, int64_t k, float value) {
   if (input.form == InputForm::kInt8) {
     put_int8(static_cast<Int8Block*>(input.data), input.blocks, row, k - lane_id(), value);
@@ -161,8 +163,8 @@ MONOLITH_DEVICE void put_value(const ProductInput& input, int64_t row, int64_t k
     reinterpret_cast<uint16_t*>(piece)[k % 8] = float_to_bfloat16(value);
   }
 }
-// Four values of a row. 8 bits: of whole warps, whose lanes have neighbouring quads, lane 0 one whose number is a
-// multiple of 8.
+// Stores four values of a row. For 8-bit output call with whole warps whose lanes hold neighboring quads, where lane
+// 0's quad index is a multiple of 8.
 template <InputForm kForm>
 MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t quad, const Floats4& x, float factor) {
   if constexpr (kForm == InputForm::kInt8)
@@ -171,7 +173,8 @@ MONOLITH_DEVICE void put_quad(const ProductInput& input, int64_t row, int64_t qu
     *quad_place(input, row, quad) = pack_quad<kForm>(x, factor);
 }
 
-// 8 numbers of a row of `cols` from `at` on, zeros beyond its end. `aligned`: rows begin at 16 bytes.
+// Converts 8 values of a row of `cols` values from `at` on, with zeros beyond its end. `aligned` means that rows start
+// at multiples of 16 bytes.
 template <InputForm kForm>
 MONOLITH_DEVICE Words4 convert_piece(const float* row, int64_t at, int64_t cols, bool aligned, float factor) {
   Floats4 low, high;

@@ -1,6 +1,6 @@
-// The input of a product as its kernels read it: rows of activations converted once, to 16 bits (dense.h) or to 8-bit
-// blocks (activations_int8.h). Where a row is computed for products alone, what computes it can write this form itself,
-// bit for bit what converting it afterwards would give.
+// The matmul input formats: rows of activations that are converted once, to 16 bits (dense.h) or to 8-bit blocks
+// (activations_int8.h). If a row is read only by matmuls, the kernel that computes it can write the input format
+// directly. The bits are the same as those of a separate conversion.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace monolith::cuda {
 
 enum class InputForm : uint8_t {
-  kFloats,  // as they are
+  kFloats,  // Not converted.
   kBf16,
-  kF16,  // each row divided by a power of two of its own
+  kF16,  // Each row is divided by its own power of two.
   kInt8,
 };
 
@@ -27,13 +27,14 @@ constexpr InputForm input_form(Format format) {
   return InputForm::kFloats;
 }
 
-// Where it goes, in device memory: small, passed to kernels by value. kFloats: nowhere.
+// Destination of converted rows in device memory. Small, passed to kernels by value. kFloats means no destination.
 struct ProductInput {
   InputForm form = InputForm::kFloats;
-  int32_t blocks = 0;         // of a row: 64 values each of 16 bits, 32 of 8. Those past its end are zeros
-  int32_t column_groups = 0;  // 16 bits: of 8 rows
-  void* data = nullptr;       // 8 bits: Int8Block
-  float* scales = nullptr;    // kF16: one per row
+  // Blocks per row: 64 values each for 16-bit formats, 32 for 8-bit. Values beyond the row's end are zero.
+  int32_t blocks = 0;
+  int32_t column_groups = 0;  // 16-bit formats: number of groups of 8 rows.
+  void* data = nullptr;       // 8-bit format: an array of Int8Block.
+  float* scales = nullptr;    // kF16 only: one scale per row.
 };
 
 }  // namespace monolith::cuda

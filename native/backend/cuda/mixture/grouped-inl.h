@@ -1,5 +1,5 @@
-// What kernels that arrange slots share: experts in runs over the threads of one block, and sums over the threads
-// before one's own. Included by *.cu only.
+// Code shared by the kernels that assign expert slots: distribution of experts over the threads of one block, and
+// prefix sums over threads. Included by *.cu files only.
 #pragma once
 
 #include "backend/cuda/device/launch.h"
@@ -14,7 +14,7 @@ struct BlockCounts {
   Counts of_warp[32];
 };
 
-// The experts of this thread.
+// The range of experts that this thread processes.
 struct Run {
   int first, last;
 };
@@ -24,7 +24,8 @@ MONOLITH_DEVICE Run run_of(int n_experts) {
   return {first < n_experts ? first : n_experts, first + each < n_experts ? first + each : n_experts};
 }
 
-// The sum of `own` over the threads before this one; `total` over all. Every thread of the block calls it.
+// Returns the exclusive prefix sum of `own` over the threads; `total` receives the sum over all threads. All threads of
+// the block must call it.
 template <int kThreads>
 MONOLITH_DEVICE Counts counts_before(const Counts& own, Counts& total, BlockCounts& shared) {
   constexpr int kWarps = kThreads / kWarp;
@@ -49,7 +50,7 @@ MONOLITH_DEVICE Counts counts_before(const Counts& own, Counts& total, BlockCoun
 MONOLITH_DEVICE int32_t tiles_for(int32_t count, int width) { return (count + width - 1) / width; }
 MONOLITH_DEVICE int32_t slots_for(int32_t count) { return (count + kSlotMultiple - 1) / kSlotMultiple * kSlotMultiple; }
 
-// One expert's tiles; how many.
+// Writes the tiles of one expert and returns their number.
 MONOLITH_DEVICE int32_t put_tiles(ColumnTile* to, int32_t first_slot, int32_t count, int expert, int width) {
   for (int32_t at = 0; at < count; at += width)
     *to++ = {first_slot + at, count - at < width ? count - at : width, expert};

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One block: the experts a run each, so that tiles are in the order of experts.
+// Runs in one block. Each thread processes a contiguous range of experts, so tiles are in the order of experts.
 __global__ void __launch_bounds__(kThreads) cut_kernel(ColumnGroups groups, int width, int most) {
   start_after_inputs();
   auto& shared = shared_memory<BlockCounts>();

@@ -1,8 +1,8 @@
-// Columns of a product in groups, each with a matrix of its own: how a mixture of experts computes all its experts'
-// products in one launch. A slot is one (row, expert) pair of the step; an expert's slots are consecutive and begin at
-// a multiple of 8, so that kernels see whole groups of 8 columns. Activations are gathered into slots when they are
-// converted (`source`), so a product's kernel reads its columns as it always does, and takes from ColumnTile only where
-// a tile begins and whose matrix it multiplies.
+// Grouped GEMM: columns in groups, each with its own matrix. MoE layers use it to compute the products of all experts
+// in one launch. A slot is one (token, expert) pair of the step. The slots of an expert are consecutive and start at a
+// multiple of 8, so kernels see whole groups of 8 columns. Activations are gathered into slots when they are converted
+// (`source`). A GEMM kernel therefore reads its columns as usual, and takes only the start of a tile and the expert
+// from ColumnTile.
 #pragma once
 
 #include <cstdint>
@@ -11,39 +11,40 @@ namespace monolith::cuda {
 
 inline constexpr int kSlotMultiple = 8;
 
-// A tile of columns: at most as many as the kernel's tile has, of one expert.
+// A tile of columns of one expert, at most as many as the kernel's tile width.
 struct alignas(16) ColumnTile {
-  int32_t first;  // slot, a multiple of kSlotMultiple
-  int32_t count;  // slots in use from there on; 0: no tile
+  int32_t first;  // First slot, a multiple of kSlotMultiple.
+  int32_t count;  // Number of slots in use; 0 marks an unused tile.
   int32_t expert;
 };
 
-// Slots of one step. Device memory, filled on the device; a launch is as large as there could be tiles, and blocks
-// whose tile is none end at once.
+// The slots of one step, in device memory and filled on the device. Launches are sized for the maximum number of tiles,
+// and blocks of unused tiles exit immediately.
 struct ColumnGroups {
-  const int32_t* source;      // [n_slots]: the row of x that a slot reads, -1: none; null: row i is slot i's
-  const int32_t* first_slot;  // [n_experts]: where an expert's slots begin, multiples of kSlotMultiple
-  const int32_t* count;       // [n_experts]: how many are in use
-  ColumnTile* tiles;          // most_tiles() of them
-  int n_slots;                // the most there can be, a multiple of kSlotMultiple
-  int n_pairs;                // rows x experts used of each
+  // [n_slots]: the row of x that a slot reads, or -1 for unused slots. Null means that slot i reads row i.
+  const int32_t* source;
+  const int32_t* first_slot;  // [n_experts]: first slot of each expert, a multiple of kSlotMultiple.
+  const int32_t* count;       // [n_experts]: number of slots in use.
+  ColumnTile* tiles;          // Array of most_tiles() tiles.
+  int n_slots;                // Maximum number of slots, a multiple of kSlotMultiple.
+  int n_pairs;                // Number of tokens times experts per token.
   int n_experts;
-  mutable int tile_columns;  // that the tiles are cut for; 0: not yet
+  mutable int tile_columns;  // The width that the tiles are cut for; 0 if not cut yet.
 };
 
-// The most slots that `n_pairs` pairs of `n_experts` experts can fill.
+// Returns the maximum number of slots that `n_pairs` (token, expert) pairs can fill.
 constexpr int64_t most_slots(int64_t n_pairs, int64_t n_experts) {
   const int64_t begun = n_pairs < n_experts ? n_pairs : n_experts;
   return (n_pairs + begun * (kSlotMultiple - 1)) / kSlotMultiple * kSlotMultiple;
 }
-// The most tiles of `width` columns.
+// Returns the maximum number of tiles of `width` columns.
 constexpr int64_t most_tiles(int64_t n_pairs, int64_t n_experts, int64_t width) {
   const int64_t begun = n_pairs < n_experts ? n_pairs : n_experts;
   return begun + (n_pairs - begun) / width;
 }
 
-// Columns that tiles are sized for: what an expert has if rows choose at random, and two deviations more, as a second
-// tile costs its expert's weights once more.
+// Returns the number of columns per expert that tiles are sized for: the mean for random routing plus two standard
+// deviations. A second tile would read the expert's weights again.
 constexpr int64_t columns_of_group(int64_t n_pairs, int64_t n_experts) {
   const int64_t mean = (n_pairs + n_experts - 1) / n_experts;
   int64_t deviation = 0;
@@ -52,7 +53,7 @@ constexpr int64_t columns_of_group(int64_t n_pairs, int64_t n_experts) {
 }
 
 class Runtime;
-// Cuts every expert's slots into tiles of at most `width` columns, where they are not.
+// Cuts the slots of every expert into tiles of at most `width` columns, unless they are already cut that way.
 void cut_tiles(Runtime& runtime, const ColumnGroups& groups, int width);
 
 }  // namespace monolith::cuda

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Where experts' input is weighed: rows times their weight, to their slots. Blocks are of a row and an expert of it.
+// Multiplies tokens by their router weights and writes them to their slots, for models that apply the weights to the
+// experts' input. One block per token and expert of that token.
 __global__ void __launch_bounds__(kThreads) weigh_kernel(const Floats4* x, const int32_t* slots, const float* weights,
                                                          int n_used, int64_t quads, Floats4* out) {
   start_after_inputs();
@@ -22,8 +23,8 @@ __global__ void __launch_bounds__(kThreads) weigh_kernel(const Floats4* x, const
   out[slots[pair] * quads + i] = {value.x * weight, value.y * weight, value.z * weight, value.w * weight};
 }
 
-// A thread per four numbers of a row: those of the row's own experts in the order of its choice. So many are read
-// before the first is added, since each waits for its slot and then for itself. weights null: all 1.
+// Sums the results of a token's experts in the order of the token's choice, with one thread per four values. kAtOnce
+// results are loaded before the first is added, since each load waits for its slot first. Null `weights` means all 1.
 constexpr int kAtOnce = 8;
 __global__ void __launch_bounds__(kThreads)
     combine_kernel(const Floats4* result, const int32_t* slots, const float* weights, int n_used, int64_t quads,
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
     float weight[kAtOnce];
     Floats4 x[kAtOnce];
     MONOLITH_UNROLL
-    for (int j = 0; j < kAtOnce; ++j) {  // past the last: the last once more, and not added
+    for (int j = 0; j < kAtOnce; ++j) {  // Beyond the last expert, the last one is loaded again and not added.
       const int64_t pair = row * n_used + (begin + j < n_used ? begin + j : n_used - 1);
       weight[j] = weights ? weights[pair] : 1.0f;
       places[j] = slots[pair] * quads + i;
@@ -49,14 +50,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kAtOnce; ++j) {
       const Floats4 next{fmaf(weight[j], x[j].x, sum.x), fmaf(weight[j], x[j].y, sum.y), fmaf(weight[j], x[j].z, sum.z),
                          fmaf(weight[j], x[j].w, sum.w)};
-      const bool inside = begin + j < n_used;  // chosen, not jumped over: else each load waits for its own turn
+      const bool inside = begin + j < n_used;  // A select instead of a branch, so that the loads are not serialized.
       sum = {inside ? next.x : sum.x, inside ? next.y : sum.y, inside ? next.z : sum.z, inside ? next.w : sum.w};
     }
   }
   out[row * quads + i] = sum;
 }
 
-// Hands out parts of one allocation; without one it only counts.
+// Divides one allocation into parts. With null memory it only adds up the sizes.
 class Parts {
  public:
   explicit Parts(unsigned char* memory) : memory_(memory) {}
@@ -105,17 +106,17 @@ size_t CudaMixture::bytes_for(int max_rows, const MixtureShape& shape) {
 Status CudaMixture::reserve(int max_rows, const MixtureShape& shape) {
   if (shape.n_experts == 0) return {};
   if (shape_.n_experts > 0 && !(shape == shape_))
-    return Error{ErrorCode::kUnsupported, "mixtures of experts of different shapes cannot be computed side by side"};
+    return Error{ErrorCode::kUnsupported, "the CUDA backend does not support MoE layers of different shapes"};
   constexpr int kMostRows = 1 << 16, kMostValues = 1 << 20;
   const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
   if (!in_range(max_rows, kMostRows) || !in_range(shape.n_experts, kMostExperts) ||
       !in_range(shape.n_used, shape.n_experts) || !in_range(shape.n_embd, kMostValues) ||
       !in_range(shape.n_ff, kMostValues) || shape.n_embd % kExpertRowMultiple != 0 ||
       shape.n_ff % kExpertRowMultiple != 0 || int64_t{max_rows} * shape.n_used > (1 << 24))
-    return Error{ErrorCode::kInvalidArgument, "cannot reserve a mixture of " + std::to_string(shape.n_experts) +
-                                                  " experts, " + std::to_string(shape.n_used) + " per row, of " +
-                                                  std::to_string(shape.n_embd) + " and " + std::to_string(shape.n_ff) +
-                                                  " values, for " + std::to_string(max_rows) + " rows"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "MoE shape is out of range: " + std::to_string(shape.n_experts) + " experts, " +
+                     std::to_string(shape.n_used) + " per token, dimensions " + std::to_string(shape.n_embd) + " and " +
+                     std::to_string(shape.n_ff) + ", for " + std::to_string(max_rows) + " tokens"};
   if (max_rows <= max_rows_) return {};
   runtime_.free(memory_);
   memory_ = nullptr;
@@ -132,14 +133,16 @@ Status CudaMixture::reserve(int max_rows, const MixtureShape& shape) {
 Status CudaMixture::check(const Mixture& mixture) {
   const Router& router = mixture.router;
   const auto refused = [](const std::string& what) {
-    return Error{ErrorCode::kUnsupported, "the CUDA backend computes no mixture of " + what};
+    return Error{ErrorCode::kUnsupported, "the CUDA backend does not support MoE layers with " + what};
   };
   if (mixture.shape.n_experts > kMostExperts)
-    return refused(std::to_string(mixture.shape.n_experts) + " experts, only of " + std::to_string(kMostExperts));
+    return refused(std::to_string(mixture.shape.n_experts) + " experts; the maximum is " +
+                   std::to_string(kMostExperts));
   if (router.groups > kMostExpertGroups)
-    return refused(std::to_string(router.groups) + " groups of experts, only of " + std::to_string(kMostExpertGroups));
+    return refused(std::to_string(router.groups) + " expert groups; the maximum is " +
+                   std::to_string(kMostExpertGroups));
   if (mixture.by_token.of_token != nullptr && mixture.shape.n_used > kMostByToken)
-    return refused(std::to_string(mixture.shape.n_used) + " experts that a token has, only of " +
+    return refused(std::to_string(mixture.shape.n_used) + " experts per token id; the maximum is " +
                    std::to_string(kMostByToken));
   return {};
 }
@@ -169,7 +172,7 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
   const int64_t quads = n_embd / 4;
   const auto pieces = static_cast<unsigned>((quads + kThreads - 1) / kThreads);
   if (mixture.weighs_input) {
-    float* const weighed = parts.result;  // read before the downs write there
+    float* const weighed = parts.result;  // This memory is read before the down projections write to it.
     launch(runtime_, weigh_kernel, dim3{static_cast<unsigned>(n_rows * shape_.n_used), pieces, 1}, kThreads, 0,
            reinterpret_cast<const Floats4*>(x), parts.routing.slots, parts.routing.weights, shape_.n_used, quads,
            reinterpret_cast<Floats4*>(weighed));
@@ -177,7 +180,7 @@ void CudaMixture::run(const MatmulContext& context, const Mixture& mixture, cons
     x = weighed;
   }
   matmul_grouped(runtime_, context, inner, x, groups);
-  groups.source = nullptr;  // slots read themselves
+  groups.source = nullptr;  // From here on each slot reads its own row.
   const MatmulTarget outer{mixture.down, parts.result, n_embd, mixture.down_bias};
   if (!mixture.gate) {
     activate(runtime_, mixture.activation.activation, parts.up, groups.n_slots * n_ff);

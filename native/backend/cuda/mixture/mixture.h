@@ -1,6 +1,7 @@
-// Mixtures of experts: Backend::mixture. Rows choose their experts on the device and (row, expert) pairs become slots
-// in the order of experts (routing.h, grouped.h); the products with the experts' matrices are one launch over all
-// experts in use. A row's result is the sum over its own slots in the order of its own choice: no other row has a part.
+// MoE layers (Backend::mixture). Tokens are routed on the device, and (token, expert) pairs become slots in the order
+// of experts (routing.h, grouped.h). The products with the experts' matrices are one launch over all experts in use.
+// The result of a token is the sum over its own slots in the order of its own choice, so it does not depend on other
+// tokens.
 #pragma once
 
 #include <cstddef>
@@ -15,42 +16,45 @@
 
 namespace monolith::cuda {
 
-// Owned and used by the engine's thread. Only reserve() allocates.
+// Owned and used by the engine thread. Only reserve() allocates.
 class CudaMixture {
  public:
   explicit CudaMixture(Runtime& runtime) : runtime_(runtime) {}
 
-  // Bytes of reserve(); 0 without experts.
+  // Returns the bytes that reserve() allocates; 0 without experts.
   static size_t bytes_for(int max_rows, const MixtureShape& shape);
-  // Columns that a product of a step's slots can have: what the scratch of products must hold.
+  // Returns the maximum number of columns of a product over a step's slots, for which the matmul scratch memory must be
+  // reserved.
   static int64_t most_columns(int max_rows, const MixtureShape& shape);
-  // Errors: kInvalidArgument (sizes out of range, more experts used than there are), kUnsupported (another shape than
-  // before), kOutOfMemory.
+  // Errors: kInvalidArgument (sizes out of range, or more experts per token than there are), kUnsupported (a different
+  // shape than before), kOutOfMemory.
   Status reserve(int max_rows, const MixtureShape& shape);
 
-  // Backend::can_mix.
+  // Implements Backend::can_mix.
   static Status check(const Mixture& mixture);
 
-  // Experts that a token has at most, where tokens have them (TokenExperts).
+  // Maximum number of experts per token for models that select experts by token id (TokenExperts).
   static constexpr int kMostByToken = 16;
-  // Host: those of each row's token, [n_rows][n_used]; empty: rows choose. Valid until the next call.
+  // Returns the experts of each token for models that select experts by token id, in host memory with shape
+  // [n_rows][n_used]; empty if the router selects them. Valid until the next call.
   std::span<const int32_t> experts_of_tokens(const Mixture& mixture, int n_rows);
 
-  // Backend::mixture; the shape must be the one reserved for. `given`: device, experts_of_tokens(); null: rows choose.
+  // Implements Backend::mixture for the reserved shape. `given` is the device copy of experts_of_tokens(); null if the
+  // router selects the experts.
   void run(const MatmulContext& context, const Mixture& mixture, const float* router_logits, const float* x, int n_rows,
            float* out, bool add_to_out, const int32_t* given = nullptr);
 
  private:
-  // Parts of `memory`; of null it only counts.
+  // Addresses within `memory`; with null memory only the size is computed.
   struct Scratch {
     Scratch(unsigned char* memory, int max_rows, const MixtureShape& shape);
-    float* gate;    // [slot][n_ff]
-    float* up;      // [slot][n_ff]
-    float* result;  // [slot][n_embd]
+    float* gate;    // Shape [slot][n_ff].
+    float* up;      // Shape [slot][n_ff].
+    float* result;  // Shape [slot][n_embd].
     Routing routing;
     size_t bytes;
   };
-  // Each row's sum over its experts' results.
+  // Sums the experts' results of each token.
   void combine(const Mixture& mixture, const Scratch& parts, int n_rows, float* out, bool add_to_out);
 
   Runtime& runtime_;

@@ -1,5 +1,6 @@
-// Routing: a warp chooses a row's experts, one block gives all pairs their slots. Steps of few rows do both in one
-// launch. The order of slots comes from integer atomics; nothing that is computed depends on it.
+// MoE routing kernels. One warp selects the experts of a token, and one block assigns slots to all (token, expert)
+// pairs. Steps of few tokens do both in one launch. The order of slots comes from integer atomics, but no computed
+// value depends on it.
 #include "backend/cuda/mixture/routing.h"
 
 #include "backend/cuda/device/mathematics.h"
@@ -9,28 +10,28 @@
 namespace monolith::cuda {
 namespace {
 
-// What the choice of rows depends on.
+// Inputs of expert selection.
 struct Choice {
-  const float* logits;  // [row][n_experts]
+  const float* logits;  // Shape [row][n_experts].
   const float* bias;
   int32_t n_experts, n_used, groups, groups_used;
   RouterScore score;
-  bool plain;  // logits are in the order of what experts are chosen by
+  bool plain;  // True if the order of the logits is the order of the selection scores.
   bool normalized;
   float scale;
-  const float* expert_scales;  // null: none
-  const int32_t* given;        // [row][n_used] experts; null: rows choose
+  const float* expert_scales;  // May be null.
+  const int32_t* given;        // Experts selected by token id, [row][n_used]; null if the router selects them.
 };
 
-// Of one row. An expert's key orders what it is chosen by, the largest first; 0: it is chosen already. A lane reads and
-// writes every 32nd key, but where it looks for groups.
+// Sort keys of one token's experts by selection score, larger first. 0 marks experts already selected. Each lane reads
+// and writes every 32nd key, except in the search for groups.
 template <int kExperts>
 struct Keys {
   uint32_t of[kExperts];
-  float sums[kMostExpertGroups];  // of each group's best two
+  float sums[kMostExpertGroups];  // The sum of each group's best two scores.
 };
 
-// The zeros are equal, what is no number comes last.
+// Both zeros are equal, and NaN comes last.
 MONOLITH_DEVICE uint32_t key_of(float value) {
   const uint32_t bits = as_bits(value == value ? value + 0.0f : -INFINITY);
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000u;
@@ -42,7 +43,7 @@ MONOLITH_DEVICE float shifted_exponential(float x, float offset) {
   return exponential(number_or_least(number_or_least(x) - offset));
 }
 
-// Sum of exponentials of a row, in the processor's order: 16 sums, then halves onto each other.
+// Sums the exponentials of a row in the same order as the CPU backend: 16 partial sums, then folded in halves.
 MONOLITH_DEVICE float sum_exponentials(const float* logits, int n, float top) {
   float sum = 0;
   if (lane_id() < 16)
@@ -51,7 +52,7 @@ MONOLITH_DEVICE float sum_exponentials(const float* logits, int n, float top) {
   return __shfl_sync(kWholeWarp, sum, 0);
 }
 
-// Experts of all but the best groups get the key of minus infinity.
+// Keeps only the best groups: experts of all other groups get the key of minus infinity.
 template <int kExperts>
 MONOLITH_DEVICE void keep_groups(const Choice& choice, Keys<kExperts>& keys) {
   const int size = choice.n_experts / choice.groups;
@@ -68,21 +69,21 @@ MONOLITH_DEVICE void keep_groups(const Choice& choice, Keys<kExperts>& keys) {
   __syncwarp();
   for (int e = lane_id(); e < choice.n_experts; e += kWarp) {
     const int group = e / size;
-    int better = 0;  // the lower index among equals
+    int better = 0;  // Among equal groups, the lower index wins.
     for (int other = 0; other < choice.groups; ++other)
       better += keys.sums[other] > keys.sums[group] || (other < group && keys.sums[other] == keys.sums[group]) ? 1 : 0;
     if (better >= choice.groups_used) keys.of[e] = key_of(-INFINITY);
   }
 }
 
-// By one warp.
+// Selects the experts of one token, using one warp.
 template <int kExperts>
 MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts>& keys, int32_t* chosen,
                                 float* weights) {
   const int lane = lane_id(), n = choice.n_experts, n_used = choice.n_used;
   const float* const logits = choice.logits + row * n;
   const bool sigmoids = choice.score == RouterScore::kSigmoid, roots = choice.score == RouterScore::kRootSoftplus;
-  float top = 0, all = 1;  // the largest logit; the sum of all exponentials
+  float top = 0, all = 1;  // The largest logit, and the sum of all exponentials.
   if (!sigmoids && !roots) {
     uint32_t largest = 0;
     for (int e = lane; e < n; e += kWarp) {
@@ -107,7 +108,7 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   }
   if (choice.groups > 1) keep_groups(choice, keys);
 
-  uint32_t best = 0, at = 0;  // of the lane's experts
+  uint32_t best = 0, at = 0;  // The best of this lane's experts.
   const auto look = [&] {
     best = 0;
     for (int e = lane; e < n; e += kWarp) {
@@ -138,7 +139,7 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   } else if (!choice.normalized) {
     sum = 1;
   } else {
-    constexpr float kSmallest = 0x1p-126f;  // all may be too small to be told from 0
+    constexpr float kSmallest = 0x1p-126f;  // All weights may be too small to be distinguished from 0.
     sum = sum < kSmallest ? kSmallest : sum;
   }
   const float share = choice.scale / sum;
@@ -150,7 +151,8 @@ MONOLITH_DEVICE void choose_row(const Choice& choice, int64_t row, Keys<kExperts
   }
 }
 
-// Counts the row's experts; `slots` gets which of its expert's each pair is. By one warp, after choose_row().
+// Counts the token's experts. `slots` receives each pair's index among its expert's pairs. Runs in one warp after
+// choose_row().
 MONOLITH_DEVICE void arrive(int64_t row, int n_used, const int32_t* chosen, int32_t* arrived, int32_t* slots) {
   for (int i = lane_id(); i < n_used; i += kWarp)
     slots[row * n_used + i] = atomicAdd(arrived + chosen[row * n_used + i], 1);
@@ -166,7 +168,7 @@ MONOLITH_DEVICE void place(const Routing& routing, const Sizes& sizes, int pair)
   routing.source[slot] = pair / sizes.n_used;
 }
 
-// By one block: where experts' slots begin, tiles, and which slots nobody has.
+// Computes each expert's first slot, the tiles, and the unused slots, using one block.
 template <int kThreads>
 MONOLITH_DEVICE void arrange(const Routing& routing, const Sizes& sizes, int32_t* arrived, BlockCounts& shared) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -195,7 +197,7 @@ struct FewShared {
   BlockCounts counts;
 };
 
-// All of it, for few rows and experts.
+// The whole routing in one block, for few tokens and experts.
 __global__ void __launch_bounds__(kFewThreads)
     route_kernel(const Choice choice, const Routing routing, const Sizes sizes) {
   start_after_inputs();
@@ -213,7 +215,7 @@ __global__ void __launch_bounds__(kFewThreads)
   for (int pair = static_cast<int>(threadIdx.x); pair < sizes.n_pairs; pair += kFewThreads) place(routing, sizes, pair);
 }
 
-// A block per row.
+// One block per token.
 template <int kExperts>
 __global__ void __launch_bounds__(kWarp) choose_kernel(const Choice choice, const Routing routing) {
   start_after_inputs();
@@ -223,7 +225,7 @@ __global__ void __launch_bounds__(kWarp) choose_kernel(const Choice choice, cons
 }
 
 constexpr int kThreads = 1024;
-constexpr int kMostPlaced = 8 * kThreads;  // pairs that the arranging block places itself
+constexpr int kMostPlaced = 8 * kThreads;  // Maximum number of pairs that the arranging block places itself.
 __global__ void __launch_bounds__(kThreads) arrange_kernel(const Routing routing, const Sizes sizes) {
   start_after_inputs();
   auto& shared = shared_memory<BlockCounts>();

@@ -8,7 +8,7 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kValues = 4;  // of a thread: a warp has a chunk
+constexpr int kValues = 4;  // Values per thread, so that a warp processes one chunk.
 
 int64_t blocks_of(int64_t cols) { return (cols + kChunk - 1) / kChunk * (kChunk / 32); }
 
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = blockIdx.x, from = source ? source[row] : row;
   if (from < 0) return;
   const int64_t k = (int64_t{blockIdx.y} * kThreads + static_cast<int>(threadIdx.x)) * kValues;
-  if (k - lane_id() * kValues >= n_blocks * 32) return;  // a whole warp
+  if (k - lane_id() * kValues >= n_blocks * 32) return;  // Whole warps return.
   Floats4 values{0, 0, 0, 0};
   if (k < cols) values = *reinterpret_cast<const Floats4*>(x + from * cols + k);
   put_int8(out, n_blocks, row, k, values);

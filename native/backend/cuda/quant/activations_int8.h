@@ -1,8 +1,8 @@
-// Inputs of products with quantized weights: 8-bit numbers in fragments B of the tensor cores' m16n8k32, converted
-// once per call. Scratch is allocated by reserve() alone; used by the engine's thread.
+// Activations for products with quantized weights: 8-bit values in the B fragment layout of the tensor cores' m16n8k32,
+// converted once per call. Only reserve() allocates scratch memory. Used by the engine thread.
 //
-// Of 32 values with largest magnitude amax: scale = amax / 127, a = round(x * (127 / amax)) to nearest, ties to even.
-// Where amax is no finite number, scale is NaN and all a are 0; where it is below 2^-100, scale and all a are 0.
+// For 32 values with largest magnitude amax: scale = amax / 127 and a = round(x * (127 / amax)) to nearest, ties to
+// even. If amax is not finite, scale is NaN and all a are 0. If amax is below 2^-100, scale and all a are 0.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,16 @@
 
 namespace monolith::cuda {
 
-// 32 k of 8 columns (rows of the input). Blocks lie [columns / 8][k / 32], k up to a multiple of kChunk (zeros past the
-// input's own). What columns past the input's have is left as it was: each output is of its own column alone.
+// 32 values of k for 8 columns (rows of the input). Blocks are ordered [columns / 8][k / 32], with k zero-padded to a
+// multiple of kChunk. Columns beyond the input's last are left unchanged, because each output depends on its own column
+// only.
 struct Int8Block {
-  Words2 codes[32];  // lane 4 g + t: column g, k 4 t.. and 16 + 4 t..
-  struct Pair {      // of columns 2 t and 2 t + 1
+  Words2 codes[32];  // Lane 4 g + t holds column g, k = 4 t .. and 16 + 4 t ..
+  struct Pair {      // Columns 2 t and 2 t + 1.
     float scale[2];
     float sums[2];  // -(scale * sum of a)
   } columns[4];
-  float half_sums[4][2][2];  // [t][half][column]: the same of each half of 16 k
+  float half_sums[4][2][2];  // [t][half][column]: -(scale * sum of a) for each half of 16 values of k.
 };
 static_assert(sizeof(Int8Block) == 384);
 
@@ -31,13 +32,13 @@ class Int8Activations {
   explicit Int8Activations(Runtime& runtime) : runtime_(runtime) {}
   static size_t bytes_for(int64_t max_rows, int64_t max_cols);
   Status reserve(int64_t max_rows, int64_t max_cols);
-  // `x` [n_rows][cols], device, within what was reserved; cols a multiple of 32. `source`, device, [n_rows]: which row
-  // of x each is, -1: none, its column is left as it was; null: all in order.
+  // Quantizes `x`, [n_rows][cols] in device memory, within the reserved size; cols is a multiple of 32. `source` is
+  // null, or a device array [n_rows] with the row of x for each output column. -1 leaves that column unchanged.
   const Int8Block* quantize(const float* x, int n_rows, int64_t cols, const int32_t* source = nullptr) const;
 
-  // Where rows of `cols` values go that another kernel writes in this form.
+  // Returns the destination for rows of `cols` values that another kernel writes in this format.
   ProductInput input(int64_t cols) const;
-  const Int8Block* blocks() const { return blocks_; }  // of what was converted last
+  const Int8Block* blocks() const { return blocks_; }  // The most recently converted activations.
 
  private:
   Runtime& runtime_;

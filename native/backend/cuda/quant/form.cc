@@ -62,7 +62,8 @@ NumbersSize size_of(Numbers numbers) {
   return {};
 }
 
-// What codes stand for; null where that is themselves. The factor makes levels with steps of 16 eight times that.
+// The codebook of a type; null for codes that represent themselves. `factor` brings codebooks of types with a scale per
+// 16 values to eight times their nominal values.
 struct Levels {
   const int8_t* of = nullptr;
   int factor = 1;
@@ -103,7 +104,8 @@ QuantLayout quant_layout(TensorType type, int64_t rows, int64_t cols) {
   layout.rows = rows;
   layout.cols = cols;
   const int64_t groups = (layout.n_chunks + numbers.chunks - 1) / numbers.chunks;
-  layout.tile_bytes = (layout.numbers_at() + groups * numbers.bytes + 127) / 128 * 128;  // whole cache lines
+  // Rounded up to whole cache lines.
+  layout.tile_bytes = (layout.numbers_at() + groups * numbers.bytes + 127) / 128 * 128;
   if (const Levels known = levels_of(type); known.of) {
     int8_t levels[16];
     for (int i = 0; i < 16; ++i) levels[i] = static_cast<int8_t>(known.of[i] * known.factor);

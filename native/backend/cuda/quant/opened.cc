@@ -5,7 +5,8 @@
 namespace monolith::cuda {
 namespace {
 
-// What the kernels multiply d with for 16 values, of codes whose levels are eight times what the type's formula says.
+// Returns the block scale for 16 values, to be multiplied by d. The codebook values are eight times those of the type's
+// formula.
 template <TensorType T>
 int number_of(const OpenedBlock& block, int i) {
   const int number = block.numbers[i / 2];
@@ -14,7 +15,7 @@ int number_of(const OpenedBlock& block, int i) {
     case TensorType::kIQ1_M:
     case TensorType::kIQ2_XS:
     case TensorType::kIQ2_S: return 2 * (number >> (i % 2 * 4) & 15) + 1;
-    case TensorType::kIQ3_XXS: return 2 * number;  // quarters
+    case TensorType::kIQ3_XXS: return 2 * number;  // The formula of this type has a factor of 1/4.
     default: return number;
   }
 }
@@ -27,9 +28,9 @@ void open(const uint8_t* from, int64_t n_blocks, uint8_t* to) {
   for (int64_t at = 0; at < n_blocks; ++at, from += block_bytes, to += kOpenedBytes) {
     open_block<T>(from, opened);
     std::memcpy(to, &opened.d, sizeof opened.d);
-    for (int i = 0; i < 16; ++i)  // ternary: scale and minimum of one each
+    for (int i = 0; i < 16; ++i)  // Ternary types have a scale and a minimum of one each.
       to[kOpenedNumbersAt + i] = static_cast<uint8_t>(kTernary ? 0x11 : number_of<T>(opened, i) + 128);
-    if (T == TensorType::kIQ1_S)  // the sign of delta is the third bit of IQ1_M's codes
+    if (T == TensorType::kIQ1_S)  // The sign of delta becomes the third bit, as in IQ1_M's codes.
       for (int i = 0; i < 256; ++i) opened.codes[i] |= static_cast<uint8_t>(opened.numbers[i / 32] >> 7 << 2);
     for (int i = 0; i < 128; ++i)
       to[kOpenedCodesAt + i] = static_cast<uint8_t>(opened.codes[2 * i] | opened.codes[2 * i + 1] << 4);

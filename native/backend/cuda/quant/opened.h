@@ -1,5 +1,6 @@
-// Lattice types on their way to the device: the host opens their blocks (formats/gguf/lattice_types.h) while they are
-// loaded, as looking points up belongs to no kernel, and kernels pack what it has opened. Pure functions; any thread.
+// Expansion of i-quants and ternary types for the device. The host expands their blocks (formats/gguf/lattice_types.h)
+// at load time, because codebook lookups are too slow for kernels; kernels then pack the expanded blocks. Pure
+// functions; any thread.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +10,16 @@
 
 namespace monolith::cuda {
 
-// An opened block of 256 values, as bytes:
+// Layout of an expanded block of 256 values, by byte offset:
 //   0     d, binary16
-//   2     sixteen numbers, as tiles have them (quant/form.h)
-//   18    codes: value 2 i in the low nibble of byte i, 2 i + 1 in the high one
+//   2     sixteen block scales in the format of the tiles (quant/form.h)
+//   18    codes: value 2 i in the low nibble of byte i, value 2 i + 1 in the high nibble
 inline constexpr int kOpenedNumbersAt = 2, kOpenedCodesAt = 18, kOpenedBytes = 146;
 
-// Bytes of a block as pack_quantized() takes it: those of the file but for lattice types.
+// Returns the block size that pack_quantized() expects: the file's block size, except for i-quants and ternary types.
 size_t packed_from_bytes(TensorType type);
 
-// `n_values` of `type`, a lattice type, a multiple of 256, from the file's blocks to opened ones.
+// Expands `n_values` values (a multiple of 256) of an i-quant or ternary type from the file's blocks.
 void open_blocks(TensorType type, const std::byte* from, int64_t n_values, std::byte* to);
 
 }  // namespace monolith::cuda

@@ -1,5 +1,6 @@
-// The file's blocks to tiles, word by word: each thread gathers the parts of one word. Once per load, bound by the way
-// to the device; written to be short. And rows of tiles back to floats, number by number.
+// Packs the file's blocks into tiles; each thread gathers the parts of one word. Packing runs once per load and is
+// limited by the transfer to the device, so the code is kept short rather than fast. Also converts rows of tiles back
+// to floats, value by value.
 #include "backend/cuda/quant/pack.h"
 
 #include "backend/cuda/device/launch.h"
@@ -13,19 +14,19 @@ using Bytes = const unsigned char*;
 
 // --- the file's blocks -----------------------------------------------------------------------------------------
 
-MONOLITH_DEVICE uint32_t load_bytes(Bytes from, int n) {  // little-endian; blocks are aligned to 1 or 2 bytes
+MONOLITH_DEVICE uint32_t load_bytes(Bytes from, int n) {  // Little-endian. Blocks are aligned to only 1 or 2 bytes.
   uint32_t word = 0;
   for (int i = 0; i < n; ++i) word |= uint32_t{from[i]} << (8 * i);
   return word;
 }
 MONOLITH_DEVICE int nibble(Bytes bytes, int i) { return bytes[i % 16] >> (i < 16 ? 0 : 4) & 15; }
-// Value i of 256 in groups of 32 that share their bytes, 8 / bits groups to each 32 bytes.
+// Returns value i of 256 values stored in groups of 32, where 8 / bits groups share 32 bytes.
 MONOLITH_DEVICE int column(Bytes bytes, int bits, int i) {
   const int groups = 8 / bits, group = i / 32;
   return bytes[group / groups * 32 + i % 32] >> (group % groups * bits) & ((1 << bits) - 1);
 }
 
-// The code of value i, as tiles have it.
+// Returns the code of value i as stored in tiles.
 MONOLITH_DEVICE int file_code(TensorType type, Bytes block, int i) {
   switch (type) {
     case TensorType::kQ8_0: return block[2 + i];
@@ -45,11 +46,12 @@ MONOLITH_DEVICE int file_code(TensorType type, Bytes block, int i) {
       return (low | column(block + 128, 2, i) << 4) ^ 32;
     }
     case TensorType::kNVFP4: return block[4 + i / 16 * 8 + i % 8] >> (i % 16 < 8 ? 0 : 4) & 15;
-    default: return block[kOpenedCodesAt + i / 2] >> (i % 2 * 4) & 15;  // lattice types, opened
+    default: return block[kOpenedCodesAt + i / 2] >> (i % 2 * 4) & 15;  // Expanded i-quants and ternary types.
   }
 }
 
-// The number of half step i (kSigned16, kNibbles, kScale16) or step i (the others), a byte as tiles have it.
+// Returns the block scale of half step i (kSigned16, kNibbles, kScale16) or step i (all others) as a byte, as stored in
+// tiles.
 MONOLITH_DEVICE uint32_t file_number(TensorType type, Bytes block, int i) {
   switch (type) {
     case TensorType::kMXFP4: return block[0];
@@ -67,17 +69,17 @@ MONOLITH_DEVICE uint32_t file_number(TensorType type, Bytes block, int i) {
 // --- tiles -----------------------------------------------------------------------------------------------------
 
 struct FileTile {
-  Bytes rows;  // the tile's first row
+  Bytes rows;  // First row of the tile.
   int64_t row_bytes;
-  int n_rows;  // that there are
+  int n_rows;  // Number of existing rows.
   int block_values, block_bytes;
   const QuantLayout& layout;
 
-  // The block of column k; null outside the matrix.
+  // Returns the block that contains column k; null outside the matrix.
   MONOLITH_DEVICE Bytes block(int row, int64_t k) const {
     return row < n_rows && k < layout.cols ? rows + row * row_bytes + k / block_values * block_bytes : nullptr;
   }
-  // The low (or high) bits of the code in row `row`, column `k` of the matrix.
+  // Returns the low or high bits of the code in row `row`, column `k` of the matrix.
   MONOLITH_DEVICE uint32_t part(int row, int64_t k, int bits, bool high) const {
     const Bytes at = block(row, k);
     if (!at) return 0;
@@ -86,17 +88,17 @@ struct FileTile {
   }
 };
 
-// Word `word` of a chunk's codes: its fields, by inverting the places that quant/form.h gives.
+// Returns word `word` of a chunk's codes. The fields are found by inverting the positions given in quant/form.h.
 MONOLITH_DEVICE uint32_t code_word(const FileTile& tile, int64_t first_k, int word) {
   const QuantLayout& layout = tile.layout;
   const int low_bits = form_of(layout.shape).low_bits, low_words = low_bits / 2 * 128;
   const bool high = word >= low_words, levels = has_levels(layout.shape);
   if (high) word -= low_words;
-  const int bits = high ? layout.high_bits : low_bits, words = bits == 1 ? 2 : 4;  // of a lane
+  const int bits = high ? layout.high_bits : low_bits, words = bits == 1 ? 2 : 4;  // Words per lane.
   const int piece = word / (32 * words), lane = word / words % 32, w = word % words, g = lane / 4, t = lane % 4;
   uint32_t packed = 0;
   for (int at = 0; at < 32; at += bits) {
-    int i = at / 8, j = piece, m = w;  // byte, step, word of the fragment
+    int i = at / 8, j = piece, m = w;  // Byte, step, and word of the fragment.
     if (bits == 4) {
       j = 2 * piece + w / 2;
       i = levels ? at / 4 % 4 : at / 8;
@@ -113,7 +115,8 @@ MONOLITH_DEVICE uint32_t code_word(const FileTile& tile, int64_t first_k, int wo
   return packed;
 }
 
-MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, int step) {  // of four steps from k
+// Block scales of four steps from column k on.
+MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, int step) {
   uint32_t packed = 0;
   for (int i = 0; i < 4; ++i) {
     const int64_t at = k + i * step;
@@ -122,12 +125,13 @@ MONOLITH_DEVICE uint32_t bytes_word(const FileTile& tile, int row, int64_t k, in
   }
   return packed;
 }
-MONOLITH_DEVICE uint32_t halves_word(const FileTile& tile, int row, int64_t k, int from) {  // of two steps from k
+// Binary16 values of two steps from column k on.
+MONOLITH_DEVICE uint32_t halves_word(const FileTile& tile, int row, int64_t k, int from) {
   const Bytes first = tile.block(row, k), second = tile.block(row, k + 32);
   return (first ? load_bytes(first + from, 2) : 0) | (second ? load_bytes(second + from, 2) : 0) << 16;
 }
 
-// Word `word` of a group of numbers, whose first column is first_k.
+// Returns word `word` of the group of block scales whose first column is first_k.
 MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int word) {
   const QuantLayout& layout = tile.layout;
   switch (layout.numbers) {
@@ -154,7 +158,7 @@ MONOLITH_DEVICE uint32_t number_word(const FileTile& tile, int64_t first_k, int 
       if (layout.numbers == Numbers::kNibbles) {
         const Bytes block = tile.block((word - 64) / 2 + word % 2 * 8, first_k);
         if (!block) return 0;
-        // TQ: d twice
+        // Ternary types store d twice.
         return layout.type == TensorType::kQ2_K ? load_bytes(block + 80, 4) : load_bytes(block, 2) * 0x10001u;
       }
       const int d_at = layout.type == TensorType::kQ6_K ? 208 : layout.type == TensorType::kQ3_K ? 108 : 0;
@@ -195,7 +199,7 @@ __global__ void __launch_bounds__(kThreads) pack_kernel(QuantLayout layout, int 
 struct PackedRow {
   const QuantLayout& layout;
   Bytes tile;
-  int row;  // of the tile
+  int row;  // Row within the tile.
 
   MONOLITH_DEVICE int part(Bytes from, int bits, int k) const {
     const int j = k / 32, i = k % 4, m = k / 16 % 2 * 2 + row / 8, lane = row % 8 * 4 + k / 4 % 4;
@@ -216,7 +220,7 @@ struct PackedRow {
     }
     return static_cast<int>(reinterpret_cast<const uint32_t*>(from)[word] >> at & ((1u << bits) - 1));
   }
-  // The number of the chunk's k.
+  // Returns the number that the code at column k of the chunk represents.
   MONOLITH_DEVICE float q(int chunk, int k) const {
     const Bytes at = tile + int64_t{chunk} * layout.code_bytes;
     const int low_bits = form_of(layout.shape).low_bits;
@@ -253,7 +257,7 @@ struct PackedRow {
       case Numbers::kPower: return mxfp4_step(group[place * 4 + k / 32]) * code;
       case Numbers::kSix: {
         const Bytes block = group + place * 16;
-        const int i = within * 4 + k / 32;  // scale and minimum i of eight
+        const int i = within * 4 + k / 32;  // Index of the scale and minimum among eight.
         const Bytes packed = block + 4;
         const int scale = i < 4 ? packed[i] & 63 : (packed[i + 4] & 15) | packed[i - 4] >> 6 << 4;
         const int minimum = i < 4 ? packed[i + 4] & 63 : packed[i + 4] >> 4 | packed[i] >> 6 << 4;
@@ -266,7 +270,7 @@ struct PackedRow {
       case Numbers::kScale16: return nvfp4_step(group[place * 8 + k / 16]) * code;
       case Numbers::kNibbles: {
         const int number = group[within * 128 + place * 8 + k / 16];
-        if (layout.type != TensorType::kQ2_K) return half_at(group + 256, place * 2) * (code - 1);  // ternary digits
+        if (layout.type != TensorType::kQ2_K) return half_at(group + 256, place * 2) * (code - 1);  // Ternary digits.
         return half_at(group + 256, place * 2) * static_cast<float>(number & 15) * code -
                half_at(group + 256, place * 2 + 1) * static_cast<float>(number >> 4);
       }

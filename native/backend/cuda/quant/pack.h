@@ -1,4 +1,4 @@
-// Quantized weights to their layout on the device (quant/form.h), and rows of them back to floats.
+// Packs quantized weights into their device layout (quant/form.h), and converts rows of packed weights back to floats.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace monolith::cuda {
 
-// Packs `n_rows` rows, as the file has them (device, dense), as rows first_row .. of the matrix at `data`; first_row
-// a multiple of kTileRows. Rows of the last tile that there are none of become zeros.
+// Packs `n_rows` rows (device memory, contiguous, as in the file) into the matrix at `data`, starting at row first_row,
+// a multiple of kTileRows. Missing rows of the last tile become zeros.
 void pack_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned char* file_rows, int64_t first_row,
                     int64_t n_rows, unsigned char* data);
 
-// out[i] = row tokens[i], exactly as dequantize() has it; `tokens` device.
+// out[i] = row tokens[i], with exactly the values of dequantize(). `tokens` is in device memory.
 void embed_quantized(Runtime& runtime, const QuantLayout& layout, const unsigned char* data, const int32_t* tokens,
                      int n_rows, float* out);
 

@@ -1,4 +1,4 @@
-// The kernels of quant/product.h and their launches, for the files that make them of a shape.
+// The kernels of quant/product.h and their launches. Included by the files that instantiate them for a code kind.
 #pragma once
 
 #include "backend/cuda/device/launch.h"
@@ -11,15 +11,16 @@ namespace monolith::cuda::quant {
 
 constexpr int kFewThreads = kSegments * kWarp;
 
-// Inputs straight from device memory, of one chunk; anything for columns that there are none of.
+// Reads the inputs of one chunk directly from device memory. Values for columns that do not exist are arbitrary.
 template <int nt>
 struct FarInputs {
   static constexpr bool kOneColumn = false;
-  const Words2* codes_at[nt];  // of the lane in the chunk's first block
+  const Words2* codes_at[nt];  // The lane's codes in the first block of the chunk.
   const Words4* columns_at[nt];
-  int n_columns;  // from the first group's first on
+  int n_columns;  // Number of columns from the first group's first column on.
 
-  // `blocks` of the chunk and the first group of columns, `stride` of them between groups.
+  // `blocks` points to the chunk's blocks for the first group of columns; `stride` is the number of blocks between
+  // groups.
   MONOLITH_DEVICE FarInputs(const Int8Block* blocks, int64_t stride, int columns) : n_columns(columns) {
     MONOLITH_UNROLL
     for (int n = 0; n < nt; ++n) {
@@ -46,17 +47,18 @@ struct FarInputs {
 template <int mt, int nt>
 struct FewShared {
   static constexpr int kRows = 16 * mt, kColumns = 8 * nt;
-  float sums[kSegments][kColumns][kRows + 4];  // + 4: a warp's stores meet no bank twice
+  float sums[kSegments][kColumns][kRows + 4];  // The padding of 4 avoids bank conflicts of a warp's stores.
 };
 
-// Brings a warp's part of its tile to the L2 cache, some KB before it is loaded. Registers alone hold too little to keep
-// the memory busy, and nothing at all for later work while a kernel waits for its inputs. Each lane brings a
-// piece of 128 bytes of a chunk: the first half of the lanes codes, the others numbers (of those that chunks share each
-// brings its part, so that nothing past the matrix is asked for: a GPU forgives that, but takes long to).
+// Prefetches a warp's part of its tile into the L2 cache, some KB ahead of the loads. Registers alone hold too little
+// to keep memory busy, and a kernel that waits for its inputs could not load anything for later work. Each lane
+// prefetches 128 bytes of a chunk: the first half of the lanes codes, the second half block scales. If chunks share
+// block scales, each chunk prefetches its part of them. Nothing beyond the matrix is prefetched, because such accesses
+// are harmless but slow.
 template <QuantShape S>
 class Bringer {
  public:
-  static constexpr int kAhead = form_of(S).low_bits == 8 ? 2 : 4;  // chunks
+  static constexpr int kAhead = form_of(S).low_bits == 8 ? 2 : 4;  // Prefetch distance in chunks.
 
   MONOLITH_DEVICE Bringer(const QuantLayout& layout, const unsigned char* tile) {
     constexpr int kPiece = 128;
@@ -76,12 +78,12 @@ class Bringer {
   bool wanted_;
 };
 
-// Each warp a segment of K; `depth` chunks are on their way.
+// GEMM kernel for few columns: each warp computes one segment of K, with `depth` chunks in flight.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
 __global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 2 ? 1 : 2)
     few_kernel(const QuantProduct product) {
   let_next_start();
-  if (product.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
+  if (product.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   using Shared = FewShared<mt, nt>;
   Shared& shared = shared_memory<Shared>();
   const QuantLayout& layout = product.layout;
@@ -162,9 +164,10 @@ __global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 
 // --- many columns ----------------------------------------------------------------------------------------------
 
 constexpr int kManyThreads = 128, kManyGroups = tile_size(QuantKernel::kMany).columns / 8, kManyStages = 3;
-constexpr int kColumnTiles = 16;  // neighbours in the order of blocks, so that they find their weights in the L2 cache
+// Column tiles that are adjacent in block order, so that they find their weights in the L2 cache.
+constexpr int kColumnTiles = 16;
 
-// What a shape needs of an Int8Block, in pieces of 16 bytes: codes, columns, half sums.
+// The part of an Int8Block that a code kind needs, in units of 16 bytes: codes, columns, half sums.
 template <QuantShape S>
 struct NearBlock {
   static constexpr int kPieces = form_of(S).minima && form_of(S).step == 16 ? 24 : 20;
@@ -179,7 +182,7 @@ struct ManyShared {
 template <QuantShape S>
 struct NearInputs {
   static constexpr bool kOneColumn = false;
-  Near codes_at, columns_at;  // of the lane in the first block
+  Near codes_at, columns_at;  // Addresses for this lane in the first block.
   MONOLITH_DEVICE explicit NearInputs(const NearBlock<S>* blocks)
       : codes_at(hidden(near_address(reinterpret_cast<const Words2*>(blocks) + lane_id()))),
         columns_at(hidden(near_address(blocks->pieces + 16 + lane_id() % 4))) {}
@@ -191,7 +194,7 @@ struct NearInputs {
   static constexpr int kBytes = sizeof(NearBlock<S>);
 };
 
-// Begins to copy a chunk of the inputs' groups of columns; zeros past the last.
+// Starts copying one chunk of the inputs for all column groups; groups beyond the last become zeros.
 template <QuantShape S>
 MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, const Columns& columns, int chunk) {
   constexpr int kPieces = NearBlock<S>::kPieces;
@@ -205,11 +208,12 @@ MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, 
   }
 }
 
-// Each warp 32 rows, all columns of the tile, all of K. What the segments before gave waits in shared memory.
+// GEMM kernel for many columns: each warp computes 32 rows, all columns of the tile, and all of K. Totals of completed
+// segments are kept in shared memory.
 template <QuantShape S, Numbers N>
 __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduct product) {
   let_next_start();
-  if (product.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
+  if (product.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   using Shared = ManyShared<S>;
   constexpr int mt = 2, nt = kManyGroups;
   Shared& shared = shared_memory<Shared>();
@@ -241,10 +245,10 @@ __global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduc
   const Constants constants = find_constants(product);
   float acc[mt][nt][4] = {};
   int segment = 0, stage = 0;
-  bool summed = false;  // there are totals
+  bool summed = false;  // Whether totals exist.
   for (int chunk = 0; chunk < layout.n_chunks; ++chunk) {
     copies_wait<kManyStages - 2>();
-    __syncthreads();  // all have this chunk, and none reads the one before any more
+    __syncthreads();  // All warps have this chunk, and none still reads the previous one.
     const int later = chunk + kManyStages - 1;
     if (later < layout.n_chunks)
       copy_inputs<S>(shared.stages[stage == 0 ? kManyStages - 1 : stage - 1], product, columns, later);
@@ -312,7 +316,7 @@ void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel k
   const auto row_blocks = static_cast<unsigned>(last.first_block + (last.rows + size.rows - 1) / size.rows);
   const int tiles = product.tiles ? product.most_tiles : (product.n_columns + size.columns - 1) / size.columns;
   const auto column_tiles = static_cast<unsigned>(tiles);
-  // Chunks, for about 2 KB on their way per warp; as many as there are registers for.
+  // Prefetch depth in chunks, for about 2 KB in flight per warp, as far as registers allow.
   constexpr int depth = form_of(S).low_bits == 8 ? 1 : 2;
   constexpr int some_depth = S == QuantShape::kS4 ? 2 : 1;
   const dim3 grid{row_blocks, column_tiles, 1};

@@ -24,7 +24,7 @@ void launch(Runtime& runtime, const QuantProduct& product, QuantKernel kernel) {
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors) {
   if (n_columns <= tile_size(QuantKernel::kFew).columns) return QuantKernel::kFew;
   if (n_columns <= tile_size(QuantKernel::kSome).columns) return QuantKernel::kSome;
-  // Between: reading the inputs once more costs less than multiprocessors without work.
+  // For intermediate sizes, reading the inputs one more time costs less than idle multiprocessors.
   const QuantTileSize size = tile_size(QuantKernel::kMany);
   const int64_t blocks = ((rows + size.rows - 1) / size.rows) * ((n_columns + size.columns - 1) / size.columns);
   return n_columns <= 4 * size.columns && 2 * blocks < multiprocessors ? QuantKernel::kSome : QuantKernel::kMany;
@@ -45,12 +45,12 @@ std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, i
   const int64_t tiles = (rows + kTileRows - 1) / kTileRows;
   const bool little = tiles <= 2 * device.multiprocessors;
   if (!any && (n_columns > 16 || (n_columns > 4 && little && layout.n_chunks < 64))) return {};
-  // Stages for what is under way come before room beside it for the next kernel's block: with these a step of Llama 8B in
-  // Q4_K took 2.9 ms on an H200, and in another run, with blocks of half the memory, 3.9.
+  // More stages in flight are preferred to leaving shared memory for the next kernel's block. A step of Llama 8B in
+  // Q4_K took 2.9 ms on an H200 this way, and 3.9 ms with blocks of half the size.
   struct Size {
     int groups, stages;
   };
-  // Inputs of 16 columns that are too long go as two tiles of 8.
+  // If the inputs of 16 columns do not fit, they are processed as two tiles of 8.
   for (; columns > 0; columns = columns == 16 ? 8 : 0)
     for (const auto [groups, stages] : {Size{2, 3}, Size{2, 2}, Size{1, 4}, Size{1, 3}, Size{1, 2}}) {
       const StreamPlan plan{columns, groups, stages};
@@ -69,7 +69,7 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
   product.n_columns = n_rows;
   product.x = converted ? scratch.blocks()
                         : scratch.quantize(x, n_rows, weights[0].layout.cols, groups ? groups->source : nullptr);
-  // A launch for each type, of all its targets: the first of a type takes those after it along.
+  // One launch per weight type with all targets of that type. The first target of a type takes the later ones along.
   for (size_t first = 0; first < targets.size(); ++first) {
     const TensorType type = weights[first].layout.type;
     const auto same = [&](const QuantWeight& weight) { return weight.layout.type == type; };

@@ -1,5 +1,5 @@
-// Products of quantized weights with 8-bit inputs: what kernels are told, and which one serves what. The arithmetic is
-// quant/form.h's whichever it is.
+// Products of quantized weights with 8-bit activations: kernel arguments and kernel selection. All kernels use the
+// arithmetic of quant/form.h.
 #pragma once
 
 #include <cstdint>
@@ -14,62 +14,63 @@
 
 namespace monolith::cuda {
 
-inline constexpr int kMostTargets = 4;  // of one launch
+inline constexpr int kMostTargets = 4;  // Maximum number of matrices per launch.
 
 struct QuantTarget {
   const unsigned char* data;
   float* out;
-  const float* bias;  // or null
+  const float* bias;  // May be null.
   int64_t out_stride, rows;
-  int32_t first_block;  // of the launch's blocks of rows
+  int32_t first_block;  // Index of the target's first block among the launch's row blocks.
   bool add_to_out;
 };
 
-// How kStream is launched (quant/stream-inl.h).
+// Launch parameters of kStream (quant/stream-inl.h).
 struct StreamPlan {
-  int32_t columns;  // of a tile: 1, 2, 4, 8 or 16
-  int32_t groups;   // of warps in a block, each with rows of its own
-  int32_t stages;   // of each warp's ring
+  int32_t columns;  // Columns per tile: 1, 2, 4, 8 or 16.
+  int32_t groups;   // Groups of warps per block, each with its own rows.
+  int32_t stages;   // Stages in each warp's ring.
 };
 inline constexpr int kMostStreamGroups = 2, kMostStreamStages = 4;
 inline constexpr int kStreamBarrierBytes =
     (kMostStreamGroups * 4 + kMostStreamGroups * kSegments * kMostStreamStages) * 8;
-inline constexpr int kStreamSumBytes = kSegments * (kTileRows + 4) * 4;  // of a column, in one buffer
+inline constexpr int kStreamSumBytes = kSegments * (kTileRows + 4) * 4;  // Per column and buffer.
 
-// A stage is two chunks, which numbers may share.
+// Returns the size of a stage, which holds two chunks, since two chunks may share block scales.
 MONOLITH_HOST_DEVICE int stream_stage_bytes(const QuantLayout& layout) {
   return (2 * layout.code_bytes + 2 / layout.number_chunks * layout.number_bytes + 127) / 128 * 128;
 }
-// Of a step's inputs what so many columns need: codes, scales and sums, sums of halves.
+// Returns the bytes of one step of the inputs for `columns` columns: codes, scales and sums, sums of halves.
 constexpr int stream_step_bytes(QuantShape shape, int columns) {
   const bool halves = form_of(shape).minima && form_of(shape).step == 16;
   return 32 * columns + (columns + 1) / 2 * (halves ? 32 : 16);
 }
 size_t stream_shared_bytes(const QuantLayout& layout, const StreamPlan& plan);
-// The plan for matrices of this layout and `rows` rows in all; none where kStream cannot, or where another kernel is
-// faster. `any`: also there (tests, measurements).
+// Returns the kStream plan for matrices of this layout with `rows` rows in total. Returns none if kStream cannot be
+// used or another kernel is faster. With `any` (tests, measurements) speed is not considered.
 std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, int n_columns,
                                       const DeviceProperties& device, bool any = false);
 
-// One launch: several matrices of one type and one number of columns with one input. Passed to kernels by value.
+// One launch: several matrices of the same type and number of columns with the same input. Passed to kernels by value.
 struct QuantProduct {
-  QuantLayout layout;  // of all; its rows are none's
+  QuantLayout layout;  // Layout of all targets; its `rows` is unused.
   QuantTarget targets[kMostTargets];
   int32_t n_targets;
-  int32_t n_columns;  // rows of the input
+  int32_t n_columns;  // Rows of the input.
   const Int8Block* x;
-  // Of experts (grouped.h), whose matrices follow one another in each target; its rows are those of one. Null: none.
+  // Column tiles of experts (grouped.h); null without experts. The experts' matrices follow one another in each target,
+  // and a target's `rows` is the number of rows of one expert.
   const ColumnTile* tiles;
   int32_t most_tiles;
-  StreamPlan stream;  // of kStream
-  // Four times the same: see quant/tiles-inl.h.
+  StreamPlan stream;  // For kStream only.
+  // The same value four times; quant/tiles-inl.h explains why.
   uint32_t magic[4] = {kMagicBits, kMagicBits, kMagicBits, kMagicBits};
   uint32_t biased[4] = {kBiasedBits, kBiasedBits, kBiasedBits, kBiasedBits};
 };
 
-// kFew, kSome: a block of 8 warps, each with a segment of K, for 16 rows and 8 columns, or 32: weights at the
-// memory's speed. kMany: 128 rows and 64 columns, each warp 32 rows and all of K, inputs through shared memory.
-// kStream: on Hopper in place of kFew and kSome, blocks that stay and rings of weights (plan_stream()).
+// kFew and kSome: a block of 8 warps computes 16 rows and 8 or 32 columns, with one segment of K per warp; they run at
+// memory speed. kMany: a block computes 128 rows and 64 columns, each warp 32 rows and all of K, with inputs in shared
+// memory. kStream: replaces kFew and kSome on Hopper, with persistent blocks and rings of weights (plan_stream()).
 enum class QuantKernel : uint8_t { kFew, kSome, kMany, kStream };
 struct QuantTileSize {
   int rows, columns;
@@ -78,15 +79,15 @@ constexpr QuantTileSize tile_size(QuantKernel kernel) {
   if (kernel == QuantKernel::kFew || kernel == QuantKernel::kStream) return {16, 8};
   return kernel == QuantKernel::kSome ? QuantTileSize{16, 32} : QuantTileSize{128, 64};
 }
-// Where plan_stream() has none: for `rows` of weights in the launch, on a device of so many multiprocessors; with experts
-// the columns that one has.
+// Selects the kernel if plan_stream() returns none. `rows` is the number of weight rows in the launch,
+// `multiprocessors` that of the device. With experts, `n_columns` is the number of columns of one expert.
 QuantKernel quant_kernel_for(int64_t rows, int n_columns, int multiprocessors);
 
-// Products of one input with several quantized matrices of `x_cols` columns: Backend::matmul. `weights[i]` is
-// targets[i].weight's layout and data. `only`: that kernel, not the one for the size (tests, measurements).
-// With `groups`, columns are slots of experts: x is read through groups->source, matrices hold groups->n_experts ones
-// of equal shape one below the other, outputs are [slot][rows of one expert], and slots not in use are not written.
-// `converted`: what the scratch holds is x already.
+// Multiplies one input with several quantized matrices of the same number of columns (Backend::matmul). weights[i] has
+// the layout and data of targets[i].weight. `only` forces a kernel (tests, measurements). With `groups`, columns are
+// expert slots, x is read through groups->source, matrices contain groups->n_experts matrices of equal shape one below
+// the other, and outputs have shape [slot][rows of one expert]; slots not in use are not written. `converted` means
+// that the scratch memory already holds x.
 struct QuantWeight {
   QuantLayout layout;
   const unsigned char* data;
@@ -96,7 +97,8 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
                   std::optional<QuantKernel> only = std::nullopt, const ColumnGroups* groups = nullptr,
                   bool converted = false);
 
-// Of product_*.cu: each takes shapes of its own. `product` has its targets' first blocks set for `kernel`.
+// Defined in product_*.cu, each for its own code kinds. The first blocks of the targets of `product` must be set for
+// `kernel`.
 void quant_product_s8(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
 void quant_product_s4(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);
 void quant_product_levels(Runtime& runtime, const QuantProduct& product, QuantKernel kernel);

@@ -1,4 +1,4 @@
-// Products with codes of levels with steps of 16: IQ1, IQ2 (3 bits), IQ3, NVFP4 (4 bits).
+// Products for codebook types with one scale per 16 values: IQ1 and IQ2 (3-bit codes), IQ3 and NVFP4 (4-bit codes).
 #include "backend/cuda/quant/product-inl.h"
 
 namespace monolith::cuda {

@@ -1,4 +1,4 @@
-// Products with codes of levels: IQ4_NL, MXFP4, IQ4_XS.
+// Products for codebook types with one scale per 32 values: IQ4_NL, MXFP4, IQ4_XS.
 #include "backend/cuda/quant/product-inl.h"
 
 namespace monolith::cuda {

@@ -1,4 +1,4 @@
-// Products with 6-bit codes with steps of 16: Q6_K.
+// Products with 6-bit codes and one scale per 16 values: Q6_K.
 #include "backend/cuda/quant/product-inl.h"
 
 namespace monolith::cuda {

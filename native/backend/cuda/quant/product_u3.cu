@@ -1,4 +1,4 @@
-// Products with 2 and 3-bit codes with steps of 16: Q2_K, Q3_K, TQ1_0, TQ2_0.
+// Products with 2-bit and 3-bit codes and one scale per 16 values: Q2_K, Q3_K, TQ1_0, TQ2_0.
 #include "backend/cuda/quant/product-inl.h"
 
 namespace monolith::cuda {

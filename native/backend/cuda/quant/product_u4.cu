@@ -1,4 +1,4 @@
-// Products with 4-bit codes with minima: Q4_1, Q4_K.
+// Products with 4-bit codes and minima: Q4_1, Q4_K.
 #include "backend/cuda/quant/product-inl.h"
 
 namespace monolith::cuda {

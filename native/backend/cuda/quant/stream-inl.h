@@ -1,7 +1,8 @@
-// Few columns on Hopper: blocks that stay. A multiprocessor has one block, of groups of 8 warps; each group takes tile
-// after tile of 16 rows, each of its warps a segment of K. Every warp has a ring of stages in shared memory, which bulk
-// copies fill: what it multiplies next, of the next tile too, is under way while it works on what is there and while
-// sums are added up. Inputs lie in shared memory from the kernel's beginning to its end, as only the columns that there are.
+// GEMM kernel for few columns on Hopper, with persistent blocks. A multiprocessor runs one block with groups of 8
+// warps. Each group computes one tile of 16 rows after the other, and each of its warps one segment of K. Every warp
+// has a ring of stages in shared memory that bulk copies fill. The next data, also that of the next tile, is in flight
+// while the warp computes and while sums are added up. Inputs stay in shared memory for the kernel's lifetime, stored
+// compactly for only the existing columns.
 #pragma once
 
 #include <algorithm>
@@ -14,28 +15,28 @@ namespace monolith::cuda::quant {
 
 constexpr int kStreamThreads = kMostStreamGroups * kSegments * kWarp;
 
-// Each group of warps adds up in one of two buffers while the other is filled.
+// Each group of warps sums up in one of two buffers while the other is filled.
 constexpr int kStreamBuffers = 2;
 template <int kColumns>
 struct StreamSums {
-  float of[kSegments][kColumns][kTileRows + 4];  // + 4: a warp's stores meet no bank twice
+  float of[kSegments][kColumns][kTileRows + 4];  // The padding of 4 avoids bank conflicts of a warp's stores.
 };
-// At the beginning of shared memory; then come sums, rings, inputs, as stream_shared_bytes() counts them.
+// Located at the start of shared memory, followed by sums, rings and inputs, as counted by stream_shared_bytes().
 struct StreamBarriers {
   Barrier done[kMostStreamGroups][kStreamBuffers], free[kMostStreamGroups][kStreamBuffers];
   Barrier full[kMostStreamGroups * kSegments][kMostStreamStages];
 };
 static_assert(sizeof(StreamBarriers) == kStreamBarrierBytes && sizeof(StreamSums<1>) == kStreamSumBytes);
 
-// Of a step's inputs what `kColumns` columns need, in pieces of 16 bytes: codes, columns, half sums.
+// The part of a step's inputs for `kColumns` columns, in units of 16 bytes: codes, columns, half sums.
 template <QuantShape S, int kColumns>
 struct StreamInput {
-  static constexpr int kGroups = (kColumns + 7) / 8;  // of 8 columns
+  static constexpr int kGroups = (kColumns + 7) / 8;  // Groups of 8 columns.
   static constexpr int kPairs = (kColumns + 1) / 2;
   static constexpr int kCodes = 2 * kColumns, kBytes = stream_step_bytes(S, kColumns), kPieces = kBytes / 16;
 };
 
-// Inputs from shared memory. Lanes of columns that there are none of read the last one's.
+// Reads inputs from shared memory. Lanes of columns that do not exist read the last column.
 template <QuantShape S, int kColumns>
 struct StreamInputs {
   using Layout = StreamInput<S, kColumns>;
@@ -59,7 +60,7 @@ struct StreamInputs {
 
 #if MONOLITH_WGMMA
 
-// Where a warp is in its stream: a tile of the group's, and in it a pair of chunks.
+// A warp's position in its stream: a tile of the group, and a pair of chunks in it.
 struct StreamPlace {
   int unit, pair;
 };
@@ -96,7 +97,7 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
   const int step_units = static_cast<int>(gridDim.x) * groups;
   const int first_unit = group * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
 
-  // The producer's side: one lane.
+  // The producer side runs in a single lane.
   StreamPlace ahead{first == end ? units : first_unit, first_pair};
   const unsigned char* ahead_tile = nullptr;
   const auto find_tile = [&](int unit) {
@@ -105,7 +106,7 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
   };
   if (ahead.unit < units) ahead_tile = find_tile(ahead.unit);
   int ahead_stage = 0;
-  const auto produce = [&] {  // nothing where the stream is at its end
+  const auto produce = [&] {  // Does nothing at the end of the stream.
     if (ahead.unit >= units) return;
     Barrier& full = shared.full[warp][ahead_stage];
     unsigned char* const stage = ring + ahead_stage * stage_bytes;
@@ -139,7 +140,8 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
     MONOLITH_ROLLED
     for (int at = static_cast<int>(threadIdx.x); at < pieces; at += static_cast<int>(blockDim.x)) {
       const int step = at / Input::kPieces, piece = at % Input::kPieces;
-      int of_group = piece, each = 16, begin = 0;  // within its kind, and how many a group of columns has of it
+      // Index within the kind of data, and the units of that kind per group of columns.
+      int of_group = piece, each = 16, begin = 0;
       if (piece >= Input::kCodes) of_group -= Input::kCodes, each = 4, begin = 16;
       if (piece >= Input::kCodes + Input::kPairs) of_group -= Input::kPairs, begin = 20;
       const int column_group = Input::kGroups == 1 ? 0 : of_group / each;
@@ -183,14 +185,14 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
         }
         inputs.next_chunk(1);
       }
-      __syncwarp();  // all have read it
+      __syncwarp();  // All lanes have read the stage.
       if (lane == 0) produce();
       __syncwarp();
       if (++stage_number == stages) stage_number = 0, parity ^= 1;
     }
     const int buffer = tile % kStreamBuffers, round = tile / kStreamBuffers % 2;
     auto& sums = all_sums[group * kStreamBuffers + buffer].of;
-    barrier_wait(shared.free[group][buffer], round ^ 1);  // in the first round at once
+    barrier_wait(shared.free[group][buffer], round ^ 1);  // Returns immediately in the first round.
     MONOLITH_UNROLL
     for (int n = 0; n < Input::kGroups; ++n) {
       MONOLITH_UNROLL
@@ -218,13 +220,14 @@ MONOLITH_DEVICE void stream(const QuantProduct& product, int units) {
 
 #endif
 
-// Registers as for two blocks, of which shared memory has room for one with most types: so it was measured.
+// The register limit allows two blocks, although for most types shared memory has room for only one. This was faster in
+// measurements.
 template <QuantShape S, Numbers N, int kColumns>
 __global__ void __launch_bounds__(kStreamThreads, kColumns <= 8 ? 2 : 1)
     stream_kernel(const QuantProduct product, [[maybe_unused]] int units) {
   let_next_start();
 #if MONOLITH_WGMMA
-  if (product.tiles) wait_for_inputs();  // which weights a block multiplies with has been computed, too
+  if (product.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   stream<S, N, kColumns>(product, units);
 #else
   wait_for_inputs();
@@ -233,8 +236,8 @@ __global__ void __launch_bounds__(kStreamThreads, kColumns <= 8 ? 2 : 1)
 
 template <QuantShape S, Numbers N, int kColumns>
 void launch_stream(Runtime& runtime, const QuantProduct& product, unsigned units, unsigned column_tiles) {
-  // As many blocks as multiprocessors even where half have no second tile: fewer, and the next kernel's blocks would come
-  // to lie two on one of them.
+  // Uses as many blocks as multiprocessors, even if half of them have no second tile. With fewer, two blocks of the
+  // next kernel would share a multiprocessor.
   const unsigned places = static_cast<unsigned>(std::max(runtime.device().multiprocessors, 1)) / column_tiles;
   const dim3 grid{std::max(std::min(units, places), 1u), column_tiles, 1};
   launch(runtime, stream_kernel<S, N, kColumns>, grid, product.stream.groups * kSegments * kWarp,

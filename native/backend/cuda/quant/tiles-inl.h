@@ -1,5 +1,6 @@
-// A warp's work on quantized tiles, from registers: codes to fragments, numbers to steps, products to sums. For the
-// kernels of quant/product-inl.h; see quant/form.h for what all of it means.
+// A warp's work on quantized tiles in registers: converts codes to fragments and block scales to floats, and
+// accumulates products. Used by the kernels of quant/product-inl.h. The meaning of all values is documented in
+// quant/form.h.
 #pragma once
 
 #include "backend/cuda/device/tensor_int8.h"
@@ -19,13 +20,13 @@ struct TileCodes {
   static constexpr QuantForm form = form_of(S);
   static constexpr int kPieces = form.low_bits / 2;
   Words4 low[kPieces];
-  Words4 high;  // x and y where it is one bit
+  Words4 high;  // Only x and y are used for one high bit.
 
   MONOLITH_DEVICE static const Words4* place(const QuantLayout& layout, const unsigned char* tile, int chunk) {
     return hidden(reinterpret_cast<const Words4*>(tile + int64_t{chunk} * layout.code_bytes) + lane_id());
   }
-  // Loads what the chunk's step j was the last to need, from another chunk where it is `wanted`: all of it is
-  // j = 0 .. 3. `from` is the lane's place in that chunk.
+  // Reloads the registers that step j was the last to use with the codes of another chunk, if `wanted`. Calls with j =
+  // 0 .. 3 load the whole chunk. `from` is the lane's position in that chunk.
   MONOLITH_DEVICE void load_after(int j, const Words4* from, int high_bits, bool wanted) {
     if (form.low_bits == 8) low[j % kPieces] = load_stream(from + j * 32, wanted);
     if (form.low_bits == 4 && j % 2 == 1) low[j / 2 % kPieces] = load_stream(from + j / 2 * 32, wanted);
@@ -38,7 +39,7 @@ struct TileCodes {
       high.y = bits.y;
     }
   }
-  // All of a chunk that lies in shared memory.
+  // Loads a whole chunk from shared memory.
   MONOLITH_DEVICE void load_near(Near chunk, int high_bits) {
     const Near from = chunk + lane_id() * 16;
     MONOLITH_UNROLL
@@ -55,23 +56,23 @@ struct TileCodes {
   }
 };
 
-// Four levels, by the low 16 bits' codes.
+// Looks up four codebook values for the codes in the low 16 bits.
 MONOLITH_DEVICE uint32_t look_up(const Words4& levels, uint32_t codes) {
   const uint32_t within = codes & 0x7777u;
   const uint32_t lower = choose_bytes(levels.x, levels.y, within), upper = choose_bytes(levels.z, levels.w, within);
   return choose_bytes(lower, upper, 0x3210u | (codes >> 1 & 0x4444u));
 }
 
-// Four of eight levels, by bytes' codes.
+// Looks up four of eight codebook values for one code per byte.
 MONOLITH_DEVICE uint32_t look_up8(const Words4& levels, uint32_t codes) {
-  const uint32_t pairs = codes | codes >> 4;  // nibbles of bytes 0 and 2
+  const uint32_t pairs = codes | codes >> 4;  // Bytes 0 and 2 now hold two codes each.
   return choose_bytes(levels.x, levels.y, choose_bytes(pairs, 0, 0x4420u));
 }
 
-// bits << n, or >> -n.
+// Returns bits << n, or bits >> -n for negative n.
 MONOLITH_DEVICE uint32_t shifted(uint32_t bits, int n) { return n >= 0 ? bits << (n & 31) : bits >> (-n & 31); }
 
-// Fragment A of step j; a constant, as all that indexes registers.
+// Builds the A fragment of step j. j must be a compile-time constant, like everything that indexes registers.
 template <QuantShape S>
 MONOLITH_DEVICE void fragment(const TileCodes<S>& codes, int j, const Words4& levels, uint32_t (&a)[4]) {
   constexpr QuantForm form = form_of(S);
@@ -99,26 +100,26 @@ MONOLITH_DEVICE void fragment(const TileCodes<S>& codes, int j, const Words4& le
   }
 }
 
-// --- numbers ---------------------------------------------------------------------------------------------------
+// --- block scales ----------------------------------------------------------------------------------------------
 
-// One lane's numbers of a chunk as they are loaded: of rows g and g + 8, four words each.
+// One lane's block scales of a chunk as they are loaded: four words each for rows g and g + 8.
 struct TileNumbers {
   uint32_t of_row[2][4];
-  // Two words of each row, from word `from` on.
+  // Stores two words per row, starting at word `from`.
   MONOLITH_DEVICE void put(const Words4& words, int from) {
     of_row[0][from] = words.x;
     of_row[0][from + 1] = words.y;
     of_row[1][from] = words.z;
     of_row[1][from + 1] = words.w;
   }
-  // One word of each.
+  // Stores one word per row.
   MONOLITH_DEVICE void put(const Words2& words, int at) {
     of_row[0][at] = words.x;
     of_row[1][at] = words.y;
   }
-  // Words 2: the halves of one.
+  // Stores one half of `halves` as word 2 of each row.
   MONOLITH_DEVICE void put_halves(uint32_t halves) { put(Words2{halves & 0xffffu, halves >> 16}, 2); }
-  // All of row r.
+  // Stores all words of row r.
   MONOLITH_DEVICE void put_row(int r, const Words4& words) {
     of_row[r][0] = words.x;
     of_row[r][1] = words.y;
@@ -127,19 +128,19 @@ struct TileNumbers {
   }
 };
 
-// A number that bytes are multiplied with. A byte is made the last bits of a float (biased_byte()), and one
-// multiplication and addition takes that float's beginning away and multiplies, both exactly: `less` is the beginning,
-// a power of two, times the number.
+// A factor for bytes. A byte is placed in the lowest bits of a float (biased_byte()). One fused multiply-add then
+// subtracts that float's base value and multiplies, both exactly: `less` is the negated base value, a power of two,
+// times the factor.
 struct Unit {
   float of, less;
 };
 MONOLITH_DEVICE Unit unit_of(float number) { return {number, -8388608.0f * number}; }
 
-// What a kernel has in registers from its beginning. Constants that the compiler knows it would make anew before every
-// instruction that cannot hold them; which ones a lane picks out of four equal ones it cannot know.
+// Constants that a kernel keeps in registers. The compiler would rematerialize known constants before every instruction
+// that cannot encode them. It cannot know which of four equal values a lane selects.
 struct Constants {
-  Start start;      // of products: kMagicBits
-  uint32_t biased;  // kBiasedBits
+  Start start;      // Initial accumulators of products: kMagicBits.
+  uint32_t biased;  // kBiasedBits.
 };
 MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
   const auto lane = static_cast<unsigned>(lane_id());
@@ -150,7 +151,7 @@ MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
   return constants;
 }
 
-// What step_of() takes:
+// Block scales prepared for step_of():
 //   kHalf, kHalfMin  words: d of four steps, then m
 //   kPower           four exponents
 //   kSix             four scales, four minima; d, d_min
@@ -200,7 +201,7 @@ MONOLITH_DEVICE TileNumbers load_numbers(const QuantLayout& layout, const unsign
   return n;
 }
 
-// The same of chunk `half` of a pair whose numbers lie in shared memory.
+// Loads the block scales of chunk `half` of a pair from shared memory.
 template <QuantShape S, Numbers N>
 MONOLITH_DEVICE TileNumbers load_near_numbers(Near numbers, int half) {
   TileNumbers n{};
@@ -234,7 +235,7 @@ MONOLITH_DEVICE float half_of(uint32_t word, int i) {
   return half_to_float(static_cast<uint16_t>(i == 0 ? word : word >> 16));
 }
 
-// Steps are of codes at 2^shift times their value.
+// Compensates for codes that are multiplied by 2^shift.
 template <QuantShape S>
 constexpr float kUnshifted = 1.0f / static_cast<float>(1 << form_of(S).shift);
 
@@ -266,20 +267,22 @@ MONOLITH_DEVICE ReadyNumbers ready(const TileNumbers& loaded, int chunk) {
   return n;
 }
 
-// Byte i as a float's last bits. Without a conversion, which takes four times a multiplication.
+// Places byte i in the lowest bits of a float. Avoids an integer conversion, which costs four times a multiplication.
 MONOLITH_DEVICE float biased_byte(uint32_t word, int i, uint32_t biased) {
   return as_float(choose_bytes(word, biased, 0x7650u | static_cast<uint32_t>(i)));
 }
 MONOLITH_DEVICE float times(float biased, const Unit& unit) { return fmaf(biased, unit.of, unit.less); }
-// Of a byte that is more by 128: that and the beginning times a number would not be exact.
+// Converts a byte that is stored with an offset of 128. The subtraction is separate, because the product of the
+// combined offset and the factor would not be exact.
 MONOLITH_DEVICE float signed_times(float biased, const Unit& unit) { return (biased - 8388736.0f) * unit.of; }
 
 struct Step {
-  float step, magic;  // magic: -kMagic * step
+  float step, magic;  // `magic` is -kMagic * step.
   float floor;
 };
 
-// Of row r (g or g + 8) and step j's part `half` (0 where it has one).
+// Returns the block scale of row r (g or g + 8) for part `half` of step j; `half` is 0 for types with one scale per
+// step.
 template <QuantShape S, Numbers N>
 MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half, uint32_t biased) {
   constexpr QuantForm form = form_of(S);
@@ -289,7 +292,8 @@ MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half
     const uint32_t bytes = words[j / 2];
     const int at = j % 2 * 2 + half;
     if constexpr (N == Numbers::kScale16) {
-      // As a float's first bits, below 1: 2^119 makes it nvfp4_step(), of small scales too, which are subnormal.
+      // The byte forms the first bits of a float below 1. Multiplying by 2^119 gives nvfp4_step(), also for small
+      // scales, which are subnormal.
       of.step = as_float((bytes >> (8 * at) & 0x7fu) << 20) * (0x1p119f * kUnshifted<S>);
     } else if constexpr (N == Numbers::kNibbles) {
       of.step = times(biased_byte(bytes & 0x0f0f0f0fu, at, biased), numbers.d[r]);
@@ -318,9 +322,9 @@ MONOLITH_DEVICE Step step_of(const ReadyNumbers& numbers, int r, int j, int half
 
 // --- products --------------------------------------------------------------------------------------------------
 
-// acc += what step j of `mt` tiles and `nt` groups of 8 columns gives. `inputs` has for each group codes(j, n), and
-// of the lane's two columns scales and sums in columns(j, n), sums of both halves in half_sums(j, n);
-// kOneColumn: only column 0 is wanted.
+// acc += the product of step j for `mt` tiles and `nt` groups of 8 columns. For each group, `inputs` provides codes(j,
+// n); columns(j, n) with the scales and sums of the lane's two columns; and half_sums(j, n) with the sums of both
+// halves. With kOneColumn, only column 0 is needed.
 template <QuantShape S, Numbers N, int mt, int nt, typename Inputs>
 MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<S> (&codes)[mt],
                               const ReadyNumbers (&numbers)[mt], const Inputs& inputs, const Constants& constants,
@@ -343,7 +347,7 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
     const Words2 b = inputs.codes(j, n);
     const Words4 columns = inputs.columns(j, n);
     const float scale[2] = {as_float(columns.x), as_float(columns.y)};
-    Words4 sums{columns.z, columns.w, 0, 0};  // of each part
+    Words4 sums{columns.z, columns.w, 0, 0};  // Sums of each part.
     if constexpr (form.minima && kParts == 2) sums = inputs.half_sums(j, n);
     MONOLITH_UNROLL
     for (int half = 0; half < kParts; ++half) {
@@ -369,20 +373,21 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
   }
 }
 
-// --- which tiles and columns --------------------------------------------------------------------------------------
+// --- assignment of tiles and columns ----------------------------------------------------------------------------
 
-// The target that a block of rows belongs to.
+// Returns the target that a row block belongs to.
 MONOLITH_DEVICE const QuantTarget& target_of(const QuantProduct& product, int block) {
   int i = 0;
   while (i + 1 < product.n_targets && block >= product.targets[i + 1].first_block) ++i;
   return product.targets[i];
 }
 
-// A block's columns: from `first` (a multiple of 8) to `end`, and whose matrix they multiply.
+// The columns of a block, from `first` (a multiple of 8) to `end`, and the expert whose matrix they are multiplied
+// with.
 struct Columns {
   int first, end, expert;
 };
-// Those of tile `tile` of `width` columns; none past the last.
+// Returns the columns of tile `tile` with `width` columns; an empty range beyond the last tile.
 MONOLITH_DEVICE Columns columns_of(const QuantProduct& product, unsigned tile, int width) {
   if (!product.tiles) return {static_cast<int>(tile) * width, product.n_columns, 0};
   if (static_cast<int>(tile) >= product.most_tiles) return {0, 0, 0};
@@ -396,13 +401,13 @@ MONOLITH_DEVICE void put_output(const QuantTarget& target, int expert, int64_t r
   *to = target.add_to_out ? *to + value : value;
 }
 
-// Steps from a chunk on that are within the matrix: a step past the end is left out. The branch also keeps the compiler
-// from loading all of a chunk's inputs at its beginning, for which there are no registers.
+// Returns the number of steps from a chunk on that lie within the matrix; steps beyond the end are skipped. The branch
+// also keeps the compiler from loading all inputs of a chunk at its start, for which there are not enough registers.
 MONOLITH_DEVICE int steps_from(const QuantLayout& layout, int chunk) {
   return static_cast<int>(layout.cols / 32) - chunk * (kChunk / 32);
 }
 
-// Where a target's tile lies; the last one for those past the end, whose results nobody takes.
+// Returns the address of a target's tile. Tiles beyond the end map to the last tile, and their results are discarded.
 MONOLITH_DEVICE const unsigned char* tile_at(const QuantProduct& product, const QuantTarget& target, int expert,
                                              int64_t tile) {
   const int64_t last = (target.rows - 1) / kTileRows, before = expert * (target.rows / kTileRows);

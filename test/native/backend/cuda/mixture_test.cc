@@ -434,15 +434,15 @@ TEST(cuda_mixtures_that_are_not_computed_are_refused_by_name) {
                   .gate = nullptr,
                   .up = nullptr,
                   .down = nullptr};
-  refused(mixture, "mixture of 4097 experts");
+  refused(mixture, "MoE layers with 4097 experts");
   mixture.shape.n_experts = 130;
   mixture.router.groups = 65;
-  refused(mixture, "mixture of 65 groups");
+  refused(mixture, "MoE layers with 65 expert groups");
   const int32_t of_token = 0;
   mixture.router.groups = 1;
   mixture.shape.n_used = 17;
   mixture.by_token.of_token = &of_token;
-  refused(mixture, "mixture of 17 experts that a token has");
+  refused(mixture, "MoE layers with 17 experts per token id");
 }
 
 TEST(cuda_mixtures_that_cannot_be_are_refused) {
