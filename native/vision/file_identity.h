@@ -1,4 +1,4 @@
-// Which vision file is this: what the hash of a piece of a picture begins with. Any thread.
+// Identifies a vision file. The identity is the prefix of the content hash of every prepared image part. Any thread.
 #pragma once
 
 #include "base/content_hash.h"
@@ -6,9 +6,9 @@
 
 namespace monolith {
 
-// Of every metadata key with its bytes, of every tensor's name, type and shape, and of its data: the whole of up to 4 KiB,
-// else 16 evenly spread samples of 256 bytes. So that any file is read in well under a second; two that differ in few
-// weights may be taken for one.
+// Hashes every metadata key and value, every tensor's name, type and shape, and tensor data: all of it up to 4 KiB,
+// otherwise 16 evenly spread samples of 256 bytes. Any file is thus read in well under a second, but two files that
+// differ in only a few weights may get the same identity.
 ContentHash file_identity(const GgufFile& file);
 
 }  // namespace monolith

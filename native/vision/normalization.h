@@ -1,4 +1,4 @@
-// The numbers that bytes of colour stand for. Any thread.
+// Normalization of 8-bit color values. Any thread.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@ namespace monolith {
 
 using ColourLevels = std::array<float, 3 * 256>;
 
-// (byte / 255 - mean) / deviation of each colour, every step rounded to float32.
+// Returns (byte / 255 - mean) / deviation for each color channel, with every step rounded to float32.
 inline ColourLevels colour_levels(const std::array<float, 3>& mean, const std::array<float, 3>& deviation) {
   ColourLevels levels;
   for (size_t colour = 0; colour < 3; ++colour)

@@ -6,7 +6,7 @@
 namespace monolith {
 namespace {
 
-// Larger sides are no piece's, and saturate.
+// Saturates, because no image part is that large.
 int whole(double count, int factor) { return static_cast<int>(std::min(count * factor, 0x1p30)); }
 int up_to(int side, int tile) { return static_cast<int>((int64_t{side} + tile - 1) / tile * tile); }
 
@@ -116,7 +116,8 @@ PictureSize llava_scaled(PictureSize picture, PictureSize place) {
 
 PictureSize llava_kept(PictureSize picture, PictureSize grid) {
   const double w = picture.width, h = picture.height;
-  // What is short of a whole number by less than 5e-8 is one: the makers' program rounds to seven places first.
+  // A value within 5e-8 below an integer counts as that integer, because the reference implementation first rounds to
+  // seven decimal places.
   const auto cut = [](double own, int all) {
     return all - (all - std::min(all, static_cast<int>(own + 5e-8))) / 2 * 2;
   };

@@ -1,5 +1,5 @@
-// Sizes of pictures and pieces as the programs of the models' makers choose them (the processors of Hugging Face's
-// transformers, August 2026), where these are not llama.cpp's: VisionResize::kOriginal. Pure functions; any thread.
+// Image and tile sizes as computed by the reference image processors (Hugging Face transformers, August 2026), for the
+// cases in which llama.cpp differs: VisionResize::kOriginal. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +10,34 @@
 
 namespace monolith {
 
-// Qwen: sides rounded, halves to even, to multiples of `factor`; within `least` to `most` pixels.
+// Qwen: each side is rounded to a multiple of `factor` (half to even), within `least` to `most` pixels in total.
 PictureSize qwen_size(PictureSize picture, int factor, int64_t least, int64_t most);
-// Pixtral: never larger than `longest` pixels a side, then whole patches of `factor`.
+// Pixtral: shrinks the image to at most `longest` pixels per side, then rounds up to whole patches of `factor` pixels.
 PictureSize pixtral_size(PictureSize picture, int longest, int factor);
-// Idefics 3: the longer side scaled to `longer`; the other follows, rounded down and then up to an even number.
+// Idefics 3: scales the longer side to `longer`. The other side is scaled accordingly, rounded down and then up to an
+// even number.
 PictureSize idefics_size(PictureSize picture, int longer);
-// ... and that stretched to whole tiles of `side`.
+// Idefics 3, second step: stretches the scaled image to whole tiles of `side` pixels.
 PictureSize idefics_tiled(PictureSize scaled, int side);
-// Gemma 4: as large as `most` pixels allow, smaller or larger than the picture; sides rounded down to multiples of `factor`.
+// Gemma 4: scales the image up or down to fill at most `most` pixels, with sides rounded down to multiples of `factor`.
 PictureSize gemma4_size(PictureSize picture, int factor, int64_t most);
-// Kimi: never larger than the picture, at most `most` pixels in whole patches and kKimiSide patches a side.
+// Kimi: never enlarges the image, and limits it to `most` pixels in whole patches and kKimiSide patches per side.
 inline constexpr int kKimiSide = 512;
 PictureSize kimi_size(PictureSize picture, int patch, int64_t most);
-// ... which is put into the top left of whole squares of `factor`.
+// Kimi, second step: the canvas of whole merge blocks of `factor` pixels; the scaled image is placed at its top left.
 PictureSize kimi_padded(PictureSize scaled, int factor);
-// CLIP: the shorter side scaled to `side`.
+// CLIP: scales the shorter side to `side`.
 PictureSize clip_size(PictureSize picture, int side);
 
-// LLaVA 1.6. Of the candidates (width, height) the one in which most of the picture's pixels survive; of equals the one that wastes
-// least, of these the first.
+// LLaVA 1.6: returns the candidate (width, height) that preserves the most pixels of the image. Ties go to the
+// candidate that wastes the fewest pixels, then to the first one.
 PictureSize llava_candidate(PictureSize picture, std::span<const std::pair<int, int>> candidates);
-// What the picture is scaled to within `place`, its shape kept: the middle of it, black around.
+// LLaVA 1.6: returns the size of the image scaled to fit `place` with its aspect ratio preserved. The image is centered
+// on black.
 PictureSize llava_scaled(PictureSize picture, PictureSize place);
-// Of `grid` rows of embeddings that stand for such a place: how many are the picture's. The others are cut off in equal numbers on
-// two opposite sides; none is left of a picture too narrow to fill half of one.
+// LLaVA 1.6: returns the size of the part of the embedding grid `grid` that shows the image rather than padding.
+// Padding is removed in equal amounts on two opposite sides. The result is empty for an image too narrow to fill half
+// an embedding.
 PictureSize llava_kept(PictureSize picture, PictureSize grid);
 
 }  // namespace monolith

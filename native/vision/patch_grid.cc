@@ -26,7 +26,8 @@ PatchGrid::PatchGrid(const VisionParams& params, int width, int height) : params
   }
 }
 
-// Window by window, square by square, patch by patch, each from the top left. Without windows the whole is one.
+// Orders patches by window, then merge block, then patch, each row by row from the top left. Without windows the whole
+// part is one window.
 void PatchGrid::order(int rows, int columns) {
   const int merge = params_.merge;
   const bool windows = params_.full_every > 0;
@@ -62,7 +63,8 @@ void PatchGrid::rotations(std::vector<float>& own, std::vector<float>& partner) 
   const int dim = params_.head_dim(), pairs = dim / 2, quarter = dim / 4;
   const bool row_first = rotation == PatchRotation::kQwen || rotation == PatchRotation::kPixtral;
   const int longest = std::max(square_rows_, square_columns_) * params_.merge;
-  // Cosine and sine of pair i at position p; the first quarter of the pairs turns by one axis, the second by the other.
+  // Cosine and sine of pair i at position p. The first quarter of the pairs rotates by one axis, the second by the
+  // other.
   std::vector<float> cosines(static_cast<size_t>(longest) * static_cast<size_t>(pairs)), sines(cosines.size());
   for (int i = 0; i < pairs; ++i) {
     double exponent = -4.0 * (i % quarter) / dim;
@@ -73,7 +75,7 @@ void PatchGrid::rotations(std::vector<float>& own, std::vector<float>& partner) 
       sines[static_cast<size_t>(p * pairs + i)] = static_cast<float>(std::sin(p * frequency));
     }
   }
-  // Which two dimensions pair i is.
+  // The two dimensions of each pair.
   std::vector<std::pair<int, int>> dims;
   for (int i = 0; i < pairs; ++i) {
     if (rotation_style() == RopeStyle::kAdjacentPairs)
@@ -99,7 +101,7 @@ void PatchGrid::rotations(std::vector<float>& own, std::vector<float>& partner) 
     }
 }
 
-// As many taps for each patch; those that are not needed weigh nothing.
+// Every patch gets the same number of taps; unused taps have weight zero.
 PatchGrid::AxisTaps PatchGrid::axis_taps(int n_patches, int n_table) const {
   AxisTaps taps;
   std::vector<std::vector<std::pair<int, double>>> all(static_cast<size_t>(n_patches));

@@ -1,6 +1,6 @@
-// A piece's patches in the order in which its tower takes them, and what follows from where each lies: which others it sees
-// in layers with windows, how its heads turn, and which learned positions it is given. Made once for each run; the
-// backend's thread.
+// The patches of an image part in the encoder's order, and everything that depends on their positions: the attention
+// windows, the rotations of queries and keys, and the position embeddings. Created once per run; used by the backend's
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,31 @@ class PatchGrid {
   PatchGrid(const VisionParams& params, int width, int height);
 
   int n_patches() const { return static_cast<int>(places_.size()); }
-  // Rows of the tower: patches, then the class vector where there is one.
+  // Returns the number of rows in the encoder: patches, followed by the class token if there is one.
   int n_rows() const { return n_patches() + (params_.class_vector ? 1 : 0); }
-  // Squares of merge x merge patches lie together, row by row within each.
+  // Returns the patches in encoder order. The patches of a merge block (merge x merge) are consecutive, row by row.
   std::span<const PatchPlace> places() const { return places_; }
-  // Of each square its place among the piece's, row by row.
+  // Returns the row-major index of merge block `index` (in encoder order) within the part.
   int square(int index) const { return squares_[static_cast<size_t>(index)]; }
   int square_rows() const { return square_rows_; }
   int square_columns() const { return square_columns_; }
 
-  // Rows that row i sees: starts[i] .. limits[i] - 1. In full layers all.
+  // Row i attends to rows starts[i] .. limits[i] - 1. In layers with full attention these are all rows.
   std::span<const int32_t> starts(bool windowed) const { return windowed ? window_starts_ : full_starts_; }
   std::span<const int32_t> limits(bool windowed) const { return windowed ? window_limits_ : full_limits_; }
 
-  // RowRotation::own and partner, [n_patches][head_dim] each.
+  // Computes RowRotation::own and partner, [n_patches][head_dim] each.
   void rotations(std::vector<float>& own, std::vector<float>& partner) const;
   RopeStyle rotation_style() const;
   int rotation_section() const;
 
-  // Rows of the table of positions that patches `first` and on are given. The class vector has the table's row
-  // params.n_positions, or, where it comes first, row 0.
+  // taps() returns the rows of the position table, and their interpolation weights, for `count` patches from `first`
+  // on. The class token uses row params.n_positions of the table, or row 0 if the class token comes first.
   int n_taps() const { return n_taps_; }
   void taps(int first, int count, std::vector<int32_t>& rows, std::vector<float>& weights) const;
 
  private:
-  // Of one axis: for each patch some indices into the table's and their weights.
+  // Interpolation along one axis: for each patch, table indices and their weights.
   struct AxisTaps {
     int count = 0;
     std::vector<int32_t> index;

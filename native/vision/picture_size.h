@@ -1,5 +1,5 @@
-// How large a picture becomes: the rules of the models' image processors, in the float32 arithmetic that llama.cpp does them
-// in, so that no rounding falls otherwise. Pure functions; any thread.
+// Image sizes as computed by the models' image processors. Uses the same float32 arithmetic as llama.cpp, so that
+// rounding never differs. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,24 @@ struct PictureSize {
   bool operator==(const PictureSize&) const = default;
 };
 
-// The size next to the picture's own whose sides are multiples of `factor` and which has least to most pixels; more where a
-// side would vanish. Saturates, so that whoever checks the result sees one that is too large.
+// Returns the size closest to the image's own size whose sides are multiples of `factor` and whose area is between
+// `least` and `most` pixels. The area may be larger if a side would become zero. Saturates for huge sizes, so callers
+// can detect that the result is too large.
 PictureSize smart_size(PictureSize picture, int factor, int64_t least, int64_t most);
 
-// What the picture is scaled to, to fit into `place`, its shape kept: never larger than that.
+// Returns the size of the image scaled to fit into `place` with its aspect ratio preserved; never larger than `place`.
 PictureSize fitted_size(PictureSize picture, PictureSize place);
 
-// Whole tiles of `side` pixels that hold the picture scaled so that its longer side is `longer`.
+// Returns the size of the grid of whole tiles of `side` pixels that holds the image scaled to a longer side of
+// `longer`.
 PictureSize tiled_size(PictureSize picture, int longer, int side);
 
-// The candidate (width, height) in which most of the picture's pixels survive; of equals the one that wastes least.
+// Returns the candidate (width, height) that preserves the most pixels of the image. Ties go to the candidate that
+// wastes the fewest pixels.
 PictureSize best_candidate(PictureSize picture, std::span<const std::pair<int, int>> candidates);
 
-// Columns and rows of tiles, `least` to `most` of them (LFM2: at least two): the grid whose shape is nearest.
+// Returns the grid (columns, rows) of `least` to `most` tiles whose aspect ratio is closest to the image's. LFM2 uses
+// at least two tiles.
 PictureSize nearest_grid(PictureSize picture, int most, int tile, int least = 2);
 
 }  // namespace monolith

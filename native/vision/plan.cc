@@ -1,4 +1,4 @@
-// VisionModel::plan: which pieces a picture is cut into, and the tokens around them.
+// Implements VisionModel::plan: divides an image into parts and adds the marker tokens around them.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -12,8 +12,8 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxSourceSide = 1 << 16;
-constexpr int64_t kLowPixels = 512 * 512;  // PlanOptions::overview_only, where size follows the picture's
-constexpr int kLfm2Whole = 1024;           // LFM2-VL: larger sides are cut into tiles
+constexpr int64_t kLowPixels = 512 * 512;  // Area for PlanOptions::overview_only if the size follows the image.
+constexpr int kLfm2Whole = 1024;           // LFM2-VL: images with a longer side than this are cut into tiles.
 
 std::string tile_marker(std::string_view before, std::string_view between, int row, int column) {
   return std::string(before) + std::to_string(row) + std::string(between) + std::to_string(column);
@@ -62,7 +62,7 @@ class Planner {
     }
   }
 
-  // As the makers' programs choose; prepare() follows it.
+  // Chooses sizes like the reference image processors. prepare() must match it.
   Status choose_original(const PlanOptions& options) {
     const int size = params_.image_size;
     const bool tiles = !options.overview_only && params_.max_tiles > 0;
@@ -109,7 +109,7 @@ class Planner {
         if (clip_size(picture_, size).pixels() > params_.bounds.max_source_pixels) return too_narrow();
         single({size, size});
         break;
-      default: choose(options);  // sizes are the same, filters and shapes are not
+      default: choose(options);  // The sizes are the same as llama.cpp's; only filters and aspect ratios differ.
     }
     return {};
   }
@@ -117,9 +117,10 @@ class Planner {
   int64_t low_pixels() const { return std::max(params_.least_pixels, std::min(params_.most_pixels, kLowPixels)); }
 
   Error too_narrow() const {
-    return {ErrorCode::kInvalidArgument, "a picture of " + std::to_string(picture_.width) + " x " +
-                                             std::to_string(picture_.height) + " pixels is too narrow: no " +
-                                             std::to_string(params_.most_piece_pixels) + " pixels show both its sides"};
+    return {ErrorCode::kInvalidArgument, "image of " + std::to_string(picture_.width) + " x " +
+                                             std::to_string(picture_.height) +
+                                             " pixels is too narrow: its aspect ratio does not fit into " +
+                                             std::to_string(params_.most_piece_pixels) + " pixels"};
   }
 
   Result<ImagePlan> finish() {
@@ -149,7 +150,7 @@ class Planner {
     plan_.pieces.push_back(piece(PiecePart::kImage, size));
   }
 
-  // The whole picture and tiles of `all` in one piece; 0 x 0: no tiles.
+  // Adds a single part with the whole image and the tiles of an image of size `all`; 0 x 0 means no tiles.
   void in_views(PictureSize all) {
     const int size = params_.image_size, side = params_.side_patches();
     TiledRows tiled{.columns = all.width / size, .rows = all.height / size};
@@ -190,10 +191,10 @@ class Planner {
     if (params_.traits->positions != PatchPositions::kTwoTables) return {};
     for (const ImagePiece& piece : plan_.pieces)
       if (std::max(piece.width, piece.height) / params_.patch_size > params_.n_positions)
-        return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(picture_.width) + " x " +
+        return Error{ErrorCode::kInvalidArgument, "image of " + std::to_string(picture_.width) + " x " +
                                                       std::to_string(picture_.height) +
-                                                      " pixels is too narrow: the file has positions for " +
-                                                      std::to_string(params_.n_positions) + " patches a side"};
+                                                      " pixels is too narrow: the vision encoder has positions for " +
+                                                      std::to_string(params_.n_positions) + " patches per side"};
     return {};
   }
 
@@ -237,11 +238,11 @@ class Planner {
 Result<ImagePlan> VisionModel::plan(int width, int height, const PlanOptions& options) const {
   if (width < 1 || height < 1)
     return Error{ErrorCode::kInvalidArgument,
-                 "a picture of " + std::to_string(width) + " x " + std::to_string(height) + " pixels has none"};
+                 "image of " + std::to_string(width) + " x " + std::to_string(height) + " pixels is empty"};
   const PictureSize picture{width, height};
   if (picture.pixels() > params_->bounds.max_source_pixels || std::max(width, height) > kMaxSourceSide)
-    return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(width) + " x " + std::to_string(height) +
-                                                  " pixels has more than " +
+    return Error{ErrorCode::kInvalidArgument, "image of " + std::to_string(width) + " x " + std::to_string(height) +
+                                                  " pixels exceeds the maximum of " +
                                                   std::to_string(params_->bounds.max_source_pixels)};
   return Planner(*params_, picture).make(options);
 }

@@ -1,4 +1,4 @@
-// VisionModel::prepare: the bytes of each piece of a plan, and what they are called.
+// Implements VisionModel::prepare: computes the pixels of each part of a plan and their hash.
 #include <algorithm>
 #include <new>
 #include <string>
@@ -20,7 +20,7 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   hash.add_number(params.file.low);
   hash.add_number(static_cast<uint64_t>(piece.width));
   hash.add_number(static_cast<uint64_t>(piece.height));
-  // The same bytes may be more or less of them padding.
+  // The layout is part of the hash, because equal pixels may contain different amounts of padding.
   if (const auto& tiled = piece.tiled)
     for (const int number :
          {tiled->columns, tiled->rows, tiled->left, tiled->top, tiled->grid_columns, tiled->grid_rows})
@@ -29,7 +29,7 @@ ContentHash hash_of(const VisionParams& params, const PreparedPiece& piece) {
   return hash.content();
 }
 
-// `row` and `column` from 1.
+// `row` and `column` are counted from 1.
 std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_width, PictureSize size, int row,
                              int column) {
   std::vector<uint8_t> tile(static_cast<size_t>(size.pixels()) * 3);
@@ -42,7 +42,7 @@ std::vector<uint8_t> tile_of(const std::vector<uint8_t>& picture, int picture_wi
   return tile;
 }
 
-// On black of `size`.
+// Returns the image placed on a black canvas of size `size`.
 std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize picture_size, PictureSize size, int left,
                             int top) {
   std::vector<uint8_t> out(static_cast<size_t>(size.pixels()) * 3);
@@ -52,7 +52,7 @@ std::vector<uint8_t> placed(const std::vector<uint8_t>& picture, PictureSize pic
   return out;
 }
 
-// One picture's pixels in the sizes that its plan has.
+// Resizes the pixels of one image to the sizes in its plan.
 class Resizing {
  public:
   Resizing(const VisionParams& params, const uint8_t* pixels, PictureSize size)
@@ -68,11 +68,12 @@ class Resizing {
                     (all.height - scaled.height) / 2);
     }
     if (projector() != Projector::kIdefics3) return resample(original_filter(), pixels_, size_, all);
-    const PictureSize scaled = idefics_size(size_, params_.longer_side);  // once by its shape, once to whole tiles
+    // Idefics 3 resizes twice: first with the aspect ratio preserved, then to whole tiles.
+    const PictureSize scaled = idefics_size(size_, params_.longer_side);
     return resample(original_filter(), resample(original_filter(), pixels_, size_, scaled).data(), scaled, all);
   }
 
-  // The whole picture and the tiles of `all`, one below the other.
+  // Returns the whole image and the tiles of an image of size `all`, stacked vertically.
   std::vector<uint8_t> views(const TiledRows& tiled, PictureSize all) const {
     const int side = params_.image_size;
     std::vector<uint8_t> out = resample(original_filter(), pixels_, size_, {side, side});
@@ -87,11 +88,11 @@ class Resizing {
     return out;
   }
 
-  // `scaled`: the plan's resized_width and resized_height.
+  // `scaled` is the plan's resized_width and resized_height.
   std::vector<uint8_t> whole(PictureSize place, PictureSize scaled) const {
     if (!params_.original())
       return fit_with_padding(resize_kernels(), params_.traits->filter, pixels_, size_, place, params_.traits->pad);
-    if (projector() == Projector::kKimi25) {  // black to the right and below
+    if (projector() == Projector::kKimi25) {  // Pads with black on the right and at the bottom.
       return placed(resample(original_filter(), pixels_, size_, scaled), scaled, place, 0, 0);
     }
     if (projector() != Projector::kMlp) return resample(original_filter(), pixels_, size_, place);
@@ -99,10 +100,11 @@ class Resizing {
     return middle_of(resample(original_filter(), pixels_, size_, covering).data(), covering, place);
   }
 
-  // `tiled`: what for_tiles() gave, of size `all`; empty without tiles.
+  // `tiled` is the result of for_tiles() with size `all`; empty without tiles.
   std::vector<uint8_t> overview(PictureSize place, const std::vector<uint8_t>& tiled, PictureSize all) const {
     if (!params_.original()) return stretch(resize_kernels(), Filter::kBilinear, pixels_, size_, place);
-    const bool again = projector() == Projector::kIdefics3 && !tiled.empty();  // of what was cut, not of the picture
+    // The overview is resized from the image that was cut into tiles, not from the original.
+    const bool again = projector() == Projector::kIdefics3 && !tiled.empty();
     return again ? resample(original_filter(), tiled.data(), all, place)
                  : resample(original_filter(), pixels_, size_, place);
   }
@@ -129,11 +131,10 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
   const PictureSize size{image.width, image.height};
   if (image.width != plan.source_width || image.height != plan.source_height ||
       image.pixels.size() != static_cast<size_t>(size.pixels()) * 3)
-    return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(image.width) + " x " +
-                                                  std::to_string(image.height) + " pixels and " +
-                                                  std::to_string(image.pixels.size()) + " bytes is not the one of " +
-                                                  std::to_string(plan.source_width) + " x " +
-                                                  std::to_string(plan.source_height) + " that was planned"};
+    return Error{ErrorCode::kInvalidArgument,
+                 "image of " + std::to_string(image.width) + " x " + std::to_string(image.height) + " pixels and " +
+                     std::to_string(image.pixels.size()) + " bytes does not match the planned size of " +
+                     std::to_string(plan.source_width) + " x " + std::to_string(plan.source_height) + " pixels"};
   try {
     const Resizing resizing(*params_, image.pixels.data(), size);
     std::vector<uint8_t> resized;
@@ -157,7 +158,7 @@ Result<std::vector<PreparedPiece>> VisionModel::prepare(const ImagePlan& plan, c
     }
     return pieces;
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory for a picture's pieces"};
+    return Error{ErrorCode::kOutOfMemory, "out of memory while preparing an image"};
   }
 }
 

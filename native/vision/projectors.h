@@ -1,5 +1,5 @@
-// The kinds of vision files there are, by their projector, and in what they differ: one entry each, as far as a table can
-// say it. Pure data; any thread.
+// The supported types of vision files, identified by their projector type, with one table entry each for their
+// differences. Pure data; any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,61 +22,65 @@ enum class Projector : uint8_t {
   kKimi25,
 };
 
-// How pictures become pieces.
+// How an image is divided into parts.
 enum class Sizing : uint8_t {
-  kFixed,       // one piece of image_size x image_size
-  kSmart,       // one piece whose size follows the picture's
-  kLongerSide,  // the longer side scaled to a length, cut into tiles, then an overview (Idefics 3)
-  kCandidates,  // the best of some grids, cut into tiles, then an overview (InternVL, LLaVA 1.6)
-  kLfm2,        // tiles for large pictures, and an overview whose size follows the picture's
+  kFixed,  // A single part of image_size x image_size.
+  kSmart,  // A single part whose size follows the image's size.
+  // The longer side is scaled to a fixed length and the image is cut into tiles, followed by an overview (Idefics 3).
+  kLongerSide,
+  kCandidates,  // The best of several tile grids, followed by an overview (InternVL, LLaVA 1.6).
+  kLfm2,        // Tiles for large images, followed by an overview whose size follows the image's size.
 };
 
 enum class Filter : uint8_t { kBilinear, kBicubic };
 
-// Where the vectors come from that tell patches where they are.
+// The position embeddings of patches.
 enum class PatchPositions : uint8_t {
   kNone,
-  kLearned,    // one for each patch
-  kBilinear,   // those of a square grid, interpolated: corners aligned
-  kTriangle,   // likewise, with a triangle filter that widens where there are fewer patches than vectors
-  kBicubic,    // those of any grid: half-pixel centres, a = -0.75
-  kTwoTables,  // one by column and one by row, added
+  kLearned,   // One embedding per patch.
+  kBilinear,  // The embeddings of a square grid, interpolated bilinearly with aligned corners.
+  // The embeddings of a square grid, interpolated with a triangle filter that widens if there are fewer patches than
+  // embeddings.
+  kTriangle,
+  kBicubic,    // The embeddings of a grid of any shape, interpolated bicubically with half-pixel centers, a = -0.75.
+  kTwoTables,  // The sum of an embedding for the column and one for the row.
 };
 
-// How queries and keys turn; d is the size of a head.
+// How queries and keys are rotated (2D RoPE); d is the head dimension.
 enum class PatchRotation : uint8_t {
   kNone,
-  kQwen,  // pairs (i, i + d/2): the first d/4 by row, the next by column
-  // neighbours: the first half of the head by row, the second by column at frequencies between the first's
+  kQwen,  // Pairs (i, i + d/2): the first d/4 pairs rotate by row, the others by column.
+  // Adjacent pairs: the first half of the head rotates by row, the second half by column, with frequencies between
+  // those of the first half.
   kPixtral,
-  kGemma4,  // halves of halves: the first by column, the second by row
-  kKimi,    // neighbours: the first half by column, the second by row
+  kGemma4,  // Each half of the head is split into halves again: the first half rotates by column, the second by row.
+  kKimi,    // Adjacent pairs: the first half rotates by column, the second by row.
 };
 
 struct ProjectorTraits {
-  std::string_view name;  // clip.projector_type
+  std::string_view name;  // Value of clip.projector_type.
   Projector projector;
   Sizing sizing;
-  Filter filter = Filter::kBilinear;  // of what is padded to its place; overviews are bilinear
-  uint8_t pad[3] = {0, 0, 0};         // the colour around it
-  std::string_view merge_key = {};    // patches of so many rows and columns become one row of embeddings
-  int merge = 1;                      // where the key is absent
+  Filter filter = Filter::kBilinear;  // Filter for images that are padded to their size; overviews always use bilinear.
+  uint8_t pad[3] = {0, 0, 0};         // Color of the padding.
+  std::string_view merge_key = {};    // Metadata key of the merge size: merge x merge patches become one embedding.
+  int merge = 1;                      // Merge size if the key is absent.
   PatchPositions positions = PatchPositions::kLearned;
   PatchRotation rotation = PatchRotation::kNone;
   double rope_base = 10000;
-  bool class_vector = false;   // one row more, behind those of the patches; of kMlp where the file has one
-  bool rms = false;            // the tower's norms are RMS norms; else LayerNorms, with a bias or without
-  bool bidirectional = false;  // the decoder sees the rows in both directions
+  bool class_vector = false;   // A class token follows the patches. For kMlp, only if the file has one.
+  bool rms = false;            // The encoder uses RMS norms; otherwise layer norms with or without bias.
+  bool bidirectional = false;  // The decoder attends to the embeddings in both directions.
   bool mrope = false;
-  // Of sizes that follow the picture's: pixels at least and at most, in squares of patch * merge.
+  // For sizes that follow the image: minimum and maximum area, in squares of patch * merge pixels.
   int least = 0, most = 0;
-  // Tokens around all rows; empty: none.
+  // Marker tokens before and after all embeddings; empty for none.
   std::string_view before = {}, after = {};
 };
 
-// Null if `name` is none of them.
+// Returns null if `name` is not a known projector type.
 const ProjectorTraits* projector_traits(std::string_view name);
-// All names, for messages: "a, b, c".
+// Returns all names for use in messages: "a, b, c".
 std::string projector_names();
 
 }  // namespace monolith

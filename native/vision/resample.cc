@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Weights are whole numbers of 2^-22: sums of bytes times them stay within 32 bits.
+// Weights are integers in units of 2^-22, so that weighted sums of bytes fit in 32 bits.
 constexpr int kWeightBits = 22;
 
 double reach(ResampleFilter filter) {
@@ -26,11 +26,11 @@ double weight_at(ResampleFilter filter, double x) {
   return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
 }
 
-// Of one axis: which source pixels each target pixel is the sum of.
+// Resampling along one axis: the source pixels and weights of each target pixel.
 struct Axis {
   struct Place {
     int first = 0, count = 0;
-    size_t weights = 0;  // where they begin
+    size_t weights = 0;  // Index of the first weight.
   };
   std::vector<Place> places;
   std::vector<int32_t> weights;

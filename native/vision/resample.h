@@ -1,6 +1,6 @@
-// Resizing of 8-bit RGB as the programs of the models' makers do it: Pillow's resampling, byte for byte. Each target pixel is
-// a weighted sum of the source pixels under a filter that widens where the picture shrinks, so that nothing is skipped;
-// columns first, rounded to bytes, then rows. Pure functions; any thread.
+// Resizes 8-bit RGB images exactly like Pillow, which the reference image processors use. Each target pixel is a
+// weighted sum of source pixels. The filter widens when the image shrinks, so no source pixel is skipped. Columns are
+// resampled first and rounded to bytes, followed by rows. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,14 @@
 
 namespace monolith {
 
-enum class ResampleFilter : uint8_t { kBilinear, kBicubic, kLanczos };  // bicubic: a = -0.5; Lanczos: three lobes
+// Bicubic with a = -0.5; Lanczos with three lobes.
+enum class ResampleFilter : uint8_t { kBilinear, kBicubic, kLanczos };
 
-// The whole of `source` in `to` pixels, its shape given up; of the same size a copy. All sides at least 1.
+// Resizes all of `source` to size `to` without preserving the aspect ratio. Copies if the size is unchanged. All sides
+// must be at least 1.
 std::vector<uint8_t> resample(ResampleFilter filter, const uint8_t* source, PictureSize from, PictureSize to);
 
-// The middle `size` of `source`, which is no smaller.
+// Returns the center crop of size `size`, which must not exceed the source.
 std::vector<uint8_t> middle_of(const uint8_t* source, PictureSize from, PictureSize size);
 
 }  // namespace monolith

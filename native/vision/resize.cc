@@ -13,14 +13,15 @@ namespace {
 
 #include "vision/resize-inl.h"
 
-// Which numbers of a source row each number of a target row is made of, and where it lies among them.
+// For each value of a target row: the source values that it is interpolated from, and its position between them.
 struct Columns {
   std::array<std::vector<int32_t>, 4> at;
   std::array<const int32_t*, 4> pointers;
   std::vector<float> t;
 };
 
-// Where the target's number `i` of `n` lies in the source's `n_in`: the first neighbour's index is the whole part.
+// Returns the position of target value `i` of `n` among the `n_in` source values. The integer part is the index of the
+// first neighbor.
 float aligned_at_corners(int i, int n, int n_in) {
   if (n == 1) return 0.0f;
   return static_cast<float>(i) * (static_cast<float>(n_in - 1) / static_cast<float>(n - 1));
@@ -38,7 +39,7 @@ Place place_of(Filter filter, int i, int n, int n_in) {
   const int first = std::min(static_cast<int>(at), n_in - 1);
   return {first, at - static_cast<float>(first)};
 }
-// Neighbours are counted from the first one.
+// Offset of the first neighbor, and number of neighbors.
 constexpr int first_neighbour(Filter filter) { return filter == Filter::kBilinear ? 0 : -1; }
 constexpr int neighbours(Filter filter) { return filter == Filter::kBilinear ? 2 : 4; }
 
@@ -77,7 +78,7 @@ void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, 
   const Columns columns = columns_of(filter, to.width, from.width);
   const int64_t count = int64_t{3} * to.width, source_count = int64_t{3} * from.width;
   std::vector<float> row(static_cast<size_t>(source_count));
-  // Source rows that have passed over the columns, kept by row % 4: neighbours never share a place.
+  // Horizontally resized source rows, cached by row % 4, so that neighboring rows never share a cache slot.
   std::array<std::vector<float>, 4> kept;
   std::array<int, 4> kept_row = {-1, -1, -1, -1};
   for (std::vector<float>& each : kept) each.resize(static_cast<size_t>(count));

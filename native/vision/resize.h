@@ -1,6 +1,6 @@
-// Resizing of 8-bit RGB, byte for byte as llama.cpp does it: float32 and double in a fixed order, nothing fused. Vector
-// versions are the plain source compiled for wider registers, so that they give the same bytes (resize_test.cc). Pure
-// functions; any thread.
+// Resizes 8-bit RGB images exactly like llama.cpp: float32 and double arithmetic in a fixed order without FMA. Vector
+// versions are the same source compiled for wider registers and give the same bytes (resize_test.cc). Pure functions;
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,28 @@
 
 namespace monolith {
 
-// Rows of a source as floats pass over columns first, then over rows. `count` is 3 * width of the target.
+// Kernels of the two passes: source rows are converted to floats and resized horizontally, then vertically. `count` is
+// 3 * width of the target.
 struct ResizeKernels {
   void (*to_floats)(const uint8_t* bytes, int64_t count, float* out);
-  // out[i] = row[at[0][i]] to row[at[1][i]], by t[i].
+  // out[i] interpolates between row[at[0][i]] and row[at[1][i]] by t[i].
   void (*lerp_columns)(const float* row, const int32_t* const* at, const float* t, int64_t count, float* out);
-  // Truncated.
+  // Truncates to bytes.
   void (*lerp_rows)(const float* const* rows, float t, int64_t count, uint8_t* out);
   void (*cubic_columns)(const float* row, const int32_t* const* at, const float* t, int64_t count, float* out);
-  // Rounded half away from zero, clamped.
+  // Clamps, and rounds half away from zero.
   void (*cubic_rows)(const float* const* rows, float t, int64_t count, uint8_t* out);
 };
-// Of this processor; `plain`: without wider registers.
+// Returns the best kernels for this CPU. `plain` selects those without wider registers.
 const ResizeKernels& resize_kernels(bool plain = false);
 
-// Writes the resized source to `out`, whose rows are `out_stride` bytes apart. Bilinear: corners aligned, truncated, without
-// antialiasing; bicubic: aligned at 0. All sides at least 1.
+// Writes the resized source to `out`, whose rows are `out_stride` bytes apart. Bilinear: aligned corners, truncated,
+// without antialiasing. Bicubic: aligned at 0. All sides must be at least 1.
 void resize(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from, PictureSize to,
             uint8_t* out, int64_t out_stride);
 
-// The source, its shape kept, in the middle of a picture of `place` pixels of colour `pad`. Of the same size: a copy.
+// Returns the source, scaled with its aspect ratio preserved, centered in an image of size `place` filled with `pad`.
+// Copies if the size is unchanged.
 std::vector<uint8_t> fit_with_padding(const ResizeKernels& kernels, Filter filter, const uint8_t* source,
                                       PictureSize from, PictureSize place, const uint8_t (&pad)[3]);
 std::vector<uint8_t> stretch(const ResizeKernels& kernels, Filter filter, const uint8_t* source, PictureSize from,

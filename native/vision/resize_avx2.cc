@@ -1,9 +1,9 @@
-// The passes of resize.h for AVX2.
+// The passes of resize.h compiled for AVX2.
 #if defined(__AVX2__)
 
 #include "vision/resize_kernels.h"
 
-// -O2 leaves loops alone that gather.
+// -O2 does not vectorize loops that need gathers.
 #pragma GCC optimize("O3")
 
 namespace monolith {

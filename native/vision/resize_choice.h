@@ -1,12 +1,12 @@
-// Whose way of making pieces of a picture counts where nobody says (VisionResize). Any thread.
+// Selects the default image preprocessing (VisionResize). Any thread.
 #pragma once
 
 #include "vision/vision.h"
 
 namespace monolith {
 
-// For a folder (formats/hf/vision_folder.h) that of the model's makers, for a GGUF file llama.cpp's. All towers that are read of
-// folders have the makers' way.
+// Returns the reference preprocessing for a Hugging Face folder (formats/hf/vision_folder.h), and llama.cpp's for a
+// GGUF file. The reference preprocessing is implemented for all encoders that folders may contain.
 VisionResize resize_of(const GgufFile& file);
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// The tables of resize.h by instruction set: for the files that are compiled for each.
+// The kernel tables of resize.h for each instruction set. Included by the files that are compiled for them.
 #pragma once
 
 #include <cstdint>

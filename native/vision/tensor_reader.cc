@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// While files are only checked, what stands for a vector is any address that is not null.
+// In checking mode, this address stands for every vector; it only needs to be non-null.
 constexpr float kChecked = 0;
 
 std::string shape_text(std::span<const int64_t> shape) {
@@ -46,7 +46,7 @@ const GgufTensor* TensorReader::tensor(const std::string& name, std::initializer
     }
   }
   if (backend_ != nullptr && !backend_->keeps_type(found->type)) {
-    fail({ErrorCode::kUnsupported, "tensor " + name + " is of a type that this device does not compute with"});
+    fail({ErrorCode::kUnsupported, "tensor " + name + " has a type that this backend does not support"});
     return nullptr;
   }
   return found;
@@ -90,7 +90,8 @@ const float* TensorReader::vector(const std::string& name, int64_t count, float 
 
 TowerNorm TensorReader::norm(const std::string& name, int64_t count, bool rms) {
   const float* const weight = vector(name + ".weight", count);
-  if (!ok() || rms) return {weight, nullptr};  // a bias beside an RMS norm's weight is surplus
+  // A bias in addition to the weight of an RMS norm is reported as unexpected.
+  if (!ok() || rms) return {weight, nullptr};
   const float* const bias = vector_if(name + ".bias", count);
   return {weight, bias == nullptr && ok() ? zeros(count) : bias};
 }
@@ -155,10 +156,10 @@ void TensorReader::bias_and_clamps(TowerLinear& to, const std::string& name, int
     if (found == nullptr) return;
     to.clamps.*bound = floats(*found)[0];
     to.clamps.any = true;
-    if (std::isnan(to.clamps.*bound)) fail({ErrorCode::kInvalidFile, "tensor " + name + suffix + " is no number"});
+    if (std::isnan(to.clamps.*bound)) fail({ErrorCode::kInvalidFile, "tensor " + name + suffix + " is not a number"});
   }
   if (to.clamps.in_low > to.clamps.in_high || to.clamps.out_low > to.clamps.out_high)
-    fail({ErrorCode::kInvalidFile, "tensors " + name + ".*_min and *_max leave nothing between them"});
+    fail({ErrorCode::kInvalidFile, "tensors " + name + ": a clamp minimum is greater than its maximum"});
 }
 
 TowerLinear TensorReader::linear(const std::string& name, int64_t rows, int64_t cols) {
@@ -231,7 +232,7 @@ TowerLinear TensorReader::patch_kernel(const std::string& name, int64_t rows, in
   if (loading_ != nullptr) {
     std::vector<float> numbers = floats(*one);
     if (two_frames) {
-      // A picture that stands still is seen in both frames.
+      // The kernel covers two video frames; a still image appears in both, so the two kernels are added.
       const std::vector<float> second = floats(*other);
       for (size_t i = 0; i < numbers.size(); ++i) numbers[i] += second[i];
     }
@@ -249,7 +250,8 @@ void TensorReader::check_surplus(std::initializer_list<std::string_view> prefixe
     const auto begins = [&](std::string_view prefix) { return tensor.name.starts_with(prefix); };
     if (std::ranges::none_of(prefixes, begins) || std::ranges::any_of(ignored_, begins)) continue;
     if (!seen_.contains(std::string(tensor.name)))
-      return fail({ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " is not known for this projector type"});
+      return fail(
+          {ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " is unexpected for this projector type"});
   }
 }
 

@@ -1,5 +1,6 @@
-// Tensors of a vision file by name: checked against the shape that is expected, counted, or brought into a backend's
-// memory. Which of the three is the reader's mode; the list of names is the same. Threads: one.
+// Reads the tensors of a vision file by name. Depending on the reader's mode it checks tensors against their expected
+// shapes, counts their bytes, or loads them into a backend's memory. The list of names is the same in all modes. One
+// thread.
 #pragma once
 
 #include <array>
@@ -20,11 +21,11 @@ namespace monolith {
 
 class TensorReader {
  public:
-  // `backend` null: only checked. `loading` null: counted in bytes().
+  // A null `backend` only checks tensors; a null `loading` only counts their bytes.
   TensorReader(const GgufFile& file, const Loading* backend, Loading* loading, SixteenBits halves)
       : file_(file), backend_(backend), loading_(loading), halves_(halves) {}
 
-  // The first thing that was wrong; nothing is read after it.
+  // The first error. Nothing is read after an error.
   const Status& status() const { return status_; }
   bool ok() const { return status_.ok(); }
   void fail(Error error);
@@ -32,31 +33,33 @@ class TensorReader {
 
   const GgufTensor* find(std::string_view name) const { return file_.tensor(name); }
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // Row length first; 0 stands for any. Null, and the status set, if it is missing or misshapen.
+  // Returns the tensor, or null with the error set if it is missing or has a different shape. `shape` starts with the
+  // row length; 0 matches any size.
   const GgufTensor* tensor(const std::string& name, std::initializer_list<int64_t> shape);
 
-  // `count` numbers, as floats. `sign` -1: negated.
+  // Reads `count` values as floats, negated if `sign` is -1.
   const float* vector(const std::string& name, int64_t count, float sign = 1);
   const float* vector_if(const std::string& name, int64_t count) { return has(name) ? vector(name, count) : nullptr; }
-  // All numbers of a tensor that was checked.
+  // Reads all values of a tensor that has been checked.
   const float* all(const GgufTensor& tensor);
-  // NAME.weight and, of a LayerNorm, NAME.bias or zeros.
+  // Reads NAME.weight, and for a layer norm also NAME.bias (zeros if it is absent).
   TowerNorm norm(const std::string& name, int64_t count, bool rms = false);
   TowerNorm norm_if(const std::string& name, int64_t count, bool rms = false) {
     return has(name + ".weight") ? norm(name, count, rms) : TowerNorm{};
   }
-  // NAME.weight [rows][cols], NAME.bias if there is one, and the clamps.
+  // Reads NAME.weight [rows][cols], NAME.bias if present, and the clamps.
   TowerLinear linear(const std::string& name, int64_t rows, int64_t cols);
-  // Rows `first` to `first + rows` of NAME.weight, which has `of_rows`.
+  // Reads rows `first` to `first + rows` of NAME.weight, which has `of_rows` rows.
   TowerLinear linear_part(const std::string& name, int64_t first, int64_t rows, int64_t of_rows, int64_t cols);
-  // NAME.weight is stored [cols][rows].
+  // Reads NAME.weight stored as [cols][rows].
   TowerLinear linear_transposed(const std::string& name, int64_t rows, int64_t cols);
-  // The columns of NAME.weight lie by channel, then by place in the square; they become the other way about.
+  // Reads NAME.weight, whose columns are ordered by channel and then by position in the merge block, and reorders them
+  // by position and then by channel.
   TowerLinear linear_by_place(const std::string& name, int64_t rows, int64_t channels, int64_t places);
-  // The kernels of patches, NAME.weight and, added to it, NAME.weight.1 if there is one.
+  // Reads the patch kernel NAME.weight, and adds NAME.weight.1 if it is present.
   TowerLinear patch_kernel(const std::string& name, int64_t rows, int64_t patch);
   void ignore(std::string_view prefix);
-  // Errors name a tensor that begins with one of these prefixes and that nobody asked for.
+  // Reports an error for a tensor whose name starts with one of these prefixes and that has not been read.
   void check_surplus(std::initializer_list<std::string_view> prefixes);
 
  private:
@@ -66,10 +69,11 @@ class TensorReader {
   std::vector<float> floats(const GgufTensor& tensor);
   const float* keep(const std::vector<float>& numbers);
   const float* zeros(int64_t count);
-  // What is known before the numbers: also whether they become integers, and their bytes. `kept_as`: at most, otherwise.
+  // Sets what is known before the values are read: the sizes, whether the weight becomes a 16-bit integer matrix, and
+  // its bytes. If it does not, `kept_as` is the widest type that it may be stored as.
   void shape(TowerLinear& to, int64_t rows, int64_t cols, TensorType came_as, TensorType kept_as);
   void matrix(TowerLinear& to, TensorType type, std::span<const std::byte> bytes);
-  // Of floats, as F16 or BF16 again where they came from there.
+  // Creates a matrix from floats, converted back to F16 or BF16 if the file stored that type.
   void matrix(TowerLinear& to, TensorType came_as, const std::vector<float>& numbers);
   void bias_and_clamps(TowerLinear& to, const std::string& name, int64_t first, int64_t of_rows);
 

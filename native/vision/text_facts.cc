@@ -21,7 +21,8 @@ Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& to
   if (!deepstack) return deepstack.error();
   facts.n_embd = *n_embd;
   facts.n_deepstack = *deepstack;
-  // Pairs that turn by time, by row and by column: M-RoPE where the latter two have some.
+  // Numbers of RoPE pairs that rotate by time, row and column. The model uses M-RoPE if there are any for row or
+  // column.
   const auto sections = file.integers(read.key("rope.dimension_sections"));
   if (!sections) return sections.error();
   if (*sections && (*sections)->size() >= 3)

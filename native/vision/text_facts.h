@@ -1,4 +1,4 @@
-// What a text model's file says of itself that a vision file has to agree with. Any thread.
+// Reads the properties of a text model's file that a vision file must match. Any thread.
 #pragma once
 
 #include <string>
@@ -10,7 +10,8 @@
 
 namespace monolith {
 
-// Views into the file's metadata: it must outlive the result. Errors: kInvalidFile names a key that is missing or is no number.
+// The result points into the file's metadata, so the file must outlive it. Errors: kInvalidFile names a key that is
+// missing or not a number.
 Result<TextModelFacts> read_text_facts(const GgufFile& file, const Tokenizer& tokenizer);
 
 }  // namespace monolith

@@ -9,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Rows that an operation takes at a time: enough that weights, read once for them, cost little beside the products.
+// Rows per operation: enough that reading the weights costs little compared with the multiplications.
 constexpr int kChunkRows = 384;
 
 int64_t most_hidden(const TowerWeights& weights) {
@@ -107,7 +107,7 @@ std::unique_ptr<TowerRun> Tower::begin(const PreparedPiece& piece) { return std:
 
 namespace {
 
-// As integers where somebody wants it and the device has them, else in floats of 32 bits.
+// Selects 16-bit integers if requested and supported by the device, otherwise 32-bit floats.
 SixteenBits halves_of(const VisionModel& model, Backend& backend, VisionPrecision precision) {
   TowerOperations* const operations = backend.towers();
   if (operations == nullptr) return {};
@@ -135,8 +135,7 @@ size_t VisionTower::work_bytes(const GgufFile& file, const VisionModel& model, B
 Result<std::unique_ptr<VisionTower>> VisionTower::load(const GgufFile& file, std::shared_ptr<const VisionModel> model,
                                                        Backend& backend, VisionPrecision precision) {
   if (backend.towers() == nullptr)
-    return Error{ErrorCode::kUnsupported,
-                 "a device of the kind \"" + backend.info().name + "\" computes no vision towers"};
+    return Error{ErrorCode::kUnsupported, "backend \"" + backend.info().name + "\" does not support vision encoders"};
   Result<TowerWeights> weights =
       load_tower_weights(file, model->params(), backend, halves_of(*model, backend, precision));
   if (!weights) return weights.error();

@@ -1,5 +1,5 @@
-// The tower's parts, as one run after another uses them: weights, working memory, and the sums that their sizes come from.
-// Threads: the backend's.
+// The vision encoder as used by consecutive runs: weights, working memory, and the computation of their sizes. Used by
+// the backend's thread.
 #pragma once
 
 #include <memory>
@@ -13,32 +13,35 @@
 
 namespace monolith {
 
-// Sizes of working memory. Every operation takes at most chunk_rows rows at a time.
+// Sizes of the working memory. Every operation processes at most chunk_rows rows at a time.
 struct TowerSizes {
-  int chunk_rows;  // a multiple of the patches that become one row of embeddings
-  int most_rows;   // of the tower: patches and the class vector
-  int64_t hidden;  // numbers of a row between the layers of the projector or of a deepstack part, at most
-  // numbers of any product's inputs, rows of patches or of squares of them, which are copied where they are clamped
+  int chunk_rows;  // A multiple of the number of patches per embedding.
+  int most_rows;   // Maximum number of encoder rows: patches and the class token.
+  int64_t hidden;  // Maximum width of a row between the layers of the projector or of a deepstack layer.
+  // Maximum number of input values of a linear layer over a chunk of patches or merge blocks. Inputs are copied if they
+  // are clamped.
   int64_t clamped;
-  int64_t most_cols;  // of any product's input
-  bool fixed16;       // keys and values are 16-bit integers
+  int64_t most_cols;  // Maximum input width of any linear layer.
+  bool fixed16;       // Keys and values are 16-bit integers.
 
   TowerSizes(const VisionParams& params, const TowerWeights& weights);
-  // Without weights: not above what load() takes, but for the numbers between the projector's layers.
+  // Returns the working memory in floats. Without weights the result is a lower bound that lacks the values between the
+  // projector's layers.
   int64_t floats(const VisionParams& params, const TowerOperations& operations) const;
-  // Numbers of 4 bytes that keys and values of all rows take.
+  // Returns the memory for keys and values of all rows, in units of 4 bytes.
   int64_t key_floats(const VisionParams& params, const TowerOperations& operations) const;
 };
 
 // Working memory of one run.
 struct TowerMemory {
-  float* x = nullptr;                                                 // [most_rows][width], the residual stream
-  float *own = nullptr, *partner = nullptr;                           // RowRotation, [most_rows][head_dim]
-  float* patches = nullptr;                                           // [chunk][patch values]
-  float *normed = nullptr, *q = nullptr, *k = nullptr, *v = nullptr;  // [chunk][width]; k and v serve the branches too
-  float* clamped = nullptr;                                           // TowerSizes::clamped
-  float *up = nullptr, *gate = nullptr;                               // [chunk][n_ff]
-  float *hidden = nullptr, *result = nullptr;                         // of chunk / merge^2 rows
+  float* x = nullptr;                        // [most_rows][width], the residual stream.
+  float *own = nullptr, *partner = nullptr;  // RowRotation, [most_rows][head_dim].
+  float* patches = nullptr;                  // [chunk][patch values].
+  // [chunk][width]. k and v are also used for the outputs of attention and the MLP.
+  float *normed = nullptr, *q = nullptr, *k = nullptr, *v = nullptr;
+  float* clamped = nullptr;                    // Size: TowerSizes::clamped.
+  float *up = nullptr, *gate = nullptr;        // [chunk][n_ff].
+  float *hidden = nullptr, *result = nullptr;  // chunk / merge^2 rows.
   TowerKeys keys{};
 };
 
@@ -55,9 +58,9 @@ class Tower final : public VisionTower {
   Backend& backend() const { return backend_; }
   TowerOperations& operations() const { return *backend_.towers(); }
 
-  // out = W x and bias, both clamped where the file says so. x and out dense.
+  // out = W x + bias, with input and output clamped if the file specifies clamps. x and out are contiguous.
   void apply(const TowerLinear& linear, float* x, int n_rows, float* out, bool add_to_out = false) const;
-  // out may be x.
+  // `out` may be `x`.
   void norm(const TowerNorm& norm, const float* x, float eps, int n_rows, int64_t dim, float* out) const;
 
  private:

@@ -1,4 +1,4 @@
-// From a tower's rows to rows of embeddings: projector and deepstack parts.
+// Converts the encoder's output to embeddings: the projector and the deepstack layers.
 #include <algorithm>
 #include <cmath>
 
@@ -7,19 +7,20 @@
 namespace monolith {
 namespace {
 
-constexpr float kMergedEps = 1e-5f;  // of norms over merged patches: in code, in no file
+// Epsilon of norms over merged patches; a constant in the reference code that files do not contain.
+constexpr float kMergedEps = 1e-5f;
 
 }  // namespace
 
-// What there is of: norm of the tower, norm of a patch, average of a square, norm of a square, merging product, inner
-// product and GELU, last product.
+// Applies the layers that are present, in this order: the encoder's final norm, patch norm, average pooling over a
+// merge block, merge block norm, merging linear layer, first linear layer with GELU, last linear layer.
 void PieceRun::project(int first, int count) {
   const VisionParams& p = params();
   const TowerWeights& w = weights();
   Backend& backend = tower_.backend();
   const int patches = count * square_patches();
   const bool pools = p.traits->projector == Projector::kGemma3 || p.traits->projector == Projector::kGemma4;
-  // As llama.cpp has it, LLaVA drops the first patch and passes the class vector's row as the last one.
+  // Like llama.cpp, LLaVA drops the first patch and passes the class token's row as the last patch.
   float* from = row(first * square_patches() + (p.traits->projector == Projector::kMlp && !p.original() ? 1 : 0));
   float* const normed = memory().normed;
   int64_t width = int64_t{square_patches()} * p.width;

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Fewer rows at a time would read weights for too little; more are cut by the tower's chunk.
+// With fewer rows per operation, reading the weights would dominate. The upper limit is the encoder's chunk size.
 constexpr int kLeastRows = 32;
 
 }  // namespace
@@ -21,7 +21,7 @@ PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
   const VisionParams& p = params();
   const ColourLevels levels = colour_levels(p.mean, p.deviation);
   levels_.assign(levels.begin(), levels.end());
-  // Gemma 4's tower takes 2 v - 1.
+  // Gemma 4's encoder expects 2 v - 1.
   if (p.traits->projector == Projector::kGemma4)
     for (float& level : levels_) level = 2 * level - 1;
   std::vector<float> own, partner;
@@ -34,7 +34,7 @@ PieceRun::PieceRun(Tower& tower, const PreparedPiece& piece)
   const int64_t of_view = int64_t{grid_.square_rows()} * grid_.square_columns();
   const int64_t n_rows = of_view + breaks + (piece.tiled ? piece.tiled->n_rows() : 0);
   rows_.resize(static_cast<size_t>(n_rows * p.row_width()));
-  // The same vector in the last column of so many lines from a row on.
+  // Writes the newline or break embedding into the last column of `lines` rows, starting at embedding `from`.
   const auto put_breaks = [&](int64_t from, int64_t lines, int64_t columns) {
     for (int64_t i = 0; i < lines; ++i)
       tower.backend().read_floats(rows_.data() + (from + (i + 1) * (columns + 1) - 1) * p.row_width(),
@@ -76,7 +76,8 @@ int64_t PieceRun::work_of_row(Phase phase) const {
 int64_t PieceRun::work_of_view() {
   const auto phase = [&](Phase each) { return rows_of(each) * work_of_row(each); };
   int64_t work = phase(Phase::kEmbed) + phase(Phase::kProject) + phase(Phase::kKeys) * params().n_layers;
-  for (layer_ = 0; layer_ < params().n_layers; ++layer_) work += phase(Phase::kLayer);  // with a window or without
+  // Layers differ in whether they use windows.
+  for (layer_ = 0; layer_ < params().n_layers; ++layer_) work += phase(Phase::kLayer);
   layer_ = 0;
   if (!weights().deepstack.empty()) work += phase(Phase::kDeepstack) * static_cast<int64_t>(weights().deepstack.size());
   return work;
@@ -165,7 +166,7 @@ void PieceRun::embed(int first, int count) {
                                 p.width, x);
     }
   }
-  if (first + count > grid_.n_patches()) {  // the class vector is the last row
+  if (first + count > grid_.n_patches()) {  // The class token is the last row.
     float* const last = row(grid_.n_patches());
     tower_.backend().copy_rows(weights().class_vector, p.width, 1, p.width, last);
     const int32_t position = p.class_first() ? 0 : p.n_positions;
@@ -211,7 +212,7 @@ void PieceRun::attend(int first, int count, float* normed) {
     tower_.operations().rotate_rows({memory().own + int64_t{first} * head, memory().partner + int64_t{first} * head,
                                      grid_.rotation_style(), grid_.rotation_section()},
                                     count, memory().q, p.width, p.n_heads, head);
-  // Where queries and keys are normed, their products count as they are.
+  // If queries and keys are normed, their products are not scaled.
   const float scale = own.q_norm != nullptr ? 1.0f : 1.0f / std::sqrt(static_cast<float>(head));
   tower_.operations().attend_rows(memory().keys, memory().q, p.width, grid_.starts(windowed()).data() + first,
                                   grid_.limits(windowed()).data() + first, count, scale, memory().v);

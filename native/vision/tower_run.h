@@ -1,6 +1,6 @@
-// One piece on its way through a tower, phase by phase and in each phase some rows at a time, so that it can be put between
-// the steps of a text model. A row's bits depend on no cut: all operations are row by row, and keys and values of all rows
-// are stored before any row of the layer attends. Threads: the backend's.
+// The encoding of one image part, phase by phase and a few rows at a time, so that it can run between steps of a text
+// model. Results do not depend on how the work is divided: all operations are row-wise, and keys and values of all rows
+// of a layer are stored before any row of that layer attends. Used by the backend's thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class PieceRun final : public TowerRun {
  private:
   enum class Phase : uint8_t { kEmbed, kKeys, kLayer, kDeepstack, kProject, kDone };
 
-  // Multiplications of one row in a phase, and rows of it.
+  // Multiplications per row of a phase, and the number of rows of a phase.
   int64_t work_of_row(Phase phase) const;
   int rows_of(Phase phase) const;
   int64_t work_of_view();
@@ -39,7 +39,7 @@ class PieceRun final : public TowerRun {
                   float* x);
   void deepstack(int first, int count);
   void project(int first, int count);
-  // Rows of squares from `first` on, into their places among the embeddings, `offset` numbers into each row.
+  // Writes the results of merge blocks `first` and following to their embeddings, `offset` values into each embedding.
   void place(const float* rows, int first, int count, int64_t offset);
 
   const VisionParams& params() const { return tower_.params(); }
@@ -51,12 +51,12 @@ class PieceRun final : public TowerRun {
   int view_height() const { return piece_.height / n_views_; }
   int square_patches() const { return params().merge * params().merge; }
 
-  // Where among the embeddings the row of a square of the view stands; -1: nowhere.
+  // Returns the index of the embedding for a merge block of the current view; -1 if the block is padding.
   int64_t place_of(int square) const;
 
   Tower& tower_;
   const PreparedPiece& piece_;
-  const int n_views_;  // each passes the tower alone
+  const int n_views_;  // Each view is encoded separately.
   PatchGrid grid_;
   std::vector<float> levels_;
   std::vector<int32_t> tap_rows_;
@@ -64,9 +64,9 @@ class PieceRun final : public TowerRun {
   int view_ = 0;
   Phase phase_ = Phase::kEmbed;
   int layer_ = 0, next_row_ = 0;
-  int deepstack_ = 0;  // parts that are computed
+  int deepstack_ = 0;  // Number of deepstack layers computed so far.
   int64_t done_ = 0, total_ = 0;
-  std::vector<float> rows_;  // [n_rows][row_width]
+  std::vector<float> rows_;  // [n_rows][row_width].
 };
 
 }  // namespace monolith

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr std::string_view kNewline = "model.image_newline";  // LLaVA 1.6
+constexpr std::string_view kNewline = "model.image_newline";  // LLaVA 1.6.
 
 std::string block(int layer) { return "v.blk." + std::to_string(layer) + "."; }
 
@@ -35,7 +35,7 @@ TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index)
     layer.attn_post = read.vector(at + "attn_post_norm.weight", width);
     layer.ffn_post = read.vector(at + "ffn_post_norm.weight", width);
   }
-  // Old files have the names of the two the other way about; their shapes tell.
+  // Older files have these two names swapped, which the shapes reveal.
   const GgufTensor* const up = read.find(at + "ffn_up.weight");
   const bool swapped =
       up != nullptr && params.n_ff != params.width && up->shape[0] == params.n_ff && up->shape[1] == width;
@@ -47,7 +47,7 @@ TowerLayer read_layer(TensorReader& read, const VisionParams& params, int index)
   return layer;
 }
 
-// The table of learned positions, and how many there are.
+// Reads the position embedding table and its size.
 void read_positions(TensorReader& read, VisionParams& params, TowerWeights& weights) {
   const int64_t width = params.width, side = params.side_patches();
   const std::string name = "v.position_embd.weight";
@@ -68,7 +68,7 @@ void read_positions(TensorReader& read, VisionParams& params, TowerWeights& weig
       int64_t rows = 1;
       while (rows < 1 << 12 && rows * rows < table->shape[1]) ++rows;
       if (rows * rows != table->shape[1])
-        return fail("has " + std::to_string(table->shape[1]) + " rows, which are no square");
+        return fail("has " + std::to_string(table->shape[1]) + " rows, which is not a square number");
       params.position_rows = params.position_columns = static_cast<int>(rows);
       break;
     }
@@ -76,7 +76,8 @@ void read_positions(TensorReader& read, VisionParams& params, TowerWeights& weig
     case PatchPositions::kTwoTables: {
       table = read.tensor(name, {width, 0, params.traits->positions == PatchPositions::kTwoTables ? 2 : 0});
       if (table == nullptr) return;
-      if (table->shape[1] > 1 << 16 || table->shape[2] > 1 << 16) return fail("has more positions than any picture");
+      if (table->shape[1] > 1 << 16 || table->shape[2] > 1 << 16)
+        return fail("has more than 65536 positions per dimension");
       params.n_positions = params.position_columns = static_cast<int>(table->shape[1]);
       params.position_rows = static_cast<int>(table->shape[2]);
       break;
@@ -90,7 +91,8 @@ int64_t rows_of(TensorReader& read, const std::string& name, size_t dimension) {
   if (found == nullptr) return 1;
   const int64_t rows = found->shape[dimension];
   if (rows > 1 << 20)
-    read.fail({ErrorCode::kInvalidFile, "tensor " + name + " has rows for a decoder of " + std::to_string(rows)});
+    read.fail({ErrorCode::kInvalidFile,
+               "tensor " + name + " has too many rows for an embedding size: " + std::to_string(rows)});
   return rows;
 }
 
@@ -120,7 +122,7 @@ void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weig
       if (!params.ends_rows) break;
       if (!read.has(kNewline))
         read.fail({ErrorCode::kInvalidFile,
-                   "tensor " + std::string(kNewline) + " is missing, which stands behind each row of tiles"});
+                   "tensor " + std::string(kNewline) + " is missing; it is needed after each row of tiles"});
       weights.row_break = read.vector(std::string(kNewline), params.n_embd);
       break;
     case Projector::kPixtral:
@@ -129,7 +131,7 @@ void read_projector(TensorReader& read, VisionParams& params, TowerWeights& weig
         weights.merger = read.linear_by_place("mm.patch_merger", width, width, int64_t{params.merge} * params.merge);
       } else if (params.merge > 1) {
         read.fail({ErrorCode::kInvalidFile,
-                   "tensor mm.patch_merger.weight is missing, and clip.vision.spatial_merge_size is " +
+                   "tensor mm.patch_merger.weight is missing, but clip.vision.spatial_merge_size is " +
                        std::to_string(params.merge)});
       }
       two_layers("mm.1", "mm.2", width);
@@ -183,7 +185,7 @@ TowerWeights read_all(TensorReader& read, VisionParams& params) {
   read_positions(read, params, weights);
   weights.pre = read.norm_if("v.pre_ln", width, params.traits->rms);
   const Projector projector = params.traits->projector;
-  // Neither LLaVA nor InternVL norm what comes out of the tower, whatever the file has.
+  // LLaVA and InternVL do not apply the final norm, even if the file has one.
   if (projector == Projector::kMlp || projector == Projector::kInternVl)
     read.ignore("v.post_ln.");
   else if (projector != Projector::kGemma4 && projector != Projector::kPixtral)
@@ -191,7 +193,8 @@ TowerWeights read_all(TensorReader& read, VisionParams& params) {
   for (int layer = 0; layer < params.n_layers && read.ok(); ++layer)
     weights.layers.push_back(read_layer(read, params, layer));
   for (int layer = params.n_layers; layer < params.n_file_layers; ++layer) read.ignore(block(layer));
-  if (projector == Projector::kMlp && !params.ends_rows) read.ignore(kNewline);  // llama.cpp passes no such vectors
+  // llama.cpp does not use these embeddings.
+  if (projector == Projector::kMlp && !params.ends_rows) read.ignore(kNewline);
   read_projector(read, params, weights);
   read_deepstack(read, params, weights);
   read.check_surplus({"v.", "mm.", "model."});

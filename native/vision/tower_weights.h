@@ -1,5 +1,5 @@
-// A tower's weights in the backend's layout, and the one list of their names and shapes, by which files are checked and
-// loaded. Threads: the loading thread fills them; then they are read only.
+// The vision encoder's weights in the backend's layout, and the single list of their names and shapes that is used to
+// check and load files. Filled by the loading thread and read-only afterwards.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ namespace monolith {
 struct VisionParams;
 class TowerOperations;
 
-// An RMS norm, or a LayerNorm, whose bias is zeros where the file has none; without a weight there is none.
+// An RMS norm, or a layer norm whose bias is zeros if the file has none. A null weight means no norm.
 struct TowerNorm {
   const float* weight = nullptr;
-  const float* bias = nullptr;  // null: an RMS norm
+  const float* bias = nullptr;  // Null for an RMS norm.
   explicit operator bool() const { return weight != nullptr; }
 };
 
-// Between what a product's input and output are held.
+// Clamp ranges for the input and output of a linear layer.
 struct TowerClamps {
   float in_low = -std::numeric_limits<float>::infinity(), in_high = std::numeric_limits<float>::infinity();
   float out_low = -std::numeric_limits<float>::infinity(), out_high = std::numeric_limits<float>::infinity();
@@ -35,19 +35,21 @@ struct TowerLinear {
   const float* bias = nullptr;
   TowerClamps clamps;
   int64_t rows = 0, cols = 0;
-  bool fixed16 = false;  // the weight is of TowerOperations::fixed16_matrix
+  bool fixed16 = false;  // The weight was made by TowerOperations::fixed16_matrix.
   explicit operator bool() const { return rows > 0; }
 };
 
 struct TowerLayer {
   TowerNorm norm1, norm2;
   TowerLinear q, k, v, out, gate, up, down;
-  const float *q_norm = nullptr, *k_norm = nullptr;       // RMS, of each head; then v's as well, without a weight
-  const float *attn_post = nullptr, *ffn_post = nullptr;  // RMS, of the branch
-  const float *scale1 = nullptr, *scale2 = nullptr;       // of the branch's columns
+  // Per-head RMS norm weights. If they are present, values are normed too, without a weight.
+  const float *q_norm = nullptr, *k_norm = nullptr;
+  const float *attn_post = nullptr, *ffn_post = nullptr;  // RMS norm weights for the outputs of attention and the MLP.
+  // Per-column factors for the outputs of attention and the MLP (layer scale).
+  const float *scale1 = nullptr, *scale2 = nullptr;
 };
 
-// What a part of the embeddings is computed by.
+// Weights of a deepstack layer, which computes one additional feature of the embeddings.
 struct DeepstackPart {
   int layer = 0;
   TowerNorm norm;
@@ -55,35 +57,38 @@ struct DeepstackPart {
 };
 
 struct TowerWeights {
-  TowerLinear patches;  // [width][3 * patch * patch]
+  TowerLinear patches;  // [width][3 * patch * patch].
   const float* class_vector = nullptr;
-  const float* positions = nullptr;  // rows of `width`
+  const float* positions = nullptr;  // Rows of `width` values.
   TowerNorm pre, post;
   std::vector<TowerLayer> layers;
   std::vector<DeepstackPart> deepstack;
-  // The projector, in the order in which a row of embeddings passes what there is: see TowerProjector.
-  TowerNorm patch_norm;                                        // of each patch
-  const float *minus_bias = nullptr, *column_scale = nullptr;  // of pooled patches
-  TowerNorm merged_norm;                                       // of merged or pooled patches
+  // The projector, in the order in which its layers are applied; absent layers are skipped. See PieceRun::project().
+  TowerNorm patch_norm;                                        // Norm of each patch.
+  const float *minus_bias = nullptr, *column_scale = nullptr;  // Applied to pooled patches.
+  TowerNorm merged_norm;                                       // Norm of merged or pooled patches.
   TowerLinear merger, first, last;
-  const float* row_break = nullptr;  // [n_embd], between rows of embeddings, or behind each
+  // [n_embd]: an embedding inserted between rows of embeddings (break), or after each row (newline).
+  const float* row_break = nullptr;
 
-  // Whether attention is computed in 16-bit integers too: as the keys' weights are.
+  // Returns whether attention also uses 16-bit integers, which follows the type of the key weights.
   bool attends_in_fixed16() const { return !layers.empty() && layers[0].k.fixed16; }
 };
 
-// What becomes of weights of 16 bits.
+// The handling of 16-bit weights.
 struct SixteenBits {
-  TowerOperations* integers = nullptr;  // they are multiplied as integers by these; null: as floats
-  bool bf16_as_f32 = false;             // of floats, BF16 is kept as F32
+  // If set, weights are multiplied as 16-bit integers by these operations; if null, as floats.
+  TowerOperations* integers = nullptr;
+  bool bf16_as_f32 = false;  // BF16 weights that are multiplied as floats are stored as F32.
 };
 
-// Whether `file` holds all tensors of the right shapes, and none that would change the result unread. Fills in what
-// `params` have from tensors: n_embd, positions, deepstack, breaks_rows. Errors: VisionModel::load.
+// Checks that `file` has all tensors in the right shapes, and no other tensor that would change the result if it were
+// ignored. Sets the members of `params` that are derived from tensors: n_embd, positions, deepstack, breaks_rows.
+// Errors: as VisionModel::load.
 Status check_tower_tensors(const GgufFile& file, VisionParams& params);
-// The shapes alone, of a file that was checked.
+// Returns only the shapes, for a file that has been checked.
 TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
-// Bytes that the backend will hold.
+// Returns the bytes that the backend will hold.
 size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, SixteenBits halves);
 Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend,
                                         SixteenBits halves);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kIdefics3Around = "<fake_token_around_image>", kIdefics3Overview = "<global-img>";
 constexpr std::string_view kLfm2Overview = "<|img_thumbnail|>";
 
-// The one token of the vocabulary that is spelled so, control token or text.
+// Returns the single token of the vocabulary with this spelling, whether control token or text.
 TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   const TokenId id = tokenizer.find(text);
   if (id != kNoToken) return id;
@@ -20,19 +20,20 @@ TokenId token_of(const Tokenizer& tokenizer, std::string_view text) {
   return ids.size() == 1 ? ids[0] : kNoToken;
 }
 
-// What a vocabulary may call a marker instead.
+// Returns an alternative name that a vocabulary may use for a marker.
 std::string_view other_name(std::string_view marker) {
   if (marker == "<|media_begin|>") return "<|begin_of_image|>";
   if (marker == "<|media_end|>") return "<|end_of_image|>";
   return {};
 }
 
-// What it is called where the vocabulary has neither (Kimi-VL).
+// Returns the name used if the vocabulary has neither of the other two (Kimi-VL).
 std::string_view third_name(std::string_view marker) {
   return marker == "<|media_begin|>" ? "<|media_start|>" : std::string_view();
 }
 
-// Every token that some plan of the model may name. Vocabularies need not have those of every tile: `tiles_from` on.
+// Returns every marker token that some plan of the model may use. Vocabularies need not contain all tile markers, which
+// start at index `tiles_from`.
 std::vector<std::string> all_markers(const VisionParams& params, size_t& tiles_from) {
   std::vector<std::string> markers;
   for (const std::string_view marker : {params.traits->before, params.traits->after})
@@ -84,16 +85,16 @@ Result<MarkerTokens> VisionModel::fit(const TextModelFacts& text) const {
   const VisionParams& p = *params_;
   const std::string type(p.traits->name), architecture(text.architecture);
   if (p.n_embd != text.n_embd)
-    return differs("its rows have " + std::to_string(p.n_embd) + " numbers, those of the text model " +
+    return differs("its embedding size is " + std::to_string(p.n_embd) + ", but that of the text model is " +
                    std::to_string(text.n_embd));
   if (p.traits->mrope && !text.mrope)
-    return differs("projector " + type + " gives positions of three numbers (M-RoPE), which architecture " +
-                   architecture + " does not take");
+    return differs("projector " + type + " uses M-RoPE positions, which architecture " + architecture +
+                   " does not support");
   if (!p.traits->mrope && text.mrope)
-    return differs("architecture " + architecture + " takes positions of three numbers (M-RoPE), which projector " +
-                   type + " does not give");
+    return differs("architecture " + architecture + " requires M-RoPE positions, which projector " + type +
+                   " does not provide");
   if (n_deepstack() != text.n_deepstack)
-    return differs("it has " + std::to_string(n_deepstack()) + " deepstack parts, the text model takes " +
+    return differs("it has " + std::to_string(n_deepstack()) + " deepstack layers, but the text model expects " +
                    std::to_string(text.n_deepstack));
   MarkerTokens markers;
   size_t tiles_from = 0;
@@ -103,12 +104,11 @@ Result<MarkerTokens> VisionModel::fit(const TextModelFacts& text) const {
     TokenId id = other_name(marker).empty() ? kNoToken : text.tokenizer->find(other_name(marker));
     if (id == kNoToken) id = token_of(*text.tokenizer, marker);
     if (id == kNoToken && !third_name(marker).empty()) id = text.tokenizer->find(third_name(marker));
-    if (id == kNoToken && i > tiles_from) continue;  // some tile's, not the first one's
+    if (id == kNoToken && i > tiles_from) continue;  // The marker of a tile other than the first may be missing.
     if (id == kNoToken) {
       std::string shown;
       for (const char c : marker) shown += c == '\n' ? std::string("\\n") : std::string(1, c);
-      return differs("the vocabulary has no token \"" + shown + "\", which projector " + type +
-                     " puts around pictures");
+      return differs("the vocabulary has no token \"" + shown + "\", which projector " + type + " puts around images");
     }
     markers.ids_.emplace_back(std::move(marker), id);
   }
@@ -122,17 +122,17 @@ int64_t VisionModel::most_piece_pixels() const { return params_->most_piece_pixe
 
 int VisionModel::most_rows() const {
   if (params_->ends_rows) {
-    int lines = 1;  // of rows of embeddings, each with a vector behind it
+    int lines = 1;  // Rows of embeddings, each followed by a newline embedding.
     for (const auto& [width, height] : params_->candidates) lines = std::max(lines, height / params_->patch_size);
     return (1 + params_->max_tiles) * params_->side_patches() * params_->side_patches() + lines;
   }
   const int rows = params_->most_patches / (params_->merge * params_->merge);
-  return params_->breaks_rows ? 2 * rows : rows;  // one column of patches at worst
+  return params_->breaks_rows ? 2 * rows : rows;  // Worst case: a single column of patches.
 }
 
 int VisionModel::most_tokens() const {
-  if (params_->ends_rows) return most_rows();  // one piece without markers
-  // Two markers before each piece, one between rows of tiles, two around all.
+  if (params_->ends_rows) return most_rows();  // There is a single part without markers.
+  // Two markers before each part, one between rows of tiles, and two around everything.
   return (params_->max_tiles + 1) * (most_rows() + 3) + 2;
 }
 

@@ -13,16 +13,16 @@
 namespace monolith {
 namespace {
 
-// Far above any tower there is, and far below where products of them overflow.
+// Limits far above any existing encoder, and far below values whose products would overflow.
 constexpr int kMaxSide = 1 << 14, kMaxPatch = 256, kMaxWidth = 1 << 15, kMaxInner = 1 << 18, kMaxLayers = 512;
 constexpr int kMaxHeadDim = 1024, kMaxMerge = 16, kMaxTiles = 256, kMaxCandidates = 4096;
-constexpr int64_t kMaxPixels = int64_t{1} << 26;   // of a piece
-constexpr int64_t kMaxResized = int64_t{1} << 27;  // of all tiles
-constexpr int kMaxPatches = 1 << 16;               // of a piece
+constexpr int64_t kMaxPixels = int64_t{1} << 26;   // Maximum pixels of an image part.
+constexpr int64_t kMaxResized = int64_t{1} << 27;  // Maximum pixels of all tiles together.
+constexpr int kMaxPatches = 1 << 16;               // Maximum patches of an image part.
 
-constexpr int kWindowPixels = 112;       // Qwen2.5-VL: fixed in its code, in no file
-constexpr int64_t kGemma4Tokens = 1120;  // Gemma 4: the most that a folder may ask for
-constexpr int kLongerSides = 4;          // Idefics 3: of image_size, where the file does not say
+constexpr int kWindowPixels = 112;       // Qwen2.5-VL: a constant in the reference code that files do not contain.
+constexpr int64_t kGemma4Tokens = 1120;  // Gemma 4: the maximum that a folder may request.
+constexpr int kLongerSides = 4;          // Idefics 3: default length of the longer side, in units of image_size.
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidFile, std::move(message)}; }
 Error unsupported(std::string message) { return {ErrorCode::kUnsupported, std::move(message)}; }
@@ -40,7 +40,7 @@ class Reader {
   }
 
  private:
-  // Into `to`, or the status. 0 <= low.
+  // Reads an integer into `to` or returns the error. `low` must not be negative.
   Status integer(std::string_view key, int64_t low, int64_t high, int& to,
                  std::optional<int64_t> fallback = std::nullopt) {
     Result<int> value = vision_.integer(key, low, high, fallback);
@@ -60,14 +60,13 @@ class Reader {
       const auto architecture = file_.string("general.architecture");
       if (architecture && *architecture && **architecture != "clip")
         return invalid("general.architecture is " + quoted(**architecture) +
-                       ": this is no vision file (mmproj, architecture \"clip\")");
-      return invalid("clip.projector_type is missing: it says what kind of vision file this is");
+                       ": this is not a vision file (mmproj, architecture \"clip\")");
+      return invalid("clip.projector_type is missing");
     }
     params_.traits = projector_traits(name);
     if (params_.traits == nullptr)
-      return unsupported("clip.projector_type is " + quoted(name) + "; this build has " + projector_names());
-    if (vision_.has("feature_layer"))
-      return unsupported("clip.vision.feature_layer: rows of several layers are not computed");
+      return unsupported("clip.projector_type is " + quoted(name) + "; this build supports " + projector_names());
+    if (vision_.has("feature_layer")) return unsupported("clip.vision.feature_layer is not supported");
     return {};
   }
 
@@ -81,25 +80,25 @@ class Reader {
     if (Status s = integer("attention.head_count", 1, params_.width, params_.n_heads); !s) return s;
     if (params_.width % params_.n_heads != 0 || params_.head_dim() > kMaxHeadDim)
       return invalid("clip.vision.attention.head_count is " + std::to_string(params_.n_heads) +
-                     ", which does not cut " + std::to_string(params_.width) + " numbers into heads of at most " +
+                     ", which does not divide " + std::to_string(params_.width) + " dimensions into heads of at most " +
                      std::to_string(kMaxHeadDim));
     if (traits.rotation != PatchRotation::kNone && params_.head_dim() % 4 != 0)
-      return invalid("a head has " + std::to_string(params_.head_dim()) +
-                     " numbers, which do not turn by row and column");
-    // LLaVA's are towers of CLIP's, or of SigLIP's, which have none.
+      return invalid("head dimension is " + std::to_string(params_.head_dim()) +
+                     ", but two-dimensional RoPE requires a multiple of 4");
+    // LLaVA uses CLIP encoders, which have a class token, or SigLIP encoders, which have none.
     params_.class_vector =
         traits.class_vector && (traits.projector != Projector::kMlp || file_.tensor("v.class_embd") != nullptr);
     params_.merge = traits.merge;
     if (!traits.merge_key.empty())
       if (Status s = integer(traits.merge_key, 1, kMaxMerge, params_.merge, traits.merge); !s) return s;
-    // The last layer of LLaVA's is no part of its network.
+    // LLaVA does not use the last layer of the encoder.
     params_.n_layers = params_.n_file_layers - (traits.projector == Projector::kMlp ? 1 : 0);
     if (traits.projector == Projector::kQwen25Vl) {
       if (Status s = integer("n_wa_pattern", 0, kMaxLayers, params_.full_every); !s) return s;
       params_.window_blocks = kWindowPixels / params_.factor();
       if (params_.full_every > 0 && params_.window_blocks < 1)
         return unsupported("clip.vision.patch_size is " + std::to_string(params_.patch_size) + ": a window of " +
-                           std::to_string(kWindowPixels) + " pixels holds no block of it");
+                           std::to_string(kWindowPixels) + " pixels is smaller than a merge block");
     }
     return {};
   }
@@ -121,7 +120,7 @@ class Reader {
                              [](double v) { return static_cast<float>(v); });
     }
     if (std::ranges::find(params_.deviation, 0.0f) != params_.deviation.end())
-      return invalid("clip.vision.image_std has a zero: colours cannot be divided by it");
+      return invalid("clip.vision.image_std contains a zero");
     return {};
   }
 
@@ -138,7 +137,7 @@ class Reader {
     const Result<bool> folder = vision_.boolean("from_folder", false);
     if (!folder) return folder.error();
     if (*folder && has_sizes_in_folders(traits.projector)) {
-      // A folder may ask for less than is usual, not for more; of Gemma 4's what is usual is not the most there is.
+      // A folder may request less than the default but not more, except for Gemma 4, whose default is not the maximum.
       const int64_t most = traits.projector == Projector::kGemma4 ? kGemma4Tokens * square : params_.most_pixels;
       if (Status s = folder_pixels("image_max_pixels", square, most, params_.most_pixels); !s) return s;
       if (Status s = folder_pixels("image_min_pixels", 1, params_.most_pixels, params_.least_pixels); !s) return s;
@@ -161,7 +160,7 @@ class Reader {
       int sides = static_cast<int>((params_.longer_side + size - 1) / size);
       while (sides > 1 && sides * sides > allowed) --sides;
       params_.longer_side = static_cast<int>(std::min<int64_t>(params_.longer_side, sides * size));
-      params_.max_tiles = (sides + 1) * (sides + 1);  // a rounding may begin another row or column
+      params_.max_tiles = (sides + 1) * (sides + 1);  // Rounding up may add a row or column.
     }
     if (params_.sizing == Sizing::kLfm2) params_.max_tiles = std::min(10, allowed);
     if (traits.projector == Projector::kInternVl) {
@@ -170,7 +169,8 @@ class Reader {
       if (Status s = integer("preproc_min_tiles", 1, most, params_.min_tiles, 1); !s) return s;
       most = std::min(most, allowed);
       params_.min_tiles = std::min(params_.min_tiles, most);
-      // Its makers count all tiles; llama.cpp, whose files say this, wants so many of rows and of columns.
+      // The reference implementation limits the total number of tiles. llama.cpp, for whose files this key exists,
+      // applies the minimum to rows and to columns.
       const int64_t least = params_.original() ? 1 : params_.min_tiles;
       for (int64_t a = least; a <= most; ++a)
         for (int64_t b = std::max(least, (params_.min_tiles + a - 1) / a); a * b <= most; ++b)
@@ -204,9 +204,9 @@ class Reader {
     if (!found) return found.error();
     const std::vector<int64_t> values = *found ? **found : std::vector<int64_t>{};
     if (values.size() % 2 != 0 || values.size() > 2 * kMaxCandidates)
-      return invalid(key + " has " + std::to_string(values.size()) + " numbers, expected pairs, at most " +
-                     std::to_string(kMaxCandidates));
-    // LLaVA 1.6, even where the operator allows none of them: then the overview is all.
+      return invalid(key + " has " + std::to_string(values.size()) +
+                     " values, expected pairs; the maximum number of pairs is " + std::to_string(kMaxCandidates));
+    // The file is LLaVA 1.6 even if the operator allows none of its grids. Only the overview is used then.
     if (!values.empty()) params_.sizing = Sizing::kCandidates;
     params_.ends_rows = params_.original() && !values.empty();
     for (size_t i = 0; i < values.size(); i += 2) {
@@ -227,28 +227,30 @@ class Reader {
     const int64_t fixed = int64_t{params_.image_size} * params_.image_size;
     const bool follows = params_.sizing == Sizing::kSmart || params_.sizing == Sizing::kLfm2;
     if (!follows && (side < 1 || side % params_.merge != 0))
-      return unsupported("clip.vision.image_size of " + std::to_string(params_.image_size) + " pixels has " +
-                         std::to_string(side) + " patches a side, which are not squares of " +
+      return unsupported("clip.vision.image_size of " + std::to_string(params_.image_size) + " pixels gives " +
+                         std::to_string(side) + " patches per side, which is not a multiple of the merge size " +
                          std::to_string(params_.merge));
     if (params_.sizing == Sizing::kLfm2 && kLfm2Tile % params_.factor() != 0)
-      return unsupported("tiles of " + std::to_string(kLfm2Tile) + " pixels are no whole squares of " +
-                         std::to_string(params_.factor()));
-    // Sides are rounded up where a picture is enlarged.
+      return unsupported("tiles of " + std::to_string(kLfm2Tile) +
+                         " pixels are not a multiple of the merge block size of " + std::to_string(params_.factor()));
+    // Sides are rounded up if an image is enlarged.
     int64_t most = follows ? std::max(params_.most_pixels, 4 * params_.least_pixels) : fixed;
-    // Of a and b whole patches of the sides within the limit there are up to a + merge + 1 and b + merge + 1 in whole squares.
+    // An image of a x b whole patches within the limit takes up to (a + merge + 1) x (b + merge + 1) patches in whole
+    // merge blocks.
     if (params_.original() && params_.traits->projector == Projector::kKimi25)
       most +=
           int64_t{params_.merge + 1} * (2 * kKimiSide + params_.merge + 1) * params_.patch_size * params_.patch_size;
     if (params_.sizing == Sizing::kLfm2) most = std::max(most, int64_t{kLfm2Tile} * kLfm2Tile);
     const int64_t patches = most / (int64_t{params_.patch_size} * params_.patch_size);
     if (most > kMaxPixels || patches > kMaxPatches)
-      return unsupported("a piece of " + std::to_string(most) + " pixels has " + std::to_string(patches) +
-                         " patches, more than " + std::to_string(kMaxPatches));
+      return unsupported("image part of " + std::to_string(most) + " pixels has " + std::to_string(patches) +
+                         " patches, more than the maximum of " + std::to_string(kMaxPatches));
     const int64_t tiles =
         params_.max_tiles * (params_.sizing == Sizing::kLfm2 ? int64_t{kLfm2Tile} * kLfm2Tile : fixed);
     if (tiles > kMaxResized)
-      return unsupported("pictures are resized to " + std::to_string(tiles) +
-                         " pixels before they are cut into tiles, more than " + std::to_string(kMaxResized));
+      return unsupported("images would be resized to " + std::to_string(tiles) +
+                         " pixels before they are cut into tiles, more than the maximum of " +
+                         std::to_string(kMaxResized));
     params_.most_piece_pixels = params_.ends_rows ? most * (1 + params_.max_tiles) : most;
     params_.most_patches = static_cast<int>(patches);
     return {};
@@ -267,7 +269,8 @@ Result<VisionParams> VisionParams::read(const GgufFile& file, const VisionBounds
   if (Status s = Reader(file, params).read(); !s) return s.error();
   if (Status s = check_tower_tensors(file, params); !s) return s.error();
   params.file = file_identity(file);
-  if (params.original()) params.file.low ^= 1;  // equal bytes may stand at other positions
+  // With the reference preprocessing, equal pixels may have different positions.
+  if (params.original()) params.file.low ^= 1;
   return params;
 }
 

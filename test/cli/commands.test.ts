@@ -127,7 +127,7 @@ t.test('inspect', (t) => {
   t.notMatch(alone.out, 'does not fit');
   t.match(monolith(['inspect', embeddedModel, '--vision', tower]), {
     status: 1,
-    out: /does not fit +.* its rows have 256 numbers, those of the text model 160\n/,
+    out: /does not fit +.* its embedding size is 256, but that of the text model is 160\n/,
   });
   const adapter = join(dataDir, 'adapter.gguf');
   const number = (value: number): Buffer => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);

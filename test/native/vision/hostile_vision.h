@@ -79,7 +79,7 @@ inline std::vector<HostileVision> hostile_vision() {
   add("inner-negative", "gemma4v", "feed_forward_length", as_it_is, negative("clip.vision.feed_forward_length"));
   add("heads-zero", "qwen3vl_merger", "head_count", key("attention.head_count", 0u));
   add("heads-more-than-numbers", "pixtral", "head_count", key("attention.head_count", 33u));
-  add("heads-that-do-not-turn", "kimik25", "turn", key("attention.head_count", 16u));
+  add("heads-that-do-not-turn", "kimik25", "RoPE", key("attention.head_count", 16u));
   add("heads-of-one-number", "idefics3", "", key("attention.head_count", 32u));
   add("layers-zero", "internvl", "block_count", key("block_count", 0u));
   add("layers-huge", "internvl", "block_count", key("block_count", kHuge));
@@ -171,9 +171,9 @@ inline std::vector<HostileVision> hostile_vision() {
     model.matrix("v.deepstack.0.fc2.weight", TinyVision::kRow, 700);
     clamps(model, "v.deepstack.0.fc2", -1, 1);
   });
-  add("clamps-the-wrong-way-about", "gemma4v", "leave nothing",
+  add("clamps-the-wrong-way-about", "gemma4v", "greater than its maximum",
       [&](TinyVision& model) { clamps(model, "v.blk.0.attn_q", 1, -1); });
-  add("clamps-that-are-no-numbers", "gemma4v", "no number",
+  add("clamps-that-are-no-numbers", "gemma4v", "not a number",
       [&](TinyVision& model) { clamps(model, "v.blk.0.attn_q", std::nanf(""), 1); });
   add("clamps-of-many", "gemma4v", "input_min",
       [](TinyVision& model) { model.bias("v.blk.0.attn_q.input_min", 0x100); });

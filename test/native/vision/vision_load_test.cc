@@ -72,7 +72,7 @@ TEST(vision_files_of_every_kind_load_and_what_they_lack_is_named) {
   TinyVision unknown("gemma3");
   unknown.keys["clip.projector_type"] = std::string("crystal");
   CHECK(mentions(refusal(unknown), "crystal") && mentions(refusal(unknown), "idefics3"));
-  CHECK(mentions(refusal(TinyModel("llama")), "no vision file"));
+  CHECK(mentions(refusal(TinyModel("llama")), "not a vision file"));
 }
 
 TEST(sizes_that_no_tower_has_are_refused) {
