@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp)
                           int n_heads, int head_dim) {
   start_after_inputs();
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
-  if (head >= n_heads) return;  // Returns for whole warps at a time.
+  if (head >= n_heads) return;  // Only whole warps return here.
   x += blockIdx.x * row_stride + static_cast<int64_t>(head) * head_dim;
   float sum = 0;
   for (int i = lane_id(); i < head_dim; i += kWarp) sum = fmaf(x[i], x[i], sum);
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kThreads) gated_blocks_kernel(Gating gating, c
   start_after_inputs();
   const int64_t row = blockIdx.x;
   const int at = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
-  if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;  // Whole warps return.
+  if (at - lane_id() >= filled_quads<InputForm::kInt8>(input)) return;  // Only whole warps return here.
   const Floats4 result = gated_quad(gating, gate, up, row, quads, at, out);
   put_quad<InputForm::kInt8>(input, row, at, result, 1.0f);
 }

@@ -102,7 +102,7 @@ Status StepTables::reserve(int max_rows, int max_context) {
   return {};
 }
 
-// Copies data behind the page tables and returns its offset from the start of the page tables, in entries.
+// Appends data to the page table area and returns its offset from the start of that area, in entries.
 size_t StepTables::put(Cursor& cursor, const void* from, size_t bytes) {
   const size_t n = bytes / sizeof(int32_t), first = cursor.n_pages;
   if (n > cursor.capacity - first)

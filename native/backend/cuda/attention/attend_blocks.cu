@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) blocks_kernel(const __grid_constant_
   const AttentionParams& params = launch.params;
   const int64_t row = blockIdx.x;
   const int head = static_cast<int>(blockIdx.y) * kWarps + warp_id(), lane = lane_id();
-  if (head >= launch.n_heads) return;  // Whole warps return.
+  if (head >= launch.n_heads) return;  // Only whole warps return here.
   const DeviceSegment segment = launch.segments[launch.segment_of_row[row]];
   const int position = segment.first_position + static_cast<int>(row) - segment.first_row;
   const int first = first_seen(position, params), n_near = position + 1 - first;

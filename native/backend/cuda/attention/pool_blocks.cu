@@ -103,7 +103,7 @@ template <KvType type>
 __global__ void __launch_bounds__(kThreads) store_kernel(const __grid_constant__ Store store) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x) * kWarps + warp_id();
-  if (row >= store.n_rows) return;  // Whole warps return.
+  if (row >= store.n_rows) return;  // Only whole warps return here.
   const DeviceSegment segment = store.segments[store.segment_of_row[row]];
   const int position = segment.first_position + row - segment.first_row, dim = store.cache.head_dim;
   if ((position + 1) % store.block != 0) return;

@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp)
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x);
   const int head = static_cast<int>(blockIdx.y) * kHeadWarps + warp_id();
-  if (head >= n_heads + cache.n_kv_heads) return;  // Whole warps return.
+  if (head >= n_heads + cache.n_kv_heads) return;  // Only whole warps return here.
   const int head_dim = cache.head_dim, half = n_dims / 2, lane = lane_id();
   const bool stores = head >= n_heads;
   const int kv_head = head - n_heads;

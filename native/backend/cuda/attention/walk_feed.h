@@ -72,7 +72,7 @@ struct WalkRows {
   int position, step;
   const float* sinks;  // Null, or the sink of row r is sinks[r * sink_step].
   int sink_step;
-  int seen_end = 0;  // As in Segment.
+  int seen_end = 0;  // Same meaning as in Segment.
   AttentionParams params;
 
   // Returns the last position visible to the row at position `at`.

@@ -19,7 +19,7 @@ struct Choice {
   bool plain;  // True if the order of the logits is the order of the selection scores.
   bool normalized;
   float scale;
-  const float* expert_scales;  // May be null.
+  const float* expert_scales;  // Optional, may be null.
   const int32_t* given;        // Experts selected by token id, [row][n_used]; null if the router selects them.
 };
 

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t row = blockIdx.x, from = source ? source[row] : row;
   if (from < 0) return;
   const int64_t k = (int64_t{blockIdx.y} * kThreads + static_cast<int>(threadIdx.x)) * kValues;
-  if (k - lane_id() * kValues >= n_blocks * 32) return;  // Whole warps return.
+  if (k - lane_id() * kValues >= n_blocks * 32) return;  // Only whole warps return here.
   Floats4 values{0, 0, 0, 0};
   if (k < cols) values = *reinterpret_cast<const Floats4*>(x + from * cols + k);
   put_int8(out, n_blocks, row, k, values);

@@ -19,7 +19,7 @@ inline constexpr int kMostTargets = 4;  // Maximum number of matrices per launch
 struct QuantTarget {
   const unsigned char* data;
   float* out;
-  const float* bias;  // May be null.
+  const float* bias;  // Optional, may be null.
   int64_t out_stride, rows;
   int32_t first_block;  // Index of the target's first block among the launch's row blocks.
   bool add_to_out;

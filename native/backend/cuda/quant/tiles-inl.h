@@ -140,7 +140,7 @@ MONOLITH_DEVICE Unit unit_of(float number) { return {number, -8388608.0f * numbe
 // that cannot encode them. It cannot know which of four equal values a lane selects.
 struct Constants {
   Start start;      // Initial accumulators of products: kMagicBits.
-  uint32_t biased;  // kBiasedBits.
+  uint32_t biased;  // Holds kBiasedBits.
 };
 MONOLITH_DEVICE Constants find_constants(const QuantProduct& product) {
   const auto lane = static_cast<unsigned>(lane_id());
@@ -347,7 +347,7 @@ MONOLITH_DEVICE void multiply(const QuantLayout& layout, int j, const TileCodes<
     const Words2 b = inputs.codes(j, n);
     const Words4 columns = inputs.columns(j, n);
     const float scale[2] = {as_float(columns.x), as_float(columns.y)};
-    Words4 sums{columns.z, columns.w, 0, 0};  // Sums of each part.
+    Words4 sums{columns.z, columns.w, 0, 0};  // Code sums of the activations for each part of the step.
     if constexpr (form.minima && kParts == 2) sums = inputs.half_sums(j, n);
     MONOLITH_UNROLL
     for (int half = 0; half < kParts; ++half) {

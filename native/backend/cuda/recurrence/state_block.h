@@ -15,7 +15,7 @@ inline constexpr int kSlices = 8;  // Lanes that share the dimensions of a colum
 // `kEach` is the number of dimensions per lane.
 template <int kEach>
 struct StateBlock {
-  static constexpr int dims = kSlices * kEach;  // The maximum.
+  static constexpr int dims = kSlices * kEach;  // Maximum state dimension.
   Floats4 at[kEach];
 
   MONOLITH_DEVICE static bool has(int j, int dim) { return lane_id() / 4 + kSlices * j < dim; }
