@@ -48,7 +48,7 @@ MONOLITH_DEVICE float gated_value(const Gating& gating, float gate, float up) {
   return gated_value(gating.activation, gate, up);
 }
 
-// exp(x) within 1 unit in the last place, with the same bits as the CPU backend's exponential() (cpu/ops_rows-inl.h
+// exp(x) within 1 unit in the last place, with the same bits as the CPU backend's exponential() (cpu/ops/rows-inl.h
 // explains the constants). Results are zero below -86.6 and infinity above 88.72; NaN stays NaN.
 MONOLITH_DEVICE float exponential(float x) {
   const float shifted = fmaf(x, 0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
