@@ -29,7 +29,7 @@ t.test('of its memory some is left to its driver', async (t) => {
     () => '',
     String,
   );
-  const left = Number(/more than the memory there is \((\d+) bytes\)/.exec(refused)?.[1]);
+  const left = Number(/exceeds the available memory \((\d+) bytes\)/.exec(refused)?.[1]);
   const kept = (all - left - weightBytes) / MiB;
   t.ok(
     kept > 128 + 32 + 48 && kept < 128 + 32 + 48 + 200,

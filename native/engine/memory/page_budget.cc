@@ -11,12 +11,13 @@ namespace monolith {
 namespace {
 
 constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
-constexpr int64_t kMostPages = INT32_MAX;  // page numbers are 32 bits
+constexpr int64_t kMostPages = INT32_MAX;  // Page ids are 32-bit.
 
 constexpr int kMostRows = 65'536;
 constexpr int kMostLogitRows = 4'096;
 
-// Twice or four times the rows, if the buffers for them do not cost too much.
+// Doubles the batch limits up to kHeadroom times, as long as the additional activation buffers stay within
+// kHeadroomBytes.
 Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                   const GgufFile* head) {
   auto plan = Model::plan(file, backend, limits, head);
@@ -35,8 +36,9 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
   return roomy;
 }
 
-// Slots of recurrent state: of each sequence its own, its answer's snapshot and one of its prompt, as far as a share of
-// the memory allows.
+// Sets the number of recurrent-state slots. The target is three per sequence: its current state, a snapshot in its
+// output and one in its prompt. The slots take at most a quarter of device memory or a sixteenth of machine memory, but
+// there are always at least two.
 Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) {
   if (slot_bytes == 0) return {};
   constexpr uint64_t kLeast = 2;
@@ -44,8 +46,8 @@ Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) 
                  wanted = 3 * static_cast<uint64_t>(limits.max_logit_rows) + 1;
   const uint64_t slots = budget.memory == 0 ? wanted : std::clamp(share / slot_bytes, kLeast, wanted);
   if (budget.memory > 0 && kLeast * slot_bytes > budget.memory / 2)
-    return Error{ErrorCode::kOutOfMemory, "recurrent state of this model takes " + std::to_string(slot_bytes) +
-                                              " bytes a sequence, and there must be room for " +
+    return Error{ErrorCode::kOutOfMemory, "the recurrent state of this model takes " + std::to_string(slot_bytes) +
+                                              " bytes per sequence, and memory must hold at least " +
                                               std::to_string(kLeast)};
   limits.n_slots = static_cast<int>(slots);
   if (budget.memory > 0) budget.memory -= slots * slot_bytes;
@@ -66,11 +68,12 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   int64_t pages = 0;
   uint64_t room = budget.kv_bytes;
   if (page_bytes == 0) {
-    pages = std::min(wanted, kMostPages);  // layers keep nothing in pages, which then are names for the prefix cache
+    // No layer stores anything in pages; pages then only serve as node ids of the prefix cache.
+    pages = std::min(wanted, kMostPages);
   } else if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {
       return Error{ErrorCode::kInvalidArgument, "a page pool of " + std::to_string(budget.kv_bytes) +
-                                                    " bytes is more than the memory there is (" +
+                                                    " bytes exceeds the available memory (" +
                                                     std::to_string(budget.memory) + " bytes)"};
     }
     pages = pages_in(room);
@@ -85,9 +88,9 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   }
   if (pages < budget.layout.tables()) {
     return Error{ErrorCode::kInvalidArgument,
-                 "keys and values of " + std::to_string(kPageTokens) + " tokens of this model take " +
+                 "the keys and values of " + std::to_string(kPageTokens) + " tokens of this model take " +
                      std::to_string(page_bytes * static_cast<size_t>(budget.layout.tables())) +
-                     " bytes, more than the " + std::to_string(room) + " bytes there are for the page pool"};
+                     " bytes, more than the " + std::to_string(room) + " bytes available for the page pool"};
   }
   return PageChoice{static_cast<int>(std::min<int64_t>(context, budget.layout.positions_in(pages, budget.rows))),
                     pages};
@@ -95,7 +98,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
 
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
                                   uint64_t kv_bytes, const GgufFile* head) {
-  // What guesses is not worth a refusal: a file may lack parts of it, or have it otherwise than is known.
+  // A missing or unknown MTP layer is not a reason to refuse the model: the model is loaded without it.
   if (limits.guess_layer && head == nullptr) {
     ModelLimits without = limits;
     without.guess_layer = false;
@@ -120,7 +123,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
     const uint64_t taken = plan->weight_bytes + plan->activation_bytes + plan->overhead_bytes + kHeadroomBytes;
     if (taken >= free_bytes) {
       return Error{ErrorCode::kOutOfMemory, "the model takes " + std::to_string(taken) +
-                                                " bytes without its KV cache, the device has " +
+                                                " bytes without its KV cache, but the device has only " +
                                                 std::to_string(free_bytes) + " bytes left"};
     }
     budget.memory = free_bytes - taken;

@@ -12,7 +12,7 @@ PagePool::PagePool(int64_t n_pages) : n_pages_(n_pages) {
   free_.reserve(size);
 }
 
-// A free page; there is one.
+// Returns a free page. At least one page must be free.
 PageId PagePool::take() {
   if (!free_.empty()) {
     const PageId page = free_.back();

@@ -1,12 +1,12 @@
-// The KV pages of one engine: who refers to each and which are free. Owned by the engine thread.
+// Reference counts and free list of an engine's KV pages. Owned by the engine thread.
 //
-// What belongs to the same positions and is referred to together is one bundle: a page, or several in a chain. It
-// goes by the name of its first page, its lead. Every bundle is in exactly one of two states, and the pages of
-// neither are free; free + cached + referenced pages == size():
+// A page group is the unit of allocation: one page, or a chain of pages that hold the same positions for different
+// layers and share one reference count. The id of its first page stands for the group. Every allocated group is either
+// referenced or cached, and free + cached + referenced pages == size():
 //
 //   free ──allocate()──► referenced ──release() to 0──► free     (not in the prefix cache)
 //                          ▲   │
-//                  share() │   └──release() to 0──► cached       (set_indexed() before)
+//                  share() │   └──release() to 0──► cached       (after set_indexed())
 //                          └───────────────────────────┘  │
 //   free ◄──────────────────────evict()───────────────────┘
 #pragma once
@@ -22,35 +22,37 @@ inline constexpr PageId kNoPage = -1;
 
 class PagePool {
  public:
-  // Reserves address space for the bookkeeping of `n_pages`. It becomes memory as pages are used for the first time; nothing
-  // later allocates.
+  // Reserves address space for the bookkeeping of `n_pages` pages. The kernel commits memory only when a page is used
+  // for the first time. No later call allocates.
   explicit PagePool(int64_t n_pages);
 
   int64_t size() const { return n_pages_; }
-  // Pages from 0 that were ever allocated. Free ones among them are allocated again before any other.
+  // Number of pages that were ever allocated; their ids are 0 .. touched() - 1. Free pages in this range are reused
+  // before untouched ones.
   int64_t touched() const { return static_cast<int64_t>(references_.size()); }
   int64_t free() const { return static_cast<int64_t>(free_.size()) + size() - touched(); }
   int64_t cached() const { return cached_; }
   int64_t referenced() const { return size() - free() - cached_; }
 
-  // Of leads.
+  // references() and indexed() take the first page of a group.
   int32_t references(PageId page) const { return references_[static_cast<size_t>(page)]; }
   bool indexed(PageId page) const { return indexed_[static_cast<size_t>(page)] != 0; }
-  // The page behind this one in its bundle; kNoPage: it is the last.
+  // Next page of the same group; kNoPage after the last one.
   PageId next(PageId page) const { return next_[static_cast<size_t>(page)]; }
 
-  // A bundle of `n` free pages with one reference; kNoPage if fewer are free.
+  // Allocates a group of `n` free pages with one reference. Returns kNoPage if fewer are free.
   PageId allocate(int n = 1);
-  // One more reference to a referenced or cached bundle.
+  // Adds a reference to a referenced or cached group.
   void share(PageId page);
-  // One reference less; returns what is left. At 0 the bundle becomes cached if indexed, else free.
+  // Removes one reference and returns the remaining count. At 0 the group becomes cached if it is indexed, otherwise
+  // free.
   int32_t release(PageId page);
-  // Says that the prefix cache knows a referenced bundle; from then on it survives its last reference.
+  // Marks a referenced group as part of the prefix cache. It then stays cached when its last reference is released.
   void set_indexed(PageId page);
-  // Takes a cached bundle out of the cache: free again.
+  // Removes a cached group from the cache and frees its pages.
   void evict(PageId page);
 
-  // True if every count and list agrees with every other. O(size()).
+  // True if all counts and lists agree. O(size()); for tests and the idle engine.
   bool consistent() const;
 
  private:
@@ -60,11 +62,12 @@ class PagePool {
   PageId take();
 
   int64_t n_pages_;
-  // Of touched pages:
-  std::vector<int32_t> references_;  // of leads; 0 for the others
-  std::vector<uint8_t> indexed_;     // the same
-  std::vector<PageId> next_;         // of pages that are not free
-  std::vector<PageId> free_;         // a stack: the page released last is the warmest
+  // These three vectors are indexed by page and have touched() entries.
+  std::vector<int32_t> references_;  // Reference count of a group, at its first page; 0 for other pages.
+  std::vector<uint8_t> indexed_;     // 1 if the prefix cache contains the group, at its first page.
+  std::vector<PageId> next_;         // Next page of the group; meaningful only for pages that are not free.
+  // Stack of free pages: the page released last is reused first, because it is most likely still in the CPU cache.
+  std::vector<PageId> free_;
   int64_t cached_ = 0;
 };
 

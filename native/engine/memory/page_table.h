@@ -1,5 +1,6 @@
-// Which pages hold a sequence's positions: for every kPageTokens of them a bundle of the PagePool, and of its pages
-// one row each, as Segment::pages wants them. All memory is taken at construction; engine thread only from then on.
+// Maps a sequence's positions to KV pages: one page group (see PagePool) per kPageTokens positions. Each page of a
+// group has its own row, in the layout that Segment::pages expects. The constructor allocates all memory. Engine thread
+// only afterwards.
 #pragma once
 
 #include <cassert>
@@ -16,19 +17,19 @@ inline int pages_for(int n_tokens) { return (n_tokens + kPageTokens - 1) / kPage
 class PageTable {
  public:
   PageTable() = default;
-  // `n_rows`: pages of a bundle.
+  // `capacity`: maximum number of page groups. `n_rows`: pages per group.
   PageTable(size_t capacity, size_t n_rows) : capacity_(capacity), ids_(capacity * n_rows, kNoPage) {}
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // The bundle; kNoPage where there is none.
+  // First page of the group at `index`; kNoPage if that entry is empty.
   PageId operator[](size_t index) const {
     assert(index < size_);
     return ids_[index];
   }
   const PageId* begin() const { return ids_.data(); }
   const PageId* end() const { return ids_.data() + size_; }
-  // Pages number `row` of all bundles.
+  // Page number `row` of every group, as an array over the groups.
   const PageId* row(size_t row) const { return ids_.data() + row * capacity_; }
 
   void set(size_t index, PageId bundle, const PagePool& pool) {
@@ -36,7 +37,8 @@ class PageTable {
     PageId page = bundle;
     for (size_t at = index; at < ids_.size(); at += capacity_) {
       ids_[at] = page;
-      // Not of the last: a node's name is no page (PrefixCache::names_for).
+      // pool.next() is not called for the last row: with a single row, the entry may be a node id of the prefix cache,
+      // not a page (PrefixCache::names_for()).
       if (page != kNoPage && at + capacity_ < ids_.size()) page = pool.next(page);
     }
   }
@@ -48,7 +50,7 @@ class PageTable {
 
  private:
   size_t capacity_ = 0, size_ = 0;
-  std::vector<PageId> ids_;  // [n_rows][capacity]
+  std::vector<PageId> ids_;  // Shape [n_rows][capacity].
 };
 
 }  // namespace monolith

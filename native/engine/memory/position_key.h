@@ -1,6 +1,6 @@
-// What the prefix cache knows a position by: 64 bits that are equal only for equal content. A token's key is its id. A
-// span's row has a mix of the content's hash and the row's number, under a seed that clients do not know; its highest
-// bit is set, so that no row is a token.
+// Keys by which the prefix cache compares positions: 64-bit values that are equal only for equal content. A token's key
+// is its id. The key of an embedding-span row mixes the content hash, the row number and a seed unknown to clients. Its
+// highest bit is set, so a row's key never equals a token's.
 #pragma once
 
 #include <array>
@@ -20,19 +20,19 @@ using PageKeys = std::array<PositionKey, kPageTokens>;
 inline PositionKey token_key(TokenId token) { return static_cast<uint32_t>(token); }
 
 inline PositionKey row_key(const InputSpan& span, int row, uint64_t seed) {
-  // Multiply and xor-shift, twice a word: every bit that goes in reaches every bit that comes out.
+  // Multiply and xor-shift, two rounds per word: every input bit affects every output bit.
   const auto mix = [](uint64_t state) {
     state = (state ^ state >> 32) * 0x9E3779B97F4A7C15u;
     state = (state ^ state >> 29) * 0xD6E8FEB86659FD93u;
     return state ^ state >> 32;
   };
-  // Where rows see one another, a row depends on how many there are.
+  // With bidirectional attention, the keys and values of a row depend on the number of rows in the span.
   const uint64_t place =
       static_cast<uint32_t>(row) | (span.bidirectional ? uint64_t{static_cast<uint32_t>(span.n_rows)} << 32 : 0);
   return mix(mix(mix(seed ^ span.hash.high) ^ span.hash.low) ^ place) | uint64_t{1} << 63;
 }
 
-// Of the page that begins at `first`: all its positions have tokens.
+// Keys of the page that starts at position `first`. All kPageTokens positions must exist.
 inline PageKeys page_keys(std::span<const TokenId> tokens, std::span<const InputSpan> spans, int first, uint64_t seed) {
   PageKeys keys;
   for (int i = 0; i < kPageTokens; ++i)

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMostNames = 1 << 20;
 
-// One round of multiply and xor-shift; the constant is 2^64 divided by the golden ratio, made odd.
+// One round of multiply and xor-shift. The constant is 2^64 divided by the golden ratio, rounded to an odd number.
 uint64_t mix(uint64_t state, uint64_t value) {
   state = (state ^ value) * 0x9E3779B97F4A7C15u;
   return state ^ (state >> 29);
@@ -33,7 +33,7 @@ PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, con
   if (layout.windowed > 0) owners_.reserve(static_cast<size_t>(n_pages));
 }
 
-// After allocate(): rows for the pages that were taken for the first time.
+// Called after allocate(): adds bookkeeping entries for pages that were allocated for the first time.
 void PrefixCache::reach_touched() {
   const auto nodes = static_cast<size_t>(n_nodes());
   if (nodes_.size() < nodes) {
@@ -44,7 +44,7 @@ void PrefixCache::reach_touched() {
     owners_.resize(static_cast<size_t>(pool_.touched()), kNoPage);
 }
 
-// As many contexts as there are windows.
+// One full context of node ids for each window of pages that the pool can hold, at most kMostNames ids.
 int64_t PrefixCache::names_for(const KvLayout& layout, int64_t n_pages, int max_context) {
   if (layout.full > 0) return 0;
   const int64_t of_context = (int64_t{max_context} + kPageTokens - 1) / kPageTokens;
@@ -167,7 +167,7 @@ void PrefixCache::release_all(PageTable& pages, PageTable& window_pages) {
   window_pages.clear();
 }
 
-// Evicts until so many pages are free; nothing if there are not so many.
+// Evicts cached pages until `n_pages` are free. Evicts nothing and returns false if that is impossible.
 bool PrefixCache::make_free(int n_pages) {
   if (available() < n_pages) return false;
   while (pool_.free() < n_pages) {
@@ -182,7 +182,8 @@ bool PrefixCache::make_free(int n_pages) {
 }
 
 void PrefixCache::evict(PageId page) {
-  assert(node(page).n_children == 0);  // see the file's head: the oldest is a leaf
+  // The oldest page in the LRU list is always a leaf; see the top of prefix_cache.h.
+  assert(node(page).n_children == 0);
   if (node(page).window != kNoPage) evict_window(node(page).window);
   slots_.drop(page);
   unused_.remove(page);

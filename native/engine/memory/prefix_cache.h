@@ -1,29 +1,29 @@
-// Which KV pages already hold which positions: a trie over full pages, one root per organization, so that a
-// request starts from the longest prefix somebody of its organization has computed. Owned by the engine
-// thread, on top of the PagePool.
+// Prefix cache: a trie over full KV pages with one root per organization. A request reuses the longest prefix that an
+// earlier request of its organization has computed. Owned by the engine thread; built on PagePool.
 //
-// A node is a page (a bundle of pages: see PagePool; what follows calls it a page). It is found through a hash
-// chained over its ancestors' position keys, but the hash only finds it: a hit also needs the same parent page and the
-// same kPageTokens keys (at the root: the same organization), so a collision costs a comparison and can never
-// hand out a wrong page.
+// A node of the trie is one page group (see PagePool), called a page below. A page is found through a hash chained over
+// the position keys of its ancestors. A hit also requires the same parent page and the same kPageTokens keys (at the
+// root, the same organization). A hash collision therefore costs one comparison and can never return a wrong page.
 //
 //   organization ──► page 7 [k0 .. k15] ──► page 3 [k16 .. k31] ──► page 9
 //                                     └───► page 4 [k16'.. k31']
 //
-// Eviction is least recently used first and always meets a leaf, without searching for one:
-//  1. Whoever refers to a page refers to all its ancestors (insert() swaps a duplicate for the page
-//     already indexed), so the descendants of an unreferenced page are unreferenced too.
-//  2. release_all() lets go of the deepest page first, so a page enters the list after its descendants.
-//  3. Hence the list's oldest page has no descendant left, and free + cached pages are all obtainable.
-// Every operation is O(1) per page; nothing allocates after construction. Bookkeeping of a page becomes memory when the page
-// is first used, so that a large pool costs nothing before.
+// Eviction is least recently used first and always hits a leaf, without a search:
+// 1. A sequence that references a page also references all its ancestors (insert() replaces a duplicate by the page
+//    already indexed). So all descendants of an unreferenced page are unreferenced too.
+// 2. release_all() releases the deepest page first, so a page enters the LRU list after its descendants.
+// 3. Therefore the oldest page in the list has no descendants, and all free and cached pages can be allocated.
 //
-// Layers with a window keep theirs in pages of their own, the window pages. A node has one for the same positions as
-// long as somebody needs it or nobody else does: whoever refers to it refers to the node, and it may be evicted
-// before the node, but never stays behind. Where all layers have a window, nodes hold no memory: they are names,
-// and only as many as they are.
+// Every operation is O(1) per page, and nothing allocates after construction. The bookkeeping memory of a page is
+// committed when the page is first used, so a large unused pool costs nothing.
 //
-// Where a model keeps recurrent state, nodes may have a snapshot of it besides (state_slots.h), which leaves with them.
+// Sliding-window layers store their positions in separate pages, the window pages. A node has at most one window page
+// group for its positions. A sequence that references a window page also references its node. A window page may be
+// evicted before its node but never outlives it. If all layers have a sliding window, nodes hold no memory: they are
+// only node ids, and there is a fixed number of ids.
+//
+// For models with recurrent state, a node may also have a snapshot of the state (state_slots.h), which is dropped when
+// the node is evicted.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +41,13 @@ namespace monolith {
 
 class PrefixCache {
  public:
-  // `seed` keys the hash, and position keys, so that clients cannot aim at one bucket. `hash_mask` is for tests, which force
-  // collisions with it. `n_names`: of nodes, where they hold no memory (layout.full is 0). `n_slots`: of recurrent state.
+  // `seed` keys the hash and the position keys, so that clients cannot construct hash collisions. `hash_mask` lets
+  // tests force collisions. `n_names`: number of node ids if nodes hold no memory (layout.full is 0). `n_slots`: slots
+  // of recurrent state.
   PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask = ~uint64_t{0}, const KvLayout& layout = {},
               int64_t n_names = 0, int n_slots = 0);
-  // Names of nodes that sequences of up to `max_context` positions can use, given the pages.
+  // Number of node ids that sequences of up to `max_context` positions can use with `n_pages` pages; 0 if nodes hold
+  // memory.
   static int64_t names_for(const KvLayout& layout, int64_t n_pages, int max_context);
 
   const KvLayout& layout() const { return layout_; }
@@ -53,46 +55,47 @@ class PrefixCache {
   const StateSlots& slots() const { return slots_; }
   uint64_t seed() const { return seed_; }
   const PagePool& pool() const { return pool_; }
-  // Pages that can still be had.
+  // Pages that can still be allocated: free ones and cached ones.
   int64_t available() const { return pool_.free() + pool_.cached(); }
-  // Whether allocate() and allocate_window() can still hand out so many.
+  // True if allocate() can succeed `n` more times and allocate_window() `n_window` more times.
   bool has_room(int64_t n, int64_t n_window) const;
 
-  // A page with one reference, evicting the least recently used cached one if none is free; kNoPage if
-  // all pages are referenced. Its contents are undefined.
+  // Allocates a page with one reference and undefined contents. Evicts the least recently used cached page if none is
+  // free. Returns kNoPage if all pages are referenced.
   PageId allocate();
-  // One more reference.
+  // Adds one reference.
   void share(PageId page);
-  // One reference less.
+  // Removes one reference. An indexed page without references stays cached.
   void release(PageId page);
   int32_t references(PageId page) const { return node_pool().references(page); }
-  // The same for window pages.
+  // allocate(), share() and release() for window pages.
   PageId allocate_window();
   void share_window(PageId page);
-  // `first_to_leave`: of all that is cached.
+  // `first_to_leave`: the page becomes the first to be evicted instead of the last.
   void release_window(PageId page, bool first_to_leave = false);
-  // Releases the pages of one sequence, deepest first, kNoPage aside, and clears the tables.
+  // Releases all pages of one sequence, deepest first, skipping kNoPage entries, and clears both tables.
   void release_all(PageTable& pages, PageTable& window_pages);
 
-  // The indexed page that follows `parent` (kNoPage: the first page of `organization`) and holds
-  // these positions; kNoPage if there is none. Takes no reference.
+  // Finds the indexed page that follows `parent` (kNoPage: the first page of `organization`) and holds positions with
+  // these keys. Returns kNoPage if there is none. Takes no reference.
   PageId find(uint64_t organization, PageId parent, const PageKeys& keys) const;
-  // That for the same positions; kNoPage if there is none any more.
+  // Window page for the positions of `page`; kNoPage if there is none or if it was evicted.
   PageId window_of(PageId page) const { return node(page).window; }
-  // Indexes the full, referenced `page` after `parent`. Returns the page that now stands for these
-  // positions: `page`, or one indexed earlier, and then the caller's reference has moved there.
+  // Indexes the full, referenced `page` as a child of `parent`. If an equal page is already indexed, the caller's
+  // reference moves to that page and `page` is released. Returns the page that now holds these positions.
   PageId insert(uint64_t organization, PageId parent, const PageKeys& keys, PageId page);
-  // Gives the indexed, referenced `page` its window page. Returns the one that now stands there, as insert().
+  // Attaches the window page `window` to the indexed, referenced `page`. Handles duplicates and returns a page like
+  // insert().
   PageId insert_window(PageId page, PageId window);
 
-  // True if pool, trie, hash chains and lists agree. O(pages); for tests and for the idle engine.
+  // True if pool, trie, hash chains and LRU lists agree. O(pages); for tests and the idle engine.
   bool consistent() const;
-  // The same, and whether every reference is one from these tables.
+  // Also checks that the references are exactly those of these tables.
   bool consistent(std::span<const PageTable* const> pages, std::span<const PageTable* const> window_pages) const;
 
  private:
   struct Node {
-    uint64_t hash = 0;  // of the whole prefix up to and including this page
+    uint64_t hash = 0;  // Hash of the whole prefix up to and including this page.
     uint64_t organization = 0;
     PageId parent = kNoPage;
     PageId next_in_bucket = kNoPage;
@@ -118,14 +121,14 @@ class PrefixCache {
 
   const KvLayout layout_;
   PagePool pool_;
-  PagePool names_;               // of nodes without memory; else empty
-  std::vector<Node> nodes_;      // by page, or by name
-  std::vector<PageKeys> keys_;   // by node
-  std::vector<PageId> buckets_;  // a power of two of chain heads
-  std::vector<PageId> owners_;   // by window page that is indexed: its node
+  PagePool names_;               // Reference counts of node ids if nodes hold no memory; otherwise empty.
+  std::vector<Node> nodes_;      // Indexed by page, or by node id.
+  std::vector<PageKeys> keys_;   // Indexed like nodes_.
+  std::vector<PageId> buckets_;  // Heads of the hash chains; the size is a power of two.
+  std::vector<PageId> owners_;   // Node of each indexed window page; kNoPage for other pages.
   ReleaseOrder unused_, unused_windows_;
   StateSlots slots_;
-  uint64_t now_ = 0;  // counts releases
+  uint64_t now_ = 0;  // Counts releases; orders the LRU lists.
   uint64_t seed_;
   uint64_t hash_mask_;
 };

@@ -1,4 +1,4 @@
-// What the memory of an engine may take back, least recently used first: a list through an array. Engine thread only.
+// LRU list of cached pages or unused state slots, stored as links in an array. Engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ namespace monolith {
 // Pages, or slots, in the order in which they became unused.
 class ReleaseOrder {
  public:
-  // Links become memory as pages are appended for the first time; nothing allocates after construction.
+  // Memory for a link is committed when its page is first appended. Nothing allocates after construction.
   explicit ReleaseOrder(int64_t n_pages) { links_.reserve(static_cast<size_t>(n_pages)); }
 
   PageId oldest() const { return oldest_; }
   uint64_t since(PageId page) const { return links_[static_cast<size_t>(page)].since; }
   void append(PageId page, uint64_t now);
-  void prepend(PageId page);  // as the oldest
+  void prepend(PageId page);  // Inserts `page` as the oldest entry.
   void remove(PageId page);
-  // True if the links agree, and `belongs` holds for each of `n` pages.
+  // True if the links agree, the list has `n` entries and `belongs` holds for each of them.
   template <typename Belongs>
   bool consistent(int64_t n, Belongs&& belongs) const {
     PageId older = kNoPage;

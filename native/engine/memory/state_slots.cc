@@ -37,7 +37,7 @@ void StateSlots::release(SlotId slot) {
   Slot& released = at(slot);
   assert(released.references > 0);
   if (--released.references == 0) {
-    assert(released.node == kNoPage);  // a node's reference goes with drop()
+    assert(released.node == kNoPage);  // A node's reference is removed only by drop().
     free_.push_back(slot);
   } else if (released.references == 1 && released.node != kNoPage) {
     unused_.append(slot, ++now_);

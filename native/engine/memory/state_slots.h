@@ -1,17 +1,18 @@
-// Slots of recurrent state: who refers to each, and which are snapshots. Owned by the engine thread.
+// Reference counts of the slots that hold recurrent state, and which slots are prefix-cache snapshots. Owned by the
+// engine thread.
 //
-// A slot holds the state of a sequence behind one position (backend/recurrence.h). Sequences refer to the slot they go
-// on from, and a node of the prefix cache to the one that holds the state behind its page: its snapshot. A slot with
-// several references is read only: whoever goes on from it writes to another. So forks, a hit and a snapshot share a
-// slot and copy nothing.
+// A slot holds the recurrent state of a sequence after one position (backend/recurrence.h). A running sequence
+// references the slot from which it continues. A prefix-cache node may reference the slot with the state after the
+// node's page: its snapshot. A slot with several references is read-only: a sequence that continues from it writes to
+// another slot. Forks, cache hits and snapshots therefore share slots without a copy.
 //
 //   free ──allocate()──► referenced by sequences ──release()──► free
 //                              │ keep()     ▲ share()
 //                              ▼            │
 //                        snapshot, used ──release()──► snapshot, unused ──allocate(), drop()──► free
 //
-// Snapshots that no sequence refers to are dropped when slots are wanted, least recently used first. Every operation is
-// O(1); nothing allocates after construction.
+// When slots are needed, snapshots without a sequence reference are dropped, least recently used first. Every operation
+// is O(1), and nothing allocates after construction.
 #pragma once
 
 #include <cstdint>
@@ -27,36 +28,37 @@ using SlotId = int32_t;
 
 class StateSlots {
  public:
-  // `n_nodes`: of the prefix cache. Without slots nothing here may be called but the first two.
+  // `n_nodes`: number of prefix-cache nodes. With `n_slots` = 0 only any() and size() may be called.
   StateSlots(int n_slots, int64_t n_nodes);
 
   bool any() const { return size() > 0; }
   int size() const { return static_cast<int>(slots_.size()); }
   int free() const { return static_cast<int>(free_.size()); }
   int snapshots() const { return n_snapshots_; }
-  // What allocate() can still hand out.
+  // Slots that allocate() can still return: free ones and unused snapshots.
   int available() const { return free() + n_unused_; }
   int32_t references(SlotId slot) const { return at(slot).references; }
 
-  // A slot with one reference; kNoSlot if there is none.
+  // Returns a slot with one reference, dropping the least recently used unused snapshot if no slot is free. Returns
+  // kNoSlot if all slots are in use.
   SlotId allocate();
   void share(SlotId slot);
   void release(SlotId slot);
 
-  // That of the node; kNoSlot: it has none.
+  // Snapshot of the node; kNoSlot if it has none.
   SlotId snapshot_of(PageId node) const { return any() ? of_nodes_[static_cast<size_t>(node)] : kNoSlot; }
-  PageId node_of(SlotId slot) const { return at(slot).node; }  // kNoPage: it is no snapshot
-  // The referenced slot becomes the snapshot of the node, which has none.
+  PageId node_of(SlotId slot) const { return at(slot).node; }  // kNoPage if the slot is not a snapshot.
+  // Makes the referenced slot the snapshot of the node, which must not have one. The node adds its own reference.
   void keep(PageId node, SlotId slot);
-  // The node has none any more, if it had one.
+  // Removes the node's snapshot, if it has one.
   void drop(PageId node);
 
-  // True if every count and list agrees, `held` being the references of sequences to each slot. O(slots + nodes).
+  // True if all counts and lists agree; `held` is the number of sequence references per slot. O(slots + nodes).
   bool consistent(const std::vector<int32_t>& held) const;
 
  private:
   struct Slot {
-    int32_t references = 0;  // the node's included
+    int32_t references = 0;  // Includes the node's reference.
     PageId node = kNoPage;
   };
   Slot& at(SlotId slot) { return slots_[static_cast<size_t>(slot)]; }
@@ -65,7 +67,7 @@ class StateSlots {
   std::vector<Slot> slots_;
   std::vector<SlotId> free_;
   std::vector<SlotId> of_nodes_;
-  ReleaseOrder unused_;  // snapshots
+  ReleaseOrder unused_;  // LRU list of snapshots that no sequence references.
   int n_unused_ = 0, n_snapshots_ = 0;
   uint64_t now_ = 0;
 };

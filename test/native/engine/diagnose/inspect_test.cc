@@ -113,7 +113,7 @@ TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
   const auto inspection = inspect(path, Small(**cpu), kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK(!inspection->model && !inspection->plan);
-  CHECK(inspection->reason.find("the device has 4321 bytes left") != std::string::npos);
+  CHECK(inspection->reason.find("the device has only 4321 bytes left") != std::string::npos);
   CHECK_EQ(inspection->tensors.size(), 21u);
 }
 
