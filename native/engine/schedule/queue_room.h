@@ -1,5 +1,6 @@
-// How much may wait: requests, and tokens of their prompts. Both bounds hold exactly however many threads
-// submit at once: the two counts are one atomic word, taken together or not at all. Any thread.
+// Enforces the two limits of the waiting queue: the number of waiting requests and the number of their prompt tokens.
+// Both counts share one atomic word and are updated together, so the limits hold exactly with any number of submitting
+// threads. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,7 @@ class QueueRoom {
  public:
   enum class Taken : uint8_t { kTaken, kTooManyRequests, kTooManyTokens };
 
-  // From the next take() on; what waits already stays.
+  // Applies to later calls of take(). Requests that already wait stay in the queue.
   void configure(int requests, int tokens) {
     max_requests_.store(std::clamp(requests, 1, kQueueRequestsMost), std::memory_order_relaxed);
     max_tokens_.store(std::clamp(tokens, 1, kQueueTokensMost), std::memory_order_relaxed);
@@ -24,7 +25,7 @@ class QueueRoom {
   int max_requests() const { return max_requests_.load(std::memory_order_relaxed); }
   int max_tokens() const { return max_tokens_.load(std::memory_order_relaxed); }
 
-  // A prompt longer than all that may wait waits alone: it could be served never otherwise.
+  // A prompt above the token limit is accepted only into an empty queue; otherwise it could never be served.
   Taken take(size_t n_tokens) {
     uint64_t held = held_.load(std::memory_order_relaxed);
     for (;;) {
@@ -43,14 +44,15 @@ class QueueRoom {
   int64_t tokens() const { return static_cast<int64_t>(held_.load(std::memory_order_relaxed) & kTokens); }
 
  private:
-  static constexpr int kTokenBits = 40;  // far above kQueueTokensMost and one prompt more
+  static constexpr int kTokenBits = 40;  // Leaves ample room above kQueueTokensMost plus one longest prompt.
   static constexpr uint64_t kRequest = uint64_t{1} << kTokenBits, kTokens = kRequest - 1;
 
-  std::atomic<uint64_t> held_{0};  // requests above, tokens below
+  std::atomic<uint64_t> held_{0};  // Request count in the upper bits, prompt tokens in the lower kTokenBits.
   std::atomic<int> max_requests_{1}, max_tokens_{kQueueTokensMost};
 };
 
-// What one request has taken of the room: given back at the end, unless somebody else counts it by then.
+// One request's reservation in the queue limits. The destructor returns the reservation, unless hand_over() has passed
+// that duty on.
 class QueuePlace {
  public:
   QueuePlace(QueueRoom& room, size_t n_tokens) : room_(&room), n_tokens_(n_tokens) {}

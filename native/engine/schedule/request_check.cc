@@ -15,7 +15,7 @@ namespace {
 Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, what}; }
 
 Status check_range(const char* field, float value, float least, float most) {
-  if (value >= least && value <= most) return {};  // false for NaN
+  if (value >= least && value <= most) return {};  // The comparison is false for NaN.
   const auto shown = [](float number) {
     std::string text = std::to_string(number);
     text.erase(text.find_last_not_of('0') + 1);
@@ -35,7 +35,7 @@ Status check_tokens(const char* field, const std::vector<TokenId>& tokens, int n
 }
 
 Status check_sampling(const SamplingParams& params, int n_vocab) {
-  // Wider than any protocol allows; narrow enough that no logit can overflow.
+  // The ranges are wider than any API allows, but narrow enough that no logit can overflow.
   struct Range {
     const char* field;
     float value, least, most;
@@ -57,7 +57,7 @@ Status check_sampling(const SamplingParams& params, int n_vocab) {
   std::set<TokenId> banned;
   for (const auto& [token, bias] : params.logit_bias) {
     if (token < 0 || token >= n_vocab)
-      return invalid("logit_bias names token " + std::to_string(token) + ", outside the vocabulary of " +
+      return invalid("logit_bias has token " + std::to_string(token) + ", outside the vocabulary of " +
                      std::to_string(n_vocab));
     if (Status status = check_range("logit_bias", bias, -1000, 1000); !status) return status;
     if (bias <= kBanBias) banned.insert(token);
@@ -78,7 +78,7 @@ Status check_stops(const GenerationRequest& request, int n_vocab) {
     const std::string name = "stop[" + std::to_string(i) + "]";
     if (stop.empty() || stop.size() > static_cast<size_t>(kMaxStopBytes))
       return invalid(name + " must have 1 to " + std::to_string(kMaxStopBytes) + " bytes");
-    // Text is released up to where a stop string begins, which must be the edge of a character.
+    // Text is emitted up to the start of a stop string, so a stop string must start at a character boundary.
     if ((static_cast<unsigned char>(stop[0]) & 0xC0) == 0x80) return invalid(name + " is not UTF-8");
   }
   if (request.stop_tokens.size() > static_cast<size_t>(kMaxStopTokens))
@@ -102,7 +102,7 @@ Status check_reasoning(const ReasoningParams& reasoning, int n_vocab) {
   return check_tokens("reasoning.close_sequence", reasoning.close_sequence, n_vocab);
 }
 
-// Text is cut where a marker begins and where it ends: both must be the edge of a character.
+// Text is cut at the start and at the end of a marker, so both must be character boundaries.
 bool whole_characters(const std::string& text) {
   Utf8Stream utf8;
   std::string whole;
@@ -138,17 +138,18 @@ Status check_calls(const CallParams& calls, int n_vocab) {
     if (Status status = check_tokens(name, *tokens, n_vocab); !status) return status;
   }
   if (calls.answer.empty() != calls.answer_start.empty())
-    return invalid("calls.answer needs an answer_start, and this that");
+    return invalid("calls.answer and calls.answer_start require each other");
   if (calls.end.size() > static_cast<size_t>(kMaxCallTokens))
     return invalid("calls.end has more than " + std::to_string(kMaxCallTokens) + " tokens");
   if (Status status = check_tokens("calls.end", calls.end, n_vocab); !status) return status;
-  if (!calls.next.empty() && calls.end.empty()) return invalid("calls.next needs an end");
-  if (!calls.end.empty() && calls.grammars.empty()) return invalid("calls.end needs grammars");
+  if (!calls.next.empty() && calls.end.empty()) return invalid("calls.next requires calls.end");
+  if (!calls.end.empty() && calls.grammars.empty()) return invalid("calls.end requires calls.grammars");
   if (calls.grammars.empty()) return {};
   for (const auto* alternatives : {&calls.prefixes, &calls.required, &calls.starts})
     if (!alternatives->empty() && alternatives->size() != calls.grammars.size())
       return invalid("calls.grammars must have one entry for each prefix");
-  if (calls.prefixes.empty() && calls.starts.empty()) return invalid("calls.grammars needs prefixes or starts");
+  if (calls.prefixes.empty() && calls.starts.empty())
+    return invalid("calls.grammars requires calls.prefixes or calls.starts");
   return {};
 }
 
@@ -167,29 +168,30 @@ Status check_output(const GenerationRequest& request) {
       if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
       return {};
     case OutputKind::kNothing:
-      if (request.max_tokens != 0) return invalid("max_tokens must be 0 where nothing is wanted");
+      if (request.max_tokens != 0) return invalid("max_tokens must be 0 if no output is requested");
       return {};
     case OutputKind::kLogprobs:
       if (request.max_tokens != 0)
-        return invalid("max_tokens must be 0 where the prompt's log-probabilities alone are wanted");
+        return invalid("max_tokens must be 0 if only the prompt's log-probabilities are requested");
       if (request.sampling.prompt_logprobs < 0)
-        return invalid("prompt_logprobs must be at least 0 where nothing else is wanted");
+        return invalid("prompt_logprobs must be at least 0 if only the prompt's log-probabilities are requested");
       return {};
     case OutputKind::kVector: return Error{ErrorCode::kUnsupported, "output: vectors are not supported"};
   }
-  return invalid("output is no kind of output");
+  return invalid("output is not a known kind of output");
 }
 
-// No number goes back or further than rows would take it: positions stay within the context.
+// Every rotary offset must lie within the positions that the span advances by, so that all positions stay within the
+// context.
 Status check_rope_offsets(const InputSpan& span, const std::string& name, const RequestBounds& bounds) {
   if (!span.rope_offsets && span.n_rope_positions == 0) return {};
   if (!bounds.turns_by_three)
-    return Error{ErrorCode::kUnsupported, name + " has rotary positions of three numbers, which this model has not"};
+    return Error{ErrorCode::kUnsupported, name + " has M-RoPE positions, but this model does not use M-RoPE"};
   if (!span.rope_offsets || span.rope_offsets->size() != static_cast<size_t>(span.n_rows))
     return invalid(name + " has " + std::to_string(span.rope_offsets ? span.rope_offsets->size() : 0) +
                    " rotary positions, expected one for each of its " + std::to_string(span.n_rows) + " rows");
   if (span.n_rope_positions < 1 || span.n_rope_positions > span.n_rows)
-    return invalid(name + " moves the count of positions on by " + std::to_string(span.n_rope_positions) +
+    return invalid(name + " advances the rotary position by " + std::to_string(span.n_rope_positions) +
                    ", expected 1 to " + std::to_string(span.n_rows));
   const auto within = [&](const RopePosition& offset) {
     const auto [least, most] = std::minmax({offset.time, offset.height, offset.width});
@@ -197,7 +199,7 @@ Status check_rope_offsets(const InputSpan& span, const std::string& name, const 
   };
   const auto at = std::ranges::find_if_not(*span.rope_offsets, within) - span.rope_offsets->begin();
   if (at == span.n_rows) return {};
-  return invalid(name + " has a rotary position at row " + std::to_string(at) + " that is not from 0 to " +
+  return invalid(name + " has a rotary position at row " + std::to_string(at) + " outside the range 0 to " +
                  std::to_string(span.n_rope_positions - 1));
 }
 
@@ -212,12 +214,12 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
       return invalid(name + " has " + std::to_string(span.n_rows) + " rows from position " +
                      std::to_string(span.first) + "; the prompt has " + std::to_string(length) + " positions");
     if (span.first < end)
-      return invalid(name + " begins at position " + std::to_string(span.first) +
-                     ", before the end of the one before it");
+      return invalid(name + " starts at position " + std::to_string(span.first) +
+                     ", before the end of the previous span");
     if (!span.rows && span.piece && !bounds.sees)
-      return Error{ErrorCode::kUnsupported, name + " is a piece of an image; this engine does not see"};
+      return Error{ErrorCode::kUnsupported, name + " is an image, but this model has no vision encoder"};
     if (!span.rows && span.piece) {
-      // Its tower says how many rows it has.
+      // The vision encoder determines the number of rows.
     } else if (!span.rows ||
                span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.input_width))
       return invalid(name + " has " + std::to_string(span.rows ? span.rows->size() : 0) + " values, expected " +
@@ -225,7 +227,7 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
     if (Status status = check_rope_offsets(span, name, bounds); !status) return status;
     if (span.bidirectional && span.n_rows > bounds.most_bidirectional_rows)
       return invalid(name + " has " + std::to_string(span.n_rows) +
-                     " rows that see one another; one step computes at most " +
+                     " rows with bidirectional attention; one step computes at most " +
                      std::to_string(bounds.most_bidirectional_rows));
     end = span.end();
   }
@@ -249,7 +251,7 @@ Status check_request(const GenerationRequest& request, const RequestBounds& boun
   if (Status status = check_reasoning(request.reasoning, n_vocab); !status) return status;
   if (Status status = check_bans(request.marker_bans, n_vocab); !status) return status;
   if (!request.spans.empty() && request.sampling.prompt_logprobs >= 0)
-    return Error{ErrorCode::kUnsupported, "prompt_logprobs: positions of embeddings have no probability"};
+    return Error{ErrorCode::kUnsupported, "prompt_logprobs are not supported for prompts with images or embeddings"};
   if (request.min_tokens < 0 || request.min_tokens > std::max(request.max_tokens, 0))
     return invalid("min_tokens must be from 0 to max_tokens, which is " + std::to_string(request.max_tokens));
   if (request.max_repeats < 0 || request.max_repeats > kMaxRepeats)

@@ -1,4 +1,4 @@
-// What a GenerationRequest must satisfy before the engine takes it. Any thread.
+// Validates a GenerationRequest before the engine accepts it. Any thread.
 #pragma once
 
 #include "base/result.h"
@@ -9,20 +9,22 @@ namespace monolith {
 inline constexpr int kMaxStopTokens = 256;
 inline constexpr int kMaxCloseTokens = 256;
 inline constexpr int kMaxMarkerBytes = 256;
-// each at least a byte, and a leading space
+// Upper bound of the tokens of a call's beginning: each token has at least one byte. The extra token is a leading
+// space.
 inline constexpr int kMaxCallTokens = kMaxCallPrefixBytes + kMaxMarkerBytes + 1;
 
-// What the model of an engine bounds.
+// Limits on requests that follow from the engine's model.
 struct RequestBounds {
   int n_vocab = 0;
   int max_context = 0;
-  bool sees = false;                // spans may come as pieces of images
-  int64_t input_width = 0;          // numbers of an embedding span's row
-  int most_bidirectional_rows = 0;  // of a span that is computed in one piece; 0: none may be
-  bool turns_by_three = false;      // HyperParams::turns_by_three()
+  bool sees = false;        // The engine has a vision encoder, so spans may be given as image parts to encode.
+  int64_t input_width = 0;  // Floats per row of an embedding span.
+  // Maximum length of a bidirectional span, which must be computed in one step; 0 = no bidirectional spans.
+  int most_bidirectional_rows = 0;
+  bool turns_by_three = false;  // The model uses M-RoPE: HyperParams::turns_by_three().
 };
 
-// Errors: kTooLong (prompt), kUnsupported (spans, output), kInvalidArgument naming the field and its range.
+// Errors: kTooLong (prompt), kUnsupported (spans, output) and kInvalidArgument. Messages name the field and its range.
 Status check_request(const GenerationRequest& request, const RequestBounds& bounds);
 
 }  // namespace monolith

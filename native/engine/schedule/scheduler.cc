@@ -7,20 +7,20 @@
 namespace monolith {
 namespace {
 
-// Most running sequences of which all may decode and still leave a quarter of the budget to prompts.
+// Maximum running sequences such that a quarter of the token budget remains for prefill even if all of them decode.
 int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 
 int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0); }
 
-// Nothing can be done with its next token now.
+// True if the sequence cannot advance now: its grammar mask is pending, or its event channel is full.
 bool is_held_up(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
 
-// Of those that wait: where it would go on, and all that it begins with is there.
+// True if a waiting sequence can start: its image embeddings are ready and its event channel is not full.
 bool may_be_admitted(const Sequence& sequence) {
   return sequence.request.inputs_ready && !sequence.request.channel->full();
 }
 
-// Somebody waits for its first token: not for a prompt that is computed for the prefix cache alone.
+// True if a client waits for the first token; false for a prompt that is computed only to fill the prefix cache.
 bool awaits_first_token(const Sequence& sequence) {
   return sequence.generated() == 0 && sequence.request.params.output == OutputKind::kTokens;
 }
@@ -38,7 +38,7 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits)
   running_.reserve(n);
   prompts_.reserve(n);
   groups_.reserve(n);
-  holders_.reserve(2 * n);  // also those who have just given their places up
+  holders_.reserve(2 * n);  // Also has room for organizations whose sequences were all preempted just now.
   victims_.reserve(kMostDisplaced);
   plan_.items.reserve(n);
   plan_.copies.reserve(n * static_cast<size_t>(cache.layout().tables()));
@@ -91,7 +91,8 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
 void Scheduler::suspend_held_up() {
   for (size_t i = running_.size(); i-- > 0;)
     if (is_held_up(*running_[i])) preempt(*running_[i]);
-  preempted_now_ = false;  // these will not come back before that is over
+  // Admission may go on: these sequences are not admitted again while they are blocked, so they cannot thrash.
+  preempted_now_ = false;
 }
 
 void Scheduler::count_kept_places() {
@@ -130,14 +131,14 @@ void Scheduler::add_places(uint64_t organization, int places) {
     holders_.insert(at, {organization, places});
 }
 
-// Before the decodes are planned: who gives a place up must not be in the plan.
+// Runs before the decodes are planned, because a preempted sequence must not be in the plan.
 void Scheduler::serve_claims() {
   if (preempted_now_ || (waiting_.empty() && preempted_.empty())) return;
   count_places();
   for (int i = 0; i < kMostClaims && claim_one(); ++i) continue;
 }
 
-// A place for one organization that has none: first for who had one before.
+// Serves one organization that has no slot, those with a preempted sequence first.
 bool Scheduler::claim_one() {
   const auto has_none = [this](uint64_t organization) { return places_of(organization) == 0; };
   for (Sequence* sequence : preempted_) {
@@ -160,10 +161,11 @@ Admission Scheduler::try_claim(Sequence& sequence) {
   return admission;
 }
 
-// Takes places of others until `sequence` can be admitted; nobody's if that does not help.
+// Preempts sequences of other organizations until `sequence` can be admitted. Preempts none if that would not help.
 bool Scheduler::make_way(const Sequence& sequence) {
   int places = free_places();
-  if (places < 0) return false;  // the operator has lowered the limit: others make no way for nothing
+  // The operator has lowered the limit: preempting one sequence would not make a slot available.
+  if (places < 0) return false;
   const KvLayout& layout = cache_.layout();
   const auto held = [&](const Sequence& one) {
     const auto own = std::ranges::count_if(one.pages, [this](PageId page) { return cache_.references(page) == 1; });
@@ -180,7 +182,7 @@ bool Scheduler::make_way(const Sequence& sequence) {
     victims_.push_back(victim);
     add_places(victim->request.params.organization, -1);
     ++places;
-    room += held(*victim) + layout.tables();  // and the pages kept for its next token
+    room += held(*victim) + layout.tables();  // Also counts the pages reserved for the victim's next token.
   }
   const bool helps = places >= 1 && room >= 0;
   for (Sequence* victim : victims_) {
@@ -196,7 +198,8 @@ bool Scheduler::make_way(const Sequence& sequence) {
   return helps;
 }
 
-// The youngest sequence of whoever has the most places; null if nobody has two, or all have just given way.
+// The youngest sequence of the organization with the most slots. Null if no organization has two, or if all such
+// sequences were preempted too recently.
 Sequence* Scheduler::most_dispensable() const {
   Sequence* found = nullptr;
   int most = 1;
@@ -211,7 +214,8 @@ Sequence* Scheduler::most_dispensable() const {
   return found;
 }
 
-// Whether its organization asks for nothing besides. Of a flood of long prompts one may run at a time, with the others behind it.
+// True if the sequence is the only one of its organization, counting waiting and preempted ones. So if an organization
+// sends many long prompts, none of them gets a step of its own.
 bool Scheduler::is_only_one(const Sequence& sequence) const {
   const uint64_t organization = sequence.request.params.organization;
   return places_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
@@ -227,7 +231,8 @@ bool Scheduler::plan_first_tokens(int budget) {
   const auto decoding = [](const Sequence* sequence) { return sequence->decoding(); };
   if (std::ranges::all_of(running_, decoding)) return false;
   count_places();
-  // Something to be left out: decodes, or a flood's prompts.
+  // A step of first tokens makes sense only if it leaves something out: decodes, or prompts of organizations with
+  // several sequences.
   if (std::ranges::none_of(running_, [&](const Sequence* one) { return one->decoding() || !is_only_one(*one); }))
     return false;
   for (Sequence* sequence : running_) {
@@ -251,7 +256,7 @@ bool Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   item.n_scored = scored_rows(sequence, n_tokens);
   item.first_scored = std::max(sequence.n_scored - sequence.n_computed, 0);
   if (has_slots() && !plan_pieces(sequence, item)) {
-    sequence.n_planned = 0;  // its turn comes when others have left theirs
+    sequence.n_planned = 0;  // No state slot is free: the sequence is scheduled when others have released theirs.
     return false;
   }
   plan_.items.push_back(item);
@@ -259,7 +264,8 @@ bool Scheduler::plan_item(Sequence& sequence, int n_tokens) {
   return true;
 }
 
-// The oldest prompt's next tokens, if they are a bidirectional span that may be too long to be computed beside decodes.
+// Plans a step of its own for the next tokens of the oldest prompt, if they form a bidirectional span that may be too
+// long to be computed next to decodes.
 bool Scheduler::plan_long_span() {
   const auto at = std::ranges::find_if(running_, [](const Sequence* sequence) { return !sequence->decoding(); });
   if (at == running_.end() || (*at)->request.params.spans.empty()) return false;
@@ -280,7 +286,7 @@ void Scheduler::plan_decodes(int bound) {
     sequence.n_planned = 0;
     if (!sequence.decoding()) continue;
     const int n_ahead = std::clamp(ahead, 0, sequence.remaining() - 1), n_tokens = 1 + n_ahead;
-    // Victims are younger, hence behind `i` and not planned yet.
+    // Victims are younger, so they come after index `i` and are not planned yet.
     if (!make_writable(sequence, n_tokens) || !plan_item(sequence, n_tokens)) continue;
     ahead -= n_ahead;
     plan_.n_ahead += n_ahead;
@@ -322,7 +328,7 @@ void Scheduler::plan_prompts(int budget) {
   }
 }
 
-// Sorts `prompts_` by organization, and each one's: the oldest, then the shortest.
+// Sorts `prompts_` by organization. Within an organization the oldest prompt comes first, then the shortest ones.
 void Scheduler::group_prompts() {
   groups_.clear();
   if (prompts_.empty()) return;
@@ -347,8 +353,8 @@ void Scheduler::group_prompts() {
   }
 }
 
-// Gives the organizations their parts of `budget`, those that need least first. Returns what is left for who
-// `may_admit` lets in, and then for the oldest prompts.
+// Splits `budget` among the organizations, the smallest demand first. Returns the remaining tokens, which go to newly
+// admitted sequences if `may_admit`, and then to the oldest prompts.
 int Scheduler::share_out(int budget, bool may_admit) {
   int shares = 0;
   for (const PromptGroup& group : groups_) shares += group.shares;
@@ -375,7 +381,8 @@ int Scheduler::share_out(int budget, bool may_admit) {
   return budget;
 }
 
-// Returns how many of the step's tokens that took: more than `n_tokens` where a span may not be cut.
+// Schedules up to `n_tokens` more tokens of the sequence. Returns the number scheduled, which exceeds `n_tokens` if a
+// bidirectional span must not be cut.
 int Scheduler::give(Sequence& sequence, int n_tokens) {
   const int most =
       std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
@@ -387,8 +394,8 @@ int Scheduler::give(Sequence& sequence, int n_tokens) {
   return given;
 }
 
-// Where the next `n_tokens` would end in a bidirectional span: all of it if that makes no more than `most`, or else
-// nothing of it.
+// Adjusts a chunk of `n_tokens` that would end inside a bidirectional span. The chunk is extended to the end of the
+// span if that makes at most `most` tokens; otherwise it ends before the span.
 int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) const {
   if (n_tokens <= 0) return 0;
   const int begin = sequence.n_computed + sequence.n_planned;
@@ -397,7 +404,7 @@ int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) con
   return span->end() - begin <= most ? span->end() - begin : span->first - begin;
 }
 
-// Tokens that must be computed at once.
+// Minimum number of tokens of the next chunk: the whole bidirectional span, or 1.
 int Scheduler::least_piece(const Sequence& sequence) const {
   const InputSpan* span = span_across(sequence.request.params.spans, sequence.n_computed + 1);
   return span ? span->n_rows : 1;
@@ -413,7 +420,8 @@ bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
     if (other->n_computed >= begin + kPageTokens) continue;
     if (other->n_computed + other->n_planned < begin + kPageTokens) continue;
     if (other->request.params.organization != sequence.request.params.organization) continue;
-    // Equal pages up to here are equal prefixes: the cache has one page for one prefix.
+    // If both sequences have the same page up to this index, their prefixes are equal, because the cache has one page
+    // per prefix.
     if (index > 0 && (other->n_indexed < sequence.n_indexed || other->pages[index - 1] != sequence.pages[index - 1]))
       continue;
     if (keys_of(*other, sequence.n_indexed) == keys_of(sequence, sequence.n_indexed)) return true;
@@ -444,13 +452,15 @@ Sequence* Scheduler::admit_one() {
 Admission Scheduler::try_admit(Sequence& sequence) {
   assert(sequence.pages.empty() && sequence.n_computed == 0);
   const auto reserve = static_cast<int64_t>(running_.size());
-  // At least the last page is never cached: without look-ups while a long prompt waits for room.
+  // The last page of a prompt is never cached, so at least one page is needed. This early check avoids cache look-ups
+  // while a long prompt waits for pages.
   if (!cache_.has_room(1 + reserve, 1 + reserve)) return Admission::kNoRoom;
   take_cached_pages(sequence);
   const bool wait = next_page_is_being_computed(sequence);
   const int64_t needed = pages_for(sequence.length()) - static_cast<int64_t>(sequence.pages.size());
   int64_t windows = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size());
-  if (running_.empty()) windows = std::min<int64_t>(windows, 1);  // alone, a sequence goes on with what there is
+  // If no other sequence runs, the prompt is prefilled with as many window pages as there are.
+  if (running_.empty()) windows = std::min<int64_t>(windows, 1);
   if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
     cache_.release_all(sequence.pages, sequence.window_pages);
     release_slots(sequence);
@@ -484,7 +494,8 @@ void Scheduler::keep_guess(Sequence& sequence) {
   if (!has_slots()) {
     ++sequence.n_computed;
   } else {
-    if (--sequence.n_guessed > 0) return;  // its state is behind all guesses or behind none
+    // The recurrent state in guess_slot includes all draft tokens, so it can be used only once all are accepted.
+    if (--sequence.n_guessed > 0) return;
     cache_.slots().release(sequence.slot);
     sequence.slot = std::exchange(sequence.guess_slot, kNoSlot);
     sequence.n_computed = sequence.length();
@@ -499,7 +510,7 @@ int Scheduler::make_guess_room(const StepPlan::Item& item, int n_guesses) {
     return static_cast<int>(has_windows() ? std::min(sequence.pages.size(), sequence.window_pages.size())
                                           : sequence.pages.size());
   };
-  const auto others = static_cast<int64_t>(running_.size());  // their next pages
+  const auto others = static_cast<int64_t>(running_.size());  // One page for each running sequence's next token.
   while (held() < pages_for(end + n_guesses)) {
     if (!cache_.has_room(1 + others, 1 + others)) return held() * kPageTokens - end;
     const auto n_held = static_cast<size_t>(held());
@@ -535,7 +546,7 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
   if (lead.request.kept_places > 0) {
     --lead.request.kept_places;
     --kept_places_;
-    // Resumed sequences and lowered limits may have taken it.
+    // Resumed sequences or a lowered limit may have taken the reserved slot.
     has_place = static_cast<int>(running_.size()) < max_sequences_;
   }
   if (!has_place) {

@@ -1,53 +1,60 @@
-// Which tokens each step computes, and whose pages hold them. Engine thread only; knows no logits, text
-// or clock.
+// Decides which tokens each engine step computes and which KV pages hold them. Engine thread only. The scheduler is
+// independent of logits, text and the clock.
 //
-// plan() in order of precedence:
-//  1. An organization with work and nothing running gets a place at once. Is none free, or are pages lacking,
-//     the youngest sequence of the organization with the most places gives its own up: never an organization's
-//     last one, never one that gave it up before and has not generated kLeastRun tokens since, and for one
-//     claim at most kMostDisplaced. It is preempted, and resumes like any other.
-//  2. First tokens: prompts that are their organization's only sequence and fit a step as a whole are computed
-//     without the decodes of others, so that they take no longer than on an idle engine once it is their step.
-//     Between two such steps there are kStepsBetween others; the decodes lose no token, they come one step later.
-//  3. Every running decode gets its token. Where the engine has written several at once, they are computed as one
-//     piece if the budget allows: what decodes and the prompts' quarter leave, but at most half of the caller's
-//     bound, and prompts get less for it. No page left: the youngest running sequence is preempted
-//     (possibly the asking one), so the oldest always goes on and a running one never fails.
-//  4. Prompt pieces fill what is left of max_batch_tokens, but never less than a quarter of it: as many
-//     running sequences as would leave less are not admitted. Organizations share that evenly, what one does
-//     not need goes to the others; one whose only sequence is still in its prompt has kFirstTokenShares shares
-//     beside those that are being answered already. Within an organization the oldest prompt gets at least
-//     half, the rest goes to the shortest remaining prompts first. The oldest of all is never left out. While
-//     decodes run, the caller's bound (StepPace) holds too.
-//  5. What is then left admits: preempted sequences first, whose organization has paid for their place, then
-//     those waiting in the fair order of WaitingQueue, while pages for the whole prompt are available (in layers
-//     with a window: for one window and a step) plus one for each running sequence. Admission is at the step that
-//     computes the first piece. A request of n choices is given up to n places at once; choices beyond wait their
-//     organization's turn one by one.
-// A prompt whose tokens' probabilities are wanted gets no further in a step than there are rows of logits beyond one for
-// each sequence that may run. It takes nothing from the prefix cache, which has no logits, and leaves its pages there.
-// A bidirectional span is computed in one piece, even if it exceeds its prompt's share. One that does not fit beside the
-// decodes gets a step of its own, as first tokens do.
-// A prompt whose next page another sequence computes in this very step waits for it and takes the page
-// from the prefix cache in the next step.
+// plan() works in this order of precedence:
+// 1. Entitlements. An organization with work but no running sequence is entitled to a sequence slot immediately. If no
+//    slot is free or pages are lacking, sequences of other organizations are preempted: the youngest sequence of the
+//    organization with the most slots first. An organization's only sequence is never preempted for this, nor is a
+//    sequence that was preempted this way before and has generated fewer than kLeastRun tokens since. One entitlement
+//    preempts at most kMostDisplaced sequences. Preempted sequences resume like any other.
+// 2. First tokens. A prompt that is its organization's only sequence and fits into one step is prefilled in a step
+//    without the decodes of other sequences. The prefill then takes no longer than on an idle engine. At least
+//    kStepsBetween ordinary steps come between two such steps. The decodes skip no token; each comes one step later.
+// 3. Decodes. Every decoding sequence gets its next token. If the engine has appended several forced tokens to a
+//    sequence, they are computed together if the budget allows. Their budget is what remains of max_batch_tokens after
+//    one token per decode and a quarter for prefill, but at most half of the caller's prefill bound, which is reduced
+//    accordingly. If no page is free, the youngest running sequence is preempted, possibly the one that needs the page.
+//    So the oldest sequence always advances, and a running sequence never fails for lack of pages.
+// 4. Prefill. Prompt chunks fill the rest of max_batch_tokens, and always get at least a quarter of it: the number of
+//    running sequences is limited accordingly. Organizations share this prefill budget evenly, and unused parts go to
+//    the others. An organization whose only sequence still waits for its first token has kFirstTokenShares shares,
+//    every other organization has one. Within an organization, the oldest prompt gets at least half, and the rest goes
+//    to the shortest remaining prompts first. The oldest prompt of all always gets tokens. While sequences decode, the
+//    caller's bound (StepPace) applies too.
+// 5. Admission. The remaining budget admits sequences: first preempted ones, whose organization has already paid for
+//    the slot, then waiting ones in the fair order of WaitingQueue. A sequence is admitted if there are pages for its
+//    whole prompt (for sliding-window layers: for one window and one step) plus one page for each running sequence. Its
+//    first chunk is computed in the same step. A request with n choices gets up to n slots at once; its other choices
+//    wait for their organization's turn one at a time.
 //
-// However many requests of one organization there are, another's first token thus comes after as many steps as
-// on an idle engine if its prompt fits half a step, and after at most twice as many else; as long as somebody has
-// two places to lose one, no more than kMostClaims come at once, and the caller's bound is not what cuts the prompt.
+// Prompt log-probabilities: a prompt chunk is limited by the logit rows that remain after one row per sequence that may
+// run. Such a prompt takes no pages from the prefix cache, which stores no logits, but adds its pages to it.
 //
-// Pages of layers with a window go back while their sequence runs, as soon as they lie wholly before it; a sequence
-// holds those of one window and a step at most, however long it is. In the prefix cache they stay until others need
-// room. A prefix is taken from there as far as everything is there that its next row sees. A prompt takes its
-// window pages as it goes; if there is none for its next token, the youngest running sequence is preempted.
+// Bidirectional spans: a span is always computed in one step, even if it exceeds its prompt's budget. A span that does
+// not fit next to the decodes gets a step of its own, like first tokens.
 //
-// Where the model has recurrent state (StateSlots), a sequence goes on from one slot and into the same, unless somebody
-// else refers to it: then into another one. There is one slot more than sequences may run, so one of them always finds
-// one; who does not is left out of the step. A prompt leaves snapshots at multiples of the snapshot distance and at the
-// last page boundary before its end, an answer one at a time at the last page boundary that a step has ended at. A
-// prefix is taken from the cache only up to a snapshot.
+// Shared prefixes: if another sequence computes the next page of a prompt in the same step, the prompt waits and takes
+// the page from the prefix cache in the next step.
 //
-// Worst case for a decode without such pieces: one step of max(max_batch_tokens, decodes + max_batch_tokens / 4) rows, behind one of
-// first tokens.
+// Guarantee: however many requests other organizations have, an organization's first token takes as many steps as on an
+// idle engine if its prompt fits into half a step, and at most twice as many otherwise. This requires that some
+// organization has a second slot to lose, that at most kMostClaims entitlements arise in one step, and that the
+// caller's bound does not limit the prompt chunk.
+//
+// Sliding-window layers: a page is released while its sequence runs, as soon as the window has moved past it. So a
+// sequence holds at most the pages of one window and one step, whatever its length. Released pages stay in the prefix
+// cache until they are evicted. A cached prefix is used up to the last position whose whole window is still cached. A
+// prompt allocates its window pages as it advances; if there is no page for its next token, the youngest running
+// sequence is preempted.
+//
+// Recurrent state (StateSlots): a sequence reads and writes the same slot, unless the slot has other references; then
+// the sequence writes to another slot. There is one slot more than sequences may run, so at least one sequence can
+// always proceed; a sequence without a slot skips the step. Prefill stores snapshots at multiples of the snapshot
+// distance and at the last page boundary before the prompt's end. Decoding keeps one snapshot, at the last page
+// boundary at which a step ended. A cached prefix is used only up to a snapshot.
+//
+// Worst-case delay of a decode without bidirectional spans: a step of first tokens, then a step of
+// max(max_batch_tokens, decodes + max_batch_tokens / 4) tokens.
 #pragma once
 
 #include <cstdint>
@@ -62,43 +69,48 @@
 namespace monolith {
 
 struct SchedulerLimits {
-  int max_rows;       // tokens of one step: allocated, never exceeded
-  int max_sequences;  // running at once: allocated logit rows
+  int max_rows;       // Maximum tokens per step. Buffers are allocated for this number.
+  int max_sequences;  // Maximum running sequences. Logit rows are allocated for this number.
   bool prefix_cache = true;
-  int max_logit_rows = 0;      // of one step, guesses included; at least max_sequences are taken for granted
-  int snapshot_tokens = 1024;  // of recurrent state: distance of a prompt's snapshots, rounded up to whole pages
+  // Maximum logit rows per step, draft tokens included; values below max_sequences count as max_sequences.
+  int max_logit_rows = 0;
+  // Recurrent state: distance in tokens between a prompt's snapshots, rounded up to whole pages.
+  int snapshot_tokens = 1024;
 };
 
-// One step: segments of decodes, oldest first, then segments of prompts.
+// The work of one engine step: decoding sequences, oldest first, then prompts.
 struct StepPlan {
   struct Item {
     Sequence* sequence;
     int n_tokens;
-    bool is_last;                       // it reaches the sequence's last token
-    bool wants_logits;                  // of that token
-    int n_guesses = 0;                  // rows behind it, logits wanted of each
-    int first_piece = 0, n_pieces = 0;  // of `pieces`; none where there is no recurrent state
-    int n_scored = 0;  // rows of the prompt, one behind the other, whose logits are wanted for the token behind each
-    int first_scored = 0;                                   // the first of these, among its tokens
-    bool ends() const { return is_last && !wants_logits; }  // the sequence is complete with this step
+    bool is_last;                       // The step computes the sequence's last token.
+    bool wants_logits;                  // The logits of the last token are needed.
+    int n_guesses = 0;                  // Draft tokens computed after the item's tokens; the logits of each are needed.
+    int first_piece = 0, n_pieces = 0;  // Range in `pieces`; empty for models without recurrent state.
+    // Number of consecutive prompt tokens whose logits give the log-probability of the following token.
+    int n_scored = 0;
+    int first_scored = 0;  // Index of the first of the `n_scored` tokens within the item.
+    // The sequence finishes with this step without generating a token.
+    bool ends() const { return is_last && !wants_logits; }
     int logit_rows() const { return n_scored + (wants_logits ? 1 + n_guesses : 0); }
   };
   struct PageCopy {
     PageId from, to;
   };
-  // Tokens of an item, and the slots that their state goes through. It stops where a snapshot is to be kept.
+  // A run of an item's tokens, and the recurrent-state slots that it reads and writes. A run ends where a snapshot is
+  // stored.
   struct Piece {
     int n_tokens;
     SlotId from, to;
   };
   std::vector<Item> items;
-  std::vector<PageCopy> copies;  // to be made in this order before the step
+  std::vector<PageCopy> copies;  // Page copies to make before the step, in this order.
   std::vector<Piece> pieces;
   int n_rows = 0;
-  int n_decodes = 0;          // items of running decodes
-  int n_ahead = 0;            // rows of theirs beyond one each
-  int n_guesses = 0;          // rows of guesses
-  bool first_tokens = false;  // all else that runs is left out
+  int n_decodes = 0;          // Number of items that decode.
+  int n_ahead = 0;            // Tokens of decoding items beyond one per item.
+  int n_guesses = 0;          // Number of draft tokens.
+  bool first_tokens = false;  // A step of first tokens: all other running sequences are left out.
 
   std::span<const Piece> pieces_of(const Item& item) const {
     return std::span(pieces).subspan(static_cast<size_t>(item.first_piece), static_cast<size_t>(item.n_pieces));
@@ -107,64 +119,68 @@ struct StepPlan {
 
 class Scheduler {
  public:
-  static constexpr int kLeastRun = 64;         // tokens between two times a sequence gives its place up
-  static constexpr int kMostDisplaced = 4;     // by one claim
-  static constexpr int kMostClaims = 8;        // in one step
-  static constexpr int kStepsBetween = 3;      // two steps for first tokens alone
-  static constexpr int kFirstTokenShares = 3;  // of the prompts' part of a step
+  // Minimum number of tokens that a sequence generates between two preemptions for other organizations.
+  static constexpr int kLeastRun = 64;
+  static constexpr int kMostDisplaced = 4;  // Maximum sequences preempted for one entitlement.
+  static constexpr int kMostClaims = 8;     // Maximum entitlements served per step.
+  static constexpr int kStepsBetween = 3;   // Minimum number of ordinary steps between two steps of first tokens.
+  // Shares of the prefill budget for an organization that waits for its first token.
+  static constexpr int kFirstTokenShares = 3;
 
   Scheduler(PrefixCache& cache, const SchedulerLimits& limits);
 
-  // Operator's limits from the next plan on, clamped to what was allocated. Running sequences above a
-  // lowered limit go on; nothing is admitted until they have become fewer.
+  // Sets the operator's limits from the next plan on, clamped to the allocated sizes. If max_sequences is lowered,
+  // running sequences continue, and none is admitted until their number is below the new limit.
   void configure(int max_batch_tokens, int max_sequences);
   int max_batch_tokens() const { return max_batch_tokens_; }
   int max_sequences() const { return max_sequences_; }
-  int wanted_sequences() const { return wanted_sequences_; }  // max_sequences() as far as a small batch allows
-  int most_batch_tokens() const { return limits_.max_rows; }  // what configure() clamps to
+  // Configured maximum of running sequences. max_sequences() is lower if max_batch_tokens is small.
+  int wanted_sequences() const { return wanted_sequences_; }
+  int most_batch_tokens() const { return limits_.max_rows; }  // Upper limit for max_batch_tokens in configure().
   int most_sequences() const;
 
   void add(Request& request);
-  // The plan stays valid until the next call. Empty items: nothing can be computed now. Beside decodes at
-  // most `prompt_tokens_beside_decodes` (>= 1) tokens of prompts are planned.
+  // Plans one step. The plan stays valid until the next call. A plan without items means that nothing can be computed
+  // now. In a step with decodes, at most `prompt_tokens_beside_decodes` (>= 1) prompt tokens are planned.
   const StepPlan& plan(int prompt_tokens_beside_decodes = StepPace::kNoBound);
-  // Pages for up to `n_guesses` rows behind a planned item that wants logits, of those that nobody else wants. Returns for
-  // how many there are pages.
+  // Allocates pages for up to `n_guesses` draft tokens after a planned item that needs logits. Uses only pages that no
+  // running sequence needs next. Returns the number of draft tokens for which there are pages.
   int make_guess_room(const StepPlan::Item& item, int n_guesses);
-  // Room for up to `n_guesses` rows behind a planned item that wants logits; nobody gives anything up for them.
-  // Returns how many there may be.
+  // Adds up to `n_guesses` draft tokens to a planned item that needs logits. No sequence is preempted for them. Returns
+  // the number added.
   int add_guesses(const StepPlan::Item& item, int n_guesses);
-  // After the step: its tokens are computed, its full pages become shareable. Guesses are not tokens.
+  // Call after the step was submitted: counts its tokens as computed and indexes its full pages in the prefix cache.
+  // Draft tokens are not counted.
   void advance();
-  // A guess was right: the sequence's newest token is computed, too.
+  // Records an accepted draft token: the sequence's newest token counts as computed.
   void keep_guess(Sequence& sequence);
-  // `fork` shares all pages of `lead`, which has computed the whole prompt. Without a place, its own or one
-  // that nobody waits for, it gets in line.
+  // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
+  // slot is queued, unless a slot is free and nothing waits.
   void fork(Sequence& lead, Sequence& fork);
-  // Takes a sequence out of whatever it is in; its pages are back on return.
+  // Removes a sequence from the queue or from the running or preempted ones. Its pages are released on return.
   void remove(Sequence& sequence);
 
   size_t waiting() const { return waiting_.requests(); }
-  size_t waiting_tokens() const { return waiting_.prompt_tokens(); }  // of the prompts of these
+  size_t waiting_tokens() const { return waiting_.prompt_tokens(); }  // Prompt tokens of the waiting requests.
   const WaitingQueue& waiting_queue() const { return waiting_; }
   const std::vector<Sequence*>& running() const { return running_; }
   const std::vector<Sequence*>& preempted() const { return preempted_; }
   uint64_t preemptions() const { return preemptions_; }
-  uint64_t cached_tokens() const { return cached_tokens_; }  // tokens taken from the prefix cache since start
-  // Every page reference belongs to a running sequence, and pool and cache agree. O(pages).
+  uint64_t cached_tokens() const { return cached_tokens_; }  // Tokens taken from the prefix cache since start.
+  // True if every page reference belongs to a running sequence, and page pool and prefix cache agree. O(pages).
   bool consistent() const;
 
  private:
-  // Places of one organization: its running sequences.
+  // Number of sequence slots that one organization holds, that is, of its running sequences.
   struct Holder {
     uint64_t organization;
     int places;
   };
-  // One organization's prompts in `prompts_`, and their part of the step.
+  // One organization's range in `prompts_` and its part of the prefill budget.
   struct PromptGroup {
     size_t begin, end;
-    uint64_t oldest;  // order()
-    int64_t demand;   // tokens
+    uint64_t oldest;  // order() of the group's oldest sequence.
+    int64_t demand;   // Remaining prompt tokens of the group.
     int shares;
   };
 
@@ -225,23 +241,27 @@ class Scheduler {
 
   PrefixCache& cache_;
   const SchedulerLimits limits_;
-  const int snapshot_distance_;  // in tokens, whole pages
+  const int snapshot_distance_;  // Distance between snapshots in tokens, a multiple of the page size.
   int max_batch_tokens_, max_sequences_;
-  int wanted_sequences_;  // what max_sequences_ was asked to be
+  int wanted_sequences_;  // Configured maximum of running sequences; max_sequences_ may be lower.
   WaitingQueue waiting_;
-  std::vector<Sequence*> running_;    // oldest first
-  std::vector<Sequence*> preempted_;  // oldest first
-  std::vector<Sequence*> prompts_;    // scratch of plan_prompts, by organization: the oldest, then the shortest
-  std::vector<PromptGroup> groups_;   // scratch of plan_prompts
-  std::vector<Holder> holders_;       // by organization; valid while claims are served and prompts planned
-  std::vector<Sequence*> victims_;    // scratch of make_way
+  std::vector<Sequence*> running_;    // Running sequences, oldest first.
+  std::vector<Sequence*> preempted_;  // Preempted sequences, oldest first.
+  // Scratch of plan_prompts(). Grouped by organization; within a group the oldest prompt first, then the shortest ones.
+  std::vector<Sequence*> prompts_;
+  std::vector<PromptGroup> groups_;  // Scratch of plan_prompts().
+  std::vector<Holder> holders_;  // Sorted by organization. Valid while entitlements are served and prompts are planned.
+  std::vector<Sequence*> victims_;  // Scratch of make_way().
   StepPlan plan_;
-  // that the step being planned has room for: bidirectional spans go beyond their share
+  // Tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget up to this
+  // number.
   int rows_left_ = 0;
-  int score_rows_left_ = 0;  // rows of logits in that step beyond one for each sequence that may run
-  int kept_places_ = 0;      // sum over running requests
+  int score_rows_left_ = 0;  // Logit rows left in the step being planned, after one row for each sequence that may run.
+  int kept_places_ = 0;      // Sum of the slots that running requests have reserved for their other choices.
   int steps_since_first_tokens_ = kStepsBetween;
-  bool preempted_now_ = false;  // this step: then nothing is admitted, it would thrash
+  // A sequence was preempted in this step. Nothing is admitted then, because the sequences would preempt each other in
+  // turn.
+  bool preempted_now_ = false;
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;
 };

@@ -1,4 +1,4 @@
-// The part of Scheduler that says whose pages hold what: taken, given back, shared through the prefix cache.
+// Scheduler: allocation and release of KV pages, and sharing through the prefix cache.
 #include <algorithm>
 
 #include "engine/schedule/scheduler.h"
@@ -9,7 +9,8 @@ bool Scheduler::uses_cache(const Sequence& sequence) const {
   return limits_.prefix_cache && sequence.request.params.use_prefix_cache;
 }
 
-// Pages of its own for the positions the sequence computes next. False: it was preempted.
+// Makes the pages of the next `n_tokens` positions writable: allocates missing pages and copies shared ones. Returns
+// false if the sequence was preempted.
 bool Scheduler::make_writable(Sequence& sequence, int n_tokens) {
   const auto first = static_cast<size_t>(sequence.n_computed / kPageTokens);
   const auto last = static_cast<size_t>((sequence.n_computed + n_tokens - 1) / kPageTokens);
@@ -31,7 +32,7 @@ bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_win
       Sequence& victim = *running_.back();
       preempt(victim);
       if (&victim == &sequence) return false;
-      continue;  // look again: the victim may have been the one it shared with
+      continue;  // Check again: the victim may have been the sequence that shared the page.
     }
     if (shared) {
       const PageId old = pages[index];
@@ -47,7 +48,7 @@ bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_win
   }
 }
 
-// The first page of which a row at `position` sees something in a layer with a window.
+// Index of the first page that a token at `position` attends to in sliding-window layers.
 int Scheduler::first_seen_page(int position) const {
   return std::max(0, position - cache_.layout().window + 1) / kPageTokens;
 }
@@ -56,12 +57,12 @@ PageKeys Scheduler::keys_of(const Sequence& sequence, int index) const {
   return page_keys(sequence.tokens, sequence.request.params.spans, index * kPageTokens, cache_.seed());
 }
 
-// How many leading pages the sequence can have at most without computing more: behind its own those that the cache
-// knows, as far as it still has the window pages that the next row then sees, and up to a snapshot where there is
-// recurrent state. They end in no bidirectional span.
+// Number of leading pages that the sequence can have without computing more: its own, followed by those in the prefix
+// cache. For sliding-window layers, the window pages that the next token attends to must still be cached. For recurrent
+// state, the pages must end at a snapshot. They never end inside a bidirectional span.
 int Scheduler::cached_end(const Sequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
-  // whoever takes them looks which there are
+  // Without these constraints, the caller finds out itself which pages are cached.
   if (!has_windows() && !has_slots() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
   int end = sequence.n_indexed, seen_from = sequence.n_unseen;
   PageId parent = end > 0 ? sequence.pages[static_cast<size_t>(end) - 1] : kNoPage;
@@ -76,8 +77,8 @@ int Scheduler::cached_end(const Sequence& sequence) const {
   return end;
 }
 
-// Goes on with pages that hold what the sequence would compute next. Its last token is always computed:
-// somebody has to produce the logits. Returns how many tokens that saves.
+// Extends the sequence's pages with cached ones. The last token is always computed, because its logits are needed.
+// Returns the number of tokens that need not be computed.
 int Scheduler::take_cached_pages(Sequence& sequence) {
   if (!uses_cache(sequence) || sequence.scores() || sequence.n_computed != sequence.n_indexed * kPageTokens) return 0;
   const int before = sequence.n_computed, end = cached_end(sequence), first_seen = first_seen_page(end * kPageTokens);
@@ -115,15 +116,15 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
   return sequence.n_computed - before;
 }
 
-// For one that runs.
+// Takes newly cached pages for a running sequence and extends its window pages.
 void Scheduler::go_on_from_cache(Sequence& sequence) {
   cached_tokens_ += static_cast<uint64_t>(take_cached_pages(sequence));
   extend_window(sequence, static_cast<int64_t>(running_.size()));
   if (writable(sequence) < least_piece(sequence)) extend_window(sequence, 0);
 }
 
-// Window pages of everything before what the next row sees. Forks still refer to theirs. Requests to come seldom begin
-// with a part of an answer: its pages leave the cache before all others.
+// Releases the window pages before the next token's window. Forks keep their own references. Output pages become the
+// first to be evicted, because later prompts rarely begin with a part of an output.
 void Scheduler::give_back_unseen_pages(Sequence& sequence) {
   if (!has_windows()) return;
   const int first_seen = first_seen_page(sequence.n_computed);
@@ -135,14 +136,14 @@ void Scheduler::give_back_unseen_pages(Sequence& sequence) {
   }
 }
 
-// The end of the window pages that a prompt may hold now: enough for its next row and for a whole step.
+// End index of the window pages that a prompt may hold now: enough for the window of its next token and one whole step.
 int64_t Scheduler::window_end(const Sequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
                            first_seen_page(sequence.n_computed) +
                                cache_.layout().window_pages(std::max(max_batch_tokens_, least_piece(sequence))));
 }
 
-// As far as there are any, leaving `reserve`.
+// Allocates window pages up to window_end(), as long as `reserve` pages stay available.
 void Scheduler::extend_window(Sequence& sequence, int64_t reserve) {
   if (!has_windows()) return;
   for (auto n = window_end(sequence) - static_cast<int64_t>(sequence.window_pages.size()); n > 0; --n) {
@@ -151,7 +152,7 @@ void Scheduler::extend_window(Sequence& sequence, int64_t reserve) {
   }
 }
 
-// The next window pages of running prompts. Without any, the youngest running sequence gives its place up.
+// Allocates the next window pages of running prompts. If there are none, the youngest running sequence is preempted.
 void Scheduler::extend_windows() {
   if (!has_windows()) return;
   for (size_t i = 0; i < running_.size(); ++i) {
@@ -164,7 +165,7 @@ void Scheduler::extend_windows() {
   }
 }
 
-// Tokens of a running prompt for which it has pages.
+// Number of tokens for which a running prompt has pages.
 int Scheduler::writable(const Sequence& sequence) const {
   if (!has_windows()) return sequence.remaining();
   return static_cast<int>(sequence.window_pages.size()) * kPageTokens - sequence.n_computed;

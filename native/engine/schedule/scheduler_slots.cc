@@ -1,4 +1,4 @@
-// The part of Scheduler that says which slots recurrent state goes through, and where snapshots of it stay.
+// Scheduler: recurrent-state slots of each step, and snapshots for the prefix cache.
 #include <algorithm>
 #include <cassert>
 
@@ -6,21 +6,21 @@
 
 namespace monolith {
 
-// The next position behind `after` at which a prompt leaves a snapshot: a multiple of the distance, or the last at which
-// another prompt that begins with the whole of it could go on.
+// The next position after `after` at which a prompt stores a snapshot: a multiple of the snapshot distance, or the last
+// page boundary from which a longer prompt with this prefix could continue.
 int Scheduler::next_snapshot(const Sequence& sequence, int after) const {
   const int of_distance = (after / snapshot_distance_ + 1) * snapshot_distance_;
   const int last = (sequence.length() - 1) / kPageTokens * kPageTokens;
   return last > after ? std::min(of_distance, last) : of_distance;
 }
 
-// The slots on the item's way. False: there is none to write to now.
+// Plans the state slots that the item reads and writes. Returns false if no slot is available for writing.
 bool Scheduler::plan_pieces(Sequence& sequence, StepPlan::Item& item) {
   StateSlots& slots = cache_.slots();
   const auto is_own = [&] { return sequence.slot != kNoSlot && slots.references(sequence.slot) == 1; };
   SlotId own = is_own() ? sequence.slot : slots.allocate();
   if (own == kNoSlot && sequence.slot != kNoSlot && slots.node_of(sequence.slot) != kNoPage) {
-    // Rather its snapshot than its turn.
+    // If no slot is free, the sequence gives up its own snapshot instead of skipping the step.
     slots.drop(slots.node_of(sequence.slot));
     if (is_own()) own = sequence.slot;
   }
@@ -43,7 +43,8 @@ bool Scheduler::plan_pieces(Sequence& sequence, StepPlan::Item& item) {
   return true;
 }
 
-// The item is computed, and its full pages are indexed.
+// Called after the item was computed and its full pages were indexed: stores the snapshots and updates the sequence's
+// slot.
 void Scheduler::settle_pieces(const StepPlan::Item& item) {
   if (item.n_pieces == 0) return;
   Sequence& sequence = *item.sequence;
@@ -67,14 +68,14 @@ void Scheduler::settle_pieces(const StepPlan::Item& item) {
   }
 }
 
-// `slot` holds the state behind the sequence's page that ends at `position`.
+// Stores `slot` as the snapshot of the sequence's page that ends at `position`, if that page has none.
 void Scheduler::keep_snapshot(Sequence& sequence, int position, SlotId slot) {
   const PageId node = sequence.pages[static_cast<size_t>(position / kPageTokens) - 1];
   if (cache_.slots().snapshot_of(node) == kNoSlot) cache_.slots().keep(node, slot);
 }
 
-// An answer is often the beginning of the next request's prompt, but only its end is: the snapshot before goes. Nobody
-// else's goes for it.
+// Stores a snapshot at the end of the output and drops the sequence's previous one. The next prompt of a conversation
+// often begins with the whole output, seldom with a part of it. Snapshots of other sequences are not dropped for this.
 void Scheduler::keep_answer_snapshot(Sequence& sequence) {
   StateSlots& slots = cache_.slots();
   if (sequence.answer_snapshot != kNoPage) {
@@ -89,7 +90,8 @@ void Scheduler::keep_answer_snapshot(Sequence& sequence) {
   sequence.answer_snapshot = node;
 }
 
-// What became of the last step's guesses is known: where not all were right, the state behind them is nobody's.
+// Runs when acceptance of the last step's draft tokens is known. If not all were accepted, the state after them is
+// discarded.
 void Scheduler::drop_guess_slots() {
   if (!has_slots()) return;
   for (Sequence* sequence : running_) {

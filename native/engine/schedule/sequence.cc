@@ -5,7 +5,7 @@
 namespace monolith {
 namespace {
 
-// Into the order that scripts want; returns the grammars in that order too.
+// Sorts the alternatives as forced sequences require, and returns the grammars in the same order.
 std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alternatives,
                                           const std::vector<GrammarRef>& grammars) {
   if (grammars.size() != alternatives.size()) {
@@ -23,7 +23,7 @@ std::vector<GrammarRef> sort_alternatives(std::vector<std::vector<TokenId>>& alt
   return sorted;
 }
 
-// Those of its positions that are tokens.
+// The prompt positions that are tokens, that is, not embedding spans.
 std::vector<TokenId> prompt_tokens(const GenerationRequest& params) {
   std::vector<TokenId> tokens;
   int from = 0;
@@ -51,7 +51,7 @@ GenerationRequest prepared(GenerationRequest params, CallRules& rules) {
     rules.headed = sort_alternatives(rules.heads, grammars);
     rules.format_head = static_cast<size_t>(std::ranges::find(rules.heads, params.format_head) - rules.heads.begin());
   }
-  std::vector<GrammarRef> optional = calls.grammars;  // of what need not be a call
+  std::vector<GrammarRef> optional = calls.grammars;  // Grammars for positions at which a tool call is optional.
   if (!calls.answer.empty()) {
     if (!optional.empty()) optional.push_back(nullptr);
     if (!calls.prefixes.empty()) calls.prefixes.push_back(calls.answer);
@@ -95,7 +95,7 @@ Sequence::Sequence(Request& owner, int choice_index)
   window_pages = PageTable(n_pages, static_cast<size_t>(owner.layout.windowed));
   const SamplingParams& sampling = owner.params.sampling;
   if (PenaltyCounts::needed(sampling)) {
-    // Only the repetition penalty is for the prompt's tokens, too.
+    // Only the repetition penalty also applies to prompt tokens.
     const bool counts_prompt = sampling.repetition_penalty != 1.0f;
     const std::vector<TokenId> prompt = counts_prompt ? prompt_tokens(owner.params) : std::vector<TokenId>();
     counts = PenaltyCounts(prompt, owner.max_length - n_prompt, owner.n_vocab);

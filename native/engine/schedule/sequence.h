@@ -1,26 +1,27 @@
-// A request while the engine holds it, and its sequences: one per choice. Built on the submitting
-// thread, owned by the engine thread from the next intake on.
+// A request in the engine, and its sequences, one per choice. Built on the submitting thread; owned by the engine
+// thread once the engine has taken the request from its inbox.
 //
 //   kWaiting ──admit──► kRunning ──finish──► kEnded
 //   kForked ───admit──►  │    ▲                ▲
 //                 preempt▼    │admit           │
 //                        kPreempted ───────────┘ (time limit, cancellation; kForked too)
 //
-//  1. Only a kRunning sequence holds pages; they cover at least positions 0 .. n_computed-1. window_pages, for
-//     layers with a window, cover only positions that later rows see: the first n_unseen are kNoPage.
-//  2. tokens = prompt + generated. n_computed <= tokens.size(); the tokens between are the work left. The
-//     last token's forward pass gives the logits of the next, so a decode computes one token, or several where
-//     the engine has written more than one at once.
-//  3. The first n_indexed pages are full and stand in the prefix cache as they stand in `pages`, and their window
-//     pages with them.
-//  4. A kPreempted sequence keeps tokens, text and counts, and forgets only what can be recomputed. A kForked
-//     one is the same, but has had no place yet.
-//     It holds one slot besides, where the model has recurrent state and n_computed > 0; slots may be shared.
-//  5. Guesses are in no list of tokens. What a step computed for them counts once the sampler has chosen the same;
-//     else the next step computes over it. Recurrent state cannot be computed over: behind guesses it is another slot's,
-//     which counts only if all are right; else the tokens that were guessed right are computed once more.
-//  6. Choices 1 .. n-1 come into being when choice 0 has computed the prompt; all take their first token
-//     from that one row of logits.
+// Invariants:
+// 1. Only a kRunning sequence holds pages. They cover at least positions 0 .. n_computed - 1. `window_pages`, for
+//    sliding-window layers, covers only positions that later tokens attend to: its first n_unseen entries are kNoPage.
+// 2. `tokens` is the prompt followed by the generated tokens. n_computed <= tokens.size(); the tokens in between remain
+//    to be computed. The forward pass of the last token gives the logits for the next one. So a decode computes one
+//    token per step, or several if the engine has appended several forced tokens.
+// 3. The first n_indexed pages are full and are in the prefix cache, as are their window pages.
+// 4. A kPreempted sequence keeps tokens, text and counts; it loses only what can be recomputed. A kForked sequence is
+//    in the same condition but has not had a sequence slot yet. For models with recurrent state, a running sequence
+//    with n_computed > 0 also holds one state slot, which may be shared.
+// 5. Draft tokens are not part of `tokens`. Their computed results count if the sampler chooses the same tokens;
+//    otherwise the next step overwrites them. Recurrent state cannot be overwritten partially, so draft tokens write
+//    theirs to a separate slot. That slot is used only if all draft tokens are accepted; otherwise the accepted tokens
+//    are computed again.
+// 6. Choices 1 .. n-1 are created when choice 0 has computed the prompt. All choices take their first token from the
+//    same logits.
 #pragma once
 
 #include <bitset>
@@ -47,21 +48,23 @@ namespace monolith {
 
 struct Request;
 
-// Where a sequence is in a grammar that holds for it now.
+// State of the grammar that currently constrains a sequence.
 struct Rule {
-  const GrammarRef* grammar = nullptr;  // null: none holds
+  const GrammarRef* grammar = nullptr;  // Null: no grammar is active.
   grammar::Grammar::Position position;
-  size_t first = 0;  // index of the first token it has read
+  size_t first = 0;  // Index in `tokens` of the first token that the grammar has read.
   bool active() const { return grammar != nullptr; }
 };
 
-// Grammars of a request's calls, in the order of the scripts' alternatives; empty: none.
+// The grammars of a request's tool calls, in the same order as the alternatives of the corresponding forced sequences.
+// Empty: no grammars.
 struct CallRules {
   std::vector<GrammarRef> prefixes, required, starts, next;
-  size_t end = SIZE_MAX;  // which of `next` ends the section
-  // which of prefixes and starts are no call but the content's header
+  size_t end = SIZE_MAX;  // Index in `next` of the alternative that ends the tool-call section.
+  // Indices in `prefixes` and `starts` of the alternative that is the header of the content and not a tool call.
   size_t prefix_answer = SIZE_MAX, start_answer = SIZE_MAX;
-  // Of a format with a header: what the content may begin with, calls and that; which of them it is, and what follows each.
+  // For an output format with a header. `heads`: the token sequences with which the content may begin, that is, tool
+  // calls or the header. `format_head`: index of the header. `headed`: the grammar that follows each of them.
   std::vector<std::vector<TokenId>> heads;
   size_t format_head = SIZE_MAX;
   std::vector<GrammarRef> headed;
@@ -77,81 +80,94 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;
   int n_prompt = 0;
-  int n_computed = 0;  // tokens whose keys and values lie in `pages`
-  int n_indexed = 0;   // leading pages known to the prefix cache
-  int n_unseen = 0;    // window pages before this one are given back: no row sees them any more
-  int n_planned = 0;   // tokens the step being planned computes
-  int n_scored = 0;    // rows of its prompt before this one want no logits for what follows them
-  // Where the model has recurrent state: the slot of it behind n_computed tokens, and behind the guesses of the step under
-  // way. kNoSlot: there is none.
+  int n_computed = 0;  // Tokens whose keys and values are stored in `pages`.
+  int n_indexed = 0;   // Number of leading pages that are in the prefix cache.
+  int n_unseen = 0;    // Number of leading window pages that were released because no later token attends to them.
+  int n_planned = 0;   // Tokens that the step being planned computes.
+  // Number of leading prompt tokens whose logits are not needed for prompt log-probabilities, or not any more.
+  int n_scored = 0;
+  // Recurrent-state slots: the state after n_computed tokens, and the state after the draft tokens of the step in
+  // flight. kNoSlot: none.
   SlotId slot = kNoSlot, guess_slot = kNoSlot;
-  int n_guessed = 0;                 // guesses of that step that are not yet known to be right
-  PageId answer_snapshot = kNoPage;  // of its pages the one behind which it last left a snapshot in its answer
-  int hidden_place = -1;             // where HiddenRows keeps its hidden rows, if the place is still its own
-  int n_ahead = 0;                   // of a running decode: tokens written at once with the last one, before it
-  int open_at = -1;        // generated() at which it was last found that only the sampler can tell what comes next
-  int displaced_at = -1;   // generated() when it last gave its place to another organization; -1: never
-  PageTable pages;         // page of position p is pages[p / kPageTokens]
-  PageTable window_pages;  // the same for layers with a window; empty where they have no pages of their own
+  int n_guessed = 0;  // Draft tokens of the step in flight that are not yet accepted.
+  // Last output page whose node holds a snapshot stored by this sequence; kNoPage: none.
+  PageId answer_snapshot = kNoPage;
+  // Index of the sequence's saved hidden states in HiddenRows. The entry may have been reassigned since.
+  int hidden_place = -1;
+  // For a decoding sequence: number of forced tokens appended together with the last token, before it.
+  int n_ahead = 0;
+  // generated() when the last check found no forced next token, so that only the sampler decides; -1: not checked.
+  int open_at = -1;
+  int displaced_at = -1;   // generated() when the sequence was last preempted for another organization; -1: never.
+  PageTable pages;         // Page table: the page of position p is pages[p / kPageTokens].
+  PageTable window_pages;  // Page table of sliding-window layers; empty if these have no separate pages.
   PenaltyCounts counts;
-  std::unique_ptr<Guesses> guesses;  // from the first step on that has any to make
+  std::unique_ptr<Guesses> guesses;  // Speculative-decoding state; created with the first draft tokens.
   TextStage text;
   RepetitionGuard repetition;
-  TokenScript script;  // what the engine is writing: the end of the reasoning, or the beginning of a call
-  const std::vector<GrammarRef>* script_rules = nullptr;  // what follows the script's alternatives; null: anything
+  // Forced tokens being appended: the end of the reasoning section, or the beginning of a tool call.
+  TokenScript script;
+  // Grammar that follows each alternative of `script`; null: unconstrained.
+  const std::vector<GrammarRef>* script_rules = nullptr;
   Rule rule;
-  bool rule_due = false;         // what its rule allows next is still being found: it is not computed before
-  TokenId due_token = kNoToken;  // if set, the rule's state behind this token is being found, not what is allowed
-  bool call_due;                 // the content must begin with a call, and has not begun
-  bool format_due;               // the content must begin with the format, or with a call, and has not begun
-  bool named_content = false;    // a header of the content has been written that begins as calls do
-  bool marker_due = false;       // it has just held one: the next token tells a header from text
-  // the grammar of a call that has ended: the turn ends or another call follows
+  // The mask of allowed tokens is still being computed by a worker thread. The sequence is not scheduled until then.
+  bool rule_due = false;
+  TokenId due_token = kNoToken;  // If set, the pending result is the grammar's state after this token, not the mask.
+  bool call_due;                 // The content must begin with a tool call and has not begun.
+  bool format_due;               // The content must begin with the output format or a tool call and has not begun.
+  bool named_content = false;    // A content header that starts with the marker of tool calls has been written.
+  // The content has just had an open marker. The next token shows whether it begins a header or is plain text.
+  bool marker_due = false;
+  // Grammar of the tool call that has just ended. The turn ends or another call follows.
   const GrammarRef* after_call = nullptr;
-  int spaces_after_call = 0;  // tokens of white space since
+  int spaces_after_call = 0;  // White-space tokens since the end of that tool call.
   std::optional<Clock::time_point> first_token_at;
 
   int length() const { return static_cast<int>(tokens.size()); }
   int generated() const { return length() - n_prompt; }
   std::span<const TokenId> answer() const { return std::span(tokens).subspan(static_cast<size_t>(n_prompt)); }
   int remaining() const { return length() - n_computed; }
-  // Rows of its prompt whose logits say what the next token's probability is, as long as somebody wants to know.
+  // True while prompt tokens remain whose logits are needed for prompt log-probabilities.
   bool scores() const { return n_scored < n_prompt - 1; }
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
-  uint64_t order() const;  // older first; unique
-  // Of the model's KvLayout.
+  uint64_t order() const;  // Age for scheduling: smaller is older. Unique.
+  // Page table `number` of the model's KvLayout.
   const PageId* table(int number) const;
 };
 
-// What `rule` has read of the sequence.
+// The tokens of the sequence that the grammar of `rule` has read.
 inline std::span<const TokenId> read_by(const Rule& rule, const Sequence& sequence) {
   return {sequence.tokens.data() + rule.first, sequence.tokens.size() - rule.first};
 }
 
 struct Request {
-  // Takes over validated parameters. `max_context` bounds prompt plus output; `kv_layout` is the model's.
+  // Takes over validated parameters. `max_context`: maximum length of prompt plus output. `kv_layout`: the model's.
   Request(RequestId request_id, std::shared_ptr<Channel> events, GenerationRequest generation, int n_vocab,
           int max_context, const KvLayout& kv_layout = {});
 
-  RequestId id;  // set at submission, before the engine sees it
+  RequestId id;  // Set at submission, before the engine thread sees the request.
   const std::shared_ptr<Channel> channel;
   CallRules call_rules;
-  // Immutable but for the rows of spans, which ImageStage fills in before the request is admitted.
+  // Immutable, except for the embedding rows of image spans, which ImageStage fills in before the request is admitted.
   GenerationRequest params;
-  bool inputs_ready = true;      // all rows are there
-  size_t image_bytes = 0;        // ImageStage's: of rows that it has computed or will
-  Clock::duration tower_time{};  // ... and how long it has computed them; rows that were known took none
-  const int max_length;          // prompt plus output: min(prompt + max_tokens, max_context)
+  bool inputs_ready = true;  // All embedding rows are available.
+  // Used by ImageStage: bytes of the embedding rows that it has computed or will compute for this request.
+  size_t image_bytes = 0;
+  // Used by ImageStage: time spent computing the request's embedding rows. Cached rows count as 0.
+  Clock::duration tower_time{};
+  const int max_length;  // Maximum length of prompt plus output: min(prompt + max_tokens, max_context).
   const int n_vocab;
   const KvLayout layout;
-  uint64_t arrival = 0;  // set by the scheduler
-  int kept_places = 0;   // the scheduler's: places given at admission to choices not yet forked
+  uint64_t arrival = 0;  // Arrival number, set by the scheduler.
+  int kept_places = 0;   // Used by the scheduler: slots reserved at admission for choices that are not yet forked.
   const Clock::time_point submitted_at;
-  Clock::time_point waits_since;                   // submitted, or when the last piece of its images was seen
-  std::optional<Clock::time_point> started_at;     // first step
-  int live_choices;                                // not yet ended, unforked ones included
-  std::bitset<kMaxChoices> finishing;              // choices to be ended instead of taking their first token
-  std::vector<std::unique_ptr<Sequence>> choices;  // [0] from the start, the others from the fork on
+  // Start of the queue wait: submission, or when the vision encoder finished the last image.
+  Clock::time_point waits_since;
+  std::optional<Clock::time_point> started_at;  // Start of the first step that computes part of the request.
+  int live_choices;                             // Choices that have not ended, including those not yet forked.
+  std::bitset<kMaxChoices> finishing;           // Choices that end instead of taking their first token.
+  // choices[0] exists from the start; the others are added at the fork.
+  std::vector<std::unique_ptr<Sequence>> choices;
 
   bool started() const { return started_at.has_value(); }
   bool wants_logprobs() const { return params.sampling.top_logprobs >= 0; }

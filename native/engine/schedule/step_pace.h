@@ -1,9 +1,9 @@
-// How many prompt tokens may share a step with running decodes, so that a long prompt does not hold them
-// up for longer than the operator allows. Engine thread only.
+// Prefill budget: limits the prompt tokens that share a step with decodes, so that a long prefill does not raise the
+// inter-token latency above the operator's target. Engine thread only.
 //
-// A step's time is taken as base + tokens * each: `base` is what a step of decodes alone costs (reading the
-// weights), `each` what a prompt token adds. Both are running averages of measured steps. What it decides
-// is only how a prompt is cut, which no result depends on.
+// The model of a step's time is base + tokens * each. `base` is the time of a step with decodes only (reading the
+// weights), `each` the additional time per prompt token. Both are running averages of measured steps. The budget only
+// decides how prompts are split into chunks, which does not affect results.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@ namespace monolith {
 
 class StepPace {
  public:
-  // target_ms <= 0: no bound.
+  // `target_ms` <= 0: no limit.
   explicit StepPace(double target_ms) : target_ms_(target_ms) {}
 
   void aim_at(double target_ms) { target_ms_ = target_ms; }
 
-  // A step of `decodes` running sequences and `prompt_tokens` took `ms`.
+  // Records a step that took `ms` milliseconds with `decodes` decoding sequences and `prompt_tokens` prompt tokens.
   void note(int decodes, int prompt_tokens, double ms) {
     if (prompt_tokens == 0) {
       if (decodes > 0) average(base_ms_, ms);
@@ -28,8 +28,8 @@ class StepPace {
     }
   }
 
-  // Prompt tokens for the next step beside decodes; at least kLeast, so that prompts always move on. `shared`: half of the time
-  // is for other work.
+  // Prompt tokens allowed in the next step with decodes; at least kLeast, so that prefill always advances. `shared`:
+  // only half of the time is available, because other work (vision encoder) needs the rest.
   int prompt_tokens(bool shared = false) const {
     if (target_ms_ <= 0) return kNoBound;
     if (each_ms_ <= 0) return kUnmeasured;
@@ -37,19 +37,19 @@ class StepPace {
     return static_cast<int>(std::clamp(tokens, double{kLeast}, double{kNoBound}));
   }
 
-  // Time for other work behind a step with decodes that took so long.
+  // Time available for other work after a step with decodes that took `step_ms`.
   std::chrono::milliseconds beside_decodes(double step_ms) const {
     const double ms = target_ms_ <= 0 ? kUnboundMs : std::max(target_ms_ - step_ms, kLeastMs);
     return std::chrono::milliseconds(static_cast<int64_t>(std::min(ms, kUnboundMs)));
   }
 
   static constexpr double kLeastMs = 5, kUnboundMs = 250;
-  static constexpr int kLeast = 16;       // one page
-  static constexpr int kUnmeasured = 64;  // before the first prompt has been computed
+  static constexpr int kLeast = 16;       // Minimum prompt tokens per step: one page.
+  static constexpr int kUnmeasured = 64;  // Prompt tokens per step until the first prefill has been measured.
   static constexpr int kNoBound = 1 << 30;
 
  private:
-  // Quick to follow a change of load, slow enough to ride out one interrupted step.
+  // The weight of 0.2 follows a change of load quickly but damps a single outlier.
   static void average(double& mean, double sample) { mean = mean == 0 ? sample : mean + 0.2 * (sample - mean); }
 
   double target_ms_;

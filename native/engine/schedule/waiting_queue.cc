@@ -9,7 +9,7 @@ void WaitingQueue::push(Sequence& sequence) {
   const uint64_t id = sequence.request.params.organization;
   auto at = std::find_if(ring_.begin(), ring_.end(), [&](const Organization& o) { return o.id == id; });
   if (at == ring_.end()) {
-    // A newcomer's turn is after everybody already waiting.
+    // A new organization gets its turn after all that already wait.
     Organization newcomer{};
     newcomer.id = id;
     const auto place = ring_.begin() + static_cast<ptrdiff_t>(std::min(next_, ring_.size()));
@@ -41,8 +41,8 @@ void WaitingQueue::erase(Organization& organization, const Sequence& sequence) {
   if (organization.lacking == sequence.order()) organization.passes = 0;
 }
 
-// Who is offered the next place, first to last: those that were passed, the most often passed first; then by
-// the round in which their turn takes something.
+// Orders the organizations for the next slot. Those that were passed come first, the most often passed at the head; the
+// others follow by the round in which their turn yields a slot.
 void WaitingQueue::rank() {
   turns_.clear();
   for (size_t at = 0; at < ring_.size(); ++at) {
@@ -64,7 +64,7 @@ bool WaitingQueue::may_be_passed(Organization& organization, uint64_t order) {
 
 void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places, bool in_turn) {
   const bool claimed = !in_turn;
-  // Whoever was passed had its turn already: the others' turns stay as they are.
+  // An organization that was passed had its turn before, so the turns of the others do not change.
   in_turn = in_turn && turn.passes == 0;
   for (size_t at = 0; at < ring_.size(); ++at) {
     Organization& other = ring_[at];
@@ -76,7 +76,7 @@ void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places
   taker.debt = (in_turn ? 0 : taker.debt) + places - (claimed ? 0 : 1);
   taker.passes = 0;
   if (in_turn) next_ = turn.at + 1;
-  if (admitted.choice == 0) {  // forks never are
+  if (admitted.choice == 0) {  // A fork is not counted as a request.
     --n_requests_;
     n_tokens_ -= static_cast<size_t>(admitted.n_prompt);
   }

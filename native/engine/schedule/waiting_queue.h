@@ -1,16 +1,16 @@
-// Sequences without a place yet: requests that have not started, and forks that found no place when they were
-// made. First come, first served within an organization; round-robin between organizations, counted in
-// places (running sequences). Engine thread only; its bound is kept at submission.
+// Queue of sequences without a sequence slot: requests that have not started, and forks that got no slot at once.
+// Order: first come, first served within an organization; round-robin between organizations, counted in slots (running
+// sequences). Engine thread only. The queue's size limits are enforced at submission (QueueRoom).
 //
-// The organizations stand in a ring. Whose turn it is takes one place; what it takes beyond (a request of n
-// choices takes up to n) is its debt, and each later turn only pays one place of it. A debt outlives the
-// line that made it, but not the ring: when nobody is left waiting there is nothing to be fair about.
+// The organizations form a ring. A turn in the ring is worth one slot. A request with n choices may take up to n slots;
+// the excess becomes the organization's debt, and each later turn pays off one slot instead of taking one. The debt
+// remains when the organization has nothing waiting, but is cleared when the whole queue is empty.
 //
-// An organization may be offered a place out of turn (`may_claim`); what it takes then is all debt, so that
-// its turns in the ring pay for it.
+// An organization may also be offered a slot out of turn (`may_claim`). Slots taken out of turn become debt in full.
 //
-// A head that lacks pages holds up its own organization, and others may go first; from then on it is offered
-// every place before them, and once it has been passed kMostPasses times nobody passes it any more.
+// If the oldest sequence of an organization lacks pages, the organization's later sequences wait, but other
+// organizations may be admitted first. From then on this organization is offered every slot before them. After it has
+// been passed kMostPasses times, no other organization is admitted before it.
 #pragma once
 
 #include <algorithm>
@@ -24,27 +24,30 @@ namespace monolith {
 
 enum class Admission : uint8_t {
   kAdmitted,
-  kNotNow,  // others may go first
-  kNoRoom,  // pages are lacking: others may go first a bounded number of times
+  kNotNow,  // Not now: other sequences may be admitted first.
+  kNoRoom,  // Pages are lacking: other organizations may be admitted first, but only kMostPasses times.
 };
 
 class WaitingQueue {
  public:
   static constexpr int kMostPasses = 16;
-  static constexpr int kMostLacking = 8;  // heads found to lack pages in one look: bounds its cost
+  // Maximum organizations found to lack pages per admit() call; bounds the cost of the call.
+  static constexpr int kMostLacking = 8;
 
   bool empty() const { return n_sequences_ == 0; }
   bool holds_one_of(uint64_t organization) const {
     return std::ranges::any_of(ring_, [=](const Organization& o) { return o.id == organization && !o.line.empty(); });
   }
-  size_t requests() const { return n_requests_; }     // those that have not started
-  size_t prompt_tokens() const { return n_tokens_; }  // of these
-  void push(Sequence& sequence);                      // kWaiting or kForked; its order() decides its place
-  void remove(const Sequence& sequence);              // no-op if absent
+  size_t requests() const { return n_requests_; }     // Waiting requests that have not started.
+  size_t prompt_tokens() const { return n_tokens_; }  // Prompt tokens of these requests.
+  // Adds a kWaiting or kForked sequence; its order() decides its position within the organization.
+  void push(Sequence& sequence);
+  void remove(const Sequence& sequence);  // Removes a sequence; no effect if it is not in the queue.
 
-  // Offers one sequence per organization, in the fair order, to `try_admit` until one is admitted (it leaves
-  // the queue; `places` then says how many it took) or nobody may go. `ready` passes over sequences.
-  // Organizations for which `may_claim` does not hold are passed over.
+  // Offers one sequence per organization, in the fair order, to `try_admit`, until one is admitted or no other may be
+  // passed. The admitted sequence leaves the queue, and `places` reports how many slots it took. Sequences for which
+  // `ready` is false are skipped, as are organizations for which `may_claim` is false. Returns null if none was
+  // admitted.
   template <typename Ready, typename TryAdmit, typename Places, typename MayClaim>
   Sequence* admit(Ready&& ready, TryAdmit&& try_admit, Places&& places, MayClaim&& may_claim) {
     const auto claims = [&](const Organization& o) { return !o.line.empty() && may_claim(o.id); };
@@ -79,26 +82,26 @@ class WaitingQueue {
     return admit(ready, try_admit, places, [](uint64_t) { return true; });
   }
 
-  // Appends the request of every sequence for which `expired` holds, each once.
+  // Appends the request of every sequence for which `expired` holds, each request once.
   template <typename Expired>
   void collect(Expired&& expired, std::vector<Request*>& out) const {
     for (const Organization& organization : ring_)
-      for (const auto& [order, sequence] : organization.line)  // choices of one request are neighbours
+      for (const auto& [order, sequence] : organization.line)  // Choices of one request are adjacent.
         if (expired(*sequence) && (out.empty() || out.back() != &sequence->request)) out.push_back(&sequence->request);
   }
 
  private:
   struct Organization {
     uint64_t id;
-    std::map<uint64_t, Sequence*> line;  // by age
-    int debt = 0;                        // turns that take nothing
-    int passes = 0;                      // admissions of others since `lacking` was found to lack pages
-    uint64_t lacking = 0;                // order() of that sequence
-    bool lacks_now = false;              // in the present look
+    std::map<uint64_t, Sequence*> line;  // Waiting sequences by order(), oldest first.
+    int debt = 0;                        // Number of turns that pay off slots already taken.
+    int passes = 0;          // Admissions of other organizations since the sequence `lacking` was found to lack pages.
+    uint64_t lacking = 0;    // order() of the oldest sequence if it lacked pages.
+    bool lacks_now = false;  // Lacks pages in the current admit() call.
   };
   struct Turn {
-    size_t at;        // in the ring
-    size_t distance;  // organizations whose turn is before, in a round
+    size_t at;        // Index in the ring.
+    size_t distance;  // Number of organizations in the ring whose turn comes earlier in this round.
     int debt, passes;
   };
 
@@ -109,9 +112,9 @@ class WaitingQueue {
   void drop_finished();
   size_t distance(size_t at) const { return (at + ring_.size() - next_ % ring_.size()) % ring_.size(); }
 
-  std::vector<Organization> ring_;  // those that wait or owe
-  std::vector<Turn> turns_;         // scratch of admit
-  size_t next_ = 0;                 // whose turn it is
+  std::vector<Organization> ring_;  // Organizations that have waiting sequences or debt.
+  std::vector<Turn> turns_;         // Scratch of admit().
+  size_t next_ = 0;                 // Index in the ring of the organization whose turn is next.
   size_t n_sequences_ = 0, n_requests_ = 0, n_tokens_ = 0;
 };
 

@@ -71,10 +71,10 @@ TEST(engine_refuses_what_it_cannot_do_at_once) {
   refused([](auto& r) { r.calls.close.text = "x\xC3"; }, invalid, "calls.close");
   refused([](auto& r) { r.calls.close.token = 1 << 30; }, invalid, "calls.close");
   refused([](auto& r) { r.calls.prefixes = {{1}, {}}; }, invalid, "calls.prefixes[1]");
-  refused([](auto& r) { r.calls.next = {{1}}; }, invalid, "calls.next needs an end");
+  refused([](auto& r) { r.calls.next = {{1}}; }, invalid, "calls.next requires calls.end");
   refused([](auto& r) { r.format_head.assign(2000, 1); }, invalid, "format_head has more");
   refused([](auto& r) { r.format_head = {-1}; }, invalid, "format_head");
-  refused([](auto& r) { r.calls.end = {1}; }, invalid, "calls.end needs grammars");
+  refused([](auto& r) { r.calls.end = {1}; }, invalid, "calls.end requires calls.grammars");
   refused([](auto& r) { r.calls.end.assign(2000, 1); }, invalid, "calls.end has more");
   refused([](auto& r) { r.calls.required = {{1}, {}}; }, invalid, "calls.required[1]");
   refused([](auto& r) { r.calls.required = {{1}, {2, -1}}; }, invalid, "calls.required[1][1]");

@@ -45,13 +45,13 @@ TEST(request_check_names_the_span_that_does_not_fit) {
   refused({span_of(0, 0)}, "spans[0] has 0 rows from position 0; the prompt has 50 positions");
   refused({span_of(-1, 2)}, "spans[0] has 2 rows from position -1; the prompt has 50 positions");
   refused({span_of(0, 4), span_of(48, 3)}, "spans[1] has 3 rows from position 48; the prompt has 50 positions");
-  refused({span_of(4, 4), span_of(7, 3)}, "spans[1] begins at position 7, before the end of the one before it");
+  refused({span_of(4, 4), span_of(7, 3)}, "spans[1] starts at position 7, before the end of the previous span");
   InputSpan narrow = span_of(4, 4), none = narrow;
   narrow.rows = std::make_shared<const std::vector<float>>(15);
   none.rows = nullptr;
   refused({narrow}, "spans[0] has 15 values, expected 4 rows of 4");
   refused({none}, "spans[0] has 0 values, expected 4 rows of 4");
-  refused({span_of(4, 9, true)}, "spans[0] has 9 rows that see one another; one step computes at most 8");
+  refused({span_of(4, 9, true)}, "spans[0] has 9 rows with bidirectional attention; one step computes at most 8");
 }
 
 TEST(request_check_names_the_rotary_position_that_does_not_fit) {
@@ -71,13 +71,13 @@ TEST(request_check_names_the_rotary_position_that_does_not_fit) {
     CHECK_EQ(status.error().message, std::string(message));
   };
   refused(span({{0, 0, 0}}, 2), "spans[0] has 1 rotary positions, expected one for each of its 4 rows");
-  refused(span(square, 0), "spans[0] moves the count of positions on by 0, expected 1 to 4");
-  refused(span(square, 5), "spans[0] moves the count of positions on by 5, expected 1 to 4");
-  refused(span(square, 1), "spans[0] has a rotary position at row 1 that is not from 0 to 0");
+  refused(span(square, 0), "spans[0] advances the rotary position by 0, expected 1 to 4");
+  refused(span(square, 5), "spans[0] advances the rotary position by 5, expected 1 to 4");
+  refused(span(square, 1), "spans[0] has a rotary position at row 1 outside the range 0 to 0");
   refused(span({{0, 0, 0}, {0, 0, 1}, {0, -1, 0}, {0, 1, 1}}, 2),
-          "spans[0] has a rotary position at row 2 that is not from 0 to 1");
+          "spans[0] has a rotary position at row 2 outside the range 0 to 1");
   bounds.turns_by_three = false;
-  refused(span(square, 2), "spans[0] has rotary positions of three numbers, which this model has not");
+  refused(span(square, 2), "spans[0] has M-RoPE positions, but this model does not use M-RoPE");
 }
 
 // The largest or smallest that is taken, and the next one, which is refused by its name.
@@ -180,14 +180,14 @@ TEST(request_check_sampling_to_its_edges) {
       {"logit_bias has more", biased(kMaxLogitBias, 1), biased(kMaxLogitBias + 1, 1)},
       {"logit_bias must be", biased(1, 1000), biased(1, 1000.5f)},
       {"logit_bias must be", biased(1, -1000), biased(1, -1000.5f)},
-      {"logit_bias names token 100",
+      {"logit_bias has token 100",
        [](R& r) {
          r.sampling.logit_bias = {{kLast, 1.0f}};
        },
        [](R& r) {
          r.sampling.logit_bias = {{kLast + 1, 1.0f}};
        }},
-      {"logit_bias names token -1",
+      {"logit_bias has token -1",
        [](R& r) {
          r.sampling.logit_bias = {{0, 1.0f}};
        },
@@ -245,17 +245,17 @@ TEST(request_check_stops_markers_and_calls_to_their_edges) {
        [](R& r) { r.calls.answer.assign(kMaxCallTokens + 1, 1), r.calls.answer_start = {1}; }},
       {"calls.answer_start[0]", [](R& r) { r.calls.answer = {1}, r.calls.answer_start = {kLast}; },
        [](R& r) { r.calls.answer = {1}, r.calls.answer_start = {kLast + 1}; }},
-      {"needs an answer_start", [](R&) {}, [](R& r) { r.calls.answer = {1}; }},
-      {"needs an answer_start", [](R&) {}, [](R& r) { r.calls.answer_start = {1}; }},
+      {"calls.answer_start require each other", [](R&) {}, [](R& r) { r.calls.answer = {1}; }},
+      {"calls.answer_start require each other", [](R&) {}, [](R& r) { r.calls.answer_start = {1}; }},
       {"calls.end has more",
        [=](R& r) { r.calls.end.assign(kMaxCallTokens, 1), r.calls.starts = {{1}}, grammar(r, 1); },
        [=](R& r) { r.calls.end.assign(kMaxCallTokens + 1, 1), r.calls.starts = {{1}}, grammar(r, 1); }},
       {"calls.end[0]", [=](R& r) { r.calls.end = {kLast}, r.calls.starts = {{1}}, grammar(r, 1); },
        [=](R& r) { r.calls.end = {kLast + 1}, r.calls.starts = {{1}}, grammar(r, 1); }},
-      {"calls.next needs an end",
+      {"calls.next requires calls.end",
        [=](R& r) { r.calls.next = {{1}}, r.calls.end = {1}, r.calls.starts = {{1}}, grammar(r, 1); },
        [=](R& r) { r.calls.next = {{1}}, r.calls.starts = {{1}}, grammar(r, 1); }},
-      {"calls.end needs grammars", [](R&) {}, [](R& r) { r.calls.end = {1}; }},
+      {"calls.end requires calls.grammars", [](R&) {}, [](R& r) { r.calls.end = {1}; }},
       {"one entry for each prefix",
        [=](R& r) {
          r.calls.prefixes = {{1}, {2}}, grammar(r, 2);
@@ -267,7 +267,7 @@ TEST(request_check_stops_markers_and_calls_to_their_edges) {
        [=](R& r) {
          r.calls.starts = {{1}}, r.calls.required = {{1}, {2}}, grammar(r, 1);
        }},
-      {"needs prefixes or starts", [=](R& r) { r.calls.starts = {{1}}, grammar(r, 1); },
+      {"requires calls.prefixes or calls.starts", [=](R& r) { r.calls.starts = {{1}}, grammar(r, 1); },
        [=](R& r) { r.calls.required = {{1}}, grammar(r, 1); }},
   };
   for (const auto& [name, field] : {std::pair{"calls.prefixes", &CallParams::prefixes},
