@@ -1,10 +1,10 @@
-// The engine's threads: what callers hand in, the loop that takes it, and the state it may be in.
+// The engine's thread and its inbox: callers post requests and commands, and the step loop takes them between steps.
 //
-// `mutex_` guards the intake, the channels and the live ids. It is held for look-ups and swaps only, never
-// during a step and never while a channel's own lock is taken, so no caller waits for the model.
+// `mutex_` guards the inbox, the channels and the live ids. It is held only for look-ups and swaps, never during a step
+// and never together with a channel's own lock, so callers do not wait for the model.
 //
-// States: open → draining → closed; or failed, when a step could not be computed. In the last three
-// submit() refuses with kClosed, and whatever still arrives is answered with a failure record.
+// States: open → draining → closed, or failed if a step could not be computed. In all states but open, submit() returns
+// kClosed, and requests that are still in the inbox end with a failure record.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -32,11 +32,12 @@
 namespace monolith {
 namespace {
 
-// How often a loop whose work is all held up by full channels looks at its clock.
+// Polling interval of the step loop while full channels block all sequences.
 constexpr std::chrono::milliseconds kStalledWait{20};
 
-// What callers handed in since the last step. Swapped out as a whole; bounded by the queue's room for submissions,
-// one cancellation per live request, one finish per choice of it and one close per channel.
+// Inbox: everything that callers have posted since the last step. The step loop swaps it out as a whole. Its size is
+// bounded: submissions by the queue limits, one cancellation per live request, one finish per choice, and one close per
+// channel.
 struct Intake {
   struct Cancellation {
     RequestId request;
@@ -54,7 +55,7 @@ struct Intake {
   bool tuned = false;
   bool drain = false;
   bool close = false;
-  bool nudge = false;  // a full channel was drained
+  bool nudge = false;  // A full channel was drained.
 
   bool empty() const {
     return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain && !close &&
@@ -70,18 +71,19 @@ struct Intake {
   }
 };
 
-// What callers' threads know of a request.
+// State of a live request that callers' threads may read.
 struct Live {
   std::shared_ptr<Channel> channel;
-  std::bitset<kMaxChoices> finishing;  // choices whose finish was asked for
+  std::bitset<kMaxChoices> finishing;  // Choices for which finish() was called.
 };
 
 RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool sees) {
   const ModelLimits& limits = model.limits();
   const KvLayout layout = model.memory().layout;
-  // A sequence alone always has pages for steps of kLeastRowsAlone rows, and often for the longest.
+  // A sequence that runs alone always has pages for steps of kLeastRowsAlone tokens, and in many configurations for
+  // max_batch_tokens.
   const bool has_pages = layout.pages_at_once(max_context, limits.max_batch_tokens) <= limits.n_pages;
-  // Rows that choose among what stands before them, or attend to blocks of it.
+  // Models with a sparse-attention indexer or block attention do not support bidirectional spans.
   const bool chooses =
       model.params().latents.index.most > 0 || std::ranges::any_of(model.params().layers, [](const LayerParams& layer) {
         return layer.mixer == MixerKind::kBlockAttention;
@@ -176,13 +178,13 @@ class ThreadedEngine final : public Engine {
       case QueueRoom::Taken::kTaken: break;
       case QueueRoom::Taken::kTooManyRequests:
         return Error{ErrorCode::kQueueFull,
-                     std::to_string(counters_.queue.max_requests()) + " requests are waiting already"};
+                     std::to_string(counters_.queue.max_requests()) + " requests are already waiting"};
       case QueueRoom::Taken::kTooManyTokens:
-        return Error{ErrorCode::kQueueFull, "of " + std::to_string(counters_.queue.max_tokens()) +
-                                                " prompt tokens that may wait, too many do already"};
+        return Error{ErrorCode::kQueueFull, "the queue already holds the maximum of " +
+                                                std::to_string(counters_.queue.max_tokens()) + " prompt tokens"};
     }
     QueuePlace place(counters_.queue, n_tokens);
-    // Built outside the lock: it copies the prompt and prepares the stop strings.
+    // The request is built without holding the lock, because this copies the prompt and compiles the stop strings.
     auto request =
         std::make_unique<Request>(0, channel, std::move(params), n_vocab_, max_context_, model_->memory().layout);
     RequestId id;
@@ -201,12 +203,13 @@ class ThreadedEngine final : public Engine {
         throw;
       }
     }
-    place.hand_over();  // the loop gives it back when the request has a place to run
+    place.hand_over();  // The step loop returns the reservation when the request leaves the queue.
     EngineCounters::add(counters_.requests, 1);
     wake_.notify_one();
     return id;
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory"};  // a text so short that it needs none itself
+    // The message fits into std::string's inline buffer, so that it needs no allocation.
+    return Error{ErrorCode::kOutOfMemory, "no memory"};
   }
 
   void cancel(ChannelId channel_id, RequestId id) override {
@@ -220,10 +223,10 @@ class ThreadedEngine final : public Engine {
       if (const auto at = live_.find(id); at != live_.end()) {
         if (at->second.channel != channel) return;
         was_live = true;
-        live_.erase(at);  // a second call finds nothing to end
+        live_.erase(at);  // A second call of cancel() for the same id then has no effect.
       }
     }
-    // Retired: then its last record has been published, but perhaps not drained.
+    // The request has already ended. Its last record is published but may not be drained yet.
     if (!was_live) return channel->discard(id);
     channel->forget(id);
     post([&](Intake& intake) { intake.cancelled.push_back({id, std::move(channel)}); });
@@ -235,7 +238,7 @@ class ThreadedEngine final : public Engine {
     {
       std::lock_guard lock(mutex_);
       const auto at = live_.find(id);
-      if (at == live_.end() || at->second.finishing[index]) return;  // once is enough
+      if (at == live_.end() || at->second.finishing[index]) return;  // A repeated call has no effect.
       at->second.finishing.set(index);
       intake_.finished.push_back({id, choice});
     }
@@ -308,12 +311,12 @@ class ThreadedEngine final : public Engine {
     return closed_ || draining_;
   }
 
-  // The engine thread.
+  // Main function of the engine thread.
   void run() {
     bool computed = false;
     for (;;) {
       try {
-        loop_.await();  // what arrives meanwhile counts for the next step
+        loop_.await();  // Requests that arrive while this call waits are part of the next step.
       } catch (const std::exception& error) {
         computed = false;
         fail_engine(error.what());
@@ -328,7 +331,8 @@ class ThreadedEngine final : public Engine {
           counters_.note_idle();
           loop_.publish();
         } else {
-          computed = loop_.step();  // with nothing to do it publishes what the intake wrote
+          // If there is nothing to compute, this publishes the records that apply_intake() has written.
+          computed = loop_.step();
         }
         retire_ended();
         if (grammars_.is_over()) compiler_.trim();
@@ -344,7 +348,7 @@ class ThreadedEngine final : public Engine {
     }
   }
 
-  // Waits until there is something to do; true if it is to close.
+  // Waits until there is something to do, then swaps out the inbox. Returns true if the engine must close.
   bool take_intake(bool computed) {
     taken_.clear();
     std::unique_lock lock(mutex_);
@@ -378,15 +382,16 @@ class ThreadedEngine final : public Engine {
     loop_.ended().clear();
   }
 
-  // An idle engine looks, once a second at most (it reads every page's entry), whether all pages are back.
+  // Checks on an idle engine that all pages have been released. Runs at most once per second, because it reads the
+  // entry of every page.
   void check_accounts() {
     const Clock::time_point now = Clock::now();
     if (!loop_.idle() || (checked_at_ && now - *checked_at_ < std::chrono::seconds(1))) return;
     checked_at_ = now;
-    if (!loop_.consistent()) throw std::logic_error("page accounts do not agree");
+    if (!loop_.consistent()) throw std::logic_error("KV page reference counts do not agree");
   }
 
-  // The state of sequences and pages is no longer trusted: nothing is computed from here on.
+  // After a failure the state of sequences and pages is no longer trusted, so nothing more is computed.
   void fail_engine(const char* what) {
     counters_.failed.store(true, std::memory_order_relaxed);
     counters_.note_idle();
@@ -395,11 +400,11 @@ class ThreadedEngine final : public Engine {
       loop_.publish();
       retire_ended();
     } catch (...) {
-      // Not even the failure could be written (memory is gone); stats().failed still tells.
+      // Even the failure record could not be written, because memory is exhausted. stats().failed still reports it.
     }
   }
 
-  const std::unique_ptr<Backend> backend_;  // outlives the models
+  const std::unique_ptr<Backend> backend_;  // Declared first, because it must outlive the models.
   const std::unique_ptr<Model> model_;
   EngineSight sight_;
   const std::unique_ptr<Model> draft_;
@@ -411,15 +416,15 @@ class ThreadedEngine final : public Engine {
   GrammarCache grammars_;
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
-  StepLoop loop_;                                // engine thread only, once it runs
-  Intake taken_;                                 // the same
-  std::optional<Clock::time_point> checked_at_;  // the same
+  StepLoop loop_;                                // Engine thread only, once the thread runs.
+  Intake taken_;                                 // Engine thread only, once the thread runs.
+  std::optional<Clock::time_point> checked_at_;  // Engine thread only, once the thread runs.
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // Guards the members below.
   std::condition_variable wake_;
   Intake intake_;
   std::unordered_map<ChannelId, std::shared_ptr<Channel>> channels_;
-  std::unordered_map<RequestId, Live> live_;  // submitted, neither ended nor cancelled
+  std::unordered_map<RequestId, Live> live_;  // Requests that were submitted and have neither ended nor been cancelled.
   ChannelId next_channel_ = 1;
   RequestId next_request_ = 1;
   bool draining_ = false, closed_ = false;
@@ -432,7 +437,7 @@ class ThreadedEngine final : public Engine {
 EngineSight::EngineSight() = default;
 EngineSight::EngineSight(EngineSight&&) noexcept = default;
 EngineSight& EngineSight::operator=(EngineSight&&) noexcept = default;
-EngineSight::~EngineSight() { tower.reset(); }  // before what it computes on
+EngineSight::~EngineSight() { tower.reset(); }  // The vision encoder must be destroyed before its backend.
 
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                               std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
@@ -443,7 +448,7 @@ Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std:
     engine->start_thread();
     return std::unique_ptr<Engine>(std::move(engine));
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory for the engine's tables"};
+    return Error{ErrorCode::kOutOfMemory, "not enough memory for the engine's tables"};
   } catch (const std::system_error& error) {
     return Error{ErrorCode::kInternal, std::string("cannot start the engine thread: ") + error.what()};
   }

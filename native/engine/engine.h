@@ -1,13 +1,13 @@
-// WHEN things are computed: one engine per model, one thread of control stepping for ever. This header
-// is all that the addon (or any other front end) needs; it depends on no tensor or kernel, nor on who reads a file.
+// Public interface of the engine: one engine per model, with one thread that runs steps (continuous batching). Front
+// ends such as the Node addon include only this header. It depends on no tensor, kernel or file format.
 //
 //   submit() ──► waiting ──► prefill ──► decode ──► finished
 //                  │ ▲           │  │        │
 //                  │ └─preempted─┘──┼────────┘        (recomputes when pages are free again)
 //                  └──► cancelled / failed ◄┘          (before the next step)
 //
-// Threads: every public function may be called from any thread at any time until destruction; none
-// blocks on a step. Sequences, pages and the model belong to the engine thread alone.
+// Threads: every public function may be called from any thread until destruction. None waits for a step. Sequences,
+// pages and the model are used by the engine thread only.
 #pragma once
 
 #include <cstddef>
@@ -35,117 +35,128 @@ namespace grammar {
 struct GrammarOptions;
 }
 
-// Whether steps compute guesses beside the next tokens: no result depends on it. kAuto: where it pays, as measured.
-// kAlways: whatever it costs, for tests.
+// Whether steps use speculative decoding; output does not depend on it. kAuto: only where measurements show a gain.
+// kAlways: regardless of the cost, for tests.
 enum class Speculation : uint8_t { kOff, kAuto, kAlways };
 
 struct EngineOptions {
-  int max_batch_tokens = 256;  // tokens per step, decodes first; may be lowered or raised while running
-  int max_sequences = 32;      // sequences running at once; the same
-  int step_ms = 0;             // aimed-at time of a step that decodes; bounds the prompt tokens in it. 0 = no bound
-  int queue_max = 512;         // waiting requests; may be changed while running, like the next
-  int queue_max_tokens = 4'000'000;  // tokens of their prompts
+  int max_batch_tokens = 256;  // Maximum tokens per step, decodes first; can be changed at run time.
+  int max_sequences = 32;      // Maximum running sequences; can be changed at run time.
+  // Target duration in ms of a step that decodes; limits the prompt tokens in such a step. 0 = no limit.
+  int step_ms = 0;
+  int queue_max = 512;               // Maximum waiting requests; can be changed at run time.
+  int queue_max_tokens = 4'000'000;  // Maximum prompt tokens of waiting requests; can be changed at run time.
   bool prefix_cache = true;
-  // Of models with recurrent state: every so many tokens a prompt leaves a snapshot, from which others may go on.
+  // Models with recurrent state: distance in tokens between the snapshots of a prompt from which other requests can
+  // continue.
   int snapshot_tokens = 1024;
   Speculation speculation = Speculation::kOff;
-  // Of the model's own layer that guesses, where it was loaded with one and no draft is given; nothing with speculation off.
+  // Speculative decoding with the model's MTP layer or EAGLE-3 head, if the model was loaded with one and there is no
+  // draft model. Ignored if `speculation` is off.
   Speculation own_guesses = Speculation::kAuto;
-  // rows of images kept for when they come again; as much may belong to requests
+  // Bytes of the image-embedding cache. The embeddings of active requests may take the same amount again.
   size_t embedding_bytes_max = 256 << 20;
-  size_t channel_bytes_max = 64 << 20;  // undrained events; beyond, the channel's sequences are suspended
-  // what grammars in use or kept take together, but for what compiling alone leaves
+  // Maximum undrained event bytes per channel. Above it, the channel's sequences are preempted until it is drained.
+  size_t channel_bytes_max = 64 << 20;
+  // Maximum bytes of all compiled grammars, cached or in use. Temporary memory of the compiler is not included.
   size_t grammar_bytes_max = 256 << 20;
-  // Steps of grammars that the computing thread may take in one step of the engine, half of them for one sequence at once.
-  // Each takes some 0.1 us. Another thread does the rest, and the sequence waits for it: no result depends on this number.
+  // Grammar work the engine thread may do per step, in automaton steps of about 0.1 us; one sequence gets at most half.
+  // A worker thread does the rest while the sequence waits. Output does not depend on this number.
   uint64_t rule_steps = 40'000;
-  // Where the backend computes by itself the host prepares one step while it computes another: no result depends on
-  // it. False: one after the other, for tests.
+  // With an asynchronous backend, the host prepares one step while the device computes another. Output does not depend
+  // on it. False: one after the other, for tests.
   bool overlap = true;
 };
 
-// What an engine sees images with: the tower, and what that computes on if it is not the model's backend.
+// The engine's vision encoder, and its backend if that is not the model's.
 struct EngineSight {
   EngineSight();
   EngineSight(EngineSight&&) noexcept;
   EngineSight& operator=(EngineSight&&) noexcept;
   ~EngineSight();
-  std::unique_ptr<Backend> backend;  // null: the model's
+  std::unique_ptr<Backend> backend;  // Null: the vision encoder uses the model's backend.
   std::unique_ptr<VisionTower> tower;
 };
 
-// Settings that may change while the engine runs; absent ones stay as they are.
+// Settings that can be changed while the engine runs; absent values stay unchanged.
 struct EngineTunables {
   std::optional<int> max_batch_tokens, max_sequences, step_ms;
   std::optional<int> queue_max, queue_max_tokens;
 };
 
 struct EngineStats {
-  // gauges
-  int waiting = 0, running = 0;  // requests queued; sequences holding pages
-  int64_t waiting_tokens = 0;    // of the prompts queued
-  // Of 16 positions each, of all layers or of some (KvLayout); cached: unreferenced but reusable.
+  // Gauges.
+  int waiting = 0, running = 0;  // Waiting: queued requests. Running: sequences that hold pages.
+  int64_t waiting_tokens = 0;    // Prompt tokens of the waiting requests.
+  // KV pages of 16 positions; a page covers all layers or a subset (KvLayout). Cached pages are unreferenced but
+  // reusable.
   int64_t pages_total = 0, pages_free = 0, pages_cached = 0;
-  uint64_t kv_used_bytes = 0;  // memory of pages that were ever used; on a device all of the pool
-  // Since the last step was completed, or since work came to an idle engine if that was later; 0 when idle.
+  uint64_t kv_used_bytes = 0;  // Bytes of the KV pages that were ever used; on a device, the whole pool.
+  // Milliseconds since the last step ended, or since work arrived at an idle engine if that was later. 0 when idle.
   double last_step_age_ms = 0;
-  int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;  // in effect
-  int loaded_batch_tokens = 0;                    // max_batch_tokens when it was loaded
-  int most_batch_tokens = 0, most_sequences = 0;  // allocated: what the first two may be raised to
-  bool failed = false;                            // the engine thread has stopped on an internal error
-  std::string note;                               // Backend::note()
-  // counters since start
+  int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;  // Limits in effect.
+  int loaded_batch_tokens = 0;  // max_batch_tokens at load time.
+  // Allocated sizes: upper limits for max_batch_tokens and max_sequences.
+  int most_batch_tokens = 0, most_sequences = 0;
+  bool failed = false;  // The engine thread has stopped because of an internal error.
+  std::string note;     // Text of Backend::note().
+  // Counters since start.
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
-  uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;  // of requests begun; of these, found in the prefix cache
-  uint64_t guessed_tokens = 0, guessed_right = 0;        // computed beside next tokens; of these, kept
-  uint64_t drafted_tokens = 0, drafted_right = 0;        // of these, guesses of the draft or of the model's own layer
-  uint64_t image_pieces = 0, image_pieces_cached = 0;    // computed by the tower; found among those kept
+  // Prompt tokens of started requests, and how many of them came from the prefix cache.
+  uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;
+  uint64_t guessed_tokens = 0, guessed_right = 0;  // Draft tokens computed, and how many of them were accepted.
+  // The part of the draft tokens that came from a draft model, an MTP layer or an EAGLE-3 head.
+  uint64_t drafted_tokens = 0, drafted_right = 0;
+  // Images computed by the vision encoder, and images found in the embedding cache.
+  uint64_t image_pieces = 0, image_pieces_cached = 0;
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;
-  double step_seconds = 0;  // sum of step durations
+  double step_seconds = 0;  // Sum of step durations in seconds.
 };
 
-using RequestId = uint32_t;  // never 0; unique among live requests of the engine
+using RequestId = uint32_t;  // Never 0; unique among the engine's live requests.
 using ChannelId = uint32_t;
 
 class Engine {
  public:
-  // Takes over the parts; starts the thread. `draft`: see StepLoop; on the same backend. `sight` fits the model
-  // (VisionModel::fit()); without a tower images are refused.
+  // Takes ownership of the parts and starts the engine thread. `draft`: draft model on the same backend, see StepLoop.
+  // `sight`: a vision encoder that fits the model (VisionModel::fit()); without one, requests with images are refused.
   static Result<std::unique_ptr<Engine>> start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                                std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
                                                std::unique_ptr<Model> draft = nullptr, EngineSight sight = {});
-  virtual ~Engine() = default;  // closes: cancels everything, joins the thread
+  virtual ~Engine() = default;  // The destructor cancels all requests and joins the thread.
 
-  // A channel is one consumer's event stream. `wake` is called from the engine thread at most once per
-  // step and only if the channel has not been drained since the last call; it must not block or call
-  // back into the engine.
+  // Opens a channel: one consumer's event stream. The engine thread calls `wake` at most once per step, and only if the
+  // channel has been drained since the last call. `wake` must not block or call back into the engine.
   virtual ChannelId open_channel(std::function<void()> wake) = 0;
-  // Swaps the channel's pending records into `out` (cleared first); out's capacity is reused. `since`, where there is
-  // any record: when the first of them was published.
+  // Swaps the channel's pending records into `out`, which is cleared first; the capacity of `out` is reused. If there
+  // are records, `since` is set to the time when the first of them was published.
   virtual void drain_channel(ChannelId channel, std::vector<std::byte>& out, Clock::time_point* since = nullptr) = 0;
-  // Cancels the channel's requests. After return `wake` is not called again.
+  // Cancels the channel's requests. `wake` is not called after this function has returned.
   virtual void close_channel(ChannelId channel) = 0;
 
-  // Errors at once: kQueueFull, kTooLong, kInvalidArgument and kUnsupported (they name the field), kClosed, kOutOfMemory.
+  // Queues a request. Errors are returned immediately: kQueueFull, kTooLong, kInvalidArgument and kUnsupported (both
+  // name the field), kClosed, kOutOfMemory.
   virtual Result<RequestId> submit(ChannelId channel, GenerationRequest request) = 0;
-  // Of a request of this channel: its records that are not drained yet are gone on return, and it ends before the next
-  // step if it has not. Unknown ids are ignored.
+  // Cancels a request of this channel. On return its undrained records are removed, and it ends before the next step.
+  // Unknown ids are ignored.
   virtual void cancel(ChannelId channel, RequestId id) = 0;
-  // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none; its text
-  // held back and its kFinished record follow. Unknown ids and ended choices are ignored.
+  // Ends one choice as kEndOfTurn before its next step, or before its first token if it has none. Its held-back text
+  // and its kFinished record follow. Unknown ids and ended choices are ignored.
   virtual void finish(RequestId id, int choice) = 0;
 
-  // A grammar for requests of this engine, or why there is none, to `done` (GrammarCompiler::compile()).
+  // Compiles a grammar for requests of this engine and passes the grammar or the error to `done`
+  // (GrammarCompiler::compile()).
   virtual void compile_grammar(grammar::GrammarOptions options, GrammarDone done) = 0;
   virtual bool owns_grammar(const grammar::Grammar& grammar) const = 0;
 
   virtual EngineStats stats() const = 0;
-  // From the next step or submission on, clamped to what was allocated at load. stats() tells what came of it.
+  // Takes effect from the next step or submission on. Values are clamped to the sizes allocated at load; stats()
+  // reports the values in effect.
   virtual void configure(const EngineTunables& tunables) = 0;
-  // Ends running generations as kTimeLimit and refuses new ones.
+  // Ends running generations as kTimeLimit and refuses new requests.
   virtual void drain() = 0;
-  // Prompt plus output a sequence may have: the smaller of context and page pool.
+  // Maximum length of prompt plus output of a sequence: the smaller of the context length and the page pool.
   virtual int max_context() const = 0;
   virtual const Tokenizer& tokenizer() const = 0;
 };

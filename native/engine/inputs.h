@@ -1,5 +1,4 @@
-// What positions of a prompt are made of where they are no tokens: embedding spans, rows of vectors that something else
-// has computed, like those of an image.
+// Embedding spans: prompt positions that are not tokens but precomputed embedding vectors, such as those of an image.
 #pragma once
 
 #include <algorithm>
@@ -12,28 +11,31 @@
 
 namespace monolith {
 
-struct RopePosition;   // backend/kv_cache.h
-struct PreparedPiece;  // vision/vision.h
+struct RopePosition;   // Defined in backend/kv_cache.h.
+struct PreparedPiece;  // Defined in vision/vision.h.
 
 struct InputSpan {
-  int first = 0;  // position of its first row; the prompt has placeholder tokens there, which are not embedded
+  // Position of the first row. The prompt has placeholder tokens at the span's positions, whose own embeddings are not
+  // used.
+  int first = 0;
   int n_rows = 0;
   ContentHash hash = {};
-  // [n_rows][input width]; whoever keeps embeddings may share them. Null: the engine's tower computes them from the piece
-  // before the request is admitted (images/image_stage.h).
+  // Embeddings, shape [n_rows][input width]; may be shared with a cache. Null: the engine's vision encoder computes
+  // them from `piece` before the request is admitted (images/image_stage.h).
   std::shared_ptr<const std::vector<float>> rows = nullptr;
   std::shared_ptr<const PreparedPiece> piece = nullptr;
-  bool bidirectional = false;  // its rows see one another; else each sees what stands before it
-  // Of models with rotary positions of three numbers: what each row adds to the count of these that stands at the span's
-  // beginning, and by how much that moves on; null and 0: row by row, in all three alike.
+  bool bidirectional = false;  // True: all rows of the span attend to each other. False: causal attention.
+  // For M-RoPE models: each row's offsets from the rotary position at the start of the span. n_rope_positions is the
+  // number by which the span advances the rotary position. Null and 0: the span advances like text, one per row in all
+  // three dimensions.
   std::shared_ptr<const std::vector<RopePosition>> rope_offsets = nullptr;
   int n_rope_positions = 0;
-  int rope_saved = 0;  // by how much the count lies behind the position at its end: count_rope_positions()
+  int rope_saved = 0;  // Position minus rotary position at the end of the span; filled in by count_rope_positions().
 
   int end() const { return first + n_rows; }
 };
 
-// Fills in each span's rope_saved. In order.
+// Fills in rope_saved of each span. Spans must be in ascending order.
 inline void count_rope_positions(std::span<InputSpan> spans) {
   int saved = 0;
   for (InputSpan& span : spans) {
@@ -42,13 +44,13 @@ inline void count_rope_positions(std::span<InputSpan> spans) {
   }
 }
 
-// Of spans in order the first that ends behind `position`; null: none.
+// The first span that ends after `position`; null if there is none. Spans must be in ascending order.
 inline const InputSpan* span_from(std::span<const InputSpan> spans, int position) {
   const auto at = std::ranges::partition_point(spans, [&](const InputSpan& span) { return span.end() <= position; });
   return at == spans.end() ? nullptr : &*at;
 }
 
-// The bidirectional span that a cut before `position` would divide; null: none.
+// The bidirectional span that a cut before `position` would divide; null if there is none.
 inline const InputSpan* span_across(std::span<const InputSpan> spans, int position) {
   const InputSpan* span = span_from(spans, position);
   return span && span->bidirectional && span->first < position ? span : nullptr;

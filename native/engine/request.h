@@ -1,5 +1,5 @@
-// What a caller asks of the engine, and the limits each field obeys. Built on a caller's thread,
-// moved into the engine at submission, immutable afterwards.
+// Parameters of a generation request and their limits. Built on the caller's thread, moved into the engine at
+// submission, and immutable afterwards.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Grammar;
 
 inline constexpr int kMaxChoices = 128;
 inline constexpr int kMaxStopStrings = 16;
-inline constexpr int kMaxStopBytes = 1024;  // 256 characters of up to 4 bytes
+inline constexpr int kMaxStopBytes = 1024;  // Enough for 256 characters of up to 4 bytes.
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxBanned = 16;
 inline constexpr int kMaxRepeats = 1000;
@@ -27,130 +27,140 @@ inline constexpr int kMaxCallPrefixes = 128;
 inline constexpr int kMaxCallPrefixBytes = 1024;
 
 struct SamplingParams {
-  float temperature = 1.0f;  // 0 = greedy
-  int top_k = 0;             // 0 = off
-  float top_p = 1.0f;        // 0 keeps one token
+  float temperature = 1.0f;  // 0 = greedy.
+  int top_k = 0;             // 0 = off.
+  float top_p = 1.0f;        // 0 keeps only the most likely token.
   float min_p = 0.0f;
-  float repetition_penalty = 1.0f;  // over prompt and output
-  float frequency_penalty = 0.0f;   // over output
-  float presence_penalty = 0.0f;    // over output
+  float repetition_penalty = 1.0f;  // Counts tokens of prompt and output.
+  float frequency_penalty = 0.0f;   // Counts tokens of the output.
+  float presence_penalty = 0.0f;    // Counts tokens of the output.
   uint64_t seed = 0;
-  uint32_t stream = 0;  // of the seed's random numbers; choice i draws from stream + i
+  uint32_t stream = 0;  // Stream of the seed's random numbers; choice i uses stream + i.
   std::vector<std::pair<TokenId, float>> logit_bias;
-  std::vector<TokenId> banned;  // never chosen, whatever the bias
-  int top_logprobs = -1;        // -1: none wanted; 0 .. 20
-  int prompt_logprobs = -1;     // the same of the prompt's tokens, see EventKind::kPrompt
+  std::vector<TokenId> banned;  // Never sampled, regardless of the bias.
+  int top_logprobs = -1;        // Alternatives reported per generated token: 0 .. 20; -1 = no logprobs.
+  int prompt_logprobs = -1;     // Alternatives reported per prompt token (EventKind::kPrompt): 0 .. 20; -1 = none.
 };
-// Order: logit_bias, banned → penalties → constraint → temperature → top_k → top_p → min_p → draw. Reported
-// logprobs are those of the distribution after bias and penalties, before all that follows; a prompt's those of the
-// model's own distribution.
+// Sampling order: logit_bias, banned → penalties → grammar mask → temperature → top_k → top_p → min_p → draw. Reported
+// logprobs are those of the distribution after bias and penalties, before the later stages. Prompt logprobs are those
+// of the unmodified distribution.
 
-// A delimiter between reasoning and answer. If the vocabulary has it as one token only that token
-// counts; otherwise its spelling in the generated text does.
+// A delimiter between reasoning and content. If the vocabulary has it as a single token, only that token is recognized;
+// otherwise its spelling in the generated text is.
 struct Marker {
-  std::string text;  // empty: no such marker
+  std::string text;  // Empty: there is no such marker.
   TokenId token = kNoToken;
 };
 
-// Line breaks right behind either marker, and right before the close marker, are left out of the text; stop
-// strings are looked for in what remains.
+// Line breaks directly after either marker, and directly before the close marker, are dropped from the text. Stop
+// strings are matched on the remaining text.
 struct ReasoningParams {
-  Marker open, close;          // both empty: everything is content
-  bool starts_inside = false;  // the prompt's tail has opened the section already
-  bool continued = false;      // and holds some of its text: no line breaks are left out at the beginning
-  int budget = -1;             // tokens; when used up the engine writes `close_sequence`. -1 = unlimited
+  Marker open, close;          // Both empty: all text is content.
+  bool starts_inside = false;  // The end of the prompt has already opened the reasoning section.
+  // The prompt already contains part of the reasoning text, so no line breaks are dropped at the start.
+  bool continued = false;
+  int budget = -1;  // Maximum reasoning tokens; then the engine appends `close_sequence`. -1 = unlimited.
   std::vector<TokenId> close_sequence;
 };
 
-// A grammar of the engine's own vocabulary.
+// A grammar compiled for the engine's own vocabulary.
 using GrammarRef = std::shared_ptr<grammar::Grammar>;
 
-// Tool calls within the content: from the open marker up to and including the close marker the text goes
-// to Section::kCall, as the tokens spell it. Stop strings do not apply there.
+// Tool calls within the content. The text from the open marker up to and including the close marker is emitted as
+// Section::kCall, exactly as generated. Stop strings do not apply to it.
 struct CallParams {
-  Marker open, close;     // open empty: no section is told apart; close empty: up to the end of the turn
-  bool at_start = false;  // the open marker counts only as the first thing of the content
-  // Token sequences, in any order; none empty, at most kMaxCallPrefixes of each.
-  std::vector<std::vector<TokenId>> prefixes;  // one of these follows an open marker that is a token; none: anything
-  std::vector<std::vector<TokenId>> required;  // the content begins with one of these; none: with anything
-  // What a call begins with where a grammar leaves nothing else but its own text: the open marker and a prefix.
-  // None: its marker's token, if it has one.
+  // `open` empty: tool calls are not recognized. `close` empty: a call extends to the end of the turn.
+  Marker open, close;
+  bool at_start = false;  // The open marker is recognized only at the start of the content.
+  // The following lists of token sequences may be in any order. A list has at most kMaxCallPrefixes entries, none empty.
+
+  // After an open marker that is a token, one of these must follow. Empty: anything may follow.
+  std::vector<std::vector<TokenId>> prefixes;
+  std::vector<std::vector<TokenId>> required;  // The content must begin with one of these. Empty: with anything.
+  // Beginnings of a call, open marker and prefix, that are allowed where a grammar permits only its own text or a call.
+  // Empty: the marker's token, if it has one.
   std::vector<std::vector<TokenId>> starts;
-  // By prefix, or none at all: what follows it, up to and including the close marker. Null: anything. `required`
-  // and `starts` are then as many as `prefixes`, or none, and each has that of its place; with a marker that is
-  // no token there need be no `prefixes`.
+  // Grammar after each prefix, up to and including the close marker; null: unconstrained. Either empty, or with as many
+  // entries as `prefixes`, `required` and `starts`, in the same order. `prefixes` may be empty if the marker is not a
+  // token.
   std::vector<GrammarRef> grammars;
-  // Of a section that holds several calls, each ended by its grammar: what another begins with, entry i by the grammar of
-  // i modulo their number, and what ends the section, close marker included. Without an end a grammar ends it.
+  // For a section with several calls, each ended by its grammar. `next`: beginnings of a further call; entry i has
+  // grammar i modulo the number of grammars. `end`: the tokens that end the section, including the close marker. If
+  // `end` is empty, the first call's grammar ends the section.
   std::vector<std::vector<TokenId>> next;
   std::vector<TokenId> end;
-  // Where content has a header that begins as calls do: the header behind the open marker, and with it. Content follows, and
-  // the section ends with it. Empty: it has none.
+  // For formats in which the content has a header that starts like a call. `answer`: the header after the open marker.
+  // `answer_start`: the header including the open marker. Content follows the header. Empty: no such header.
   std::vector<TokenId> answer, answer_start;
-  bool ends_itself = false;  // without a close marker: a grammar ends the section, and not the turn
+  bool ends_itself = false;  // For calls without a close marker: the grammar ends the call section but not the turn.
 };
 
-// Tokens of markers that are not sampled, by what the sequence's text is in; each list has those of SamplingParams::banned
-// too. None: no list holds, and SamplingParams::banned does. text/marker_bans.h makes them.
+// Marker tokens that must not be sampled, depending on the section of the sequence's text. Each list also includes
+// SamplingParams::banned. If all lists are empty, only SamplingParams::banned applies. Built by text/marker_bans.h.
 struct MarkerBans {
   std::vector<TokenId> undecided, reasoning, content, call;
   bool any() const { return !content.empty(); }
 };
 
-// The kind of output of a sequence: it decides which rows want logits, and where the sequence ends.
+// Kind of output. It determines which tokens need logits and when a sequence ends.
 enum class OutputKind : uint8_t {
-  kTokens,    // sampled: the logits of the prompt's last position, then of each new one; until something ends them
-  kLogprobs,  // of the prompt's tokens: the logits of every position but the last; with the prompt
-  kVector,    // the last hidden rows, pooled; with the prompt. Not yet
-  kNothing,   // no logits; with the prompt, whose pages stay in the prefix cache
+  kTokens,  // Generated tokens. Needs the logits of the last prompt position and of each new token.
+  // Log-probabilities of the prompt's tokens. Needs the logits of every prompt position except the last; ends with the
+  // prompt.
+  kLogprobs,
+  kVector,   // Pooled hidden states of the last layer; ends with the prompt. Not implemented.
+  kNothing,  // No output: only fills the prefix cache with the prompt's pages.
 };
 
 struct GenerationRequest {
-  std::vector<TokenId> prompt;  // 1 .. max_context-1 tokens
+  std::vector<TokenId> prompt;  // 1 .. max_context - 1 tokens.
   OutputKind output = OutputKind::kTokens;
-  std::vector<InputSpan> spans;  // in the order of their positions, none over another
-  uint64_t organization = 0;     // namespace of the prefix cache and unit of fairness
-  int n = 1;                     // choices over one shared prompt
-  // per choice; clamped to the room the context leaves; >= 1, or 0 if no tokens are wanted
+  std::vector<InputSpan> spans;  // In order of position, without overlap.
+  uint64_t organization = 0;     // Namespace of the prefix cache and unit of fair scheduling.
+  int n = 1;                     // Number of choices, which share the prompt.
+  // Maximum generated tokens per choice, clamped to the rest of the context. At least 1, or 0 if no tokens are
+  // requested.
   int max_tokens = 0;
   SamplingParams sampling;
   ReasoningParams reasoning;
   CallParams calls;
   MarkerBans marker_bans;
-  // The answer ends where one run of tokens stands so often in a row, see text/repetition_guard.h. 0: it may repeat itself.
+  // Generation stops when the same token sequence has occurred this many times in a row (text/repetition_guard.h).
+  // 0 = off.
   int max_repeats = 0;
-  GrammarRef format;  // the content is one of its texts, or begins with a call; null: anything
-  // What stands before the format's text, where that has a header as calls have: the engine writes it, or the beginning of
-  // a call, when the content begins; where they part, the model chooses. Empty: the content begins with the format.
+  GrammarRef format;  // The content must match this grammar or begin with a tool call; null: unconstrained.
+  // Header before the text of `format`, for formats in which headers start like calls. When the content begins, the
+  // engine forces the header or the beginning of a call; where they differ, the model chooses. Empty: no header.
   std::vector<TokenId> format_head;
-  std::vector<std::string> stop;     // applied to content only; the match is not returned
-  std::vector<TokenId> stop_tokens;  // in addition to the model's end-of-generation tokens
-  bool ignore_eos = false;           // benchmarks: end-of-generation tokens do not end it
-  // So many tokens come before one that ends the generation may: these are not sampled, and stop strings not looked for. A
-  // grammar outranks it.
+  std::vector<std::string> stop;     // Stop strings, matched in content only; the match is not part of the output.
+  std::vector<TokenId> stop_tokens;  // Additional to the model's end-of-generation tokens.
+  bool ignore_eos = false;           // End-of-generation tokens do not end the sequence; for benchmarks.
+  // Minimum number of generated tokens. Before that, end-of-generation tokens are not sampled and stop strings are not
+  // matched. A grammar takes precedence.
   int min_tokens = 0;
-  MarkerBans early_bans;       // what holds until then: make_early_bans()
-  bool return_tokens = false;  // with EventKind::kTokens
+  MarkerBans early_bans;       // Bans that apply until min_tokens is reached; built by make_early_bans().
+  bool return_tokens = false;  // Also emit token ids (EventKind::kTokens).
   bool use_prefix_cache = true;
-  // From the submission, or when the last piece of its images was seen, to the first step that computes something of it,
-  // however long it has had a place by then; longer → failed with kQueueTimeout. 0 = for ever.
+  // Maximum queue wait in ms: from submission, or from the encoding of the last image, to the first step that computes
+  // part of the request. The request then fails with kQueueTimeout. 0 = no limit.
   uint32_t queue_wait_ms = 30'000;
-  uint32_t generation_ms = 3'600'000;  // wall time from that step on; then ends as length; 0 = for ever
+  // Maximum wall-clock time in ms from the first step of the request. The request then ends as kTimeLimit. 0 = no limit.
+  uint32_t generation_ms = 3'600'000;
 };
 
 enum class FinishReason : uint8_t {
-  kEndOfTurn = 0,  // an end-of-generation or stop token
+  kEndOfTurn = 0,  // An end-of-generation token or stop token.
   kStopString = 1,
-  kMaxTokens = 2,  // the request's cap; or no tokens are wanted
+  kMaxTokens = 2,  // max_tokens was reached, or no tokens were requested.
   kContextFull = 3,
-  kTimeLimit = 4,   // generation_ms, or an orderly drain
-  kRepetition = 5,  // max_repeats
+  kTimeLimit = 4,   // generation_ms has passed, or the engine was drained.
+  kRepetition = 5,  // max_repeats was reached.
 };
 
 enum class FailureCode : uint8_t {
-  kQueueTimeout = 1,  // queue_wait_ms passed before the first step
-  kEngineError = 2,   // the step failed (non-finite logits, backend error), or a grammar outgrew its limits
-  kShutdown = 3,      // the engine was closed
+  kQueueTimeout = 1,  // queue_wait_ms passed before the first step.
+  kEngineError = 2,   // The step failed (non-finite logits, backend error), or a grammar exceeded its limits.
+  kShutdown = 3,      // The engine was closed.
 };
 
 }  // namespace monolith

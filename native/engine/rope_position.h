@@ -1,5 +1,4 @@
-// What a position of a sequence with embedding spans is turned by, where models have rotary positions of three numbers.
-// Pure; any thread.
+// Rotary positions in sequences with embedding spans, for M-RoPE models. Pure functions; any thread.
 #pragma once
 
 #include "backend/kv_cache.h"
@@ -7,13 +6,13 @@
 
 namespace monolith {
 
-// What position `position` of a sequence with these spans is turned by.
+// Rotary position of `position` in a sequence with these spans, which must be in ascending order.
 inline RopePosition rope_position_at(std::span<const InputSpan> spans, int position) {
   const auto after = std::ranges::partition_point(spans, [&](const InputSpan& span) { return span.first <= position; });
   if (after == spans.begin()) return {position, position, position};
   const InputSpan& span = *(after - 1);
   if (position >= span.end() || !span.rope_offsets) {
-    // Within a span without offsets of its own nothing is saved.
+    // A span without own offsets advances like text, so its rope_saved also holds inside it.
     const int count = position - span.rope_saved;
     return {count, count, count};
   }

@@ -55,8 +55,8 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
           .embedded = embedded_};
 }
 
-// The rows of spans among the next `n_tokens`. Whatever stands for them in the prompt, models that look tokens up a second
-// time (PerLayerInputs) take token 0 there, as they were trained.
+// Adds the embedding rows among the next `n_tokens` positions. The placeholder tokens become token 0, because models
+// with per-layer token embeddings (PerLayerInputs) were trained with token 0 at these positions.
 void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row) {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   const int begin = sequence.n_computed, end = begin + n_tokens;
@@ -69,7 +69,7 @@ void BatchBuilder::add_embedded(const Sequence& sequence, int n_tokens, int row)
   }
 }
 
-// One segment, or where the model has recurrent state as many as there are slots on the way.
+// Adds one segment, or one segment per state slot for models with recurrent state.
 void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item, int row) {
   const Sequence& sequence = *item.sequence;
   int position = sequence.n_computed;
@@ -83,7 +83,7 @@ void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item
   if (item.n_guesses > 0) add(item.n_guesses, segments_.back().state_to, sequence.guess_slot);
 }
 
-// Cut where bidirectional spans begin and end, each of which is computed in one step.
+// Splits the segment at the boundaries of bidirectional spans, each of which is computed in one step.
 void BatchBuilder::add_segment(const Sequence& sequence, Segment segment) {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   const auto push = [&](int n_tokens, int seen_end) {
@@ -100,7 +100,7 @@ void BatchBuilder::add_segment(const Sequence& sequence, Segment segment) {
     segment.first_row += n_tokens;
     segment.first_position += n_tokens;
     segment.n_tokens -= n_tokens;
-    segment.state_from = segment.state_to;  // where the part before has left it
+    segment.state_from = segment.state_to;  // The next part continues from the state that this part has written.
   };
   for (const InputSpan& span : spans) {
     if (!span.bidirectional || span.end() <= segment.first_position) continue;

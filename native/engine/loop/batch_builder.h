@@ -1,5 +1,5 @@
-// What a plan becomes for the model: tokens, segments over the tables of each sequence, and the rows whose logits are
-// wanted. Buffers are as large as a step may be from the start. Engine thread only.
+// Converts a step plan into the model's input: tokens, segments with their page tables, and the tokens that need
+// logits. All buffers are allocated at construction for the largest possible step. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ class BatchBuilder {
   // `n_tables`: KvLayout::tables() of the model. `turns_by_three`: HyperParams::turns_by_three().
   BatchBuilder(const ModelLimits& limits, int n_tables, bool turns_by_three);
 
-  // Logits come in the order of the items that want some, each item's followed by its guesses'. The batch is valid until
-  // the next call, and as long as the sequences' pages stay where they are.
+  // Builds the batch. Logits are in the order of the items that need them; within an item, its own token comes first,
+  // then its draft tokens. The batch is valid until the next call, as long as the sequences' page tables do not move.
   Batch build(const StepPlan& plan, bool logits_stay_on_backend);
-  // Rows of prompts in the batch built last.
+  // Prompt tokens in the last batch.
   uint64_t prompt_rows() const { return prompt_rows_; }
 
  private:
@@ -31,10 +31,11 @@ class BatchBuilder {
   const bool turns_by_three_;
   std::vector<int32_t> tokens_, logit_rows_;
   std::vector<Segment> segments_;
-  // of rows behind and within embedding spans; reserved, so they stay where they are
+  // Rotary positions of tokens in or after embedding spans. The capacity is reserved, so pointers into the vector stay
+  // valid.
   std::vector<RopePosition> rope_positions_;
   std::vector<EmbeddedRows> embedded_;
-  std::vector<const Sequence*> owners_;  // of the first table's segments
+  std::vector<const Sequence*> owners_;  // Sequence of each segment of the first page table.
   uint64_t prompt_rows_ = 0;
 };
 

@@ -7,9 +7,9 @@
 namespace monolith {
 namespace {
 
-// What a step writes differs by as many tokens as its guesses were right, and readers come when they can. So buffers, which
-// go round between the engine and its reader, get room for several times what they have held, once: in a steady state no
-// step has to make any.
+// The size of a step's records varies with the number of accepted draft tokens, and consumers drain irregularly. Each
+// of the swapped buffers therefore gets several times the capacity that it has needed, so that steps in a steady state
+// do not allocate.
 void make_room(std::vector<std::byte>& records, size_t held) {
   constexpr size_t kTimes = 16, kLeast = 2;
   if (records.capacity() < kLeast * held) records.reserve(kTimes * held);
@@ -85,7 +85,7 @@ void Channel::remove_pending(uint32_t request) {
 void Channel::remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests) {
   size_t kept = 0;
   for (size_t at = 0; at < records.size();) {
-    uint32_t header[2];  // size, request
+    uint32_t header[2];  // The first two header fields: size, request.
     std::memcpy(header, records.data() + at, sizeof header);
     const bool gone = std::find(requests.begin(), requests.end(), header[1]) != requests.end();
     if (!gone) {

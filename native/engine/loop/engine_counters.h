@@ -1,5 +1,5 @@
-// What the engine counts: written by its thread, read by any. Relaxed throughout: each figure is right by
-// itself, a snapshot need not be of one instant.
+// The engine's statistics: written by the engine thread, read by any thread. All accesses are relaxed: each number is
+// correct on its own, but a snapshot may mix values of different moments.
 #pragma once
 
 #include <atomic>
@@ -14,12 +14,13 @@ namespace monolith {
 
 class EngineCounters {
  public:
-  QueueRoom queue;  // submitted and neither started nor ended
+  QueueRoom queue;  // Requests that were submitted and have neither started nor ended.
   std::atomic<int> running{0};
   std::atomic<int64_t> pages_total{0}, pages_free{0}, pages_cached{0};
   std::atomic<uint64_t> kv_used_bytes{0};
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::min();
-  std::atomic<int64_t> progress_at_ns{kIdle};  // Clock of the last step, or of the work's arrival
+  // Clock time in ns of the last step or of the arrival of work at an idle engine; kIdle when idle.
+  std::atomic<int64_t> progress_at_ns{kIdle};
   std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, most_batch_tokens{0},
       most_sequences{0};
   std::atomic<bool> failed{false};

@@ -5,7 +5,7 @@
 
 namespace monolith {
 
-// Records are copied as the processor stores them.
+// Records are written in host byte order, which must be little-endian.
 static_assert(std::endian::native == std::endian::little);
 
 namespace {
@@ -26,7 +26,7 @@ void EventWriter::put(T value) {
 
 void EventWriter::put_bytes(std::string_view bytes) {
   if (!bytes.empty()) std::memcpy(at_, bytes.data(), bytes.size());
-  at_ += padded(bytes.size());  // begin() has zeroed the padding
+  at_ += padded(bytes.size());  // begin() has zeroed the padding.
 }
 
 void EventWriter::begin(EventKind kind, uint8_t section, uint8_t flags, size_t size) {

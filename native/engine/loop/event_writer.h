@@ -1,4 +1,4 @@
-// Writes the packed records of events.h, one request and choice at a time, to the end of a byte buffer.
+// Appends the event records of one request and choice to a byte buffer (format: events.h).
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class EventWriter final : public PieceSink {
 
   void started(uint32_t prompt_tokens, uint32_t cached_tokens, float queue_ms, float tower_ms);
   void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) override;
-  // Of the prompt's tokens from position `first` on.
+  // Log-probabilities of the prompt's tokens from position `first` on.
   void prompt(int first, std::span<const TokenLogprobs* const> logprobs);
   void token(TokenId token);
   void finished(FinishReason reason, uint32_t completion_tokens, uint32_t reasoning_tokens, int32_t stop_index,
@@ -27,9 +27,9 @@ class EventWriter final : public PieceSink {
   void failed(FailureCode code, std::string_view message);
 
  private:
-  // `size`: bytes that will follow the header.
+  // Starts a record. `size`: number of bytes after the header.
   void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
-  void put_bytes(std::string_view bytes);  // padded to 4
+  void put_bytes(std::string_view bytes);  // Pads to 4 bytes.
   void put_entry(const TokenLogprobs& entry);
   template <typename T>
   void put(T value);
@@ -37,7 +37,7 @@ class EventWriter final : public PieceSink {
   std::vector<std::byte>& out_;
   uint32_t request_;
   int choice_;
-  std::byte* at_ = nullptr;  // of the record under way
+  std::byte* at_ = nullptr;  // Write position in the current record.
 };
 
 }  // namespace monolith

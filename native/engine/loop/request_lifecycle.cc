@@ -28,7 +28,8 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
   for (const StepPlan::Item& item : plan.items) {
     Request& request = item.sequence->request;
     if (request.started()) continue;
-    // Where steps overlap, `now` is when the step before was answered: it may have come only then.
+    // With overlapping steps, `now` is the time when the previous step's results arrived, which may be before this
+    // request's submission.
     request.started_at = std::max(now, request.submitted_at);
     EngineCounters::add(counters_.prompt_tokens, static_cast<uint64_t>(item.sequence->n_prompt));
     EngineCounters::add(counters_.prompt_tokens_cached, static_cast<uint64_t>(item.sequence->n_computed));
@@ -40,8 +41,8 @@ void RequestLifecycle::start(const StepPlan& plan, Clock::time_point now) {
   }
 }
 
-// A request waits until a step computes something of it: until then the one limit holds for it, wherever it stands, and
-// from then on the other.
+// A request counts as waiting until a step computes part of it, even if it holds a slot. Until then queue_wait_ms
+// applies, afterwards generation_ms.
 void RequestLifecycle::expire(Clock::time_point now) {
   const auto out_of_time = [now](const Sequence& sequence) {
     const Request& request = sequence.request;
@@ -61,7 +62,7 @@ void RequestLifecycle::expire(Clock::time_point now) {
     if (request->started())
       finish_all_choices(*request, FinishReason::kTimeLimit);
     else
-      fail(*request, FailureCode::kQueueTimeout, "waited too long for a free place");
+      fail(*request, FailureCode::kQueueTimeout, "the request waited too long for a sequence slot");
   }
 }
 
@@ -104,7 +105,7 @@ void RequestLifecycle::fail(Request& request, FailureCode code, std::string_view
 }
 
 void RequestLifecycle::fail_by_rule(Request& request) {
-  fail(request, FailureCode::kEngineError, "the grammar of the answer has outgrown its limits");
+  fail(request, FailureCode::kEngineError, "the grammar of the output exceeded its limits");
 }
 
 void RequestLifecycle::end(Request& request) {
@@ -138,7 +139,8 @@ void RequestLifecycle::finish_choice(RequestId id, int choice) {
   if (at == requests_.end() || choice < 0 || choice >= at->second->params.n) return;
   Request& request = *at->second;
   const auto index = static_cast<size_t>(choice);
-  // The choices come into being together; until then one of them may not take the prompt from the others.
+  // Choices are forked together after the prefill. Until then, ending one choice must not stop the prefill for the
+  // others.
   if (index >= request.choices.size() || request.choices[index]->generated() == 0) {
     request.finishing.set(index);
     return;
@@ -180,7 +182,7 @@ std::vector<std::byte>& RequestLifecycle::records_of(Request& request) {
 void RequestLifecycle::publish(bool in_flight) {
   retired_before_.clear();
   if (!in_flight) retired_.clear();
-  gauges_.update();  // before the consumer can learn of an end, its pages are counted as back
+  gauges_.update();  // The page counts are updated before a consumer can observe the end of a request.
   for (const auto& channel : touched_) channel->publish();
   touched_.clear();
 }

@@ -1,8 +1,8 @@
-// Requests from add() until nothing points to them any more: started, finished, failed, cancelled, out of time; and the
-// channels that have records of theirs. Engine thread only.
+// Owns requests from add() until nothing refers to them any more, and handles start, finish, failure, cancellation and
+// time limits. Also tracks the channels with records of the current step. Engine thread only.
 //
-// Who ends gives its pages back at once. The object lives on: the last plan may point to it, and text that is still to
-// be written. plan_made() says that the next plan is there, publish() that nothing is left to be written.
+// A finished request frees its pages at once. The object is kept until no plan or pending text refers to it: until both
+// plan_made() and publish() were called after the request ended.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class RequestLifecycle {
                    EngineCounters& counters)
       : scheduler_(scheduler), guesses_(guesses), images_(images), gauges_(gauges), counters_(counters) {}
 
-  // Of these see StepLoop.
+  // These functions are documented in StepLoop.
   void add(std::unique_ptr<Request> request);
   void cancel(RequestId id);
   void finish_choice(RequestId id, int choice);
@@ -34,21 +34,21 @@ class RequestLifecycle {
   bool idle() const { return requests_.empty(); }
   std::vector<RequestId>& ended() { return ended_; }
 
-  // Ends requests that have waited or generated for too long.
+  // Ends requests that exceed queue_wait_ms or generation_ms.
   void expire(Clock::time_point now);
-  // Those of the plan that have not started do so now.
+  // Marks the plan's requests as started, if they were not already.
   void start(const StepPlan& plan, Clock::time_point now);
   void finish(Sequence& sequence, FinishReason reason, int stop_index = -1);
-  // Whether they have come into being or not.
+  // Ends all choices of the request, including those that are not forked yet.
   void finish_all_choices(Request& request, FinishReason reason);
   void fail(Request& request, FailureCode code, std::string_view message);
   void fail_by_rule(Request& request);
 
-  // Where the request's records of this step go.
+  // Buffer for the request's records of this step.
   std::vector<std::byte>& records_of(Request& request);
-  // The last plan is no longer looked at.
+  // Call when a new plan was made: the previous plan is no longer used.
   void plan_made() { std::swap(retired_, retired_before_); }
-  // Hands this step's records over. `in_flight`: the last plan is still looked at.
+  // Publishes this step's records to the channels. `in_flight`: the last plan is still in use.
   void publish(bool in_flight);
 
  private:
@@ -60,11 +60,11 @@ class RequestLifecycle {
   StepGauges& gauges_;
   EngineCounters& counters_;
   std::unordered_map<RequestId, std::unique_ptr<Request>> requests_;
-  // Ended since the last plan was made, and before.
+  // Requests that ended since the last plan was made, and those that ended before it.
   std::vector<std::unique_ptr<Request>> retired_, retired_before_;
   std::vector<RequestId> ended_;
-  std::vector<std::shared_ptr<Channel>> touched_;  // have records of this step
-  std::vector<Request*> expired_;                  // scratch
+  std::vector<std::shared_ptr<Channel>> touched_;  // Channels with records of this step.
+  std::vector<Request*> expired_;                  // Scratch of expire().
 };
 
 }  // namespace monolith

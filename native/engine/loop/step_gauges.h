@@ -1,5 +1,5 @@
-// What the loop tells EngineCounters of its state: the queue's room, running sequences, pages, progress. Engine thread
-// only; others read the counters.
+// Updates EngineCounters from the step loop's state: queue limits, running sequences, pages, progress. Engine thread
+// only; other threads read the counters.
 #pragma once
 
 #include "backend/kv_cache.h"
@@ -14,13 +14,12 @@ class StepGauges {
   StepGauges(EngineCounters& counters, const Scheduler& scheduler, const PagePool& pages, const KvCache& kv)
       : counters_(counters), scheduler_(scheduler), pages_(pages), kv_(kv) {}
 
-  // A request with a prompt of so many tokens was handed to the scheduler: its room in the queue is given back when it
-  // does not wait there any more.
+  // A request was passed to the scheduler. Its part of the queue limits is released when it leaves the waiting queue.
   void note_added(size_t prompt_tokens);
   void note_step(const StepPlan& plan, Clock::duration duration);
   void note_progress(Clock::time_point now, bool idle);
   void note_limits();
-  // Everything that is looked up rather than counted.
+  // Updates all values that are read from the current state rather than counted.
   void update();
 
  private:
@@ -28,9 +27,9 @@ class StepGauges {
   const Scheduler& scheduler_;
   const PagePool& pages_;
   const KvCache& kv_;
-  MemoryClaim unused_kv_;                              // of pages that were never used
-  int64_t touched_seen_ = -1;                          // of pages_
-  size_t waiting_seen_ = 0, waiting_tokens_seen_ = 0;  // of counters_.queue
+  MemoryClaim unused_kv_;                              // Memory of pages that have never been used.
+  int64_t touched_seen_ = -1;                          // Value of pages_.touched() at the last update.
+  size_t waiting_seen_ = 0, waiting_tokens_seen_ = 0;  // Contents of the waiting queue at the last update.
 };
 
 }  // namespace monolith

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-// Of images, between two looks at what has arrived.
+// Maximum time for image work before the inbox is checked again, if no sequence decodes.
 constexpr std::chrono::milliseconds kSeenAlone{50};
 
 uint64_t random_seed() {
@@ -25,7 +25,7 @@ int StepLoop::max_context(const Model& model) {
       std::min<int64_t>(limits.max_context, model.memory().layout.positions_in(limits.n_pages, rows)));
 }
 
-// Files may pad the embedding table beyond the tokenizer's vocabulary: such tokens are never chosen.
+// Some files pad the embedding table beyond the tokenizer's vocabulary. The padding tokens are never sampled.
 int StepLoop::vocabulary(const Model& model, const Tokenizer& tokenizer) {
   return std::min(model.params().n_vocab, tokenizer.n_vocab());
 }
@@ -78,33 +78,37 @@ void StepLoop::add(std::unique_ptr<Request> request) {
 }
 
 void StepLoop::fail_all(FailureCode code, const std::string& message) {
-  texts_.drop_waiting();  // a step has failed before it came to them
+  texts_.drop_waiting();  // A step has failed before its deferred text was written.
   requests_.fail_all(code, message);
 }
 
 bool StepLoop::step() {
-  if (idle()) in_flight_ = {};  // nobody waits for it any more, and a next step comes behind it
+  // No request needs the result of the step in flight. A later step is queued after it on the device.
+  if (idle()) in_flight_ = {};
   const std::optional<Clock::time_point> completed = complete();
   const Clock::time_point now = completed.value_or(Clock::now());
   if (!completed) requests_.expire(now);
   begin(now);
   const bool begun = in_flight_.plan != nullptr;
-  // The device can do with the tasks as soon as they are there, but masks are still being found.
+  // Sampling is normally requested before the text is written, so that the device starts early. If a worker thread is
+  // still computing grammar masks, the text is written first.
   const bool finds_masks = in_flight_.finds_masks;
   if (!finds_masks) request_samples();
   texts_.write_waiting();
   if (finds_masks) request_samples();
   if (!overlaps_) complete();
   const Clock::time_point end = Clock::now();
-  if (completed) requests_.expire(end);  // after the plan: the device need not wait for that
-  gauges_.note_progress(end, idle());    // before publishing: whoever learns of the last end finds an idle engine
+  // Runs after the next step was submitted, so that the device does not wait for it.
+  if (completed) requests_.expire(end);
+  // Runs before publishing, so that a client that sees the last request end also sees an idle engine.
+  gauges_.note_progress(end, idle());
   publish();
-  const bool seen = see(end - now);  // whoever waits for a token has it
+  const bool seen = see(end - now);  // Runs after publishing, so that image work does not delay tokens.
   return completed || begun || seen;
 }
 
-// A bit of what images are waited for: beside running answers no more than the step has left of its time, half of which
-// prompts leave to it.
+// Runs the vision encoder for a limited time. While sequences decode, image work gets only the rest of the target step
+// time, of which prefill leaves half.
 bool StepLoop::see(Clock::duration step) {
   const bool answers =
       std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
@@ -113,18 +117,19 @@ bool StepLoop::see(Clock::duration step) {
   return sees_;
 }
 
-// Plans a step and hands it to the backend. `now`: when that became free.
+// Plans a step and submits it to the backend. `now`: time when the backend became free.
 void StepLoop::begin(Clock::time_point now) {
   constraints_.see_to_due(scheduler_.preempted());
   const StepPlan& plan = scheduler_.plan(pace_.prompt_tokens(sees_));
   in_flight_ = {};
   requests_.plan_made();
   if (plan.items.empty()) {
-    constraints_.start_looking_ahead();  // for those that wait
+    constraints_.start_looking_ahead();  // Prefetches grammar masks for waiting sequences.
     return;
   }
   requests_.start(plan, now);
-  gauges_.update();  // what hangs in the forward pass is seen to be running
+  // Updated before the forward pass, so that the requests of a hanging forward pass are reported as running.
+  gauges_.update();
   for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
   guesses_.add_to(plan);
   const bool finds_masks = constraints_.start_looking_ahead();
@@ -133,13 +138,13 @@ void StepLoop::begin(Clock::time_point now) {
   scheduler_.advance();
 }
 
-// The forward pass. Returns the logits of the batch's rows that want them.
+// Runs the forward pass. Returns the logits of the tokens that need them.
 const float* StepLoop::compute(const StepPlan& plan) {
   Batch batch = batch_.build(plan, samples_.on_backend());
   batch.hidden = guesses_.feed(plan);
   EngineCounters::add(counters_.prefill_tokens, batch_.prompt_rows());
   const float* logits = model_.forward(batch);
-  if (!logits && !batch.logit_rows.empty()) throw std::runtime_error("the forward pass gave no logits");
+  if (!logits && !batch.logit_rows.empty()) throw std::runtime_error("the forward pass returned no logits");
   return logits;
 }
 
@@ -154,7 +159,8 @@ void StepLoop::await() {
   in_flight_.answered_at = Clock::now();
 }
 
-// Takes the tokens of the step in flight. Returns when its answers were there; nothing if there is none.
+// Takes the tokens of the step in flight. Returns the time when its results arrived, or nothing if no step is in
+// flight.
 std::optional<Clock::time_point> StepLoop::complete() {
   await();
   if (!in_flight_.plan) return std::nullopt;
@@ -174,13 +180,13 @@ std::optional<Clock::time_point> StepLoop::complete() {
     tasks = tasks.subspan(n_rows);
     logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
   }
-  // Without a step beside it the host's part is the step's, too.
+  // Without overlapping steps, the host's work is part of the step's duration.
   note_step(*step.plan, (overlaps_ ? step.answered_at : Clock::now()) - step.begun_at);
   in_flight_ = {};
   return step.answered_at;
 }
 
-// `duration`: drafts included.
+// Records a step. `duration` includes drafting.
 void StepLoop::note_step(const StepPlan& plan, Clock::duration duration) {
   gauges_.note_step(plan, duration);
   const double ms = std::max(0.0, std::chrono::duration<double, std::milli>(duration).count() - guesses_.draft_ms());

@@ -1,25 +1,25 @@
-// One engine's work without its threads, a step at a time. Everything here belongs to whoever calls step(): the engine
-// thread, or a test. This part says when things happen; what happens is the parts':
+// One engine's work without its threads, one step at a time. All functions must be called by the thread that calls
+// step(): the engine thread, or a test. StepLoop only decides the order of the work. The work itself is done by:
 //
-//   RequestLifecycle   who is there: added, started, finished, failed, cancelled, out of time
-//   ImageStage         what images bring: a bit of it after each step
-//   Scheduler          which tokens a step computes, whose pages hold them
-//   StepGuesses        the guesses it computes beside them
-//   BatchBuilder       the batch the model gets
-//   SampleRequests     what is asked of the sampler, of all rows at once
-//   TokenAcceptor      which tokens are taken, and what follows from them: Constraints, TokenDirector, TextOutput
-//   StepGauges         what others may know of it
+//   RequestLifecycle   requests: added, started, finished, failed, cancelled, timed out
+//   ImageStage         image embeddings: a part of the work after each step
+//   Scheduler          which tokens a step computes, and which pages hold them
+//   StepGuesses        draft tokens for the step
+//   BatchBuilder       the model's input
+//   SampleRequests     sampling tasks of all logit rows
+//   TokenAcceptor      accepted tokens and their effects: Constraints, TokenDirector, TextOutput
+//   StepGauges         statistics for other threads
 //
-// A step is begun and completed. Where the backend computes asynchronously, one is in flight between two calls of step():
+// A step is submitted and completed. With an asynchronous backend, one step is in flight between two calls of step():
 //
 //   device   [ step n            ][ sampling ]          [ step n + 1           ][ sampling ]
-//   host     texts of n - 1, publish    await   complete n, begin n + 1   samples, texts of n, publish   await
-//                                               └─ all that the device waits for ─┘
+//   host     text of n - 1, publish    await   complete n, submit n + 1   samples, text of n, publish   await
+//                                              └─ the device waits only for this ─┘
 //
-// Elsewhere, or if it is told so, step() completes what it has begun and leaves nothing in flight.
+// With other backends, or if overlapping is disabled, step() completes the step that it submits.
 //
-// In the steady state (no request starts or ends) a step allocates nothing: plan, batch and sampling use what was
-// allocated at construction, sequences what was allocated at submission, and event buffers keep their capacity.
+// In the steady state, when no request starts or ends, a step allocates nothing. Plan, batch and sampling use memory
+// allocated at construction, sequences use memory allocated at submission, and event buffers keep their capacity.
 #pragma once
 
 #include <memory>
@@ -35,53 +35,52 @@
 namespace monolith {
 
 class StepLoop {
- public:  // `draft`: of the same vocabulary, guesses what may come next; null: none does.
-  // `tower`: computes the rows of images; null: none does.
+ public:  // `draft`: draft model with the same vocabulary; null: none.
+  // `tower`: vision encoder that computes image embeddings; null: none.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
            Model* draft = nullptr, VisionTower* tower = nullptr);
 
-  // Prompt plus output a sequence may have: what the model's limits allow and its pages can hold.
+  // Maximum length of prompt plus output of a sequence, limited by the model's context and by its KV pages.
   static int max_context(const Model& model);
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
   void add(std::unique_ptr<Request> request);
-  void cancel(RequestId id) { requests_.cancel(id); }  // unknown ids are ignored
-  // Ends one choice as kEndOfTurn, before its first token if it has none; unknown ids and ended choices are
-  // ignored.
+  void cancel(RequestId id) { requests_.cancel(id); }  // Unknown ids are ignored.
+  // Ends one choice as kEndOfTurn, before its first token if it has none. Unknown ids and ended choices are ignored.
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
   void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
-  void configure(const EngineTunables& tunables);  // the queue's bounds are not its affair
-  // Everything started ends as kTimeLimit, everything waiting fails as kShutdown.
+  void configure(const EngineTunables& tunables);  // Ignores the queue limits, which are enforced at submission.
+  // Ends all started requests as kTimeLimit and fails all waiting ones with kShutdown.
   void drain() { requests_.drain(); }
   // Ends every request with this failure.
   void fail_all(FailureCode code, const std::string& message);
 
-  // One step. False if there was nothing to compute: idle, or all is held up by full channels. Where steps overlap: the
-  // tokens of the one in flight, and the next one begun.
+  // Runs one step. With overlapping steps: completes the step in flight and submits the next one. Returns false if
+  // there was nothing to compute, because the engine is idle or full channels block all sequences.
   bool step();
-  // Waits for the answers of the step in flight, if there is one; step() takes them. Requests and cancellations that are
-  // handed in between the two count for the next step.
+  // Waits for the results of the step in flight, if there is one; step() then takes them. Requests and cancellations
+  // that arrive before that call of step() are part of the next step.
   void await();
-  // Hands over records written outside step() (by drain() and fail_all()).
+  // Publishes records that were written outside step(), by drain() or fail_all().
   void publish();
 
   bool idle() const { return requests_.idle(); }
-  // Ids that ended since the caller last cleared the list.
+  // Ids of requests that ended since the caller last cleared the list.
   std::vector<RequestId>& ended() { return requests_.ended(); }
-  // All pages accounted for. O(pages).
+  // True if all page references are accounted for. O(pages).
   bool consistent() const { return scheduler_.consistent() && guesses_.consistent(); }
-  // To be looked at between two steps.
+  // May be called between two steps only.
   const Scheduler& scheduler() const { return scheduler_; }
   const PrefixCache& cache() const { return cache_; }
 
  private:
-  // A step that was begun. Its plan is valid until the next one is made.
+  // A step that was submitted. Its plan is valid until the next plan is made.
   struct InFlight {
-    const StepPlan* plan = nullptr;  // null: there is none
+    const StepPlan* plan = nullptr;  // Null: no step is in flight.
     const float* logits = nullptr;
     Clock::time_point begun_at, answered_at;
-    bool answered = false;     // its tokens can be taken
-    bool finds_masks = false;  // on another thread, meanwhile
+    bool answered = false;     // The results have arrived, so the tokens can be taken.
+    bool finds_masks = false;  // A worker thread is computing grammar masks for this step.
   };
 
   void begin(Clock::time_point now);
@@ -108,7 +107,7 @@ class StepLoop {
   TextOutput texts_;
   TokenAcceptor acceptor_;
   InFlight in_flight_;
-  bool sees_ = false;  // images were computed behind the last step
+  bool sees_ = false;  // Images were computed after the last step.
 };
 
 }  // namespace monolith

@@ -1,5 +1,6 @@
-// From a sequence's tokens to the records of its text. Where steps overlap, the text of a token that cannot change what
-// comes next waits until the next step is on its way; between two calls of StepLoop::step() none does. Engine thread only.
+// Converts a sequence's tokens to text records. With overlapping steps, the text of a token that cannot affect the next
+// step is deferred until the next step was submitted. No text is deferred beyond a call of StepLoop::step(). Engine
+// thread only.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +13,24 @@ namespace monolith {
 
 class TextOutput {
  public:
-  // At most `most_later` texts of one step wait.
+  // `most_later`: maximum number of deferred tokens per step.
   TextOutput(const Tokenizer& tokenizer, RequestLifecycle& requests, size_t most_later);
 
-  // The text of the sequence's newest token; the index of the stop string that ends with it, or -1.
+  // Writes the text of the sequence's newest token. Returns the index of a completed stop string, or -1.
   int write(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, EventWriter& writer) const;
-  // The same when it is its turn; a stop string ends the sequence then.
+  // Defers the text of the newest token. A stop string in it then ends the sequence when the text is written.
   void write_later(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs);
-  // What waits, in the order of its step: of one request's choices, or of all.
+  // Writes the deferred text of one request's choices, or of all requests, in step order.
   void write_waiting_of(const Request& request);
   void write_waiting();
-  // A step has failed before it came to that.
+  // Discards deferred text, after a failed step.
   void drop_waiting();
 
  private:
   struct Waiting {
     Sequence* sequence;
     TokenId token;
-    int32_t logprobs;  // in logprobs_; -1: none wanted
+    int32_t logprobs;  // Index in logprobs_; -1: not requested.
   };
   void write(const Waiting& waiting);
 

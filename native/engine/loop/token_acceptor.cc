@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr int kMostAtOnce = 64;  // tokens written without a step, from which on no more are
+constexpr int kMostAtOnce = 64;  // Maximum forced tokens appended to a sequence without a step in between.
 
 void append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
@@ -17,8 +17,8 @@ void append(Sequence& sequence, TokenId token) {
   if (!sequence.counts.empty()) sequence.counts.add_generated(token);
 }
 
-// Whether neither script nor rule, nor a budget or a call that is due, has a say in what comes next, and no token but
-// the one that opens a call can change that.
+// True if nothing constrains the next token: no forced sequence, grammar, reasoning budget or required call. Only the
+// open marker of a tool call may change that.
 bool is_plain(const Sequence& sequence) {
   const GenerationRequest& params = sequence.request.params;
   return sequence.generated() > 0 && sequence.state == SequenceState::kRunning && !Constraints::may_hold(sequence) &&
@@ -31,14 +31,15 @@ bool is_plain(const Sequence& sequence) {
 
 void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks) {
   Sequence& sequence = *item.sequence;
-  if (sequence.state == SequenceState::kEnded) return;  // a failed choice takes its whole request with it
+  // A choice of the same request failed, which ended the whole request.
+  if (sequence.state == SequenceState::kEnded) return;
   Request& request = sequence.request;
   Rows rows{.logits = logits, .tasks = tasks, .guesses = {}};
   if (item.n_guesses > 0)
     rows.guesses = sequence.guesses->last(item.n_guesses);
   else
     rows.writes_later = writes_later(sequence, tasks.front());
-  // What other choices have said in this step comes first, as they do in the plan.
+  // Writes the deferred text of the request's other choices first, so that records are in plan order.
   if (!rows.writes_later && request.params.n > 1) parts_.texts.write_waiting_of(request);
   if (sequence.choice == 0 && static_cast<int>(request.choices.size()) < request.params.n)
     take_first_tokens(request, logits);
@@ -53,8 +54,7 @@ void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int3
   for (const int32_t task : tasks) {
     const SampleResult* const found = task >= 0 ? parts_.samples.result(task) : nullptr;
     if (!found || found->token == kNoToken)
-      return parts_.requests.fail(sequence.request, FailureCode::kEngineError,
-                                  "the model computed values that are not finite numbers");
+      return parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed non-finite logits");
     scores_.push_back(found);
   }
   EventWriter(parts_.requests.records_of(sequence.request), sequence.request.id, 0)
@@ -62,7 +62,8 @@ void TokenAcceptor::take_scores(const StepPlan::Item& item, std::span<const int3
   sequence.n_scored += item.n_scored;
 }
 
-// Of choices that come into being here. All forks take their pages before any choice can end and give them back.
+// Forks the request's choices and takes their first tokens. All forks reference the prompt's pages before any choice
+// can end and release them.
 void TokenAcceptor::take_first_tokens(Request& request, const float* logits) {
   const auto n = static_cast<size_t>(request.params.n);
   while (request.choices.size() < n) {
@@ -92,16 +93,18 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
   parts_.constraints.look_ahead(sequence);
 }
 
-// The sequence's next token, those behind it as long as they are what was guessed, and all that must follow whatever
-// the model says: this is computed together in the next step. False if the sequence has ended, or waits for its rule.
+// Takes the sequence's next token, then further tokens as long as draft tokens are accepted, then all forced tokens.
+// Forced tokens are computed together in the next step. Returns false if the sequence has ended or waits for a grammar
+// mask.
 bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer) {
-  bool is_open = rows.tasks.front() >= 0;  // nothing is forced, and the first row has its task
+  bool is_open = rows.tasks.front() >= 0;  // No token is forced, and the first row has a sampling task.
   for (const int most = sequence.generated() + kMostAtOnce; rows.logits || sequence.generated() < most;
        is_open = false) {
     if (!is_open && !rows.writes_later) {
       TokenDirector::direct(sequence, writer);
       const Constraints::Outcome found = parts_.constraints.find_forced(sequence);
-      if (found == Constraints::Outcome::kSpent && !rows.logits) break;  // it is asked again behind the next step
+      // The grammar ran out of budget: it is checked again after the next step.
+      if (found == Constraints::Outcome::kSpent && !rows.logits) break;
       if (found != Constraints::Outcome::kOk) return stop_by_rule(sequence, found), false;
       for (const TokenId token : parts_.constraints.forced())
         if (!accept(sequence, token, nullptr, rows, writer)) return false;
@@ -119,17 +122,16 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
   return true;
 }
 
-// Its rule has failed, or takes longer to look at than may be spent: then the row of logits goes unused. The sequence
-// gives its place up until it is known what may come there, and this row is computed again. What it would cost to keep it
-// is a row of the vocabulary's size, on the device.
+// The grammar failed or ran out of budget. On budget: drop these logits, preempt the sequence until a worker has the
+// mask, then recompute. Keeping the logits would take a row of the vocabulary's size on the device.
 void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
   if (outcome != Constraints::Outcome::kSpent) return parts_.requests.fail_by_rule(sequence.request);
   sequence.rule_due = true;
   sequence.due_token = token;
 }
 
-// What the row of the newest token gives; `is_open`: its task was asked with the constraint that holds now, else with
-// none. Null: the request has failed, or waits for its rule.
+// Samples from the logits of the newest token. `is_open`: the sampling task already used the current grammar mask;
+// otherwise it used none. Returns null if the request has failed or waits for a grammar mask.
 const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, bool is_open, EventWriter& writer) {
   using Outcome = Constraints::Outcome;
   const int32_t task = rows.tasks[static_cast<size_t>(rows.n_right)];
@@ -143,12 +145,12 @@ const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, 
   if (found != Outcome::kOk)
     stop_by_rule(sequence, found);
   else
-    parts_.requests.fail(sequence.request, FailureCode::kEngineError,
-                         "the model computed values that are not finite numbers");
+    parts_.requests.fail(sequence.request, FailureCode::kEngineError, "the model computed non-finite logits");
   return nullptr;
 }
 
-// `token` is the sequence's next one. False if the sequence has ended with it, or waits and has not taken it.
+// Appends `token` to the sequence. Returns false if the sequence has ended with this token, or if it waits for a
+// grammar mask and the token was not appended.
 bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprobs* logprobs, Rows& rows,
                            EventWriter& writer) {
   const GenerationRequest& params = sequence.request.params;
@@ -191,7 +193,7 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
   return true;
 }
 
-// Whether its text may wait: the sequence goes on whatever it says.
+// True if the token's text can be deferred, because the sequence continues whatever the text is.
 bool TokenAcceptor::writes_later(const Sequence& sequence, int32_t task) const {
   if (!may_write_later_ || task < 0 || !is_plain(sequence)) return false;
   const GenerationRequest& params = sequence.request.params;

@@ -1,12 +1,11 @@
-// From the rows of logits of a sequence to its tokens: which are taken, and what follows from each: text, the end of the
-// answer, what the engine writes next. Sequences take their tokens one after the other, in the order of the plan, as if
-// each had been sampled just then. Engine thread only.
+// Turns the logits of a step into the sequences' next tokens and applies their effects: text, end of the choice, forced
+// tokens. Sequences are processed in plan order. Engine thread only.
 //
-// Where steps overlap, a token whose text cannot change what comes next is noted, and its text waits (text_output.h). So
-// a stop string may be found while the sequence's next token is being computed. Such a row is skipped when results are
-// taken, as are rows of requests that were cancelled or timed out meanwhile. Their pages may go to others at once: the
-// device works in order. Pages that such a row has put into the prefix cache are right: they were computed from
-// tokens that are really there.
+// With overlapping steps, the text of a token that cannot affect the next step is deferred (text_output.h). A stop
+// string may therefore be found while the sequence's next token is already being computed. The result of that
+// computation is skipped, as are results of requests that were cancelled or timed out meanwhile. Their pages may be
+// reused immediately, because the device executes steps in order. Pages that such a skipped token has added to the
+// prefix cache are valid, because they contain only tokens of the sequence.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,7 @@
 
 namespace monolith {
 
-// The other parts that tokens go through; they outlive this one.
+// The parts that handle accepted tokens; all must outlive the TokenAcceptor.
 struct AcceptorParts {
   const Tokenizer& tokenizer;
   Scheduler& scheduler;
@@ -32,7 +31,7 @@ struct AcceptorParts {
 
 class TokenAcceptor {
  public:
-  // `row_width`: from one row of logits to the next. `writes_later`: texts may wait.
+  // `row_width`: floats from one logit row to the next. `writes_later`: text may be deferred.
   TokenAcceptor(const AcceptorParts& parts, int max_context, int row_width, bool writes_later)
       : parts_(parts),
         director_(parts.tokenizer),
@@ -40,19 +39,20 @@ class TokenAcceptor {
         row_width_(row_width),
         may_write_later_(writes_later) {}
 
-  // Takes the tokens of an item that wanted logits: one sequence's, or at the end of the prompt every choice's.
-  // `tasks`: what SampleRequests has for each of its rows.
+  // Takes the tokens of an item that needed logits: those of one sequence, or of every choice at the end of the prompt.
+  // `tasks`: sampling tasks of the item's logit rows.
   void take(const StepPlan::Item& item, const float* logits, std::span<const int32_t> tasks);
-  // Tells the log-probabilities of the prompt's tokens that an item has computed; `tasks`: of its scored rows.
+  // Emits the log-probabilities of the prompt tokens that an item has computed. `tasks`: sampling tasks of these
+  // tokens.
   void take_scores(const StepPlan::Item& item, std::span<const int32_t> tasks);
 
  private:
-  // What a sequence takes its tokens from: the row of its newest token, and one behind each guess.
+  // Logit rows from which a sequence takes its tokens: the row of its newest token, then one per draft token.
   struct Rows {
-    const float* logits;  // of the newest token; null: it is not computed
+    const float* logits;  // Logits of the newest token; null: not computed yet.
     std::span<const int32_t> tasks;
-    std::span<const TokenId> guesses;  // still to be compared
-    int n_right = 0;                   // guesses that were
+    std::span<const TokenId> guesses;  // Draft tokens still to be compared.
+    int n_right = 0;                   // Number of accepted draft tokens.
     bool then_wrong = false;
     bool writes_later = false;
   };
@@ -67,7 +67,7 @@ class TokenAcceptor {
 
   const AcceptorParts parts_;
   const TokenDirector director_;
-  std::vector<const TokenLogprobs*> scores_;  // scratch
+  std::vector<const TokenLogprobs*> scores_;  // Scratch of take_scores().
   const int max_context_, row_width_;
   const bool may_write_later_;
 };
