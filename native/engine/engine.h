@@ -51,8 +51,8 @@ struct EngineOptions {
   // continue.
   int snapshot_tokens = 1024;
   Speculation speculation = Speculation::kOff;
-  // Speculative decoding with the model's MTP layer or EAGLE-3 head, if the model was loaded with one and there is no
-  // draft model. Ignored if `speculation` is off.
+  // Speculative decoding with the model's MTP layer, if the model was loaded with one and there is no draft model.
+  // Ignored if `speculation` is off.
   Speculation own_guesses = Speculation::kAuto;
   // Bytes of the image-embedding cache. The embeddings of active requests may take the same amount again.
   size_t embedding_bytes_max = 256 << 20;
@@ -107,7 +107,7 @@ struct EngineStats {
   uint64_t guessed_tokens = 0, guessed_right = 0;  // Draft tokens computed, and how many of them were accepted.
   // The part of the draft tokens that came from a draft model, an MTP layer or an EAGLE-3 head.
   uint64_t drafted_tokens = 0, drafted_right = 0;
-  // Images computed by the vision encoder, and images found in the embedding cache.
+  // Image tiles computed by the vision encoder, and tiles found in the embedding cache.
   uint64_t image_pieces = 0, image_pieces_cached = 0;
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;
   uint64_t cancelled_queued = 0, cancelled_prefill = 0, cancelled_decode = 0;

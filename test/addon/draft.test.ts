@@ -58,7 +58,7 @@ t.test('a draft of other tokens is refused, and one that is not there', async (t
   await t.rejects(load('hal with starter', { draftPath: starterPath }), {
     code: 'invalid_argument',
     message:
-      /hal-1\.0.*starter-q8_0\.gguf: a draft must have the vocabulary of its model, and this one has 1535 tokens, not \d+/,
+      /hal-1\.0.*starter-q8_0\.gguf: a draft model must have the vocabulary of its target model, but this one has 1535 tokens, not \d+/,
   });
   await t.rejects(load('hal with nothing', { draftPath: '/nowhere.gguf' }), { code: 'io', message: /nowhere\.gguf/ });
 });

@@ -30,11 +30,12 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
   own.kv_type = limits.kv_type;
   auto plan = Model::plan(file, backend, own);
   if (!plan) return plan.error();
-  // Its guesses are computed one by one upon each other, and what comes next is mostly something else.
+  // Draft tokens advance the state one after another, and rejected ones would have to be rolled back.
   if (plan->slot_bytes > 0)
-    return Error{ErrorCode::kUnsupported, "a draft of architecture '" + params->architecture_name +
-                                              "' has recurrent state, which cannot be taken back a token at a time"};
-  // Each text that is drafted for has pages of its own, up to a whole context; nothing is kept for later.
+    return Error{ErrorCode::kUnsupported, "a draft model of architecture '" + params->architecture_name +
+                                              "' has recurrent state, which cannot be rolled back by single tokens"};
+  // Each drafted sequence has its own pages, up to a whole context. More pages would not be used, because the draft
+  // model caches no prefixes.
   const int64_t useful = int64_t{kMostSequences} * static_cast<int64_t>(pages_for(own.max_context));
   const int64_t most = backend.free_memory() > 0 ? limits.n_pages : std::min(limits.n_pages, useful);
   own.n_pages = std::clamp<int64_t>(static_cast<int64_t>(kv_bytes / std::max<size_t>(plan->page_bytes, 1)), 1, most);
@@ -43,13 +44,14 @@ Result<ModelLimits> DraftModel::choose_limits(const GgufFile& file, const Backen
 
 Status DraftModel::check_vocabulary(const Tokenizer& model, const Tokenizer& draft) {
   const auto differs = [](const std::string& how) {
-    return Error{ErrorCode::kInvalidArgument, "a draft must have the vocabulary of its model, and this one " + how};
+    return Error{ErrorCode::kInvalidArgument,
+                 "a draft model must have the vocabulary of its target model, but this one " + how};
   };
   if (model.n_vocab() != draft.n_vocab())
     return differs("has " + std::to_string(draft.n_vocab()) + " tokens, not " + std::to_string(model.n_vocab()));
   for (TokenId token = 0; token < model.n_vocab(); ++token)
     if (model.kind(token) != draft.kind(token) || model.bytes(token) != draft.bytes(token))
-      return differs("has another token " + std::to_string(token));
+      return differs("has a different token " + std::to_string(token));
   return {};
 }
 
@@ -73,7 +75,8 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   ++round_;
   plan(wishes);
   if (tasks_.empty()) return ms_since(start);
-  // The first step computes the tokens that the draft has not seen; their last row gives the first guess.
+  // The first draft step computes the tokens that the draft model has not processed yet. The logits of the last one
+  // give the first draft token.
   for (const Task& task : tasks_) {
     const Slot& slot = *task.slot;
     add_row(slot, task.wish->tokens.subspan(static_cast<size_t>(slot.n_computed), static_cast<size_t>(task.n_tokens)),
@@ -87,7 +90,7 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   take_best(logits);
   if (n_rows <= 2 * tasks_.size()) pace.note_draft_step(static_cast<int>(tasks_.size()), ms_since(start));
   std::erase_if(tasks_, [](const Task& task) { return task.wish->n == 0; });
-  // Then one token of each.
+  // Every further draft step computes one token per sequence.
   for (;;) {
     std::erase_if(tasks_, [](const Task& task) { return static_cast<size_t>(task.wish->n) == task.wish->out.size(); });
     if (tasks_.empty()) break;
@@ -106,12 +109,12 @@ double DraftModel::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   return ms_since(start);
 }
 
-// Who computes what in the first step, with pages for that and for all guesses: first those with little to catch up
-// on, then pieces of the others.
+// Plans the first draft step: how many tokens of each sequence it computes, with pages for these and for all draft
+// tokens. Sequences with few unprocessed tokens come first, then chunks of the others.
 void DraftModel::plan(std::span<DraftWish> wishes) {
   assert(wishes.size() <= kMostSequences);
   tasks_.clear();
-  // Marks all sequences of this round as seen first: only others' pages may be taken.
+  // First marks all sequences of this round as used, so that pages are taken only from other sequences.
   for (DraftWish& wish : wishes) {
     wish.n = 0;
     if (Slot* slot = slot_of(wish.owner)) see(*slot, wish.tokens);
@@ -120,7 +123,8 @@ void DraftModel::plan(std::span<DraftWish> wishes) {
   for (const bool near : {true, false}) {
     for (DraftWish& wish : wishes) {
       const auto length = static_cast<int>(wish.tokens.size());
-      const int room = model_.limits().max_context - length;  // the last guess is not computed
+      // The last draft token is not computed by the draft model, so it needs no position.
+      const int room = model_.limits().max_context - length;
       if (room < 0 || wish.out.empty() || rows == 0) continue;
       Slot* slot = slot_of(wish.owner);
       if (!slot) continue;
@@ -135,7 +139,8 @@ void DraftModel::plan(std::span<DraftWish> wishes) {
   }
 }
 
-// That of the sequence; if it has none one that is free, or whose sequence has not been seen for long. Null: none is.
+// Returns the slot of the sequence. If it has none, returns a free slot, or the slot of the sequence that was unused
+// for the longest time. Null if no slot is idle.
 DraftModel::Slot* DraftModel::slot_of(const void* owner) {
   const auto find = [this](const void* one) { return std::ranges::find(slots_, one, &Slot::owner); };
   if (const auto at = find(owner); at != slots_.end()) return &*at;
@@ -150,7 +155,8 @@ DraftModel::Slot* DraftModel::slot_of(const void* owner) {
   return &*at;
 }
 
-// What of the slot's pages still holds. The last token is always computed: somebody has to produce the logits.
+// Updates the slot to the sequence's current tokens: drafted tokens that were accepted count as computed. The last
+// token is always computed again, because its logits are needed.
 void DraftModel::see(Slot& slot, std::span<const TokenId> tokens) const {
   slot.seen = round_;
   for (int i = 0; i < slot.n_drafted && slot.n_computed < static_cast<int>(tokens.size()); ++i) {
@@ -203,15 +209,17 @@ void DraftModel::add_row(const Slot& slot, std::span<const TokenId> tokens, int 
 
 const float* DraftModel::compute() {
   const float* logits = model_.forward({tokens_, segments_, logit_rows_, sampler_.samples_on_backend()});
-  if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft's forward pass gave no logits");
-  if (logit_rows_.empty()) model_.backend().wait();  // else its steps would seem shorter than they are
+  if (!logits && !logit_rows_.empty()) throw std::runtime_error("the draft model's forward pass returned no logits");
+  // Without logits nothing else waits for the device, and the measured step time would be too short.
+  if (logit_rows_.empty()) model_.backend().wait();
   tokens_.clear();
   segments_.clear();
   logit_rows_.clear();
   return logits;
 }
 
-// The next guess of each task whose tokens are all computed: a row of `logits` each. Token 0 where these are no numbers.
+// Takes the next draft token of each task whose tokens are all computed, from one row of `logits` each. Non-finite
+// logits give token 0.
 void DraftModel::take_best(const float* logits) {
   const auto has_row = [](const Task& task) {
     return task.slot->n_computed == static_cast<int>(task.wish->tokens.size());

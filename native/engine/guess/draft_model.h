@@ -1,11 +1,11 @@
-// A smaller model of the same vocabulary that says what may come next: the text as it would go on, greedily. It keeps
-// for each sequence it has lately been asked about the pages with keys and values of its own. No
-// result depends on it, only how many steps it takes; see speculation.h for when it is asked. Engine thread only, and
-// after construction nothing allocates.
+// Speculative decoding with a draft model: a smaller model with the same vocabulary that continues the text greedily.
+// Each recently drafted sequence has its own KV pages of the draft model. Output does not depend on the draft model,
+// only the number of steps does; speculation.h decides when it is used. Engine thread only; nothing allocates after
+// construction.
 //
-// What it computed for tokens that came out otherwise is simply computed over: a sequence's pages hold the tokens
-// [0, n_computed), and behind them guesses, of which those that came true count when the sequence is seen again.
-// Pages are a fixed pool. Where it is short, sequences not seen for a while lose theirs, and else nothing is guessed.
+// Rejected draft tokens are simply overwritten. A sequence's pages hold the tokens [0, n_computed), followed by draft
+// tokens; accepted ones are counted when the sequence is drafted the next time. The page pool has a fixed size. If
+// pages are lacking, sequences that were not drafted for a while lose theirs; otherwise nothing is drafted.
 #pragma once
 
 #include <array>
@@ -28,41 +28,47 @@ namespace monolith {
 
 class DraftModel final : public Drafter {
  public:
-  static constexpr int kMostRows = 64;  // of one step of its own
+  static constexpr int kMostRows = 64;  // Maximum tokens per draft step.
 
-  // The draft's limits, given the main model's: as many pages as the main model has, but no more than fit into its
-  // `kv_bytes`, nor on a processor than it can use. Errors: those of Model::plan.
+  // Chooses the draft model's limits from the target model's. It gets as many pages as the target model, but not more
+  // than fit into `kv_bytes`, and on a CPU not more than it can use. Errors: those of Model::plan(), and kUnsupported
+  // for models with recurrent state.
   static Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
                                            uint64_t kv_bytes);
-  // Whether each token is the same in both. The error names the first that is not: kInvalidArgument.
+  // Checks that every token is the same in both vocabularies. The error kInvalidArgument names the first difference.
   static Status check_vocabulary(const Tokenizer& model, const Tokenizer& draft);
 
-  // Tokens are below `n_vocab`, which the draft's embedding table holds (asserted). The model outlives this.
+  // All token ids are below `n_vocab`, which must not exceed the draft model's embedding table (asserted). The model
+  // must outlive the DraftModel.
   DraftModel(Model& model, int n_vocab);
 
-  // Less than wanted, or none, where a text's tokens are not all computed yet, or room is short.
+  // Produces fewer draft tokens than requested, or none, if the sequence's tokens are not all computed yet or pages are
+  // lacking.
   double draft(std::span<DraftWish> wishes, DraftPace& pace) override;
-  void forget(const void* owner) override;  // gives its pages back
+  void forget(const void* owner) override;  // Releases the sequence's pages.
 
   const PagePool& pool() const { return pool_; }
-  // All pages accounted for. O(pages).
+  // True if all pages are accounted for. O(pages).
   bool consistent() const override;
 
  private:
-  static constexpr int kNear = 4;              // tokens to catch up on that are computed before those of others
-  static constexpr uint64_t kIdleRounds = 64;  // after so many without, others may take a sequence's pages
+  // Sequences with at most this many unprocessed tokens are computed before the others.
+  static constexpr int kNear = 4;
+  // After this many rounds without being drafted, a sequence may lose its pages to another.
+  static constexpr uint64_t kIdleRounds = 64;
 
   struct Slot {
     const void* owner = nullptr;
-    uint64_t seen = 0;  // round
+    uint64_t seen = 0;  // Last round in which the sequence was drafted.
     std::vector<PageId> pages;
-    int n_computed = 0, n_drafted = 0;  // drafted: computed behind n_computed, not known to be right
+    // n_drafted: draft tokens computed after n_computed, not yet known to be accepted.
+    int n_computed = 0, n_drafted = 0;
     std::array<TokenId, Guesses::kMost> drafted{};
   };
   struct Task {
     DraftWish* wish;
     Slot* slot;
-    int n_tokens;  // computed in the first step
+    int n_tokens;  // Tokens computed in the first draft step.
   };
 
   Slot* slot_of(const void* owner);
@@ -78,10 +84,10 @@ class DraftModel final : public Drafter {
   Model& model_;
   BatchSampler sampler_;
   PagePool pool_;
-  MemoryClaim unused_kv_;  // of pages that were never used
+  MemoryClaim unused_kv_;  // Memory of pages that have never been used.
   std::vector<Slot> slots_;
-  std::vector<Task> tasks_;                   // of this call
-  std::vector<int32_t> tokens_, logit_rows_;  // the step's batch
+  std::vector<Task> tasks_;                   // Tasks of the current draft() call.
+  std::vector<int32_t> tokens_, logit_rows_;  // These three vectors are the batch of a draft step.
   std::vector<Segment> segments_;
   uint64_t round_ = 0;
 };

@@ -5,7 +5,8 @@
 namespace monolith {
 namespace {
 
-// Slow to follow what takes longer, which may be somebody else's doing; quick to follow what takes less.
+// Running average that follows slower samples slowly, because other processes may have caused them, and faster samples
+// quickly.
 void follow(double& mean, double ms) {
   mean = mean == 0 ? ms : mean + (ms < mean ? 0.4 : 0.1) * (std::min(ms, 8 * mean) - mean);
 }
@@ -22,7 +23,7 @@ void DraftPace::note_draft_step(int sequences, double ms) {
   follow(step_ms_[static_cast<size_t>(std::clamp(sequences, 1, kMost))], ms);
 }
 
-// That of the nearest number of sequences below, or else above.
+// Uses the measured time for the nearest smaller number of sequences, or else for the nearest larger one.
 double DraftPace::step_ms(int sequences) const {
   const int n = std::clamp(sequences, 1, kMost);
   for (int i = n; i >= 1; --i)

@@ -1,9 +1,9 @@
-// What a draft costs and brings: the milliseconds it may still spend. One per engine, engine thread only.
+// Time budget for drafting, based on its measured cost and benefit. One per engine; engine thread only.
 //
-// Each step of the model lends it a small share of its time, a larger one in the beginning, and each guess that was
-// right what it has saved; all that is done for drafts is paid from that, catching up on prompts included. So a draft
-// that is worth nothing costs that share, and one that pays is never short. What may be saved up or owed is bounded,
-// so that neither a better past nor a step that something else has held up counts for long.
+// Each step of the target model adds a small share of its duration to the budget, a larger share at the beginning. Each
+// accepted draft token adds the time that it has saved. All draft work is paid from the budget, including the prefill
+// of the draft model. So a draft model without benefit costs at most that share, and a beneficial one never runs out of
+// budget. Credit and debt are bounded, so that neither earlier success nor one delayed step has a lasting effect.
 #pragma once
 
 #include <array>
@@ -14,31 +14,32 @@ namespace monolith {
 
 class DraftPace {
  public:
-  // A step of decodes took `ms`, without the draft's part.
+  // Records a decode step that took `ms` milliseconds, excluding the draft time.
   void note_step(double ms);
-  // One step of the draft for so many sequences, one token of each.
+  // Records a draft step for this number of sequences with one token each.
   void note_draft_step(int sequences, double ms);
-  // What such a step is expected to take; 0: not measured.
+  // Expected duration of such a draft step in ms; 0: not measured.
   double step_ms(int sequences) const;
-  // Saved by guesses that were right; less than nothing if it was spent.
+  // Adds milliseconds saved by accepted draft tokens; negative for time spent on drafting.
   void earn(double ms);
   bool may_draft() const { return open_; }
-  // How often its guesses are right, for sequences that have not tried yet.
+  // Acceptance probability for sequences that have not drafted yet.
   double chance() const { return chance_; }
   void settle(int n_right, bool then_wrong);
 
  private:
   static constexpr double kShare = 0.02, kTrialShare = 0.2;
   static constexpr int kTrialSteps = 128;
-  static constexpr double kMostSteps = 128;  // worth so many steps of the model may be saved up, or owed
+  // Credit and debt are limited to the duration of this many target-model steps.
+  static constexpr double kMostSteps = 128;
   static constexpr double kDraftsToReopen = 8;
   static constexpr int kMost = GuessPace::kMostDecodes;
 
-  std::array<double, kMost + 1> step_ms_{};  // by sequences
-  double usual_ms_ = 0;                      // of a step of the model
+  std::array<double, kMost + 1> step_ms_{};  // Milliseconds, indexed by number of sequences.
+  double usual_ms_ = 0;                      // Typical duration of a target-model step in ms.
   double credit_ = 0;
   double chance_ = 0.6;
-  int trial_ = kTrialSteps;  // steps left of the beginning
+  int trial_ = kTrialSteps;  // Remaining steps of the initial phase with the larger share.
   bool open_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Who says what may come next where the text has not been before: a smaller model (draft_model.h), or a layer of the
-// model itself (own_draft.h). No result depends on it, only how many steps it takes. Engine thread only.
+// Interface of draft sources that compute: a draft model (draft_model.h), or an MTP layer or EAGLE-3 head
+// (own_draft.h). Output does not depend on the drafter, only the number of steps does. Engine thread only.
 #pragma once
 
 #include <span>
@@ -11,26 +11,28 @@ namespace monolith {
 
 struct Sequence;
 
-// What one sequence wants to know.
+// Draft request of one sequence.
 struct DraftWish {
-  const void* owner = nullptr;         // the sequence
-  std::span<const TokenId> tokens;     // its text: that of the last call and any number of new ones; not empty
-  std::span<TokenId> out;              // at most Guesses::kMost
-  int n = 0;                           // guesses that have come into `out`
-  const Sequence* sequence = nullptr;  // the same, for who needs its pages
+  const void* owner = nullptr;  // Identifies the sequence.
+  // Tokens of the sequence: those of the last call plus any number of new ones; not empty.
+  std::span<const TokenId> tokens;
+  std::span<TokenId> out;              // Buffer for the draft tokens; at most Guesses::kMost.
+  int n = 0;                           // Number of draft tokens written to `out`.
+  const Sequence* sequence = nullptr;  // The same sequence as `owner`, for drafters that need its page tables.
 };
 
 class Drafter {
  public:
-  static constexpr int kMostSequences = 32;  // of one call
+  static constexpr int kMostSequences = 32;  // Maximum sequences per call.
 
   virtual ~Drafter() = default;
-  // Guesses for each of the wishes, at most kMostSequences; less than wanted, or none, where it has not all it needs.
-  // `pace` learns what the steps took. Returns the milliseconds it took.
+  // Drafts tokens for up to kMostSequences sequences; fewer than requested, or none, if required data is missing.
+  // Reports the duration of its steps to `pace`. Returns the total time in ms.
   virtual double draft(std::span<DraftWish> wishes, DraftPace& pace) = 0;
-  // The sequence has ended. Who was never drafted for is ignored.
+  // Call when a sequence has ended. Unknown sequences are ignored.
   virtual void forget(const void* owner) = 0;
-  // Whether it writes into the sequences' own pages, which must have room for its guesses before it is asked.
+  // True if the drafter writes to the sequences' own pages. The caller must then allocate pages for the draft tokens
+  // first.
   virtual bool writes_pages() const { return false; }
   virtual bool consistent() const { return true; }
 };

@@ -32,7 +32,7 @@ int HiddenRows::row_of(const Sequence& sequence, int position) const {
   return sequence.hidden_place * of_each_ + position - place.first;
 }
 
-// As many run as there are places.
+// A free entry always exists, because there are as many entries as sequences may run.
 int HiddenRows::place_of(Sequence& sequence) {
   if (sequence.hidden_place >= 0 && places_[static_cast<size_t>(sequence.hidden_place)].owner == &sequence)
     return sequence.hidden_place;

@@ -1,9 +1,9 @@
-// Which sequence's hidden rows the model keeps where (ModelLimits::kept_rows()), for its layer that guesses: of each
-// running sequence those of its last token and of the guesses computed behind it. Engine thread only; allocates nothing
-// after construction.
+// Assigns the model's saved hidden states (ModelLimits::kept_rows()) to running sequences, for MTP layers and EAGLE-3
+// heads. Saved are the hidden states of a sequence's last token and of the draft tokens after it. Engine thread only;
+// nothing allocates after construction.
 //
-// A place belongs to a sequence as long as it runs, and until another needs it. What is not there is not missed: a
-// sequence that has begun anew, or with what others have computed, is fed without.
+// An entry belongs to a sequence while it runs, until another sequence needs the entry. A missing hidden state is not
+// an error: a sequence that was restarted, or that took its prefix from the cache, drafts without it.
 #pragma once
 
 #include <span>
@@ -18,16 +18,16 @@ class HiddenRows {
  public:
   explicit HiddenRows(const ModelLimits& limits);
 
-  // What the layer is fed with in this step. Valid until the next call.
+  // Hidden-state ranges that this step feeds to the MTP layer. Valid until the next call.
   std::span<const HiddenRun> runs(const StepPlan& plan);
-  // The kept row of a position; -1: it is not there.
+  // Index of the saved hidden state of a position; -1: not saved.
   int row_of(const Sequence& sequence, int position) const;
   void forget(const Sequence& sequence);
 
  private:
   struct Place {
     const Sequence* owner = nullptr;
-    int first = 0, n_rows = 0;  // positions
+    int first = 0, n_rows = 0;  // Range of positions.
   };
 
   int place_of(Sequence& sequence);

@@ -9,7 +9,7 @@
 namespace monolith {
 namespace {
 
-// Logits of guesses come to the host (Model::guess), wherever they are computed: so it chooses.
+// Placeholder device: Model::guess() returns the draft logits on the host, so the host samples.
 class NoDevice final : public DeviceSampling {};
 DeviceSampling& no_device() {
   static NoDevice none;
@@ -60,18 +60,19 @@ double OwnDraft::draft(std::span<DraftWish> wishes, DraftPace& pace) {
   return ms_since(start);
 }
 
-// Of a level that no step has fed with what lies behind the sequence's newest token, the rows from that on; then one by one.
+// Adds one task's rows. A level of the MTP layers that was not yet fed with the positions after the newest token
+// computes all of them; afterwards one row per pass is enough.
 void OwnDraft::add_rows(Task& task, int pass) {
   const int n_rows = pass < n_levels_ ? pass + 1 : 1;
   for (int row = 0; row < n_rows; ++row) {
-    const int behind = pass + 1 - n_rows + row;  // the newest token
+    const int behind = pass + 1 - n_rows + row;  // Distance of the row from the sequence's newest token.
     tokens_.push_back(behind == 0 ? task.token : task.wish->out[static_cast<size_t>(behind) - 1]);
     hidden_of_.push_back(behind == 0 ? task.hidden : -1 - (task.last_row - (n_rows - 1 - row)));
   }
   task.last_row = static_cast<int>(tokens_.size()) - 1;
 }
 
-// The next guess of each task. Token 0 where the logits are no numbers, or of a token the text cannot have.
+// Computes the next draft token of each task. Non-finite logits and tokens outside the vocabulary give token 0.
 void OwnDraft::compute(int pass) {
   tokens_.clear();
   hidden_of_.clear();
@@ -83,7 +84,7 @@ void OwnDraft::compute(int pass) {
       segments_.push_back(
           {task.last_row - n_rows + 1, n_rows, task.position + first, task.wish->sequence->table(table)});
   const float* logits = model_.guess({tokens_, segments_, hidden_of_, pass});
-  if (!logits) throw std::runtime_error("the layer that guesses gave no logits");
+  if (!logits) throw std::runtime_error("the MTP layer returned no logits");
   sampler_.clear();
   for (size_t i = 0; i < tasks_.size(); ++i) {
     SampleTask best;

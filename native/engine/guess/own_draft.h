@@ -1,11 +1,11 @@
-// Guesses of the model's own layer for that, or of a head that it was loaded with (model/guess_layer.h): a pass of one row
-// for each guess of each sequence, beginning with the hidden row before the sequence's newest token; as long as there is a
-// further level for each guess, of all rows from the newest token on. Engine thread only, and after construction nothing
-// allocates.
+// Drafting with the model's own MTP layers or an EAGLE-3 head (model/guess_layer.h). Each draft token takes one pass
+// per sequence, starting from the hidden state before the sequence's newest token. While there is a further MTP level
+// for each draft token, a pass computes all rows from the newest token on; afterwards only one. Engine thread only;
+// nothing allocates after construction.
 //
-// The layer's keys and values lie in the sequences' own pages. What a step computes feeds the layer at the same
-// positions, so they are shared, forked and given back with these, and what was written for a guess is written anew by
-// the step that computes it.
+// The layer's keys and values are stored in the sequences' own pages. Every step feeds the layer at the positions that
+// it computes, so these entries are shared, forked and released together with the pages. Entries written for draft
+// tokens are overwritten by the step that computes these positions.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +20,10 @@ namespace monolith {
 
 class OwnDraft final : public Drafter {
  public:
-  // Tokens are below `n_vocab`. The model, which guesses, outlives this.
+  // All token ids are below `n_vocab`. The model must outlive the OwnDraft.
   OwnDraft(Model& model, int n_vocab);
 
-  // What a step feeds the layer with.
+  // Hidden-state ranges that the step feeds to the layer.
   std::span<const HiddenRun> feed(const StepPlan& plan) { return hidden_.runs(plan); }
 
   double draft(std::span<DraftWish> wishes, DraftPace& pace) override;
@@ -33,10 +33,10 @@ class OwnDraft final : public Drafter {
  private:
   struct Task {
     DraftWish* wish;
-    TokenId token;     // the sequence's newest
-    int hidden;        // the kept row before it
-    int position;      // its own
-    int last_row = 0;  // of the sequence in the last pass
+    TokenId token;     // The sequence's newest token.
+    int hidden;        // Index of the saved hidden state before the newest token.
+    int position;      // Position of the newest token.
+    int last_row = 0;  // Index of the sequence's last row in the previous pass.
   };
 
   void compute(int pass);
@@ -44,11 +44,11 @@ class OwnDraft final : public Drafter {
 
   Model& model_;
   const int n_tables_, n_levels_;
-  const std::span<const int32_t> chosen_;  // tokens that the logits are of; empty: all
-  const int n_vocab_, n_logits_;           // tokens there are; logits of a row
+  const std::span<const int32_t> chosen_;  // Token ids that the logits refer to; empty: the whole vocabulary.
+  const int n_vocab_, n_logits_;           // Vocabulary size, and number of logits per row.
   HiddenRows hidden_;
   BatchSampler sampler_;
-  std::vector<Task> tasks_;  // of this call
+  std::vector<Task> tasks_;  // Tasks of the current draft() call.
   std::vector<int32_t> tokens_, hidden_of_;
   std::vector<Segment> segments_;
 };

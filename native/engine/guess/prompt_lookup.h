@@ -1,6 +1,6 @@
-// Finds where a text has been before: the last place at which its newest tokens stood already, and what followed
-// there. One per sequence, engine thread only. Reading a token and looking up are of constant cost; the memory is
-// taken once. After "prompt lookup decoding" (Saxena 2023): answers repeat their prompt and themselves.
+// Prompt lookup decoding (Saxena 2023): finds the last earlier occurrence of a text's newest tokens and proposes the
+// tokens that followed there. Outputs often repeat their prompt and themselves. One per sequence, engine thread only.
+// Adding a token and looking up take constant time; memory is allocated once.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,29 @@ namespace monolith {
 
 class PromptLookup {
  public:
-  static constexpr int kGram = 3;           // tokens that must be alike
-  static constexpr int kLongestMatch = 16;  // further back is not looked
+  static constexpr int kGram = 3;           // Minimum number of equal tokens.
+  static constexpr int kLongestMatch = 16;  // Maximum number of tokens compared.
 
-  // For texts of up to `max_tokens`. Beyond kMostSlots places the oldest are forgotten first, by chance.
+  // For texts of up to `max_tokens`. Longer texts than kMostSlots tokens share hash slots, so older occurrences are
+  // overwritten.
   explicit PromptLookup(int max_tokens);
 
   struct Match {
-    int length = 0;  // tokens alike before it, from kGram to kLongestMatch; 0: none
-    int next = 0;    // index of what followed
+    int length = 0;  // Number of equal tokens before `next`: kGram to kLongestMatch, or 0 for no match.
+    int next = 0;    // Index of the token that followed the match.
   };
-  // `tokens` are those of the last call and any number of new ones. O(new tokens).
+  // `tokens`: those of the last call plus any number of new ones. O(new tokens).
   Match find(std::span<const TokenId> tokens);
-  // What follows by that match into `out`: as far as the text goes, and then again as if it went on like this.
+  // Copies the tokens that followed the match to `out`. Where the text ends, the copied tokens are repeated.
   static void copy(std::span<const TokenId> tokens, const Match& match, std::span<TokenId> out);
 
  private:
   static constexpr size_t kMostSlots = 1 << 15;
 
-  size_t slot(const TokenId* end) const;  // of the kGram tokens before `end`
+  size_t slot(const TokenId* end) const;  // Hash slot of the kGram tokens before `end`.
 
-  std::vector<int32_t> next_;  // by slot: index behind such tokens, the newest; 0: none
-  size_t n_read_ = 0;          // places [0, n_read_) are in slots
+  std::vector<int32_t> next_;  // Per hash slot: index after the newest occurrence of the n-gram; 0: none.
+  size_t n_read_ = 0;          // The positions [0, n_read_) are indexed.
 };
 
 }  // namespace monolith

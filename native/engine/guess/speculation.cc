@@ -7,19 +7,20 @@ namespace monolith {
 void GuessPace::note(int decodes, int guesses, double ms) {
   double& base = base_ms_[index(decodes)];
   if (guesses == 0) {
-    // Slow to follow what takes longer, which may be somebody else's doing; quick to follow what takes less.
+    // Follows slower samples slowly, because other processes may have caused them, and faster samples quickly.
     average(base, ms, ms < base ? 0.4 : 0.1);
     since_plain_ = 0;
     return;
   }
   ++since_plain_;
   if (base == 0) return;
-  if (ms < base) {  // guesses make no step faster: the stored time is out of date
+  if (ms < base) {  // Draft tokens cannot make a step faster, so the stored time is out of date.
     base = ms;
     since_plain_ = kPlainEvery;
     return;
   }
-  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);  // nor does a row take longer than a step
+  // The clamp reflects that a draft token cannot cost more than a whole step.
+  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);
 }
 
 double GuessPace::price(int decodes) const {
@@ -42,7 +43,7 @@ std::span<TokenId> Guesses::place_for_draft(double price, int most) {
   return {tokens_.data(), static_cast<size_t>(worth(price, most))};
 }
 
-// How many guesses; one now and then where none is.
+// Number of draft tokens worth computing. If none is, a single one is tried from time to time.
 int Guesses::worth(double price, int most) {
   int n = 0;
   for (double chance = chance_[length_]; n < most && chance > price; chance *= chance_[length_]) ++n;

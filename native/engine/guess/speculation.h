@@ -1,14 +1,15 @@
-// How many tokens a sequence guesses ahead: those a step computes beside its next one, each kept as long as the
-// sampler would have chosen just that. No result depends on it, only how many steps it takes. Engine thread only.
+// Speculative decoding: decides how many draft tokens a step computes after a sequence's next token. A draft token is
+// accepted if the sampler chooses the same token. Output does not depend on these decisions, only the number of steps
+// does. Engine thread only.
 //
-// A step of `d` decodes takes base(d), and `row` more for each guess. Without guesses d tokens come in base(d), so
-// a guess pays if it is right with a probability above d * row / base(d): with many decodes hardly ever, with one on
-// a machine that waits for its memory nearly always. Both times are running averages of measured steps. So is the
-// probability: it averages how the sequence's earlier guesses fared whose match was as long.
-// A step that something else has held up must not end guessing for good, nor make it look free: see note().
+// Cost model: a step with d decodes takes base(d), plus `row` per draft token. Without draft tokens, d tokens take
+// base(d). So a draft token pays off if its acceptance probability exceeds d * row / base(d): almost never with many
+// decodes, almost always with one decode on a memory-bound machine. Both times are running averages of measured steps.
+// The acceptance probability is a running average over the sequence's earlier draft tokens with an equally long match.
+// A step delayed by other load must neither disable speculation permanently nor make it look free; see note().
 //
-// Guesses come from two sources: from where the text has been before, and else, if the engine has one, from a smaller
-// model (draft_model.h), whose own steps are added to the price (draft_pace.h).
+// Draft tokens come from prompt lookup, that is, from an earlier occurrence in the text. If there is none, they come
+// from the draft model, MTP layer or EAGLE-3 head, whose own cost is added (draft_model.h, own_draft.h, draft_pace.h).
 #pragma once
 
 #include <algorithm>
@@ -20,24 +21,24 @@
 
 namespace monolith {
 
-// What steps take. One per engine.
+// Measured step times, from which the minimum acceptance probability follows. One per engine.
 class GuessPace {
  public:
-  static constexpr int kMostDecodes = 16;  // with more, nothing is guessed
+  static constexpr int kMostDecodes = 16;  // With more decodes there are no draft tokens.
 
-  // A step of `decodes` and nothing else but `guesses` took `ms`.
+  // Records a step with only `decodes` decodes and `guesses` draft tokens that took `ms` milliseconds.
   void note(int decodes, int guesses, double ms);
-  // How probable a guess must be in a step of up to kMostDecodes; above 1: none pays, but one now and then tells
-  // whether that is still so.
+  // Minimum acceptance probability at which a draft token pays off in a step with up to kMostDecodes decodes. Above 1,
+  // none pays off, but a draft token is still tried from time to time to update the estimate.
   double price(int decodes) const;
-  // Whether the next step should go without, so that base(decodes) stays true.
+  // True if the next step should have no draft tokens, to refresh the measurement of base(decodes).
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
-  double base_ms(int decodes) const { return base_ms_[index(decodes)]; }  // 0: not measured
+  double base_ms(int decodes) const { return base_ms_[index(decodes)]; }  // 0: not measured.
   double row_ms() const { return row_ms_; }
 
  private:
   static constexpr int kPlainEvery = 64;
-  static constexpr double kUnmeasured = 0.3;  // price for one decode
+  static constexpr double kUnmeasured = 0.3;  // Price per decode until measurements exist.
   static constexpr double kLeastPrice = 0.02;
 
   static size_t index(int decodes) { return static_cast<size_t>(std::clamp(decodes, 1, kMostDecodes)); }
@@ -50,31 +51,36 @@ class GuessPace {
   int since_plain_ = 0;
 };
 
-// The guesses of one sequence.
+// Draft tokens of one sequence.
 class Guesses {
  public:
-  static constexpr int kMost = 15;  // of one step
+  static constexpr int kMost = 15;  // Maximum draft tokens per step.
 
-  // `draft_chance`: of a draft's first guesses here.
+  // `draft_chance`: initial acceptance probability of the drafter for this sequence.
   explicit Guesses(int max_tokens, double draft_chance = 0.6) : lookup_(max_tokens) { chance_[kDraft] = draft_chance; }
 
-  // What may follow `tokens`, at most `most` (<= kMost), if it is worth `price`. Valid until the next call.
+  // Drafts up to `most` (<= kMost) tokens after `tokens` by prompt lookup, as many as are worth `price`. Valid until
+  // the next call.
   std::span<TokenId> guess(std::span<const TokenId> tokens, double price, int most);
-  // Where a draft is to write what may follow: as much as is worth `price`, at most `most`. As valid.
+  // Returns the buffer for a drafter: room for as many draft tokens as are worth `price`, at most `most`. Valid until
+  // the next call.
   std::span<TokenId> place_for_draft(double price, int most);
   std::span<const TokenId> last(int n) const { return {tokens_.data(), static_cast<size_t>(n)}; }
-  bool drafted() const { return length_ == kDraft; }  // those of the last call
-  // Of the last guesses `n_right` were right, and then one was wrong or none was left to tell.
+  // True if the last draft tokens came from the drafter, not from prompt lookup.
+  bool drafted() const { return length_ == kDraft; }
+  // Records that the first `n_right` of the last draft tokens were accepted. `then_wrong`: the next one was rejected;
+  // false if none was left.
   void settle(int n_right, bool then_wrong);
 
  private:
-  static constexpr size_t kDraft = 4;  // among the lengths of matches
+  // Index in chance_ for the drafter, after the match-length classes of prompt lookup.
+  static constexpr size_t kDraft = 4;
   static constexpr int kLeastPause = 8, kMostPause = 512;
 
   static size_t by_length(int match) { return match < 4 ? 0 : match < 6 ? 1 : match < 10 ? 2 : 3; }
 
   struct Pause {
-    int length = kLeastPause;  // chances that are let pass where none pays, before one is tried
+    int length = kLeastPause;  // Number of opportunities to skip, while no draft token pays off, before one is tried.
     int passed = 0;
   };
 
@@ -83,8 +89,9 @@ class Guesses {
 
   PromptLookup lookup_;
   std::array<TokenId, kMost> tokens_{};
-  std::array<double, kDraft + 1> chance_{0.4, 0.5, 0.6, 0.7, 0};  // of a guess, by the length of the match
-  size_t length_ = 0;                                             // of the last match
+  // Acceptance probability by match-length class of prompt lookup; the last entry is the drafter's.
+  std::array<double, kDraft + 1> chance_{0.4, 0.5, 0.6, 0.7, 0};
+  size_t length_ = 0;  // Class of the last draft tokens; index in chance_.
   Pause of_matches_, of_drafts_;
 };
 

@@ -14,7 +14,8 @@ StepGuesses::StepGuesses(const EngineOptions& options, Scheduler& scheduler, Con
   if (draft) {
     drafter_ = std::make_unique<DraftModel>(*draft, n_vocab);
   } else if (model.guesses() && speculation_ != Speculation::kOff &&
-             (options.own_guesses != Speculation::kOff || !model.limits().guess_layer)) {  // a head was asked for
+             // An EAGLE-3 head was loaded explicitly, so it is used even if `own_guesses` is off.
+             (options.own_guesses != Speculation::kOff || !model.limits().guess_layer)) {
     auto own = std::make_unique<OwnDraft>(model, n_vocab);
     own_ = own.get();
     drafter_ = std::move(own);
@@ -66,7 +67,7 @@ void StepGuesses::add(const StepPlan::Item& item, std::span<const TokenId> guess
   if (item.sequence->guesses->drafted()) EngineCounters::add(counters_.drafted_tokens, static_cast<uint64_t>(n));
 }
 
-// Guesses of the drafter for the sequences in wishes_.
+// Runs the drafter for the sequences in wishes_.
 void StepGuesses::ask_drafter() {
   draft_ms_ = drafter_->draft(wishes_, draft_pace_);
   draft_pace_.earn(-draft_ms_);
@@ -77,7 +78,7 @@ void StepGuesses::ask_drafter() {
     if (n > 0)
       add(*wish_items_[i], guesses.first(n));
     else if (!guesses.empty())
-      sequence.guesses->settle(0, true);  // the rule refuses the first
+      sequence.guesses->settle(0, true);  // The grammar does not allow the first draft token.
   }
   wishes_.clear();
   wish_items_.clear();
@@ -87,7 +88,7 @@ void StepGuesses::settle(Sequence& sequence, int n_guesses, int n_right, bool th
   sequence.guesses->settle(n_right, then_wrong);
   EngineCounters::add(counters_.guessed_right, static_cast<uint64_t>(n_right));
   if (!sequence.guesses->drafted()) return;
-  // A right guess saves its sequence's share of a step, and each cost a row.
+  // An accepted draft token saves its sequence's share of a step, and each draft token has cost one row.
   draft_pace_.earn(n_right * guess_pace_.base_ms(n_decodes_) / n_decodes_ - n_guesses * guess_pace_.row_ms());
   draft_pace_.settle(n_right, then_wrong);
   EngineCounters::add(counters_.drafted_right, static_cast<uint64_t>(n_right));

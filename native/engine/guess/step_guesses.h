@@ -1,5 +1,6 @@
-// The guesses of a step: whether any pay, which sequences make them, from the text so far or from the drafter, and what
-// became of them. No result depends on it (speculation.h). Engine thread only.
+// Speculative decoding of a step: decides whether draft tokens pay off, for which sequences and from which source
+// (prompt lookup or drafter), and records their acceptance. Output does not depend on it (speculation.h). Engine thread
+// only.
 #pragma once
 
 #include <memory>
@@ -17,29 +18,31 @@ namespace monolith {
 
 class StepGuesses {
  public:
-  // `draft`: null if there is none; then the head that the model was loaded with drafts, or its own layer, where it has one
-  // and `options` say so.
+  // `draft`: draft model. Null: the EAGLE-3 head or MTP layer that the model was loaded with drafts, if there is one
+  // and `options` allow it.
   StepGuesses(const EngineOptions& options, Scheduler& scheduler, Constraints& constraints, EngineCounters& counters,
               Model& model, Model* draft, int n_vocab);
 
-  // What the step feeds the model's own layer with, once all its guesses are added; nothing if that does not draft.
+  // Hidden-state ranges that the step feeds to the MTP layer or EAGLE-3 head; call after all draft tokens were added.
+  // Empty if neither is used.
   std::span<const HiddenRun> feed(const StepPlan& plan) {
     return own_ ? own_->feed(plan) : std::span<const HiddenRun>();
   }
-  // Adds rows of guesses to the decodes of a step that has nothing else to do. Pages that the plan has copied are so
-  // already.
+  // Adds draft tokens to a step that consists of decodes only. Call after the plan's page copies were made.
   void add_to(const StepPlan& plan);
-  // Of a sequence's guesses in this step the first `n_right` were right, and then one was wrong, or none was left to tell.
+  // Records that the first `n_right` of the sequence's `n_guesses` draft tokens in this step were accepted.
+  // `then_wrong`: the next one was rejected; false if none was left.
   void settle(Sequence& sequence, int n_guesses, int n_right, bool then_wrong);
-  // The step took `ms`, without the draft's part.
+  // Records that the step took `ms` milliseconds, excluding the draft time.
   void note_step(const StepPlan& plan, double ms);
-  double draft_ms() const { return draft_ms_; }  // of this step, spent on drafts
-  // The sequence has ended.
+  double draft_ms() const { return draft_ms_; }  // Milliseconds spent on drafting in this step.
+  // Call when a sequence has ended.
   void forget(const Sequence& sequence);
   bool consistent() const { return !drafter_ || drafter_->consistent(); }
 
  private:
-  static constexpr int kMostUnasked = 4;  // guesses of the own layer, where it is not asked whether they pay
+  // Maximum draft tokens of the MTP layer if it always drafts, without checking whether that pays off.
+  static constexpr int kMostUnasked = 4;
 
   void ask_drafter();
   void add(const StepPlan::Item& item, std::span<const TokenId> guesses);
@@ -52,11 +55,11 @@ class StepGuesses {
   GuessPace guess_pace_;
   DraftPace draft_pace_;
   std::unique_ptr<Drafter> drafter_;
-  OwnDraft* own_ = nullptr;                        // if that is who drafts
-  std::vector<DraftWish> wishes_;                  // of this step
-  std::vector<const StepPlan::Item*> wish_items_;  // parallel
+  OwnDraft* own_ = nullptr;                        // The same object as drafter_, if it is an OwnDraft.
+  std::vector<DraftWish> wishes_;                  // Draft requests of this step.
+  std::vector<const StepPlan::Item*> wish_items_;  // Plan items, parallel to wishes_.
   double draft_ms_ = 0;
-  int n_decodes_ = 1;  // of the last step with guesses
+  int n_decodes_ = 1;  // Number of decodes in the last step with draft tokens.
 };
 
 }  // namespace monolith

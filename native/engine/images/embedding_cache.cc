@@ -7,7 +7,7 @@ size_t bytes_of(const EmbeddingCache::Rows& rows) { return rows->size() * sizeof
 
 }  // namespace
 
-// The content's hash is one already.
+// The low half of the content hash is already well distributed.
 size_t EmbeddingCache::KeyHash::operator()(const Key& key) const {
   return static_cast<size_t>(key.hash.low ^ (key.organization * 0x9E3779B97F4A7C15u));
 }

@@ -1,6 +1,6 @@
-// Rows that a tower has computed, by what of: an image that comes again with the next turn does not pass it again.
-// Engine thread only. Bounded in bytes; what was used least recently goes first. Rows that requests still hold are shared
-// with these and live on.
+// LRU cache of image embeddings, keyed by image content. An image that is sent again with the next turn need not pass
+// the vision encoder again. Engine thread only. The cache is bounded in bytes. Rows are shared with requests and stay
+// alive while a request holds them, even after eviction.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ class EmbeddingCache {
  public:
   using Rows = std::shared_ptr<const std::vector<float>>;
 
-  // 0 keeps nothing.
+  // `max_bytes` = 0: nothing is cached.
   explicit EmbeddingCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Null if they are not there. Of this organization's alone: whether somebody else has sent an image cannot be told from
-  // how long it takes.
+  // Null if not cached. Entries are per organization: otherwise response times would reveal whether another
+  // organization has sent the same image.
   Rows find(uint64_t organization, const ContentHash& hash);
   void insert(uint64_t organization, const ContentHash& hash, Rows rows);
   size_t bytes() const { return bytes_; }
@@ -45,7 +45,7 @@ class EmbeddingCache {
 
   const size_t max_bytes_;
   size_t bytes_ = 0;
-  std::list<Entry> entries_;  // used last first
+  std::list<Entry> entries_;  // Most recently used first.
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> places_;
 };
 

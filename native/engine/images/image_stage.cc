@@ -7,12 +7,12 @@
 namespace monolith {
 namespace {
 
-// Before anything is measured; and the least a piece moves on.
+// Budgets in multiplications: before the first measurement, and the minimum per call.
 constexpr int64_t kFirstBudget = int64_t{1} << 26, kLeastBudget = int64_t{1} << 22;
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
-// The first span whose rows are missing; past the end: none.
+// Index of the first span whose rows are missing; spans.size() if there is none.
 size_t next_missing(const Request& request, size_t from) {
   const std::vector<InputSpan>& spans = request.params.spans;
   while (from < spans.size() && spans[from].rows) ++from;
@@ -44,7 +44,7 @@ void ImageStage::forget(Request& request) {
   if (at->requests.empty()) pass_turn(static_cast<size_t>(at - lines_.begin()));
 }
 
-// The line that has just had its turn; it goes if nobody stands in it any more.
+// Moves on to the next organization after this one had its turn. An organization without waiting requests is removed.
 void ImageStage::pass_turn(size_t line) {
   const bool stays = !lines_[line].requests.empty();
   if (!stays) lines_.erase(lines_.begin() + static_cast<ptrdiff_t>(line));
@@ -65,10 +65,10 @@ bool ImageStage::has_room(Request& request) {
 
 void ImageStage::take(Request& request, size_t span, EmbeddingCache::Rows rows) {
   request.params.spans[span].rows = std::move(rows);
-  request.waits_since = Clock::now();  // it gets on: what it has waited for so far is behind it
+  request.waits_since = Clock::now();  // The queue wait restarts, because the request is making progress.
 }
 
-// The next piece that has to be computed; what is known is taken on the way.
+// Starts the next image tile that must be computed. Takes cached embeddings on the way.
 bool ImageStage::begin_next() {
   while (!lines_.empty()) {
     const size_t line = next_;
@@ -110,7 +110,7 @@ bool ImageStage::advance(Clock::duration limit) {
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
     run_.request->tower_time += after - now;
     now = after;
-    run_.request->waits_since = after;  // a piece may take longer than a request may wait
+    run_.request->waits_since = after;  // Computing one tile may take longer than queue_wait_ms.
     if (!done) continue;
     Request& request = *run_.request;
     auto rows = std::make_shared<const std::vector<float>>(run_.tower->take_rows());

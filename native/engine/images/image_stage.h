@@ -1,9 +1,9 @@
-// The part of an engine that sees: the pieces of images that requests bring go through the tower, a bit at a time between
-// steps, before their request is admitted. Engine thread only.
+// Computes the image embeddings of waiting requests with the vision encoder, in small portions between steps, before
+// the requests are admitted. Engine thread only.
 //
-// Organizations take turns, a piece at a time; within one it is first come, first served. What requests hold in rows that
-// are computed or being computed is bounded: who would go beyond it waits until others have ended. A request with more than
-// that is seen when nobody else holds any.
+// Organizations take turns, one image tile at a time; within an organization, the order is first come, first served.
+// The bytes of embeddings that requests hold or are computing are limited. A request above the limit waits until others
+// have ended; a request larger than the limit is processed only while no other request holds embeddings.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,16 @@ class EngineCounters;
 
 class ImageStage {
  public:
-  // `tower` outlives this; null: no request brings images (check_request() has refused them). Its rows have `input_width`
-  // numbers. `max_bytes`: of rows kept for the next time, and as much again of those that requests hold.
+  // `tower` must outlive the ImageStage. Null: no request has images, because check_request() refuses them.
+  // `input_width`: floats per embedding row. `max_bytes`: size of the embedding cache, and separately the limit for
+  // embeddings held by requests.
   ImageStage(VisionTower* tower, int64_t input_width, size_t max_bytes, EngineCounters& counters);
 
-  // Takes note of what of it has to be computed. Without anything it is ready at once.
+  // Queues the images of the request. A request without images to compute is ready immediately.
   void add(Request& request);
-  // It has ended; no-op if it brought no images.
+  // Call when a request has ended. No effect if it had no images.
   void forget(Request& request);
-  // Computes for about `limit`, if there is anything to compute. False: there is not.
+  // Computes embeddings for about the duration `limit`. Returns false if there was nothing to compute.
   bool advance(Clock::duration limit);
   size_t held_bytes() const { return held_bytes_; }
 
@@ -55,11 +56,11 @@ class ImageStage {
   const size_t max_bytes_;
   EngineCounters& counters_;
   EmbeddingCache cache_;
-  std::vector<Line> lines_;  // none empty
-  size_t next_ = 0;          // whose turn it is
-  Run run_;                  // request null: none is under way
-  size_t held_bytes_ = 0;    // of requests that are being seen, wait or run
-  double per_ms_ = 0;        // multiplications of the tower, as measured
+  std::vector<Line> lines_;  // Organizations with waiting requests; every `requests` is non-empty.
+  size_t next_ = 0;          // Index in lines_ of the organization whose turn is next.
+  Run run_;                  // The tile being computed; `request` is null if there is none.
+  size_t held_bytes_ = 0;    // Bytes of embeddings held by requests, or reserved for the requests being processed.
+  double per_ms_ = 0;        // Measured speed of the vision encoder in multiplications per ms; 0: not measured.
 };
 
 }  // namespace monolith

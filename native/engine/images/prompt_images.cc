@@ -8,7 +8,8 @@
 namespace monolith {
 namespace {
 
-// Stands where rows stand. It is never embedded; models that look a token up a second time take this one there.
+// Token id at the positions of image embeddings. Its embedding is not used, except that models with a second per-layer
+// token lookup use this token there.
 constexpr TokenId kPlaceholder = 0;
 
 std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const ImagePiece& piece) {
@@ -60,9 +61,9 @@ Status check_markers(const ImagePlan& plan, const MarkerTokens& markers) {
   const auto known = [&](const std::string& name) { return markers.id(name) != kNoToken; };
   for (const ImagePiece& piece : plan.pieces)
     if (const auto at = std::ranges::find_if_not(piece.before, known); at != piece.before.end())
-      return Error{ErrorCode::kInvalidArgument, "a picture of " + std::to_string(plan.source_width) + " x " +
+      return Error{ErrorCode::kInvalidArgument, "an image of " + std::to_string(plan.source_width) + " x " +
                                                     std::to_string(plan.source_height) + " needs a token " + *at +
-                                                    ", which the model has not"};
+                                                    ", which the model does not have"};
   return {};
 }
 

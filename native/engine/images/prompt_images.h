@@ -1,5 +1,5 @@
-// From pictures to the positions of a prompt: the tokens around them, and a span of embeddings for each piece, whose rows the
-// engine's tower computes later. Pure; any thread.
+// Inserts images into a prompt: the marker tokens around each image, and an embedding span per tile, whose rows the
+// engine's vision encoder computes later. Pure functions; any thread.
 #pragma once
 
 #include <memory>
@@ -11,31 +11,33 @@
 
 namespace monolith {
 
-// A picture cut and resized for one tower. Immutable; any number of requests share it.
+// An image cut into tiles and resized for one vision encoder. Immutable; can be shared by any number of requests.
 struct PreparedImage {
   std::shared_ptr<const VisionModel> model;
   ImagePlan plan;
-  std::vector<std::shared_ptr<const PreparedPiece>> pieces;  // as the plan's
-  std::vector<std::vector<TokenId>> before;                  // of each piece: the tokens in front of its rows
-  std::vector<TokenId> after;                                // behind the last piece's
+  std::vector<std::shared_ptr<const PreparedPiece>> pieces;  // Same order as plan.pieces.
+  std::vector<std::vector<TokenId>> before;                  // Tokens before the rows of each tile.
+  std::vector<TokenId> after;                                // Tokens after the last tile.
 
   size_t bytes() const;
 };
 
-// Whether the text model has all tokens that the plan names. kInvalidArgument: it has not.
+// Checks that the text model has all marker tokens that the plan uses. Error: kInvalidArgument.
 Status check_markers(const ImagePlan& plan, const MarkerTokens& markers);
 
-// `markers`: of the text model that it is for (VisionModel::fit). Errors: those of plan(), check_markers() and prepare().
+// `markers`: the marker tokens of the text model (VisionModel::fit()). Errors: those of plan(), check_markers() and
+// prepare().
 Result<PreparedImage> prepare_image(std::shared_ptr<const VisionModel> model, const MarkerTokens& markers,
                                     const RgbImage& image, const PlanOptions& options);
 
-// Before which token of a prompt's text an image stands.
+// An image and the index `at` of the prompt token before which it is inserted.
 struct PlacedImage {
   size_t at = 0;
   std::shared_ptr<const PreparedImage> image;
 };
 
-// Fills request.prompt and request.spans from the text's tokens and the images, whose places ascend and are within it.
+// Fills request.prompt and request.spans from the text's tokens and the images. The insertion indices must be ascending
+// and within the text.
 void place_images(std::span<const TokenId> text, std::span<const PlacedImage> images, GenerationRequest& request);
 
 }  // namespace monolith

@@ -105,7 +105,7 @@ TEST(speculation_refuses_a_draft_of_other_tokens) {
   CHECK(static_cast<bool>(DraftModel::check_vocabulary(**hal, **tycho)));
   const Status refused = DraftModel::check_vocabulary(**hal, **starter);
   REQUIRE(!refused);
-  CHECK_EQ(refused.error().message, "a draft must have the vocabulary of its model, and this one has " +
+  CHECK_EQ(refused.error().message, "a draft model must have the vocabulary of its target model, but this one has " +
                                         std::to_string((*starter)->n_vocab()) + " tokens, not " +
                                         std::to_string((*hal)->n_vocab()));
 }
@@ -123,7 +123,7 @@ TEST(speculation_refuses_a_draft_whose_tokens_are_numbered_otherwise) {
   const Status refused = DraftModel::check_vocabulary(**model, **draft);
   REQUIRE(!refused);
   CHECK_EQ(refused.error().message,
-           "a draft must have the vocabulary of its model, and this one has another token 256");
+           "a draft model must have the vocabulary of its target model, but this one has a different token 256");
 }
 
 // A context as long as its model's or its own, pages as far as it is given memory; and no state that cannot be taken back.
@@ -148,7 +148,7 @@ TEST(speculation_plans_its_draft_within_what_it_is_given) {
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::kUnsupported);
   CHECK_EQ(refused.error().message,
-           "a draft of architecture 'lfm2' has recurrent state, which cannot be taken back a token at a time");
+           "a draft model of architecture 'lfm2' has recurrent state, which cannot be rolled back by single tokens");
 }
 
 void check_choices_and_ends(const std::string& draft) {

@@ -158,7 +158,7 @@ TEST(a_picture_that_needs_a_token_the_model_has_not_is_refused_by_its_name) {
   const auto refused = pair.prepared(50, 48);
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::kInvalidArgument);
-  CHECK_EQ(refused.error().message, "a picture of 50 x 48 needs a token <row_1_col_2>, which the model has not");
+  CHECK_EQ(refused.error().message, "an image of 50 x 48 needs a token <row_1_col_2>, which the model does not have");
   const auto size = pair.prepared(0, 48);
   CHECK(!size.ok());
   Pair whole = qwen();
