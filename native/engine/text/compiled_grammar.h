@@ -1,4 +1,4 @@
-// What comes of compiling a grammar. Any thread.
+// Result of compiling a grammar. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ struct SchemaProblem;
 }
 
 struct CompiledGrammar {
-  std::shared_ptr<grammar::Grammar> grammar;  // null: refused
+  std::shared_ptr<grammar::Grammar> grammar;  // Null: the grammar was refused, see `problems`.
   std::vector<grammar::SchemaProblem> problems;
-  int64_t ns = 0;  // of a thread's time; 0: it was known
+  int64_t ns = 0;  // CPU time of the compilation in ns; 0: taken from the cache.
 };
 
-// Takes it, once, on the caller's thread or another; it must not block.
+// Callback that receives the result exactly once, on the caller's thread or on a compiler thread. It must not block.
 using GrammarDone = std::function<void(CompiledGrammar)>;
 
 }  // namespace monolith

@@ -10,8 +10,9 @@ namespace {
 
 constexpr int kMostSpacesAfterCall = 2;
 
-// Whether the tokenizer makes the tokens of its vocabulary out of their texts, as far as a few hundred of them tell. One
-// that does not (a file without its merges, say) cuts texts in another way than the model has learned to write them.
+// True if the tokenizer encodes the texts of its vocabulary back to the same tokens, checked for a sample of about 256.
+// A tokenizer that does not (for example from a file without merges) splits text differently than the model was trained
+// on.
 bool makes_its_tokens(const Tokenizer& tokenizer) {
   constexpr int kLooks = 256;
   const TokenId stride = std::max(1, tokenizer.n_vocab() / kLooks);
@@ -44,7 +45,7 @@ Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_
     }
 }
 
-// What this thread may still spend on rules, for one of them.
+// Runs grammar work with the remaining budget of this step, at most half of the step's budget.
 template <class Work>
 Constraints::Outcome Constraints::by_rule(Work work) {
   grammar::Fuel fuel = rule_fuel_.within(rule_steps_ / 2);
@@ -83,14 +84,14 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
   }
 }
 
-// The rule that decides what comes next: the active one, or the rule of a format that is about to begin.
+// The grammar that determines the next token: the active one, or that of an output format that is about to begin.
 Rule Constraints::rule_of(const Sequence& sequence) {
   if (sequence.rule.active()) return sequence.rule;
   const GrammarRef& format = sequence.request.params.format;
   return {&format, format->start(), sequence.tokens.size()};
 }
 
-// Null: what a rule leaves no choice about is sampled like everything else.
+// Null: forced tokens are not inserted but sampled like all others.
 const Tokenizer* Constraints::tokenizer_for(const Sequence& sequence) const {
   return forces_rules_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
 }
@@ -122,7 +123,8 @@ Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into,
   return mask.any() ? Outcome::kOk : Outcome::kFailed;
 }
 
-// Where content is about to begin that must be the format or a call: these, or before them the reasoning.
+// Allowed tokens where the content must begin with the output format or a tool call. Before that, the reasoning may
+// begin.
 Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) {
   const Request& request = sequence.request;
   const TextStage& text = sequence.text;
@@ -142,7 +144,7 @@ Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, gramma
   if (const TokenId open = request.params.reasoning.open.token; open != kNoToken) {
     mask.set(static_cast<uint32_t>(open));
   } else {
-    // Rare: templates' markers are tokens.
+    // This path is rare, because the markers of chat templates are normally tokens.
     const char next = text.next_of_open_marker();
     for (TokenId token = 0; token < n_vocab_; ++token) {
       const std::string_view bytes = rendered(tokenizer_, token);
@@ -152,7 +154,7 @@ Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, gramma
   return Outcome::kOk;
 }
 
-// The end of the turn, where the text may end, and nowhere else.
+// Allows the tokens that end the turn only where the text may end.
 void Constraints::allow_ends(const Request& request, bool allowed, grammar::TokenMask& mask) const {
   for (const TokenId token : request.params.stop_tokens) {
     if (allowed)
@@ -208,7 +210,8 @@ Constraints::Outcome Constraints::find_forced(Sequence& sequence) {
   return Outcome::kOk;
 }
 
-// Where the text may not end, what ends it is written in other tokens; and so is what the caller bans.
+// Tokens that end the turn or that the caller bans are not forced; the sampler then chooses other tokens for the same
+// text.
 bool Constraints::may_be_forced(const Request& request, TokenId token) const {
   const auto has = [token](const std::vector<TokenId>& list) { return std::ranges::find(list, token) != list.end(); };
   return !has(request.params.stop_tokens) && !has(request.params.sampling.banned) &&
@@ -230,7 +233,7 @@ size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> g
   size_t n = 0;
   for (; n < guesses.size(); ++n) {
     if (advance(rule, sequence, guesses[n]) != Outcome::kOk) break;
-    sequence.tokens.push_back(guesses[n]);  // what the rule has read, should it have to begin anew
+    sequence.tokens.push_back(guesses[n]);  // The grammar needs the tokens so far if it has to restart.
     mask_ahead_.add(rule, nullptr);
   }
   sequence.tokens.resize(length);

@@ -1,6 +1,6 @@
-// What may come next in a sequence, by its script or its rule: the tokens the sampler chooses among, those it is not
-// asked about because nothing else may come, and guesses that may be made. Masks are looked for ahead on a thread of
-// their own (mask_ahead.h). Engine thread only.
+// Structured output: determines which tokens may come next in a sequence, from its forced sequence or grammar. Provides
+// masks for the sampler, forced tokens that need no sampling, and the allowed prefix of draft tokens. Masks are
+// prefetched on a worker thread (mask_ahead.h). Engine thread only.
 #pragma once
 
 #include <span>
@@ -13,50 +13,50 @@
 
 namespace monolith {
 
-// What a constraint refers to.
+// Storage for the allowed tokens to which a TokenConstraint refers.
 struct Allowance {
   explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
-  std::vector<TokenId> list;  // by a script; empty: every token
-  grammar::TokenMask mask;    // by a rule
+  std::vector<TokenId> list;  // Allowed tokens of a forced sequence; empty: every token.
+  grammar::TokenMask mask;    // Allowed tokens of a grammar.
 };
 
 class Constraints {
  public:
-  // kFailed: a grammar has outgrown its limits, or nothing may come. kSpent: finding the allowed tokens takes longer than
-  // this thread may spend.
+  // kFailed: a grammar exceeded its limits, or no token is allowed. kSpent: finding the allowed tokens takes longer
+  // than the engine thread's budget.
   using Outcome = grammar::Grammar::Outcome;
 
-  // `rule_steps`: how many steps of grammars this thread may spend in one step of the engine, half of them for one sequence
-  // at once. MaskAhead's threads do the rest.
+  // `rule_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
+  // most half. The worker threads of MaskAhead do the rest.
   Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps);
 
-  // If not, constrain() finds that every token may come.
+  // False: constrain() would allow every token.
   static bool may_hold(const Sequence& sequence) {
     return sequence.script.active() || sequence.rule.active() || sequence.format_due || sequence.after_call != nullptr;
   }
-  // What may come next, as `into` has it.
+  // Determines the allowed next tokens. `constraint` refers to the memory of `into`.
   Outcome constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint);
-  // Whether only the sampler can tell what comes next. A sequence with a rule is examined when its tokens are taken, one
-  // that has no rule yet in its turn.
+  // True if it is known that no next token is forced, so that the sampler decides. For a sequence with a grammar, this
+  // is known only after find_forced() was called for its newest token.
   bool is_open(const Sequence& sequence);
-  // Puts the tokens that must come next into forced(): the next one of a script, or the forced ones of a rule. None where
-  // logprobs are wanted: these need logits.
+  // Puts the tokens that must come next into forced(): the next token of a forced sequence, or the tokens that the
+  // grammar forces. Empty if logprobs are requested, because these need logits.
   Outcome find_forced(Sequence& sequence);
   const std::vector<TokenId>& forced() const { return forced_; }
-  // Has a rule, which has read all of the sequence from its first token on, read the next one. kRefused: it may not come;
-  // kSpent: nothing has changed.
+  // Advances a grammar by the next token. `rule` must have read all of the sequence's tokens from rule.first on.
+  // kRefused: the token is not allowed. kSpent: out of budget; nothing has changed.
   Outcome advance(Rule& rule, const Sequence& sequence, TokenId token);
-  // How many of the guesses a rule lets through. What it allows behind each is looked up ahead.
+  // Number of leading draft tokens that the grammar allows. Also prefetches the mask after each of them.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> guesses);
 
-  // Before a step: sequences whose rule was still being worked on (Sequence::rule_due) go on if the answer is there. The
-  // others are looked after in turn, one of each organization before a second of any.
+  // Call before each step: unblocks sequences whose pending mask (Sequence::rule_due) is ready. The remaining ones are
+  // queued for the worker thread in turn, one of each organization before a second of any.
   void see_to_due(const std::vector<Sequence*>& preempted);
-  // The sequence's next mask is wanted after the next step.
+  // Requests prefetching of the sequence's next mask, which is needed after the next step.
   void look_ahead(const Sequence& sequence) {
     if (sequence.rule.active()) mask_ahead_.add(sequence.rule, tokenizer_for(sequence));
   }
-  // Starts the search for all masks that were asked for; false: none were.
+  // Starts the worker thread on all requested masks. Returns false if none were requested.
   bool start_looking_ahead() { return mask_ahead_.start(); }
 
  private:
@@ -72,15 +72,18 @@ class Constraints {
   const Tokenizer& tokenizer_;
   const int n_vocab_;
   const uint64_t rule_steps_;
-  const bool forces_rules_;          // the tokenizer cuts what a rule leaves no choice about
-  grammar::TokenMask ends_;          // end-of-generation tokens
-  std::vector<TokenId> plain_ends_;  // of these, those a grammar takes for text
+  // Whether tokens that a grammar forces may be inserted without sampling; requires a tokenizer that reproduces its
+  // vocabulary.
+  const bool forces_rules_;
+  grammar::TokenMask ends_;  // End-of-generation tokens.
+  // End-of-generation tokens that a grammar treats as text, because they are not control tokens.
+  std::vector<TokenId> plain_ends_;
   std::vector<TokenId> forced_;
-  std::vector<TokenId> scripted_;  // scratch
+  std::vector<TokenId> scripted_;  // Scratch: next tokens of a forced sequence.
   MaskAhead mask_ahead_;
-  grammar::Fuel rule_fuel_;                           // of this step
-  std::vector<std::pair<Sequence*, ptrdiff_t>> due_;  // scratch of see_to_due, with their turns
-  size_t first_due_ = 0;                              // whose turn it is, by then
+  grammar::Fuel rule_fuel_;                           // Remaining grammar budget of the current step.
+  std::vector<std::pair<Sequence*, ptrdiff_t>> due_;  // Scratch of see_to_due(): blocked sequences and their turns.
+  size_t first_due_ = 0;                              // Rotates the order in which blocked sequences get their turns.
 };
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
-// Compiles grammars on two threads of its own, of low priority: whoever computes or serves goes first. One that takes
-// long goes on to the second, so that it holds up none that does not.
+// Compiles grammars on two low-priority threads, so that inference and serving come first. A grammar that takes long
+// moves to the second thread, so that it does not delay short ones.
 #pragma once
 
 #include <condition_variable>
@@ -17,12 +17,12 @@ class GrammarCompiler {
   using Done = GrammarDone;
 
   explicit GrammarCompiler(GrammarCache& cache) : cache_(cache) {}
-  ~GrammarCompiler();  // what still waits is refused
+  ~GrammarCompiler();  // The destructor refuses all grammars that still wait.
 
-  // `done` is called once: at once if the grammar is known, else on the compiling thread. It must not block, nor
-  // destroy this.
+  // Calls `done` exactly once: immediately if the grammar is cached, otherwise on a compiler thread. `done` must not
+  // block and must not destroy the compiler.
   void compile(grammar::GrammarOptions options, Done done);
-  // Has the cache trimmed, on the thread for what takes long. Never throws.
+  // Runs GrammarCache::trim() on the thread for long compilations. Never throws.
   void trim();
 
  private:
@@ -34,7 +34,7 @@ class GrammarCompiler {
   void run(std::deque<Wanted>& queue, int short_ms);
 
   GrammarCache& cache_;
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // Guards the members below.
   std::condition_variable wake_;
   std::deque<Wanted> fresh_, long_;
   bool closing_ = false, trim_ = false;

@@ -7,7 +7,7 @@ namespace monolith {
 MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& tokenizer) {
   const ReasoningParams& reasoning = request.reasoning;
   const TokenId open = reasoning.open.token, close = reasoning.close.token, call_close = request.calls.close.token;
-  // What a tool said is the client's to write.
+  // Only the client may write tool results.
   const TokenId result_open = tokenizer.find("<tool_response>"), result_close = tokenizer.find("</tool_response>");
   const auto list = [&](std::vector<TokenId> markers) {
     markers.insert(markers.end(), {result_open, result_close});
@@ -19,7 +19,7 @@ MarkerBans make_marker_bans(const GenerationRequest& request, const Tokenizer& t
     return banned;
   };
   MarkerBans bans;
-  // Whoever may not reason does not begin to.
+  // With a reasoning budget of 0, the open marker is banned as well.
   bans.undecided = list({close, call_close, reasoning.budget == 0 ? open : kNoToken});
   bans.reasoning = list({open});
   bans.content = list({open, close, call_close});

@@ -8,8 +8,8 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kTurnNs = 2'000'000;  // of the thread's time
-constexpr size_t kUsual = 256;          // wanted at once
+constexpr int64_t kTurnNs = 2'000'000;  // CPU time of one turn.
+constexpr size_t kUsual = 256;          // Initial capacity for requested masks.
 
 }  // namespace
 
@@ -33,7 +33,7 @@ bool MaskAhead::Worker::start() {
     try {
       for (auto* list : {&gathered, &wanted_, &again_}) list->reserve(kUsual);
       thread_ = std::thread([this] { run(); });
-    } catch (const std::system_error&) {  // then nothing is found ahead
+    } catch (const std::system_error&) {  // Without the thread nothing is prefetched.
       gathered.clear();
       return false;
     }
@@ -67,10 +67,10 @@ void MaskAhead::Worker::run() {
     try {
       const grammar::Fuel turn(UINT64_MAX, turn_ends);
       outcome = wanted.grammar->prepare(wanted.position, wanted.tokenizer, turn, wanted.token);
-    } catch (const std::exception&) {  // no memory: the engine will meet that itself
+    } catch (const std::exception&) {  // Out of memory: the engine thread will report that itself.
     }
     if (outcome == Outcome::kSpent) std::this_thread::yield();
-    // Who made room for the engine thread has not had its turn.
+    // A computation that stopped early because the engine thread wanted the grammar has not used up its turn.
     const bool comes_again = outcome == Outcome::kSpent && (many_turns_ || grammar::Fuel::thread_time() < turn_ends);
     lock.lock();
     if (batch != batch_) continue;

@@ -1,7 +1,8 @@
-// Finds the tokens that grammars allow next, while the forward pass runs, and those that take longer to find than the
-// engine thread may spend. Two threads, each started on first use. One works for the step after the next and gives each
-// sequence one turn. The other, of low priority, works for sequences that wait, in turns until each has its mask, so that
-// a long search holds up nobody else. Everything but the threads belongs to the engine thread.
+// Prefetches grammar masks on two worker threads while the forward pass runs; also computes masks that exceed the
+// engine thread's budget. Each thread is started on first use. The first thread works for the step after the next and
+// gives each sequence one turn. The second, at low priority, works for blocked sequences in turns until each has its
+// mask, so that a long computation delays no other sequence. Everything except the threads belongs to the engine
+// thread.
 #pragma once
 
 #include <condition_variable>
@@ -20,16 +21,16 @@ class MaskAhead {
   MaskAhead(const MaskAhead&) = delete;
   MaskAhead& operator=(const MaskAhead&) = delete;
 
-  // This rule's next mask is wanted after the next step; with a tokenizer also what it leaves no choice about.
+  // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens.
   void add(const Rule& rule, const Tokenizer* tokenizer) {
     soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer});
   }
-  // The same for a sequence that waits; with a token, the state that the token leads to.
+  // Requests the mask of a blocked sequence; with a token, the grammar state after that token.
   void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) {
     due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token});
   }
-  // Starts work on everything added since the last call, and drops older work that is not done. False: nothing was added
-  // for the step after the next.
+  // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
+  // was requested for the step after the next.
   bool start();
 
  private:
@@ -50,11 +51,11 @@ class MaskAhead {
     void run();
 
     const bool many_turns_;
-    std::mutex mutex_;  // guards what follows
+    std::mutex mutex_;  // Guards the members below.
     std::condition_variable wake_;
-    std::vector<Wanted> wanted_, again_;  // those that had a turn and are not done
+    std::vector<Wanted> wanted_, again_;  // again_: requests that had a turn and are not finished.
     size_t next_ = 0;
-    uint64_t batch_ = 0;  // calls of start()
+    uint64_t batch_ = 0;  // Number of calls of start().
     bool closing_ = false;
     std::thread thread_;
   };

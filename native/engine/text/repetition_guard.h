@@ -1,6 +1,6 @@
-// Tells when an answer has fallen into a loop: the last tokens it generated are one run of up to kLongest tokens, so many
-// times in a row and kLeast tokens in all at least, so that short things may stand often ("ha ha ha", a row of dashes, zeros).
-// One per sequence, engine thread only; never allocates. A pure function of the generated tokens.
+// Detects output loops: the last generated tokens are the same run of up to kLongest tokens, repeated `repeats` times
+// and at least kLeast tokens in total. Short repetitions such as "ha ha ha" or a row of dashes are therefore allowed to
+// some length. One per sequence, engine thread only; never allocates. Depends only on the generated tokens.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,12 @@ class RepetitionGuard {
  public:
   static constexpr int kLongest = 64, kLeast = 16;
 
-  // `repeats`: how often is a loop; below 2 nothing is.
+  // `repeats`: number of repetitions that counts as a loop; below 2 the guard is off.
   explicit RepetitionGuard(int repeats) : repeats_(repeats) {}
 
   bool active() const { return repeats_ >= 2; }
 
-  // Whether `token` behind these would complete a loop.
+  // True if `token`, appended to `generated`, would complete a loop.
   bool completes(std::span<const TokenId> generated, TokenId token) const {
     if (!active()) return false;
     const int longest = std::min<int>(kLongest, static_cast<int>(generated.size()));
@@ -30,7 +30,7 @@ class RepetitionGuard {
     return false;
   }
 
-  // `token` was generated behind these.
+  // Records that `token` was generated after `generated`.
   void add(std::span<const TokenId> generated, TokenId token) {
     if (!active()) return;
     const int longest = std::min<int>(kLongest, static_cast<int>(generated.size()));
@@ -45,11 +45,13 @@ class RepetitionGuard {
   static TokenId at(std::span<const TokenId> generated, int back) {
     return generated[generated.size() - static_cast<size_t>(back)];
   }
-  // The first time a run stands there none of its tokens agrees with one before it.
+  // Number of newest tokens that must equal the token `length` positions before them. The first occurrence of a run
+  // does not count, because its tokens repeat nothing.
   int wanted(int length) const { return std::max((repeats_ - 1) * length, kLeast - length); }
 
   int repeats_;
-  std::array<int32_t, kLongest> agreeing_{};  // by length: newest tokens that are each what stood so far before it
+  // Indexed by run length: number of newest tokens that equal the token that many positions before them.
+  std::array<int32_t, kLongest> agreeing_{};
 };
 
 }  // namespace monolith

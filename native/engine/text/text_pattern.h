@@ -1,6 +1,6 @@
-// One string searched for in text that arrives in pieces: Knuth, Morris, Pratt 1977. The state is the
-// length of the longest prefix of the pattern that the text read so far ends with, which is also how many
-// bytes must be held back.
+// Incremental search for one string in text that arrives in deltas (Knuth, Morris, Pratt 1977). The state is the length
+// of the longest prefix of the pattern with which the text so far ends. That is also the number of bytes that must be
+// held back.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace monolith {
 class TextPattern {
  public:
   TextPattern() = default;
-  // `text` at most 65,535 bytes; an empty pattern never matches.
+  // `text`: at most 65,535 bytes; an empty pattern never matches.
   explicit TextPattern(std::string_view text) : text_(text), failure_(text.size(), 0) {
     size_t matched = 0;
     for (size_t i = 1; i < text_.size(); ++i) {
@@ -24,13 +24,13 @@ class TextPattern {
     }
   }
 
-  // Reads one byte; true if the pattern ends here. The caller resets before reading on after a match.
+  // Reads one byte; true if the pattern ends here. After a match, call reset() before reading on.
   bool advance(char byte) {
     if (text_.empty()) return false;
     matched_ = after(matched_, byte);
     return matched_ == text_.size();
   }
-  // What `matched`, less than size(), becomes with one more byte.
+  // Returns the matched length after one more byte. `matched` must be less than size().
   size_t after(size_t matched, char byte) const {
     while (matched > 0 && byte != text_[matched]) matched = failure_[matched - 1];
     return byte == text_[matched] ? matched + 1 : matched;
@@ -43,7 +43,7 @@ class TextPattern {
 
  private:
   std::string text_;
-  std::vector<uint16_t> failure_;  // longest proper border of each prefix
+  std::vector<uint16_t> failure_;  // Length of the longest proper border of each prefix.
   size_t matched_ = 0;
 };
 

@@ -7,13 +7,13 @@
 namespace monolith {
 namespace {
 
-// More white space than this at the start and the answer has begun without an open marker.
+// With more white space than this at the start, the content has begun without an open marker.
 constexpr size_t kMaxLeadingSpace = 32;
 constexpr std::string_view kSpaces = " \t\r\n";
 
 bool is_line_break(char byte) { return byte == '\n' || byte == '\r'; }
 
-// Of the first `length` bytes, without the line breaks at their end.
+// Length of the first `length` bytes without the line breaks at their end.
 size_t before_line_breaks(std::string_view text, size_t length) {
   while (length > 0 && is_line_break(text[length - 1])) --length;
   return length;
@@ -25,7 +25,8 @@ TextStage::TextStage(const ReasoningParams& reasoning, const CallParams& calls, 
                      bool with_logprobs, int stops_behind)
     : stops_behind_(stops_behind), with_logprobs_(with_logprobs) {
   const auto exists = [](const Marker& marker) { return marker.token != kNoToken || !marker.text.empty(); };
-  const auto trimmed = [](const std::string& text) {  // of white space that is skipped anyway
+  // Removes leading white space, which is skipped in the text as well.
+  const auto trimmed = [](const std::string& text) {
     return text.substr(std::min(text.find_first_not_of(kSpaces), text.size()));
   };
   phase_ = exists(reasoning.open) ? Phase::kUndecided : Phase::kContent;
@@ -66,7 +67,7 @@ bool TextStage::would_begin_content(TokenId token, std::string_view bytes) const
 
 bool TextStage::would_spill_into_content(std::string_view bytes) const {
   if (phase_ != Phase::kReasoning || close_text_.empty()) return false;
-  size_t matched = close_text_.matched();  // all of text_ is scanned
+  size_t matched = close_text_.matched();  // All of text_ has been scanned.
   for (size_t i = 0; i < bytes.size(); ++i) {
     matched = close_text_.after(matched, bytes[i]);
     if (matched == close_text_.size()) return bytes.find_first_not_of("\r\n", i + 1) != bytes.npos;
@@ -85,7 +86,7 @@ int TextStage::take(TokenId token, std::string_view bytes, std::string_view spel
     if (phase_ == Phase::kCall) return -1;
   }
   if (phase_ == Phase::kUndecided && token == open_token_ && utf8_.pending() > 0) {
-    utf8_.finish(text_);  // half a character before the marker is text: the answer has begun
+    utf8_.finish(text_);  // An incomplete character before the marker is text, so the content has begun.
     if (const int stop = scan(sink); stop >= 0) return stop;
   }
   if (take_marker(token, sink)) return -1;
@@ -96,8 +97,8 @@ int TextStage::take(TokenId token, std::string_view bytes, std::string_view spel
   return scan(sink);
 }
 
-// The token that opens a call, wherever it may: ends what was content before it, and begins the call if
-// this is the place for one.
+// Handles a token that opens a call. It ends the matching of content before it, and starts a call if one may start
+// here.
 int TextStage::take_call_marker(std::string_view spelling, const TokenLogprobs* logprobs, PieceSink& sink) {
   utf8_.finish(text_);
   if (phase_ == Phase::kUndecided) {
@@ -123,9 +124,9 @@ int TextStage::take_in_call(TokenId token, std::string_view spelling, const Toke
   return -1;
 }
 
-// The text of one token.
+// Adds the text of one token.
 void TextStage::append(std::string_view bytes, const TokenLogprobs* logprobs) {
-  token_starts_.push_back(released_ + text_.size());  // of the character it begins in
+  token_starts_.push_back(released_ + text_.size());  // Offset of the character in which the token's text starts.
   utf8_.push(bytes, text_);
   if (with_logprobs_) {
     assert(logprobs != nullptr);
@@ -133,17 +134,17 @@ void TextStage::append(std::string_view bytes, const TokenLogprobs* logprobs) {
   }
 }
 
-// Begins the reasoning, or the content after it.
+// Starts the reasoning, or the content after it.
 void TextStage::enter(Phase phase) {
   phase_ = phase;
   scanned_ = 0;
   skips_line_breaks_ = true;
 }
 
-// Acts on a marker that is one token; true if `token` was one here.
+// Handles a marker that is a single token; true if `token` is a marker in the current section.
 bool TextStage::take_marker(TokenId token, PieceSink& sink) {
   if (phase_ == Phase::kUndecided && token == open_token_) {
-    discard(text_.size());  // white space
+    discard(text_.size());  // Drops the leading white space.
     reasoning_tokens_ = undecided_tokens_ + 1;
     enter(Phase::kReasoning);
     return true;
@@ -178,7 +179,7 @@ void TextStage::close_call(PieceSink& sink) {
   end_call();
 }
 
-// The rest of the reasoning is the first `length` bytes.
+// Ends the reasoning; its remaining text is the first `length` bytes.
 void TextStage::end_reasoning(size_t length, PieceSink& sink) {
   const size_t kept = before_line_breaks(text_, length);
   emit(kept, Section::kReasoning, sink);
@@ -190,7 +191,7 @@ int TextStage::finish(PieceSink& sink) {
   if (phase_ == Phase::kStopped) return -1;
   utf8_.finish(text_);
   int stop = scan(sink);
-  if (phase_ == Phase::kUndecided) {  // no marker will come: it was content
+  if (phase_ == Phase::kUndecided) {  // No marker can come any more, so the text is content.
     phase_ = Phase::kContent;
     scanned_ = 0;
     stop = scan(sink);
@@ -212,14 +213,14 @@ Section TextStage::section() const {
 int TextStage::scan(PieceSink& sink) {
   if (phase_ == Phase::kUndecided && !scan_undecided()) return -1;
   if (phase_ == Phase::kReasoning && !scan_reasoning(sink)) return -1;
-  for (;;) {  // one token may hold several calls
+  for (;;) {  // A single token may contain several calls.
     if (phase_ == Phase::kCall && !scan_call(sink)) return -1;
     const int stop = scan_content(sink);
     if (phase_ != Phase::kCall) return stop;
   }
 }
 
-// True when decided.
+// Returns true when it is decided whether the output starts with reasoning.
 bool TextStage::scan_undecided() {
   for (; scanned_ < text_.size(); ++scanned_) {
     const char byte = text_[scanned_];
@@ -239,7 +240,7 @@ bool TextStage::scan_undecided() {
   return false;
 }
 
-// True when the section was closed; the text after the marker is left unread.
+// Returns true if the reasoning was closed; the text after the marker is not scanned yet.
 bool TextStage::scan_reasoning(PieceSink& sink) {
   while (scanned_ < text_.size()) {
     if (!close_text_.advance(text_[scanned_++])) continue;
@@ -251,7 +252,7 @@ bool TextStage::scan_reasoning(PieceSink& sink) {
   return false;
 }
 
-// Up to a stop string, or to the beginning of a call.
+// Scans content up to a stop string or the start of a call. Returns the index of the stop string, or -1.
 int TextStage::scan_content(PieceSink& sink) {
   if (skips_line_breaks_) skip_line_breaks(text_.size());
   const bool may_open = only_at_start_ ? at_start_ : !call_open_text_.empty();
@@ -279,18 +280,18 @@ int TextStage::scan_content(PieceSink& sink) {
   return -1;
 }
 
-// Whether a spelled open marker ends with the byte just scanned.
+// True if a spelled open marker ends with the byte just scanned.
 bool TextStage::opens_call(char byte) {
   if (!only_at_start_) return call_open_text_.advance(byte);
   if (!at_start_) return false;
   const size_t before = call_open_text_.matched();
   if (before == 0 && scanned_ <= kMaxLeadingSpace && kSpaces.find(byte) != kSpaces.npos) return false;
   const bool whole = call_open_text_.advance(byte);
-  at_start_ = call_open_text_.matched() == before + 1;  // it begins at the start, or it does not count
+  at_start_ = call_open_text_.matched() == before + 1;  // The marker must begin at the start of the content.
   return whole;
 }
 
-// A call whose text begins at text_[start].
+// Starts a call whose text begins at text_[start].
 void TextStage::begin_call(size_t start, PieceSink& sink) {
   emit(start, Section::kContent, sink);
   phase_ = Phase::kCall;
@@ -306,7 +307,7 @@ void TextStage::end_call() {
   scanned_ = 0;
 }
 
-// True when the call was closed; the text after it is left unread.
+// Returns true if the call was closed; the text after it is not scanned yet.
 bool TextStage::scan_call(PieceSink& sink) {
   bool closed = false;
   if (call_held_) scanned_ = text_.size();
@@ -316,8 +317,9 @@ bool TextStage::scan_call(PieceSink& sink) {
   return closed;
 }
 
-// Leaves out the line breaks the section begins with, of the first `limit` bytes; returns how many bytes.
-// In the reasoning the close marker is looked for first, in content this comes before all else.
+// Drops the line breaks at the start of the section, within the first `limit` bytes; returns the number of bytes
+// dropped. In the reasoning, the close marker is matched first; in content, line breaks are dropped before anything is
+// matched.
 size_t TextStage::skip_line_breaks(size_t limit) {
   size_t length = 0;
   while (length < limit && is_line_break(text_[length])) ++length;
@@ -340,11 +342,12 @@ void TextStage::emit(size_t length, Section section, PieceSink& sink) {
   drop_front(length);
 }
 
-// Swallows a marker or skipped line breaks, and the tokens that end there; one that goes on behind stays.
-// Returns how many tokens went.
+// Drops a marker or line breaks, and the tokens that end within them. A token whose text extends further is kept.
+// Returns the number of dropped tokens.
 int TextStage::discard(size_t length) {
   const uint64_t end = released_ + length;
-  const bool goes_on = length < text_.size() || utf8_.pending() > 0;  // the newest token, that is
+  // True if the newest token's text extends beyond `length`.
+  const bool goes_on = length < text_.size() || utf8_.pending() > 0;
   int n = 0;
   while (first_token_ < token_starts_.size() && token_starts_[first_token_] < end) {
     const bool newest = first_token_ + 1 == token_starts_.size();

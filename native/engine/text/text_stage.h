@@ -1,25 +1,26 @@
-// From a sequence's generated tokens to the text a client sees: UTF-8 made whole, reasoning and tool calls
-// told from content, stop strings found, nothing released that could still turn out to be something else.
-// One per sequence, engine thread only.
+// Output parser: converts a sequence's generated tokens to the text that a client sees. It completes UTF-8 characters,
+// separates reasoning and tool calls from content, matches stop strings, and holds back text whose section is not yet
+// certain. One per sequence, engine thread only.
 //
 //   kUndecided ──open marker──► kReasoning ──close marker──► kContent ──stop string──► stopped
 //        └──────anything else but white space────────────────────▲ │
 //                                                                │ └──open marker of a call──► kCall
 //                                                                └────────close marker───────────┘
 //
-// The released text depends on the joined bytes alone, never on how tokens cut them:
-//  1. The open marker counts only as the first thing after white space, which it swallows. Once in
-//     content never back: a marker's spelling there is text, and so is its token if it is user-defined.
-//  2. Line breaks at the very beginning and end of the reasoning, and at the beginning of content that follows
-//     it, belong to neither text: they are left out before anything is looked for. Content without reasoning
-//     keeps its own, so does reasoning that has begun in the prompt or is cut.
-//  3. If a call's open marker and stop strings compete, the one that ends first wins; among equals the
-//     marker, then the longest. Content behind a call does not continue the content before it.
-//  4. A call's text is all from its open to its close marker, both included, and the spellings of control
-//     tokens in it. With `at_start` the white space before the open marker is part of it too.
-//  5. Held back is the longest suffix that could begin a stop string or a call (content), or the line breaks
-//     and marker that close the reasoning, and no more; of a call nothing. Stop strings and markers begin and
-//     end with whole characters, so no character is split.
+// The emitted text depends only on the concatenated bytes, not on the token boundaries:
+// 1. The open marker of the reasoning is recognized only at the start of the output, after optional white space, which
+//    is dropped. Once the content has started, the marker's spelling is text, and so is its token if it is
+//    user-defined.
+// 2. Line breaks at the start and end of the reasoning, and at the start of content after reasoning, are dropped before
+//    anything is matched. Content without reasoning keeps its line breaks, and so does reasoning that started in the
+//    prompt or was cut off.
+// 3. If an open marker of a call and stop strings overlap, the one that ends first wins. If several end at the same
+//    byte, the marker wins, then the longest stop string. Stop strings do not match across a call.
+// 4. The text of a call includes its open and close markers and the spelling of control tokens. With `at_start` it also
+//    includes the white space before the open marker.
+// 5. Held back is only the longest suffix that could begin a stop string or a call (in content), or the line breaks and
+//    the marker that close the reasoning. Text of a call is never held back. Stop strings and markers consist of whole
+//    characters, so no character is split.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +37,9 @@
 
 namespace monolith {
 
-// Takes released text. `n_tokens`: tokens whose text begins in it, or was line breaks left out before it.
-// `logprobs`, if wanted and the text is content: of the tokens whose first text is in this piece. Views are
-// valid during the call of piece() only.
+// Receives emitted text. `n_tokens`: number of tokens whose text starts in this delta, including tokens that were only
+// dropped line breaks before it. `logprobs`, if requested and the text is content: entries of the tokens whose text
+// starts in this delta. The views are valid only during the call of piece().
 class PieceSink {
  public:
   virtual void piece(Section section, std::string_view text, int n_tokens, std::span<const TokenLogprobs> logprobs) = 0;
@@ -49,35 +50,36 @@ class PieceSink {
 
 class TextStage {
  public:
-  // `stops_behind`: so many tokens are read before stop strings are looked for.
+  // `stops_behind`: number of tokens before stop strings are matched (min_tokens).
   TextStage(const ReasoningParams& reasoning, const CallParams& calls, const std::vector<std::string>& stop,
             bool with_logprobs, int stops_behind = 0);
 
-  // One generated token. `bytes` is what it renders as. `logprobs` may be null unless the stage was made
-  // with them. Returns the index of the stop string found, or -1.
+  // Adds one generated token. `bytes`: its text. `logprobs` may be null only if `with_logprobs` is false. Returns the
+  // index of a completed stop string, or -1.
   int push(TokenId token, std::string_view bytes, const TokenLogprobs* logprobs, PieceSink& sink) {
     return take(token, bytes, bytes, logprobs, sink);
   }
-  // The same for a control token: only within a call it has a text, its spelling.
+  // Adds a control token. It has text, its spelling, only within a tool call.
   int push_control(TokenId token, std::string_view spelling, const TokenLogprobs* logprobs, PieceSink& sink) {
     return take(token, {}, spelling, logprobs, sink);
   }
   // Ends the reasoning section here if it is open.
   void close_reasoning(PieceSink& sink);
-  // The content begins with the next token, whatever that is: none of it is left out, and no call will come.
+  // Starts the content with the next token: no line breaks are dropped, and tool calls are no longer recognized.
   void begin_plain_content();
-  // The call that is open ends where close_call() says, and not where its marker is spelled.
+  // While a call is held, it ends with close_call() and not with its spelled close marker.
   void hold_call() { call_held_ = phase_ == Phase::kCall; }
   void release_call() { call_held_ = false; }
   void close_call(PieceSink& sink);
-  // Releases all that is held; returns as push() does (a broken character's U+FFFD may end a stop string).
+  // Emits all held-back text. Returns the index of a completed stop string, or -1: an incomplete character becomes
+  // U+FFFD, which may complete one.
   int finish(PieceSink& sink);
 
-  bool undecided() const { return phase_ == Phase::kUndecided; }  // nothing but white space so far
+  bool undecided() const { return phase_ == Phase::kUndecided; }  // Only white space so far.
   bool in_reasoning() const { return phase_ == Phase::kReasoning; }
-  bool in_content() const { return phase_ == Phase::kContent; }  // and in no call
+  bool in_content() const { return phase_ == Phase::kContent; }  // In the content and not in a tool call.
   bool in_call() const { return phase_ == Phase::kCall; }
-  // Of these, what may not be sampled as the next token.
+  // The list in `bans` that applies to the next token.
   const std::vector<TokenId>& banned(const MarkerBans& bans) const {
     switch (phase_) {
       case Phase::kUndecided: return bans.undecided;
@@ -88,18 +90,19 @@ class TextStage {
     }
     return bans.content;
   }
-  // Whether of the open call nothing was read but its marker, which is spelled.
-  // Some of the content has been told.
+  // has_content(): content text was emitted. at_open_end(): a call is open of which only the spelled open marker was
+  // read.
   bool has_content() const { return has_content_; }
   bool at_open_end() const { return phase_ == Phase::kCall && at_open_end_; }
-  // Whether this token, were it the next, would decide an undecided beginning for content.
+  // True if this token, as the next one of an undecided output, would start the content.
   bool would_begin_content(TokenId token, std::string_view bytes) const;
-  // Whether a spelled open marker has begun, and the byte it goes on with; 0: it is a token, or there is none.
+  // in_open_marker(): a part of a spelled open marker was read. next_of_open_marker(): its next byte; 0 if the marker
+  // is a token or absent.
   bool in_open_marker() const { return open_matched_ > 0; }
   char next_of_open_marker() const { return open_matched_ < open_text_.size() ? open_text_[open_matched_] : '\0'; }
-  // Whether this token, were it the next of the reasoning, would be the beginning of content too.
+  // True if this token, as the next one of the reasoning, would both close the reasoning and start the content.
   bool would_spill_into_content(std::string_view bytes) const;
-  int reasoning_tokens() const { return reasoning_tokens_; }  // markers included
+  int reasoning_tokens() const { return reasoning_tokens_; }  // Includes the markers.
 
  private:
   enum class Phase : uint8_t { kUndecided, kReasoning, kContent, kCall, kStopped };
@@ -127,31 +130,33 @@ class TextStage {
   void drop_front(size_t length);
 
   Phase phase_;
-  bool skips_line_breaks_ = false;  // nothing but line breaks was read of this section
-  int skipped_tokens_ = 0;          // were nothing else; the next piece counts them
+  bool skips_line_breaks_ = false;  // Only line breaks of this section were read so far.
+  int skipped_tokens_ = 0;          // Tokens that consisted only of dropped line breaks; the next delta counts them.
   TokenId open_token_ = kNoToken, close_token_ = kNoToken;
-  std::string open_text_;  // empty unless the open marker is found by spelling
+  std::string open_text_;  // Spelling of the open marker; empty if the marker is a token or absent.
   size_t open_matched_ = 0;
-  TextPattern close_text_;  // the same for the close marker
+  TextPattern close_text_;  // Pattern of the close marker; empty if the marker is a token or absent.
   std::vector<TextPattern> stops_;
-  int stops_behind_;         // tokens still to be read before these are looked for
-  bool stops_held_ = false;  // the token that was read last is one of them
+  int stops_behind_;         // Tokens still to be read before stop strings are matched.
+  bool stops_held_ = false;  // Stop strings do not apply to the current token yet.
   TokenId call_open_token_ = kNoToken, call_close_token_ = kNoToken;
-  TextPattern call_open_text_, call_close_text_;  // empty unless found by spelling
-  bool only_at_start_ = false;                    // a call opens there or nowhere
-  bool call_held_ = false;                        // of the open call no close marker is looked for
+  // Patterns of the call markers; empty if the marker is a token or absent.
+  TextPattern call_open_text_, call_close_text_;
+  bool only_at_start_ = false;  // A tool call is recognized only at the start of the content.
+  bool call_held_ = false;      // The close marker of the open call is not matched.
   bool has_content_ = false;
   bool at_open_end_ = false;
-  bool at_start_ = false;  // of such content all is white space, or the marker as far as it is read
+  // For only_at_start_: the content so far is white space, followed at most by a part of the open marker.
+  bool at_start_ = false;
   Utf8Stream utf8_;
-  std::string text_;       // whole characters not yet released
-  size_t scanned_ = 0;     // bytes of text_ the patterns have read
-  uint64_t released_ = 0;  // bytes of text that were before text_
+  std::string text_;       // Whole characters that were not emitted yet.
+  size_t scanned_ = 0;     // Bytes of text_ that the patterns have read.
+  uint64_t released_ = 0;  // Number of bytes that were emitted or dropped before text_.
   int undecided_tokens_ = 0, reasoning_tokens_ = 0;
   bool with_logprobs_;
-  // For each token with no text released yet, where its text starts in the stream. A queue in vectors.
+  // Queue of the tokens without emitted text: the offset in the stream at which each token's text starts.
   std::vector<uint64_t> token_starts_;
-  std::vector<TokenLogprobs> token_logprobs_;  // parallel, if wanted
+  std::vector<TokenLogprobs> token_logprobs_;  // Parallel to token_starts_, if logprobs are requested.
   size_t first_token_ = 0;
 };
 

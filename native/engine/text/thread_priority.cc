@@ -11,7 +11,7 @@ namespace monolith {
 void lower_priority() {
 #if defined(__linux__)
   constexpr int kNice = 10;
-  // Of this thread: Linux gives each its own.
+  // Applies to this thread only, because Linux has a nice value per thread.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
 #endif
 }

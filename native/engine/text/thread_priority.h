@@ -1,9 +1,9 @@
-// What may wait for those who compute and serve.
+// Priority of background threads.
 #pragma once
 
 namespace monolith {
 
-// Of this thread, for good; where the system has no such thing, nothing.
+// Permanently lowers the priority of the calling thread. No effect on systems without per-thread priorities.
 void lower_priority();
 
 }  // namespace monolith

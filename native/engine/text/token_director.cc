@@ -9,21 +9,21 @@
 namespace monolith {
 namespace {
 
-// The beginning of the call that is due.
+// Forces the beginning of the required tool call.
 void write_call(Sequence& sequence) {
   sequence.call_due = false;
   sequence.script.start(sequence.request.params.calls.required);
   sequence.script_rules = &sequence.request.call_rules.required;
 }
 
-// The header of the format, or a call's beginning.
+// Forces the header of the output format or the beginning of a tool call.
 void write_head(Sequence& sequence) {
   sequence.format_due = false;
   sequence.script.start(sequence.request.call_rules.heads);
   sequence.script_rules = &sequence.request.call_rules.headed;
 }
 
-// A call's beginning of which one token was sampled.
+// Forces the rest of a call's beginning after its first token was sampled.
 void begin_call(Sequence& sequence) {
   sequence.script.start(sequence.request.params.calls.starts);
   sequence.script_rules = &sequence.request.call_rules.starts;
@@ -34,7 +34,7 @@ bool is_over_budget(const Sequence& sequence) {
   return budget >= 0 && sequence.text.in_reasoning() && sequence.text.reasoning_tokens() >= budget;
 }
 
-// The content has begun, and the engine writes what it begins with.
+// True if the content has begun and its beginning must be forced.
 bool is_beginning_due(const Sequence& sequence) {
   const bool head_due = sequence.format_due && !sequence.request.call_rules.heads.empty();
   return (sequence.call_due || head_due) && sequence.text.in_content() && !sequence.script.active();
@@ -97,7 +97,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
     if (const auto& heads = sequence.request.call_rules.heads; !heads.empty()) {
       if (std::ranges::any_of(heads, begins)) write_head(sequence);
-      return Outcome::kOk;  // otherwise a marker begins
+      return Outcome::kOk;  // Any other token belongs to a marker.
     }
     Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
     const Outcome read = constraints.advance(rule, sequence, token);
@@ -111,7 +111,8 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
         return read;
       case Outcome::kRefused: break;
     }
-    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;  // a marker begins
+    // The token belongs to a marker.
+    if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;
     sequence.format_due = false;
     begin_call(sequence);
   } else if (sequence.after_call != nullptr && text.in_content()) {
@@ -139,9 +140,10 @@ void TokenDirector::settle_marker(Sequence& sequence, TokenId token, PieceSink& 
 bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink) {
   sequence.script.advance(token);
   if (sequence.script.active()) return false;
-  // What it has written is there. Whether or not what closes the reasoning spells the marker:
+  // The forced sequence is complete. If it was the end of the reasoning, the section is closed even if the tokens do
+  // not spell the marker.
   if (before.in_reasoning) sequence.text.close_reasoning(sink);
-  // A call's text follows its prefix.
+  // The text of a call follows its prefix.
   const std::vector<GrammarRef>* rules = std::exchange(sequence.script_rules, nullptr);
   const CallRules& of_calls = sequence.request.call_rules;
   const size_t completed = sequence.script.completed();
@@ -176,13 +178,13 @@ bool TokenDirector::end_rule(Sequence& sequence, PieceSink& sink) {
   if (sequence.rule.grammar == &params.format) return true;
   sequence.after_call = std::exchange(sequence.rule, Rule{}).grammar;
   if (params.calls.end.empty()) return close_call(sequence, sink);
-  // Another call, or the end of the section.
+  // Another call follows, or the section ends.
   sequence.script.start(params.calls.next);
   sequence.script_rules = &sequence.request.call_rules.next;
   return false;
 }
 
-// The section has ended. True if the turn ends with it.
+// Ends the call section. Returns true if the turn ends with it.
 bool TokenDirector::close_call(Sequence& sequence, PieceSink& sink) {
   const CallParams& calls = sequence.request.params.calls;
   if ((calls.close.text.empty() && !calls.ends_itself) || calls.at_start) return true;

@@ -1,6 +1,6 @@
-// Where a sequence's text leads: the engine writes the end of a reasoning whose budget is used up, and calls that are due;
-// what was sampled begins scripts and rules, and ends them. One per engine, its state is in the sequences. Engine thread
-// only.
+// State machine of a sequence's output. It forces the end of the reasoning when the budget is used up, forces required
+// tool calls, and starts and ends forced sequences and grammars as tokens are sampled. One per engine; all state is in
+// the sequences. Engine thread only.
 #pragma once
 
 #include "engine/schedule/sequence.h"
@@ -14,7 +14,7 @@ class TokenDirector {
  public:
   explicit TokenDirector(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  // What a sequence was in before a token's text was pushed.
+  // State of a sequence before a token's text was added.
   struct Before {
     bool scripted, in_reasoning, in_call;
   };
@@ -22,26 +22,27 @@ class TokenDirector {
     return {sequence.script.active(), sequence.text.in_reasoning(), sequence.text.in_call()};
   }
 
-  // Whether direct() has anything to do.
+  // True if direct() has something to do.
   static bool must_direct(const Sequence& sequence);
-  // Before a token is sampled: the engine writes the end of the reasoning when the budget is used up, and the call that
-  // is due when the content begins.
+  // Call before a token is sampled. Starts to force the end of the reasoning if the budget is used up, and a required
+  // tool call or header if the content begins.
   static void direct(Sequence& sequence, PieceSink& sink);
-  // True if the engine must write something else than this sampled token, because a call or a format is due: where the
-  // content would begin without it, or the turn end.
+  // Returns true if this sampled token must be replaced by forced tokens: a tool call or the output format is required,
+  // and the token would start the content without it or end the turn.
   bool redirect(Sequence& sequence, TokenId token, PieceSink& sink) const;
-  // A token that no script has asked for, and that is about to be the sequence's newest: where it leads. kFailed: a grammar
-  // has outgrown its limits; kSpent: this thread has none of its time left for that, and nothing has changed.
+  // Advances the state by a sampled token that is about to be appended. kFailed: a grammar exceeded its limits. kSpent:
+  // the engine thread's grammar budget is used up, and nothing has changed.
   static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
-  // A token that no script has asked for, before read(): behind a marker within content that has a header of its own, one that
-  // begins a header begins its script; with any other the marker was text.
+  // Call for sampled tokens before read(). After an open marker within content that has headers: a token that starts a
+  // header starts the forced sequence of the header; with any other token, the marker was plain text.
   static void settle_marker(Sequence& sequence, TokenId token, PieceSink& sink);
-  // Its text has been pushed: a script goes on. True if the turn ends with it.
+  // Advances the forced sequence after the token's text was added. Returns true if the turn ends with this token.
   static bool advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink);
-  // A rule has come to its end. True if the turn ends with it.
+  // Handles the end of the active grammar. Returns true if the turn ends with it.
   static bool end_rule(Sequence& sequence, PieceSink& sink);
-  // After a token: an open marker is followed by one of the prefixes; the reasoning before a call or format that is due,
-  // by what the model's own close marker is followed by when the engine writes it.
+  // Starts forced sequences after a token. An open marker is followed by one of the call prefixes. If a call or the
+  // output format is required, the model's own close marker of the reasoning is followed by the rest of
+  // `close_sequence`.
   static void follow(Sequence& sequence, TokenId token, const Before& before);
 
  private:

@@ -1,6 +1,6 @@
-// One of several token sequences being written: the next tokens must spell one of them. Where they agree
-// there is nothing to choose; where they part, the sampler chooses among what goes on. One per sequence,
-// engine thread only; never allocates.
+// Forced sequence: the next tokens must spell one of several alternatives. Where the remaining alternatives agree, the
+// token is forced; where they differ, the sampler chooses among their next tokens. One per sequence, engine thread
+// only; never allocates.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,9 @@ namespace monolith {
 
 class TokenScript {
  public:
-  // `alternatives` in ascending order and alike in their first `written` tokens, which are there already.
-  // They must outlive the script. Ended at once if there are none, or one has no more than these.
+  // `alternatives` must be in ascending order and outlive the TokenScript. The first `written` tokens, which all
+  // alternatives share, are already in the sequence. The script ends immediately if there are no alternatives or if one
+  // of them is already complete.
   void start(std::span<const std::vector<TokenId>> alternatives, size_t written = 0) {
     left_ = all_ = alternatives;
     written_ = written;
@@ -22,17 +23,17 @@ class TokenScript {
   }
 
   bool active() const { return !left_.empty(); }
-  // Which of the alternatives given to start() was completed. Valid only right after it was.
+  // Index of the alternative that was completed. Valid only directly after the script has ended.
   size_t completed() const { return completed_; }
 
-  // The tokens that may come next, ascending, into `out` (cleared first). None if not active.
+  // Stores the allowed next tokens in ascending order in `out`, which is cleared first. Empty if not active.
   void next(std::vector<TokenId>& out) const {
     out.clear();
     for (const std::vector<TokenId>& alternative : left_)
       if (out.empty() || out.back() != alternative[written_]) out.push_back(alternative[written_]);
   }
 
-  // `token` was one of next(). The first alternative that is complete ends the script.
+  // Advances by `token`, which must be one of next(). The script ends as soon as an alternative is complete.
   void advance(TokenId token) {
     size_t first = 0;
     while (first < left_.size() && left_[first][written_] != token) ++first;
@@ -44,14 +45,14 @@ class TokenScript {
   }
 
  private:
-  // In ascending order a shorter sequence stands before those that continue it.
+  // In ascending order, a shorter sequence comes before the sequences that extend it.
   void end_if_complete() {
     if (left_.empty() || left_.front().size() > written_) return;
     completed_ = static_cast<size_t>(left_.data() - all_.data());
     left_ = {};
   }
 
-  std::span<const std::vector<TokenId>> left_;  // that agree with what was written
+  std::span<const std::vector<TokenId>> left_;  // Alternatives that match the tokens so far.
   std::span<const std::vector<TokenId>> all_;
   size_t written_ = 0, completed_ = 0;
 };

@@ -1,4 +1,4 @@
-// What a token is to the text of an answer. Any thread.
+// Text of tokens and end-of-generation tokens. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// Control tokens, placeholders and the unknown token have no text.
+// Returns the token's text. Control tokens, placeholders and the unknown token have none.
 inline std::string_view rendered(const Tokenizer& tokenizer, TokenId token) {
   switch (tokenizer.kind(token)) {
     case TokenKind::kNormal:
@@ -19,7 +19,7 @@ inline std::string_view rendered(const Tokenizer& tokenizer, TokenId token) {
   }
 }
 
-// Whether the turn is over with it.
+// True if this token ends the turn.
 inline bool ends_generation(const Tokenizer& tokenizer, const GenerationRequest& params, TokenId token) {
   const std::vector<TokenId>& stops = params.stop_tokens;
   if (std::find(stops.begin(), stops.end(), token) != stops.end()) return true;

@@ -93,7 +93,7 @@ TEST(engine_without_a_thread_refuses_a_grammar_and_compiles_the_next) {
     ++n_done;
     CHECK(done.grammar == nullptr);
     REQUIRE(done.problems.size() == 1);
-    CHECK_EQ(done.problems[0].what, std::string("there is no thread to compile it"));
+    CHECK_EQ(done.problems[0].what, std::string("the compiler thread could not be started"));
   });
   CHECK_EQ(pthread_setattr_default_np(&usual), 0);
   pthread_attr_destroy(&huge);
