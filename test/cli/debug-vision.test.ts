@@ -73,7 +73,7 @@ t.test('what is missing on the command line is asked for', (t) => {
   t.match(debug(['--model', '/nope', '--vision', '/nope']), { status: 2, out: '', err: /--prompt .* is required/ });
   t.match(debug(['--model', '/nope', '--vision', '/nope', '--prompt', 'See <__media__>']), {
     status: 2,
-    err: /1 times <__media__>, and there are 0 images/,
+    err: /1 times <__media__>, but there are 0 images/,
   });
   t.match(debug(['--model', '/nope', '--vision', '/nope', '--prompt', 'See <__media__>', '--image', '/nope.png']), {
     status: 2,

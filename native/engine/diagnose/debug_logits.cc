@@ -10,8 +10,8 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 14;
-constexpr int kMaxLogitRows = 16;                       // of one step; a piece with more is cut shorter
-constexpr int64_t kMaxAnswerFloats = int64_t{1} << 28;  // 1 GiB of logits in one answer
+constexpr int kMaxLogitRows = 16;  // Maximum logit rows per step; prompt chunks with more rows are shortened.
+constexpr int64_t kMaxAnswerFloats = int64_t{1} << 28;  // Maximum floats in one result: 1 GiB of logits.
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
@@ -47,21 +47,20 @@ Status check_arguments(const HyperParams& params, const DebugLogitsOptions& opti
     }
   }
   if (static_cast<int64_t>(positions.size()) > kMaxAnswerFloats / params.n_vocab) {
-    return invalid("positions asks for " + std::to_string(positions.size()) + " times " +
+    return invalid("positions requests " + std::to_string(positions.size()) + " times " +
                    std::to_string(params.n_vocab) + " logits, more than " + std::to_string(kMaxAnswerFloats));
   }
   return {};
 }
 
-// One sequence: feeds tokens in order and hands out the logits asked for.
+// A single sequence: computes tokens in order and returns the requested logits.
 class SingleSequence {
  public:
   SingleSequence(Model& model) : model_(model), pages_(static_cast<size_t>(model.limits().n_pages)) {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
-  // Feeds `tokens` and returns the logits after those at `logit_rows`:
-  // [logit_rows.size()][n_vocab].
+  // Computes `tokens` and returns the logits after the tokens at `logit_rows`. Shape [logit_rows.size()][n_vocab].
   const float* feed(std::span<const int32_t> tokens, std::span<const int32_t> logit_rows) {
     const Segment segment{0, static_cast<int>(tokens.size()), position_, pages_.data(), position_ > 0 ? 0 : kNoSlot, 0};
     position_ += segment.n_tokens;
@@ -115,16 +114,16 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend, const
   auto model = Model::load(file, backend, limits, {});
   if (!model) return model.error();
 
-  // Where logits are wanted, each position once and ascending.
+  // Positions whose logits are needed, ascending without duplicates.
   std::vector<int32_t> wanted(positions.begin(), positions.end());
   if (continue_tokens > 0) wanted.push_back(static_cast<int32_t>(ids.size()) - 1);
   std::ranges::sort(wanted);
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
 
   const auto n_vocab = static_cast<size_t>(params->n_vocab);
-  std::vector<PositionLogits> found;  // parallel to wanted
+  std::vector<PositionLogits> found;  // Parallel to `wanted`.
   SingleSequence sequence(**model);
-  // Without anything wanted there is nothing to compute; after the last wanted position neither.
+  // Stops after the last needed position; if none is needed, nothing is computed.
   while (found.size() < wanted.size()) {
     const int begin = sequence.position();
     const auto left = static_cast<int>(ids.size()) - begin;

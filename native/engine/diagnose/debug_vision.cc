@@ -62,7 +62,7 @@ class Sequence {
     return mark(plan->after);
   }
 
-  // What has been gathered of tokens is an entry.
+  // Adds the collected tokens as one entry.
   void close() {
     if (tokens_.empty()) return;
     DebugVisionEntry entry;
@@ -77,7 +77,7 @@ class Sequence {
       const TokenId id = pair_.markers.id(marker);
       if (id == kNoToken)
         return Error{ErrorCode::kInvalidArgument,
-                     "the vocabulary has no token \"" + marker + "\", which this picture needs"};
+                     "the vocabulary has no token \"" + marker + "\", which this image needs"};
       tokens_.push_back(id);
     }
     return {};
@@ -134,7 +134,7 @@ Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOp
   const std::vector<std::string_view> text = stretches(prompt);
   if (text.size() != images.size() + 1)
     return Error{ErrorCode::kInvalidArgument, "the prompt has " + std::to_string(text.size() - 1) + " times " +
-                                                  std::string(kPlace) + ", and there are " +
+                                                  std::string(kPlace) + ", but there are " +
                                                   std::to_string(images.size()) + " images"};
   Result<Pair> pair = open_pair(text_path, text_file, vision_path, backend, resize);
   if (!pair) return pair.error();

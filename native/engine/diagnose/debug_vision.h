@@ -1,5 +1,5 @@
-// What a pair of a text model and a vision file makes of a prompt with pictures, stage by stage: for those who compare
-// engines. One run at a time, on a backend of its own. Slow callers only.
+// Shows stage by stage how a text model and a vision encoder file process a prompt with images, for comparison with
+// other engines. Each call uses its own model instances. Not optimized for speed.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,37 @@
 
 namespace monolith {
 
-// Decoded: height * width * 3 bytes.
+// A decoded RGB image: height * width * 3 bytes.
 struct DebugImage {
   int width = 0, height = 0;
   std::vector<uint8_t> pixels;
 };
 
-// Tokens of the decoder's input, or one piece of a picture.
+// A run of tokens of the decoder's input, or one image tile.
 struct DebugVisionEntry {
-  int position = 0;             // of the position counter before it
-  std::vector<int32_t> tokens;  // empty: a piece
+  int position = 0;             // Rotary position of the entry's first token or row.
+  std::vector<int32_t> tokens;  // Empty: the entry is an image tile.
   int image = 0;
   ImagePiece piece;
   ContentHash hash;
   std::string pixels_u8_sha256, pixels_f32_sha256;
-  std::vector<float> embeddings;  // [piece.n_rows][row_width]
+  std::vector<float> embeddings;  // Shape [piece.n_rows][row_width].
 };
 
 struct DebugVision {
   struct Grid {
     int columns, rows;
   };
-  std::vector<Grid> grids;  // of each image
+  std::vector<Grid> grids;  // Tile grid of each image.
   std::vector<DebugVisionEntry> sequence;
   int64_t row_width = 0;
   int n_tokens = 0, next_position = 0;
 };
 
-// `prompt` has "<__media__>" where each picture comes; special tokens in it are recognized. Text between pictures is
-// tokenized apart, the beginning with what the file says to add.
-// `resize`: whose way of making pieces; nothing: as resize_of() says.
-// Errors: kInvalidArgument (pictures and their places differ in number, or the pair does not fit), and those of the files,
-// which begin with the path.
+// `prompt` has "<__media__>" at the position of each image; special tokens in it are recognized. The text segments
+// between images are tokenized separately; only the first gets the special tokens that the file prescribes. `resize`:
+// resizing method; empty: the one from resize_of(). Errors: kInvalidArgument if the number of images does not match the
+// prompt or the files do not fit together; also errors of the files, which start with the path.
 Result<DebugVision> debug_vision(const std::string& text_path, const ModelFileOptions& text_file,
                                  const std::string& vision_path, Backend& backend, const std::string& prompt,
                                  const std::vector<DebugImage>& images,

@@ -16,7 +16,8 @@ class VisionSequence {
     std::iota(pages_.begin(), pages_.end(), 0);
   }
 
-  // `rope`: the counter before the first token. Returns the logits behind the last, if asked for.
+  // Computes a run of tokens. `rope`: rotary position of the first token. Returns the logits after the last token if
+  // requested.
   const float* tokens(std::span<const int32_t> tokens, int rope, bool wants_logits) {
     const float* logits = nullptr;
     while (!tokens.empty()) {
@@ -103,7 +104,7 @@ Result<DebugVisionLogits> compute(const GgufFile& file, Backend& backend, const 
   for (int i = 0;; ++i) {
     const std::span<const float> row(logits, n_vocab);
     if (!std::ranges::all_of(row, [](float x) { return std::isfinite(x); }))
-      return Error{ErrorCode::kInternal, "a logit " + std::to_string(i) + " tokens behind the prompt is not finite"};
+      return Error{ErrorCode::kInternal, "a logit " + std::to_string(i) + " tokens after the prompt is not finite"};
     const auto best = std::ranges::max_element(row) - row.begin();
     float second = -INFINITY;
     for (size_t id = 0; id < n_vocab; ++id)

@@ -1,5 +1,5 @@
-// What the text model makes of the sequence that debug_vision() has made: the logits behind it, and a greedy continuation.
-// One sequence over its own pages, without a scheduler. Slow callers only.
+// Computes the text model's logits after the input sequence that debug_vision() has built, and a greedy continuation. A
+// single sequence with its own pages, without a scheduler. Not optimized for speed.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@
 namespace monolith {
 
 struct DebugVisionLogits {
-  std::vector<float> logits;       // behind the last position of the sequence: [n_vocab]
-  std::vector<int32_t> tokens;     // always the largest logit (the lowest id of equals), end of generation included
-  std::vector<float> margins;      // of each, its lead over the second
-  std::vector<float> last_logits;  // those that chose the last one
+  std::vector<float> logits;  // Logits after the last position of the sequence. Shape [n_vocab].
+  // Tokens with the largest logit (the lowest id among equal ones), including end-of-generation tokens.
+  std::vector<int32_t> tokens;
+  std::vector<float> margins;      // Margin of each chosen token over the second-best logit.
+  std::vector<float> last_logits;  // The logits from which the last token was chosen.
 };
 
 struct DebugVisionLogitsOptions {
   KvType kv_type = KvType::kF16;
-  int max_batch_tokens = 256;  // rows of a step; more where rows that see one another need them
+  int max_batch_tokens = 256;  // Maximum tokens per step; larger if a bidirectional span needs it.
   ModelFileOptions file = {};
 };
 
-// `continue_tokens` 1 or more. Errors: kTooLong (the file's context), and those of
-// open_model_file and Model::load; all begin with the path.
+// `continue_tokens`: at least 1. Errors: kTooLong if the file's context is exceeded; also those of open_model_file()
+// and Model::load(). Every message starts with the path.
 Result<DebugVisionLogits> debug_vision_logits(const std::string& text_path, Backend& backend,
                                               const DebugVisionLogitsOptions& options, const DebugVision& vision,
                                               int continue_tokens);

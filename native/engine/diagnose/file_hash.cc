@@ -9,13 +9,12 @@ namespace {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// Odd numbers with about as many ones as zeros: the fractional parts of square roots of small
-// primes.
+// Odd numbers with about as many ones as zeros: fractional parts of the square roots of small primes.
 constexpr uint64_t kFirst = 0x6a09e667f3bcc909;
 constexpr uint64_t kSecond = 0xbb67ae8584caa73b;
 constexpr uint64_t kSeed = 0x3c6ef372fe94f82b;
 
-constexpr size_t kHashedWhole = size_t{64} << 20;  // bytes of a file
+constexpr size_t kHashedWhole = size_t{64} << 20;  // Files up to this size in bytes are hashed completely.
 constexpr size_t kSamples = 16;
 constexpr size_t kSampleBytes = 256;
 
@@ -30,7 +29,7 @@ uint64_t hash_sampled(std::span<const std::byte> data, uint64_t seed) {
   if (data.size() <= kSamples * kSampleBytes) return hash_bytes(data, seed);
   const size_t last = data.size() - kSampleBytes;
   for (size_t i = 0; i < kSamples; ++i) {
-    // Divides first: no overflow, and i = kSamples - 1 still reaches the end.
+    // Dividing first avoids overflow; the last sample still ends at the end of the data.
     const size_t at = i == kSamples - 1 ? last : last / (kSamples - 1) * i;
     seed = hash_bytes(data.subspan(at, kSampleBytes), seed);
   }

@@ -37,14 +37,14 @@ std::optional<std::string> spelling(const Tokenizer& tokenizer, TokenId id) {
   return std::string(tokenizer.bytes(id));
 }
 
-// In FP8 a code for each value and a scale for each row.
+// Size of the tensor in memory. FP8 tensors have one byte per value and one scale per row.
 uint64_t kept_bytes(const GgufTensor& tensor) {
   if (!tensor.fp8) return tensor.bytes();
   const auto values = static_cast<uint64_t>(tensor.n_values());
   return values + values / static_cast<uint64_t>(tensor.shape[0]) * sizeof(float);
 }
 
-// Everything a load would check, without allocating for it; fills model and plan.
+// Performs all checks of loading the model without allocating for it. Fills in model and plan.
 Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted, int max_context,
                      uint64_t kv_bytes, Inspection& result) {
   auto params = HyperParams::read(file);
@@ -70,7 +70,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
   info.name = optional_string(file, "general.name");
   std::map<TensorType, int64_t> values_by_type;
   for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name.starts_with("rope_f")) continue;  // rope_freqs, rope_factors_*: no parameters
+    if (tensor.name.starts_with("rope_f")) continue;  // rope_freqs and rope_factors_* are not model parameters.
     info.parameters += tensor.n_values();
     values_by_type[tensor.kept_as()] += tensor.n_values();
   }

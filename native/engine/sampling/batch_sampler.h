@@ -1,9 +1,9 @@
-// Chooses the tokens of many rows of logits at once: on the backend where it samples, else on the host's threads, each
-// with a sampler of its own. What is chosen for a row depends on its task alone, so nobody can tell which.
+// Samples the tokens of many logit rows at once: on the device if it supports sampling, otherwise on the host threads
+// with one Sampler each. The result for a row depends only on its task, not on where it is computed.
 //
-// Rows behind guesses hang together: what a row says of the third guess is of no use if the second is wrong. They are
-// taken up in the order in which they were added, and none any more once an earlier one of its chain has departed.
-// Engine thread only, but for what run() shares out.
+// Rows after draft tokens form a chain: the row after the third draft token is useless if the second is rejected. Rows
+// are processed in the order in which they were added. Once a row has rejected its draft token, the later rows of its
+// chain are skipped. Engine thread only, except for the parts that run() executes on other threads.
 #pragma once
 
 #include <atomic>
@@ -19,33 +19,36 @@ namespace monolith {
 
 class BatchSampler {
  public:
-  // Of one backend both. Rows of `n_vocab` logits, in its memory if samples_on_backend(), else in the host's. Up to `most_tasks`
-  // without allocating. Throws std::bad_alloc if the backend has no memory for its part.
+  // `device` and `host` must belong to the same backend. Rows have `n_vocab` logits, in device memory if
+  // samples_on_backend(), otherwise in host memory. Up to `most_tasks` tasks need no allocation. Throws std::bad_alloc
+  // if the device lacks memory.
   BatchSampler(DeviceSampling& device, HostThreads& host, int n_vocab, int most_tasks);
 
   bool samples_on_backend() const { return on_backend_; }
   int n_vocab() const { return n_vocab_; }
 
   void clear();
-  // Returns the task's number. What it refers to must stay as it is until it has run.
+  // Adds a task and returns its index. The data to which it refers must not change until it has run.
   int add(const SampleTask& task);
-  // A row of use only if `row`, the number of the one before it, gives `guess`.
+  // Adds a row that is needed only if the task `row`, the previous one of the chain, samples the draft token `guess`.
   int add_behind(int row, TokenId guess, const SampleTask& task);
-  // Where the backend samples: has it begin with what was added, without waiting. Nothing may be added before run().
+  // Starts the added tasks on the device without waiting. No task may be added until run(). No effect if the host
+  // samples.
   void begin();
-  // All tasks that were added since the last run().
+  // Runs all tasks that were added since the last run().
   void run();
-  // Null if it was left out because an earlier row of its chain has departed. Valid until the next add or clear().
+  // Null if the task was skipped because an earlier draft token of its chain was rejected. Valid until the next add()
+  // or clear().
   const SampleResult* result(int task) const;
 
-  // One task by itself. Valid until the next call.
+  // Runs a single task. The result is valid until the next call.
   const SampleResult& sample(const SampleTask& task);
 
  private:
   struct Link {
-    int head;       // first task of its chain
-    int depth;      // rows before it in the chain
-    TokenId guess;  // that a row behind it takes for granted; kNoToken: none does
+    int head;       // Index of the first task of the chain.
+    int depth;      // Number of earlier rows in the chain.
+    TokenId guess;  // Draft token that the next row of the chain presumes; kNoToken: no next row.
   };
   int place(const SampleTask& task, const Link& link);
   void sample_one(size_t task, int thread);
@@ -54,14 +57,15 @@ class BatchSampler {
   HostThreads& host_;
   const int n_vocab_;
   const bool on_backend_;
-  std::vector<Sampler> samplers_;  // one for each thread; none if the backend samples
+  std::vector<Sampler> samplers_;  // One per host thread; empty if the device samples.
   std::vector<SampleTask> tasks_;
-  std::vector<Link> links_;                       // parallel to tasks_
-  std::vector<SampleResult> results_;             // places for results: as many as there may be tasks
-  std::vector<uint8_t> known_;                    // parallel to results_
-  std::unique_ptr<std::atomic<int>[]> departed_;  // by head: the least depth at which its chain is known to depart
-  size_t n_run_ = 0;                              // tasks of earlier runs
-  bool has_begun_ = false;                        // with those behind them
+  std::vector<Link> links_;            // Parallel to tasks_.
+  std::vector<SampleResult> results_;  // Capacity for results, at least one per task.
+  std::vector<uint8_t> known_;         // Parallel to results_: 1 if the task has run.
+  // Indexed by `head`: smallest depth at which a draft token of the chain was rejected.
+  std::unique_ptr<std::atomic<int>[]> departed_;
+  size_t n_run_ = 0;        // Number of tasks of earlier runs.
+  bool has_begun_ = false;  // The device has started the tasks after the first n_run_.
   SampleResult single_;
 };
 

@@ -1,5 +1,5 @@
-// What changes logits before they become probabilities: bias and bans, then penalties. Counts belong to the engine
-// thread; the rest is pure.
+// Changes to logits before sampling: bias and bans, then penalties. PenaltyCounts belongs to the engine thread; the
+// other functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,14 @@
 
 namespace monolith {
 
-// How often a sequence has used which token. Sized once for the whole generation; counting a token
-// never allocates.
+// Counts how often a sequence has used each token. Allocated once for the whole generation; counting never allocates.
 class PenaltyCounts {
  public:
   PenaltyCounts() = default;
-  // Room for the prompt's tokens and `max_new` generated ones, of a vocabulary of `n_vocab`.
+  // Has room for the prompt's tokens and `max_new` generated ones, from a vocabulary of `n_vocab`.
   PenaltyCounts(std::span<const TokenId> prompt, int64_t max_new, int n_vocab);
 
-  // Whether these parameters look at the counts at all.
+  // True if any penalty of these parameters needs the counts.
   static bool needed(const SamplingParams& params) {
     return params.repetition_penalty != 1.0f || params.frequency_penalty != 0.0f || params.presence_penalty != 0.0f;
   }
@@ -30,13 +29,16 @@ class PenaltyCounts {
   bool empty() const { return slots_.empty(); }
 
  private:
-  UsedToken& entry(TokenId token);  // adds it with 0 if absent
-  std::vector<UsedToken> entries_;  // in order of first use
-  std::vector<int32_t> slots_;      // open addressing, index into entries_ or -1; a power of two, at most half full
+  UsedToken& entry(TokenId token);  // Adds the token with count 0 if it is absent.
+  std::vector<UsedToken> entries_;  // In order of first use.
+  // Hash table with open addressing: index into entries_, or -1. The size is a power of two, and at most half of it is
+  // used.
+  std::vector<int32_t> slots_;
 };
 
-// The second step of sampling.h on logits [n_vocab], in place: bias, bans, then for each used token division (positive) or
-// multiplication (negative) by repetition_penalty (Keskar et al. 2019, "CTRL", section 4.1), then frequency and presence.
+// Applies step 2 of backend/sampling.h to logits [n_vocab] in place: bias and bans. Then, for each used token, a
+// positive logit is divided by repetition_penalty and a negative one multiplied (Keskar et al. 2019, "CTRL", section
+// 4.1). Finally, the frequency and presence penalties are subtracted.
 void apply_logit_processors(const SampleTask& task, float* logits);
 
 }  // namespace monolith

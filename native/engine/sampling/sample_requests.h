@@ -1,6 +1,6 @@
-// What a step asks of the sampler. All that is sure to be asked is gathered before any sequence takes its tokens, changing
-// none of them, so that all rows are sampled together, and where the backend samples before their logits are there. What
-// is not sure is left to the sequence's turn. Engine thread only.
+// The sampling tasks of a step. All tasks that are certainly needed are collected before any sequence takes its tokens.
+// All rows can then be sampled together, on the device even before their logits are computed. Other tasks are run
+// later, when the sequence takes its tokens. Engine thread only.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,28 @@ namespace monolith {
 
 class SampleRequests {
  public:
-  // In the place of a task's number: the row must be looked at in its turn, or the rule it is under has failed, or what
-  // that allows is still to be found.
+  // Codes instead of a task index. kNotRequested: the row is sampled later if needed. kRuleFailed: its grammar has
+  // failed. kRuleDue: the grammar mask is not computed yet.
   static constexpr int32_t kNotRequested = -1, kRuleFailed = -2, kRuleDue = -3;
 
-  // Rows of logits are `row_width` long, of which `n_vocab` are sampled.
+  // Logit rows have `row_width` floats, of which the first `n_vocab` are sampled.
   SampleRequests(Backend& backend, Constraints& constraints, int n_vocab, int row_width, int max_logit_rows);
 
   bool on_backend() const { return sampler_.samples_on_backend(); }
 
-  // Gathers the tasks of a step and has the backend begin with them if it samples.
+  // Collects the tasks of a step and starts them if the device samples.
   void request(const StepPlan& plan, const float* logits);
-  // Returns when the step is computed and its tasks have their answers.
+  // Returns when the step has been computed and its tasks have results.
   void await();
-  // Its tasks: one number for each row of logits, in the order of rows.
+  // Task index or code for each logit row of the step, in row order.
   std::span<const int32_t> tasks() const { return tasks_; }
-  // Null: left out, an earlier guess was wrong.
+  // Null: the task was skipped, because an earlier draft token was rejected.
   const SampleResult* result(int32_t task) const { return sampler_.result(task); }
 
-  // The first tokens of a request's choices, all from one row, at once: tasks into `out`.
+  // Samples the first tokens of a request's choices from the same row; stores the task indices in `out`.
   void request_choices(const Request& request, const float* logits, std::span<int32_t> out);
-  // The next token, by itself and with the constraint that holds now; `known`: what was found for this row without any,
-  // or null. kOk without a token: the logits are not finite.
+  // Samples one next token with the constraint that currently applies. `known`: result for this row without a
+  // constraint, or null. The outcome kOk without a token means that the logits are not finite.
   Constraints::Outcome sample(Sequence& sequence, const float* logits, const SampleResult* known,
                               const SampleResult*& chosen);
 
@@ -51,9 +51,9 @@ class SampleRequests {
   const size_t row_width_;
   BatchSampler sampler_;
   std::vector<int32_t> tasks_;
-  std::deque<Allowance> allowances_;  // of tasks; grows to the most that a step has had
-  size_t n_allowances_ = 0;           // of this step
-  Allowance allowance_;               // of what is sampled by itself
+  std::deque<Allowance> allowances_;  // One per task with a constraint; grows to the maximum number in any step.
+  size_t n_allowances_ = 0;           // Number in use in this step.
+  Allowance allowance_;               // For sample().
 };
 
 }  // namespace monolith

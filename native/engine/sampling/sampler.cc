@@ -15,7 +15,7 @@ __extension__ typedef unsigned __int128 Wide;
 
 constexpr float kLeast = std::numeric_limits<float>::lowest();
 
-// The one token that is allowed, or kNoToken.
+// The only allowed token, or kNoToken if there are several or no constraint.
 TokenId only_token(const SampleTask& task) {
   if (task.mask.empty()) return task.allowed.size() == 1 ? task.allowed.front() : kNoToken;
   TokenId only = kNoToken;
@@ -78,7 +78,7 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
     std::copy(raw, raw + n_vocab_, adjusted_.get());
     apply_logit_processors(task, adjusted_.get());
     logits = adjusted_.get();
-    read_row(logits);  // bans make it not finite: that is fine here
+    read_row(logits);  // The result is ignored: bans make the row non-finite, which is allowed here.
   }
   TokenId token = only_token(task);
   if (token == kNoToken && task.constrained()) {
@@ -93,7 +93,7 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
   }
   if (!std::isfinite(max_)) return;
 
-  double plain_total = 0;  // at temperature 1 over all tokens; 0 = not computed
+  double plain_total = 0;  // Total weight of all tokens at temperature 1; 0 = not computed.
   if (wants_logprobs) {
     plain_total = kernels_.sum(logits, n_vocab_, block_max_.data(), {max_, 1.0f}, Cut{}, 0, block_sums_.data());
   }
@@ -102,7 +102,7 @@ void Sampler::sample(const SampleTask& task, SampleResult& result) {
   if (wants_logprobs) fill_logprobs(logits, static_cast<float>(std::log(plain_total)), task.n_top, token, result);
 }
 
-// Block maxima and max_ of a row; false if one of its logits is not finite.
+// Computes the block maxima and max_ of a row. Returns false if one of its logits is not finite.
 bool Sampler::read_row(const float* logits) {
   const bool finite = kernels_.scan(logits, n_vocab_, block_max_.data());
   max_ = *std::max_element(block_max_.begin(), block_max_.end());
@@ -121,7 +121,8 @@ void Sampler::mask(const float* logits, const SampleTask& task) {
   read_row(masked_.get());
 }
 
-// From the row that was read. `plain_total`: its weight at temperature 1, with block_sums_ to match, or 0.
+// Chooses a token from the row that read_row() has read. `plain_total`: its total weight at temperature 1, with
+// matching block_sums_; 0 = not computed.
 TokenId Sampler::choose(const float* logits, const SampleTask& task, double plain_total) {
   const bool greedy = task.temperature < kGreedyTemperature;
   const bool cuts_k = task.top_k > 0 && task.top_k < n_vocab_;
@@ -130,7 +131,7 @@ TokenId Sampler::choose(const float* logits, const SampleTask& task, double plai
 
   const WeightScale scale{max_, 1.0f / task.temperature};
   Cut cut;
-  double total = 0;  // weight of the tokens `cut` keeps, with block_sums_ to match; 0 = not computed
+  double total = 0;  // Total weight of the tokens that `cut` keeps, with matching block_sums_; 0 = not computed.
   if (cuts_k) {
     cut = top_k_cut(logits, task.top_k);
     if (cuts_p) {
@@ -161,7 +162,7 @@ TokenId Sampler::best(const float* logits) const {
 }
 
 void Sampler::collect_top(const float* logits, int64_t count, float above) {
-  // `count` blocks have a maximum of at least `bound`, so at least `count` tokens do.
+  // `count` blocks have a maximum of at least `bound`, so at least `count` tokens have a logit of at least `bound`.
   float bound = -std::numeric_limits<float>::infinity();
   if (count < n_blocks_) {
     block_order_ = block_max_;
@@ -185,18 +186,18 @@ void Sampler::weigh_candidates(WeightScale scale) {
   for (size_t i = 0; i < n; ++i) candidates_[i].weight = gathered_[i];
 }
 
-// Leaves exactly the k best in candidates_, or all if fewer are not banned.
+// Reduces candidates_ to exactly the k best tokens, or to all tokens that are not banned if these are fewer.
 Cut Sampler::top_k_cut(const float* logits, int64_t k) {
   collect_top(logits, k, kLeast);
-  if (candidates_.size() < static_cast<size_t>(k)) return {};  // all that have a weight
+  if (candidates_.size() < static_cast<size_t>(k)) return {};  // All tokens with a finite logit are kept.
   const auto last = candidates_.begin() + (k - 1);
   std::nth_element(candidates_.begin(), last, candidates_.end(), before);
   candidates_.erase(last + 1, candidates_.end());
   return {last->logit, last->id};
 }
 
-// The first candidate, in order, at which the running total, `passed` before them, reaches `target` (the
-// last if none does). A quickselect that adds up weights: expected linear time.
+// Finds the first candidate, in cut order, at which the running total reaches `target`; the last candidate if none
+// does. `passed`: total weight before the candidates. A quickselect that sums weights; expected time is linear.
 Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
   auto begin = candidates_.begin(), end = candidates_.end();
   while (end - begin > 32) {
@@ -212,11 +213,12 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
                                                            : b);
     double left = 0;
     const auto split = std::partition(begin, end, [&](const Candidate& candidate) {
-      const bool is_left = !before(pivot, candidate);  // the pivot itself goes left
+      const bool is_left = !before(pivot, candidate);  // The pivot itself belongs to the left part.
       if (is_left) left += candidate.weight;
       return is_left;
     });
-    // Ids differ, so of three candidates one is better and one worse than the median: both sides shrink.
+    // Ids differ, so one of the three candidates comes before the median and one after it. Both parts are therefore
+    // smaller than the range.
     assert(split != begin && split != end);
     if (passed + left >= target) {
       end = split;
@@ -234,9 +236,9 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
 }
 
 Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
-  // Most distributions are peaked: look among a few best tokens first, then among more.
+  // Most distributions are peaked, so a few best tokens are tried first, then more.
   for (const int64_t count : {int64_t{32}, int64_t{512}}) {
-    if (count * 4 > n_blocks_) break;  // would collect most of the row
+    if (count * 4 > n_blocks_) break;  // This would collect most of the row.
     collect_top(logits, count, kLeast);
     weigh_candidates(scale);
     double held = 0;
@@ -246,12 +248,12 @@ Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
   return flat_top_p_cut(logits, scale, target);
 }
 
-// A flat distribution: a histogram of weight over logits leaves one narrow bin to look into.
+// For flat distributions: a histogram of weight over logits leaves one narrow bin to search.
 Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double target) {
   kernels_.weigh(logits, n_vocab_, scale, gathered_.get());
   kernels_.distances(logits, n_vocab_, scale, steps_.get());
-  // Monotone in the logit, so bins are in the order of cuts. Neighbours have bins of their own: many are alike, and
-  // one would wait for the other's sum.
+  // Bins are monotone in the logit, so they are in cut order. Even and odd tokens have separate bins: neighbouring
+  // tokens often fall into the same bin, and its additions would depend on each other.
   const float* const weights = gathered_.get();
   const uint16_t* const steps = steps_.get();
   std::fill(bins_.begin(), bins_.end(), 0.0);
@@ -274,7 +276,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
   const auto look_at = [&](int64_t token) {
     if (steps[token] == bin) candidates_.push_back({logits[token], static_cast<TokenId>(token), weights[token]});
   };
-  // Four at once: a zero among their differences shows.
+  // Compares four tokens at once: detects a zero among their differences.
   constexpr uint64_t kOnes = 0x0001000100010001u;
   const uint64_t wanted = kOnes * static_cast<uint64_t>(bin);
   for (id = 0; id + 4 <= n_vocab_; id += 4) {
@@ -289,7 +291,7 @@ Cut Sampler::flat_top_p_cut(const float* logits, WeightScale scale, double targe
 }
 
 TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min_weight, double total, uint64_t bits) {
-  // The total is a whole number of quanta: a uniform one of them is chosen, without rounding.
+  // The total is a whole number of quanta. One quantum is chosen uniformly, without rounding.
   const auto quanta = static_cast<uint64_t>(total * (1.0 / kQuantum));
   const auto chosen = static_cast<uint64_t>((Wide{bits} * quanta) >> 64);
   const double target = static_cast<double>(chosen) * kQuantum;
@@ -310,7 +312,7 @@ TokenId Sampler::draw(const float* logits, WeightScale scale, Cut cut, float min
       if (passed > target) return id;
     }
   }
-  return best(logits);  // only if sums were inexact: more than 2^19 tokens of nearly equal weight
+  return best(logits);  // Reached only if sums are inexact: with more than 2^19 tokens of nearly equal weight.
 }
 
 void Sampler::fill_logprobs(const float* logits, float log_total, int n_top, TokenId token, SampleResult& out) {

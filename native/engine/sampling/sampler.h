@@ -1,9 +1,10 @@
-// From logits to a token on the host: what sampling.h says, one row at a time. Each thread that samples has its own.
+// Samples a token from one row of logits on the host, as specified in backend/sampling.h. Each sampling thread has its
+// own Sampler.
 //
-// The result is exactly that of the plain algorithm (sort all tokens by logit, ties by id; cut; draw over
-// the kept tokens in order of id), but nothing is sorted that need not be: maxima of blocks of 64 logits
-// bound the candidates for top_k and top_p, and weights whose sums are exact (sampler_kernels.h) make the
-// order of summation irrelevant. Identical logits, parameters, seed and position give identical bits.
+// The result is exactly that of the plain algorithm: sort all tokens by logit, ties by id; cut; draw from the kept
+// tokens in order of id. The sampler avoids most of the sorting. Maxima of blocks of 64 logits bound the candidates for
+// top_k and top_p. Sums of weights are exact (sampler_kernels.h), so the order of summation does not matter. Identical
+// logits, parameters, seed and position give identical bits.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +19,27 @@
 
 namespace monolith {
 
-// A token as it was chosen, with its logprobs if asked for.
+// A sampled token, with its logprobs if requested.
 using TokenLogprobs = SampleResult;
 
-// What a rule allows next; whoever knows the rule says so before each token. It outranks bias and bans: if
-// those leave nothing of what it allows, they are not applied. Logprobs do not know of it.
+// Tokens that a forced sequence or grammar allows next. It takes precedence over bias and bans: if these exclude every
+// allowed token, they are not applied. Logprobs ignore the constraint.
 struct TokenConstraint {
-  std::span<const TokenId> allowed;  // ascending, none twice; one is taken without drawing; empty: every token
-  // Instead of a list: one bit per token, (n_vocab + 63) / 64 words, at least one bit set and none from n_vocab on.
+  // Ascending without duplicates. A single token is taken without drawing. Empty: every token.
+  std::span<const TokenId> allowed;
+  // Alternative to the list: one bit per token in (n_vocab + 63) / 64 words. At least one bit is set, and none at
+  // n_vocab or above.
   std::span<const uint64_t> mask = {};
 };
 
-// The choice of the token at generated position `position`, drawn from that stream of the seed. Refers to its arguments.
+// Makes the sampling task for the generated token at `position`, drawn from `stream` of the seed. The task refers to
+// the arguments.
 SampleTask sample_task(const float* logits, const SamplingParams& params, const PenaltyCounts& counts, uint32_t stream,
                        uint64_t position, const TokenConstraint& constraint);
 
 class Sampler {
  public:
-  // Scratch for rows of `n_vocab` logits, of which memory is taken as it is first used; sample() allocates nothing.
+  // Reserves scratch memory for rows of `n_vocab` logits, which is committed on first use. sample() does not allocate.
   explicit Sampler(int n_vocab, const SamplerKernels& kernels = sampler_kernels());
 
   void sample(const SampleTask& task, SampleResult& result);
@@ -46,7 +50,7 @@ class Sampler {
     TokenId id;
     float weight;
   };
-  // The order of cuts: larger logit first, then smaller id.
+  // Order of cuts: larger logit first, then smaller id.
   static bool before(const Candidate& a, const Candidate& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
   }
@@ -55,8 +59,8 @@ class Sampler {
   void mask(const float* logits, const SampleTask& task);
   TokenId choose(const float* logits, const SampleTask& task, double plain_total);
   TokenId best(const float* logits) const;
-  // Fills candidates_ with at least the `count` best tokens (all of them if that cannot be bounded), of those whose
-  // logit is at least `above`.
+  // Fills candidates_ with at least the `count` best tokens whose logit is at least `above`; with all of them if no
+  // tighter bound is known.
   void collect_top(const float* logits, int64_t count, float above = -std::numeric_limits<float>::infinity());
   void weigh_candidates(WeightScale scale);
   Cut top_k_cut(const float* logits, int64_t k);
@@ -68,14 +72,14 @@ class Sampler {
 
   const SamplerKernels& kernels_;
   int64_t n_vocab_, n_blocks_;
-  float max_ = 0;                      // of the row being sampled
-  std::unique_ptr<float[]> adjusted_;  // the row after bias and penalties
-  std::unique_ptr<float[]> masked_;    // the row with what a constraint does not allow at minus infinity
+  float max_ = 0;                      // Largest logit of the current row.
+  std::unique_ptr<float[]> adjusted_;  // The row after bias and penalties.
+  std::unique_ptr<float[]> masked_;    // The row with minus infinity for tokens that the constraint does not allow.
   std::vector<float> block_max_, block_order_;
   std::vector<double> block_sums_;
-  std::vector<Candidate> candidates_;  // capacity n_vocab
-  std::unique_ptr<float[]> gathered_;  // logits, then weights of candidates or of the row
-  std::unique_ptr<uint16_t[]> steps_;  // the row's distances
+  std::vector<Candidate> candidates_;  // Capacity n_vocab.
+  std::unique_ptr<float[]> gathered_;  // Logits, then weights, of the candidates or of the whole row.
+  std::unique_ptr<uint16_t[]> steps_;  // Quantized distances of the row's logits from the maximum.
   std::vector<double> bins_;
 };
 

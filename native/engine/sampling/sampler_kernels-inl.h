@@ -1,7 +1,7 @@
-// The body of sampler_kernels_*.cc, in GNU vector types as wide as the instruction set has them: wider ones compilers
-// take apart badly. Every lane sees the same operations (no fused multiply-add), and sums of weights are exact, so all
-// versions agree bit for bit however many lanes they have. Vectors pass by reference: by value, 64-byte arguments
-// depend on the ABI. Include inside an unnamed namespace within namespace monolith.
+// Implementation of sampler_kernels_*.cc with GNU vector types of the instruction set's native width; compilers split
+// wider vectors badly. Every lane does the same operations without fused multiply-add, and sums of weights are exact,
+// so all versions agree bit for bit. Vectors are passed by reference, because passing 64-byte vectors by value depends
+// on the ABI. Include this file inside an unnamed namespace within namespace monolith.
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;
@@ -10,39 +10,39 @@ constexpr int kLanes = 8;
 #else
 constexpr int kLanes = 4;
 #endif
-constexpr int kTogether = 4;               // vectors that are weighed in step
-constexpr int kPart = kTogether * kLanes;  // logits of these
+constexpr int kTogether = 4;               // Number of vectors that are processed in parallel.
+constexpr int kPart = kTogether * kLanes;  // Number of logits in these vectors.
 static_assert(kBlock % kPart == 0);
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Shorts __attribute__((vector_size(2 * kLanes)));
 typedef float HalfFloats __attribute__((vector_size(2 * kLanes)));
-typedef double Doubles __attribute__((vector_size(4 * kLanes)));  // half as many as floats
+typedef double Doubles __attribute__((vector_size(4 * kLanes)));  // Half as many lanes as Floats.
 #define MONOLITH_INLINE inline __attribute__((always_inline))
 
 MONOLITH_INLINE void load(const float* from, Floats& lanes) { __builtin_memcpy(&lanes, from, sizeof lanes); }
 
-// Logits to weights, in place: exp(x) for x = (logit - max) / temperature <= 0, rounded to a multiple of 2^-34; 0 below
-// about -24.3. Several vectors in step: each of these operations waits for the one before it, and a processor's
-// schedulers do not hold enough of them to find the next vector's by themselves.
+// Converts logits to weights in place: exp(x) for x = (logit - max) / temperature <= 0, rounded to a multiple of 2^-34;
+// 0 below about -24.3. Several vectors are interleaved: each operation depends on the one before it, and the CPU's
+// schedulers do not hold enough operations to find the next vector's on their own.
 template <int n>
 MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits
+  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it leaves the nearest integer in the low bits.
   constexpr float kFactors[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
-  // Floats in [2^-11, 2^-10) are multiples of 2^-34: there the addition does the rounding.
+  // Floats in [2^-11, 2^-10) are multiples of 2^-34, so adding kSmall rounds to such a multiple.
   constexpr float kSmall = 1.0f / 2048;
   Floats shifted[n], p[n];
 #define MONOLITH_EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)
   MONOLITH_EACH x[i] = x[i] - scale.max;
   MONOLITH_EACH x[i] = x[i] * scale.inverse_temperature;
-  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;  // keeps 2^n below a normal float
+  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;  // Keeps 2^n a normal float.
   MONOLITH_EACH shifted[i] = x[i] * 1.44269504f;
   MONOLITH_EACH shifted[i] = shifted[i] + kRound;
   MONOLITH_EACH p[i] = shifted[i] - kRound;
-  // ln 2 in two parts; the first has 9 bits, so that its product with |n| <= 116 is exact.
+  // ln 2 in two parts. The first has 9 bits, so its product with |n| <= 116 is exact.
   MONOLITH_EACH x[i] = x[i] - p[i] * 0.693359375f;
   MONOLITH_EACH x[i] = x[i] - p[i] * -2.12194440e-4f;
-  // Taylor to x^7: |x| <= 0.35, the first term left out is below 6e-9.
+  // Taylor series up to x^7: |x| <= 0.35, so the first omitted term is below 6e-9.
   MONOLITH_EACH p[i] = x[i] * (1.0f / 5040);
   MONOLITH_EACH p[i] = p[i] + kFactors[0];
 #pragma GCC unroll 8
@@ -53,7 +53,7 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
   MONOLITH_EACH {
     Ints exponent;
     __builtin_memcpy(&exponent, &shifted[i], sizeof exponent);
-    exponent = (exponent << 23) + (127 << 23);  // the bits of kRound above n are shifted out
+    exponent = (exponent << 23) + (127 << 23);  // The shift removes the bits of kRound above n.
     __builtin_memcpy(&shifted[i], &exponent, sizeof exponent);
   }
   MONOLITH_EACH p[i] = p[i] * shifted[i];
@@ -63,7 +63,7 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
 #undef MONOLITH_EACH
 }
 
-// Sums of weights: exact, so that neither the lanes nor the order of addition matter.
+// Exact sums of weights: neither the number of lanes nor the order of addition matters.
 struct Sums {
   Doubles low{}, high{};
 
@@ -84,7 +84,7 @@ struct Sums {
   }
 };
 
-// A whole block to work on; the row's last one is padded with minus infinity.
+// Returns a whole block; the last block of a row is padded with minus infinity.
 MONOLITH_INLINE const float* block_at(const float* logits, int64_t begin, int64_t n, float* padded) {
   if (begin + kBlock <= n) return logits + begin;
   for (int i = 0; i < kBlock; ++i)
@@ -93,7 +93,7 @@ MONOLITH_INLINE const float* block_at(const float* logits, int64_t begin, int64_
 }
 
 bool scan(const float* logits, int64_t n, float* block_max) {
-  Floats bad{};  // x - x is 0 for a finite x, NaN otherwise
+  Floats bad{};  // x - x is 0 for finite x and NaN otherwise.
   for (int64_t begin = 0, block = 0; begin < n; begin += kBlock, ++block) {
     float padded[kBlock];
     const float* x = block_at(logits, begin, n, padded);
@@ -161,7 +161,7 @@ MONOLITH_INLINE double sum_blocks(const float* logits, int64_t n, const float* b
   for (int i = 0; i < kLanes; ++i) ids[i] = i;
   double row_total = 0;
   for (int64_t begin = 0, block = 0; begin < n; begin += kBlock, ++block) {
-    // exp(-24.5) < 2^-35 rounds to 0, as does everything below it.
+    // exp(-24.5) < 2^-35 rounds to 0, as do all smaller values.
     if (block_max[block] < cut.logit || (block_max[block] - scale.max) * scale.inverse_temperature < -24.5f) {
       block_sums[block] = 0;
       continue;
