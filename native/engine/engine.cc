@@ -55,7 +55,7 @@ struct Intake {
   bool tuned = false;
   bool drain = false;
   bool close = false;
-  bool nudge = false;  // A full channel was drained.
+  bool nudge = false;  // Set when a full channel was drained, so that blocked sequences are checked again.
 
   bool empty() const {
     return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain && !close &&
@@ -238,7 +238,8 @@ class ThreadedEngine final : public Engine {
     {
       std::lock_guard lock(mutex_);
       const auto at = live_.find(id);
-      if (at == live_.end() || at->second.finishing[index]) return;  // A repeated call has no effect.
+      // Repeated finish() calls for the same choice have no effect.
+      if (at == live_.end() || at->second.finishing[index]) return;
       at->second.finishing.set(index);
       intake_.finished.push_back({id, choice});
     }
@@ -416,9 +417,9 @@ class ThreadedEngine final : public Engine {
   GrammarCache grammars_;
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
-  StepLoop loop_;                                // Engine thread only, once the thread runs.
-  Intake taken_;                                 // Engine thread only, once the thread runs.
-  std::optional<Clock::time_point> checked_at_;  // Engine thread only, once the thread runs.
+  StepLoop loop_;                                // Used by the engine thread only, once that thread runs.
+  Intake taken_;                                 // Used by the engine thread only, once that thread runs.
+  std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
 
   std::mutex mutex_;  // Guards the members below.
   std::condition_variable wake_;

@@ -85,7 +85,7 @@ struct EngineTunables {
 };
 
 struct EngineStats {
-  // Gauges.
+  // Gauges: values at the time of the call.
   int waiting = 0, running = 0;  // Waiting: queued requests. Running: sequences that hold pages.
   int64_t waiting_tokens = 0;    // Prompt tokens of the waiting requests.
   // KV pages of 16 positions; a page covers all layers or a subset (KvLayout). Cached pages are unreferenced but
@@ -94,7 +94,8 @@ struct EngineStats {
   uint64_t kv_used_bytes = 0;  // Bytes of the KV pages that were ever used; on a device, the whole pool.
   // Milliseconds since the last step ended, or since work arrived at an idle engine if that was later. 0 when idle.
   double last_step_age_ms = 0;
-  int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;  // Limits in effect.
+  // The limits currently in effect.
+  int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;
   int loaded_batch_tokens = 0;  // max_batch_tokens at load time.
   // Allocated sizes: upper limits for max_batch_tokens and max_sequences.
   int most_batch_tokens = 0, most_sequences = 0;
@@ -114,7 +115,7 @@ struct EngineStats {
   double step_seconds = 0;  // Sum of step durations in seconds.
 };
 
-using RequestId = uint32_t;  // Never 0; unique among the engine's live requests.
+using RequestId = uint32_t;  // A request id is never 0 and is unique among the engine's live requests.
 using ChannelId = uint32_t;
 
 class Engine {

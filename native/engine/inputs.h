@@ -11,8 +11,8 @@
 
 namespace monolith {
 
-struct RopePosition;   // Defined in backend/kv_cache.h.
-struct PreparedPiece;  // Defined in vision/vision.h.
+struct RopePosition;   // RopePosition is defined in backend/kv_cache.h.
+struct PreparedPiece;  // PreparedPiece is defined in vision/vision.h.
 
 struct InputSpan {
   // Position of the first row. The prompt has placeholder tokens at the span's positions, whose own embeddings are not

@@ -27,17 +27,17 @@ inline constexpr int kMaxCallPrefixes = 128;
 inline constexpr int kMaxCallPrefixBytes = 1024;
 
 struct SamplingParams {
-  float temperature = 1.0f;  // 0 = greedy.
-  int top_k = 0;             // 0 = off.
-  float top_p = 1.0f;        // 0 keeps only the most likely token.
+  float temperature = 1.0f;  // Sampling temperature; 0 = greedy.
+  int top_k = 0;             // Keeps the k most likely tokens; 0 = off.
+  float top_p = 1.0f;        // Nucleus sampling; 0 keeps only the most likely token.
   float min_p = 0.0f;
-  float repetition_penalty = 1.0f;  // Counts tokens of prompt and output.
-  float frequency_penalty = 0.0f;   // Counts tokens of the output.
-  float presence_penalty = 0.0f;    // Counts tokens of the output.
+  float repetition_penalty = 1.0f;  // Applies to tokens of the prompt and the output.
+  float frequency_penalty = 0.0f;   // Applies to tokens of the output only.
+  float presence_penalty = 0.0f;    // Applies to tokens of the output only.
   uint64_t seed = 0;
   uint32_t stream = 0;  // Stream of the seed's random numbers; choice i uses stream + i.
   std::vector<std::pair<TokenId, float>> logit_bias;
-  std::vector<TokenId> banned;  // Never sampled, regardless of the bias.
+  std::vector<TokenId> banned;  // Tokens that are never sampled, regardless of logit_bias.
   int top_logprobs = -1;        // Alternatives reported per generated token: 0 .. 20; -1 = no logprobs.
   int prompt_logprobs = -1;     // Alternatives reported per prompt token (EventKind::kPrompt): 0 .. 20; -1 = none.
 };
@@ -113,9 +113,9 @@ enum class OutputKind : uint8_t {
 };
 
 struct GenerationRequest {
-  std::vector<TokenId> prompt;  // 1 .. max_context - 1 tokens.
+  std::vector<TokenId> prompt;  // The prompt: 1 .. max_context - 1 tokens.
   OutputKind output = OutputKind::kTokens;
-  std::vector<InputSpan> spans;  // In order of position, without overlap.
+  std::vector<InputSpan> spans;  // Embedding spans in order of position, without overlap.
   uint64_t organization = 0;     // Namespace of the prefix cache and unit of fair scheduling.
   int n = 1;                     // Number of choices, which share the prompt.
   // Maximum generated tokens per choice, clamped to the rest of the context. At least 1, or 0 if no tokens are
@@ -133,7 +133,7 @@ struct GenerationRequest {
   // engine forces the header or the beginning of a call; where they differ, the model chooses. Empty: no header.
   std::vector<TokenId> format_head;
   std::vector<std::string> stop;     // Stop strings, matched in content only; the match is not part of the output.
-  std::vector<TokenId> stop_tokens;  // Additional to the model's end-of-generation tokens.
+  std::vector<TokenId> stop_tokens;  // Tokens that end the output, in addition to the model's end-of-generation tokens.
   bool ignore_eos = false;           // End-of-generation tokens do not end the sequence; for benchmarks.
   // Minimum number of generated tokens. Before that, end-of-generation tokens are not sampled and stop strings are not
   // matched. A grammar takes precedence.

@@ -121,7 +121,7 @@ Result<DebugLogits> compute_logits(const GgufFile& file, Backend& backend, const
   wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
 
   const auto n_vocab = static_cast<size_t>(params->n_vocab);
-  std::vector<PositionLogits> found;  // Parallel to `wanted`.
+  std::vector<PositionLogits> found;  // Logits found so far, in the order of `wanted`.
   SingleSequence sequence(**model);
   // Stops after the last needed position; if none is needed, nothing is computed.
   while (found.size() < wanted.size()) {

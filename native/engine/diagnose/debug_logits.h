@@ -36,8 +36,8 @@ struct DebugLogits {
     std::vector<float> logits;    // Logit of each chosen token.
     PositionLogits last;          // The logits from which the last token was chosen.
   };
-  std::vector<PositionLogits> positions;     // In the requested order.
-  std::optional<Continuation> continuation;  // Present if continue_tokens > 0.
+  std::vector<PositionLogits> positions;     // Logits of the requested positions, in the requested order.
+  std::optional<Continuation> continuation;  // The greedy continuation; present if continue_tokens > 0.
 };
 
 // `ids`: the prompt, at least one token. `positions`: each in [0, ids.size()), in any order. Errors: kInvalidArgument

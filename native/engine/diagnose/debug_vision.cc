@@ -62,7 +62,7 @@ class Sequence {
     return mark(plan->after);
   }
 
-  // Adds the collected tokens as one entry.
+  // Adds the tokens collected so far as one entry of the result.
   void close() {
     if (tokens_.empty()) return;
     DebugVisionEntry entry;

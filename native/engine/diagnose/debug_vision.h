@@ -28,7 +28,7 @@ struct DebugVisionEntry {
   ImagePiece piece;
   ContentHash hash;
   std::string pixels_u8_sha256, pixels_f32_sha256;
-  std::vector<float> embeddings;  // Shape [piece.n_rows][row_width].
+  std::vector<float> embeddings;  // Image embeddings of the tile, shape [piece.n_rows][row_width].
 };
 
 struct DebugVision {

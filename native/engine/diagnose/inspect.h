@@ -23,10 +23,10 @@ struct ModelInfo {
   int context_length = 0;  // Context length that the file declares.
   int guess_layers = 0;    // Number of MTP layers in the file.
   int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0;
-  int feed_forward = 0;               // Per expert for MoE models.
+  int feed_forward = 0;               // Feed-forward dimension; for MoE models, that of one expert.
   int experts = 0, used_experts = 0;  // Experts per layer, and experts used per token; 0 = not an MoE model.
   int vocabulary = 0;
-  std::string quantization;  // Data type of the largest number of parameters.
+  std::string quantization;  // The tensor type that most parameters have.
   std::optional<std::string> chat_template;
   std::optional<std::string> bos, eos;  // Spellings of the tokens.
   std::vector<TokenId> end_of_generation;
@@ -47,7 +47,7 @@ struct InspectedValue {
 struct InspectedTensor {
   std::string name;
   std::string type;
-  std::vector<int64_t> shape;  // Row length first.
+  std::vector<int64_t> shape;  // Tensor shape with the row length first.
   uint64_t bytes = 0;
 };
 

@@ -45,7 +45,7 @@ class DraftModel final : public Drafter {
   // Produces fewer draft tokens than requested, or none, if the sequence's tokens are not all computed yet or pages are
   // lacking.
   double draft(std::span<DraftWish> wishes, DraftPace& pace) override;
-  void forget(const void* owner) override;  // Releases the sequence's pages.
+  void forget(const void* owner) override;  // Releases the sequence's KV pages of the draft model.
 
   const PagePool& pool() const { return pool_; }
   // True if all pages are accounted for. O(pages).

@@ -13,7 +13,7 @@ struct Sequence;
 
 // Draft request of one sequence.
 struct DraftWish {
-  const void* owner = nullptr;  // Identifies the sequence.
+  const void* owner = nullptr;  // Key that identifies the sequence.
   // Tokens of the sequence: those of the last call plus any number of new ones; not empty.
   std::span<const TokenId> tokens;
   std::span<TokenId> out;              // Buffer for the draft tokens; at most Guesses::kMost.
@@ -23,7 +23,7 @@ struct DraftWish {
 
 class Drafter {
  public:
-  static constexpr int kMostSequences = 32;  // Maximum sequences per call.
+  static constexpr int kMostSequences = 32;  // Maximum sequences per draft() call.
 
   virtual ~Drafter() = default;
   // Drafts tokens for up to kMostSequences sequences; fewer than requested, or none, if required data is missing.

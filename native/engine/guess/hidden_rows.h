@@ -27,7 +27,7 @@ class HiddenRows {
  private:
   struct Place {
     const Sequence* owner = nullptr;
-    int first = 0, n_rows = 0;  // Range of positions.
+    int first = 0, n_rows = 0;  // Range of positions whose hidden states are saved.
   };
 
   int place_of(Sequence& sequence);

@@ -13,8 +13,9 @@ namespace monolith {
 
 class PromptLookup {
  public:
-  static constexpr int kGram = 3;           // Minimum number of equal tokens.
-  static constexpr int kLongestMatch = 16;  // Maximum number of tokens compared.
+  static constexpr int kGram = 3;  // Minimum length of a match in tokens.
+  // Maximum length of a match in tokens; longer matches are not distinguished.
+  static constexpr int kLongestMatch = 16;
 
   // For texts of up to `max_tokens`. Longer texts than kMostSlots tokens share hash slots, so older occurrences are
   // overwritten.
@@ -35,7 +36,7 @@ class PromptLookup {
   size_t slot(const TokenId* end) const;  // Hash slot of the kGram tokens before `end`.
 
   std::vector<int32_t> next_;  // Per hash slot: index after the newest occurrence of the n-gram; 0: none.
-  size_t n_read_ = 0;          // The positions [0, n_read_) are indexed.
+  size_t n_read_ = 0;          // The hash table contains the positions [0, n_read_).
 };
 
 }  // namespace monolith

@@ -24,7 +24,7 @@ namespace monolith {
 // Measured step times, from which the minimum acceptance probability follows. One per engine.
 class GuessPace {
  public:
-  static constexpr int kMostDecodes = 16;  // With more decodes there are no draft tokens.
+  static constexpr int kMostDecodes = 16;  // Steps with more decodes than this have no draft tokens.
 
   // Records a step with only `decodes` decodes and `guesses` draft tokens that took `ms` milliseconds.
   void note(int decodes, int guesses, double ms);
@@ -33,12 +33,14 @@ class GuessPace {
   double price(int decodes) const;
   // True if the next step should have no draft tokens, to refresh the measurement of base(decodes).
   bool wants_plain(int decodes) const { return since_plain_ >= kPlainEvery || base_ms_[index(decodes)] == 0; }
-  double base_ms(int decodes) const { return base_ms_[index(decodes)]; }  // 0: not measured.
+  // Average time in ms of a step without draft tokens; 0: not measured.
+  double base_ms(int decodes) const { return base_ms_[index(decodes)]; }
   double row_ms() const { return row_ms_; }
 
  private:
   static constexpr int kPlainEvery = 64;
-  static constexpr double kUnmeasured = 0.3;  // Price per decode until measurements exist.
+  // Minimum acceptance probability per decode until step times are measured.
+  static constexpr double kUnmeasured = 0.3;
   static constexpr double kLeastPrice = 0.02;
 
   static size_t index(int decodes) { return static_cast<size_t>(std::clamp(decodes, 1, kMostDecodes)); }

@@ -57,7 +57,7 @@ class StepGuesses {
   std::unique_ptr<Drafter> drafter_;
   OwnDraft* own_ = nullptr;                        // The same object as drafter_, if it is an OwnDraft.
   std::vector<DraftWish> wishes_;                  // Draft requests of this step.
-  std::vector<const StepPlan::Item*> wish_items_;  // Plan items, parallel to wishes_.
+  std::vector<const StepPlan::Item*> wish_items_;  // The plan item of each draft request in wishes_.
   double draft_ms_ = 0;
   int n_decodes_ = 1;  // Number of decodes in the last step with draft tokens.
 };

@@ -18,7 +18,7 @@ class EmbeddingCache {
  public:
   using Rows = std::shared_ptr<const std::vector<float>>;
 
-  // `max_bytes` = 0: nothing is cached.
+  // `max_bytes`: maximum size of the cached embeddings; 0 disables the cache.
   explicit EmbeddingCache(size_t max_bytes) : max_bytes_(max_bytes) {}
 
   // Null if not cached. Entries are per organization: otherwise response times would reveal whether another
@@ -45,7 +45,7 @@ class EmbeddingCache {
 
   const size_t max_bytes_;
   size_t bytes_ = 0;
-  std::list<Entry> entries_;  // Most recently used first.
+  std::list<Entry> entries_;  // LRU list: the most recently used entry comes first.
   std::unordered_map<Key, std::list<Entry>::iterator, KeyHash> places_;
 };
 

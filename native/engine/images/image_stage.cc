@@ -110,7 +110,8 @@ bool ImageStage::advance(Clock::duration limit) {
     per_ms_ = per_ms_ == 0 ? rate : per_ms_ + 0.2 * (rate - per_ms_);
     run_.request->tower_time += after - now;
     now = after;
-    run_.request->waits_since = after;  // Computing one tile may take longer than queue_wait_ms.
+    // Restarts the queue wait, because computing one tile may take longer than queue_wait_ms.
+    run_.request->waits_since = after;
     if (!done) continue;
     Request& request = *run_.request;
     auto rows = std::make_shared<const std::vector<float>>(run_.tower->take_rows());

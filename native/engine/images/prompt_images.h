@@ -15,9 +15,10 @@ namespace monolith {
 struct PreparedImage {
   std::shared_ptr<const VisionModel> model;
   ImagePlan plan;
-  std::vector<std::shared_ptr<const PreparedPiece>> pieces;  // Same order as plan.pieces.
-  std::vector<std::vector<TokenId>> before;                  // Tokens before the rows of each tile.
-  std::vector<TokenId> after;                                // Tokens after the last tile.
+  // Pixels of the image's tiles, in the order of plan.pieces.
+  std::vector<std::shared_ptr<const PreparedPiece>> pieces;
+  std::vector<std::vector<TokenId>> before;  // Marker tokens before the embeddings of each tile.
+  std::vector<TokenId> after;                // Marker tokens after the last tile.
 
   size_t bytes() const;
 };

@@ -19,7 +19,7 @@ class BatchBuilder {
   // Builds the batch. Logits are in the order of the items that need them; within an item, its own token comes first,
   // then its draft tokens. The batch is valid until the next call, as long as the sequences' page tables do not move.
   Batch build(const StepPlan& plan, bool logits_stay_on_backend);
-  // Prompt tokens in the last batch.
+  // Number of prompt tokens in the batch that was built last.
   uint64_t prompt_rows() const { return prompt_rows_; }
 
  private:

@@ -85,7 +85,7 @@ void Channel::remove_pending(uint32_t request) {
 void Channel::remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests) {
   size_t kept = 0;
   for (size_t at = 0; at < records.size();) {
-    uint32_t header[2];  // The first two header fields: size, request.
+    uint32_t header[2];  // The first two fields of a record's header: size and request id.
     std::memcpy(header, records.data() + at, sizeof header);
     const bool gone = std::find(requests.begin(), requests.end(), header[1]) != requests.end();
     if (!gone) {

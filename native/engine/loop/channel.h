@@ -46,7 +46,7 @@ class Channel {
   static void remove_records(std::vector<std::byte>& records, std::span<const uint32_t> requests);
   void remove_pending(uint32_t request);
 
-  std::vector<std::byte> step_records_;  // Engine thread only.
+  std::vector<std::byte> step_records_;  // Used by the engine thread only.
   std::mutex mutex_;                     // Guards the members below.
   std::function<void()> wake_;
   std::vector<std::byte> pending_;

@@ -26,7 +26,7 @@ void EventWriter::put(T value) {
 
 void EventWriter::put_bytes(std::string_view bytes) {
   if (!bytes.empty()) std::memcpy(at_, bytes.data(), bytes.size());
-  at_ += padded(bytes.size());  // begin() has zeroed the padding.
+  at_ += padded(bytes.size());  // The padding bytes are already zero, because begin() clears the record.
 }
 
 void EventWriter::begin(EventKind kind, uint8_t section, uint8_t flags, size_t size) {

@@ -29,7 +29,7 @@ class EventWriter final : public PieceSink {
  private:
   // Starts a record. `size`: number of bytes after the header.
   void begin(EventKind kind, uint8_t section, uint8_t flags, size_t size);
-  void put_bytes(std::string_view bytes);  // Pads to 4 bytes.
+  void put_bytes(std::string_view bytes);  // Writes the bytes and pads them to a multiple of 4.
   void put_entry(const TokenLogprobs& entry);
   template <typename T>
   void put(T value);

@@ -44,7 +44,7 @@ class RequestLifecycle {
   void fail(Request& request, FailureCode code, std::string_view message);
   void fail_by_rule(Request& request);
 
-  // Buffer for the request's records of this step.
+  // The buffer to which the request's event records of this step are written.
   std::vector<std::byte>& records_of(Request& request);
   // Call when a new plan was made: the previous plan is no longer used.
   void plan_made() { std::swap(retired_, retired_before_); }

@@ -186,7 +186,7 @@ std::optional<Clock::time_point> StepLoop::complete() {
   return step.answered_at;
 }
 
-// Records a step. `duration` includes drafting.
+// Records the step's duration, which includes drafting, in the statistics and cost models.
 void StepLoop::note_step(const StepPlan& plan, Clock::duration duration) {
   gauges_.note_step(plan, duration);
   const double ms = std::max(0.0, std::chrono::duration<double, std::milli>(duration).count() - guesses_.draft_ms());

@@ -35,7 +35,8 @@
 namespace monolith {
 
 class StepLoop {
- public:  // `draft`: draft model with the same vocabulary; null: none.
+ public:
+  // `draft`: draft model with the same vocabulary; null: none.
   // `tower`: vision encoder that computes image embeddings; null: none.
   StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions& options, EngineCounters& counters,
            Model* draft = nullptr, VisionTower* tower = nullptr);
@@ -45,14 +46,14 @@ class StepLoop {
   static int vocabulary(const Model& model, const Tokenizer& tokenizer);
 
   void add(std::unique_ptr<Request> request);
-  void cancel(RequestId id) { requests_.cancel(id); }  // Unknown ids are ignored.
+  void cancel(RequestId id) { requests_.cancel(id); }  // Cancels a request; unknown ids are ignored.
   // Ends one choice as kEndOfTurn, before its first token if it has none. Unknown ids and ended choices are ignored.
   void finish_choice(RequestId id, int choice) { requests_.finish_choice(id, choice); }
   void cancel_channel(const Channel& channel) { requests_.cancel_channel(channel); }
   void configure(const EngineTunables& tunables);  // Ignores the queue limits, which are enforced at submission.
   // Ends all started requests as kTimeLimit and fails all waiting ones with kShutdown.
   void drain() { requests_.drain(); }
-  // Ends every request with this failure.
+  // Ends every request with the given failure.
   void fail_all(FailureCode code, const std::string& message);
 
   // Runs one step. With overlapping steps: completes the step in flight and submits the next one. Returns false if
@@ -69,7 +70,7 @@ class StepLoop {
   std::vector<RequestId>& ended() { return requests_.ended(); }
   // True if all page references are accounted for. O(pages).
   bool consistent() const { return scheduler_.consistent() && guesses_.consistent(); }
-  // May be called between two steps only.
+  // These accessors may be called only between two steps.
   const Scheduler& scheduler() const { return scheduler_; }
   const PrefixCache& cache() const { return cache_; }
 

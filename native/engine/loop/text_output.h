@@ -30,7 +30,7 @@ class TextOutput {
   struct Waiting {
     Sequence* sequence;
     TokenId token;
-    int32_t logprobs;  // Index in logprobs_; -1: not requested.
+    int32_t logprobs;  // Index of the token's logprobs in logprobs_; -1: no logprobs requested.
   };
   void write(const Waiting& waiting);
 

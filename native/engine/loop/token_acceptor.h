@@ -51,7 +51,7 @@ class TokenAcceptor {
   struct Rows {
     const float* logits;  // Logits of the newest token; null: not computed yet.
     std::span<const int32_t> tasks;
-    std::span<const TokenId> guesses;  // Draft tokens still to be compared.
+    std::span<const TokenId> guesses;  // Draft tokens that were not compared with the sampled tokens yet.
     int n_right = 0;                   // Number of accepted draft tokens.
     bool then_wrong = false;
     bool writes_later = false;

@@ -11,7 +11,7 @@ namespace monolith {
 namespace {
 
 constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
-constexpr int64_t kMostPages = INT32_MAX;  // Page ids are 32-bit.
+constexpr int64_t kMostPages = INT32_MAX;  // Limit of the number of pages, because page ids are 32-bit integers.
 
 constexpr int kMostRows = 65'536;
 constexpr int kMostLogitRows = 4'096;

@@ -34,7 +34,7 @@ class PagePool {
   int64_t cached() const { return cached_; }
   int64_t referenced() const { return size() - free() - cached_; }
 
-  // references() and indexed() take the first page of a group.
+  // `page` must be the first page of a group in references() and indexed().
   int32_t references(PageId page) const { return references_[static_cast<size_t>(page)]; }
   bool indexed(PageId page) const { return indexed_[static_cast<size_t>(page)] != 0; }
   // Next page of the same group; kNoPage after the last one.

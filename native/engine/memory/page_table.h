@@ -22,7 +22,7 @@ class PageTable {
 
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
-  // First page of the group at `index`; kNoPage if that entry is empty.
+  // First page of the page group at `index`; kNoPage if the entry is empty.
   PageId operator[](size_t index) const {
     assert(index < size_);
     return ids_[index];
@@ -50,7 +50,7 @@ class PageTable {
 
  private:
   size_t capacity_ = 0, size_ = 0;
-  std::vector<PageId> ids_;  // Shape [n_rows][capacity].
+  std::vector<PageId> ids_;  // Page ids, shape [n_rows][capacity].
 };
 
 }  // namespace monolith

@@ -63,12 +63,12 @@ class PrefixCache {
   // Allocates a page with one reference and undefined contents. Evicts the least recently used cached page if none is
   // free. Returns kNoPage if all pages are referenced.
   PageId allocate();
-  // Adds one reference.
+  // Adds one reference to a page.
   void share(PageId page);
-  // Removes one reference. An indexed page without references stays cached.
+  // Removes one reference to a page. An indexed page without references stays cached.
   void release(PageId page);
   int32_t references(PageId page) const { return node_pool().references(page); }
-  // allocate(), share() and release() for window pages.
+  // Like allocate(), share() and release(), but for pages of sliding-window layers.
   PageId allocate_window();
   void share_window(PageId page);
   // `first_to_leave`: the page becomes the first to be evicted instead of the last.
@@ -90,7 +90,7 @@ class PrefixCache {
 
   // True if pool, trie, hash chains and LRU lists agree. O(pages); for tests and the idle engine.
   bool consistent() const;
-  // Also checks that the references are exactly those of these tables.
+  // Also checks that the page references are exactly those of the given page tables.
   bool consistent(std::span<const PageTable* const> pages, std::span<const PageTable* const> window_pages) const;
 
  private:
@@ -122,13 +122,13 @@ class PrefixCache {
   const KvLayout layout_;
   PagePool pool_;
   PagePool names_;               // Reference counts of node ids if nodes hold no memory; otherwise empty.
-  std::vector<Node> nodes_;      // Indexed by page, or by node id.
-  std::vector<PageKeys> keys_;   // Indexed like nodes_.
+  std::vector<Node> nodes_;      // Trie nodes, indexed by page, or by node id if nodes hold no memory.
+  std::vector<PageKeys> keys_;   // Position keys of each node, indexed like nodes_.
   std::vector<PageId> buckets_;  // Heads of the hash chains; the size is a power of two.
   std::vector<PageId> owners_;   // Node of each indexed window page; kNoPage for other pages.
   ReleaseOrder unused_, unused_windows_;
   StateSlots slots_;
-  uint64_t now_ = 0;  // Counts releases; orders the LRU lists.
+  uint64_t now_ = 0;  // Counter of page releases, which serves as the time in the LRU lists.
   uint64_t seed_;
   uint64_t hash_mask_;
 };

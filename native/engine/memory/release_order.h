@@ -18,7 +18,7 @@ class ReleaseOrder {
   PageId oldest() const { return oldest_; }
   uint64_t since(PageId page) const { return links_[static_cast<size_t>(page)].since; }
   void append(PageId page, uint64_t now);
-  void prepend(PageId page);  // Inserts `page` as the oldest entry.
+  void prepend(PageId page);  // Inserts `page` as the oldest entry of the LRU list.
   void remove(PageId page);
   // True if the links agree, the list has `n` entries and `belongs` holds for each of them.
   template <typename Belongs>

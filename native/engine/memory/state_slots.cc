@@ -37,7 +37,8 @@ void StateSlots::release(SlotId slot) {
   Slot& released = at(slot);
   assert(released.references > 0);
   if (--released.references == 0) {
-    assert(released.node == kNoPage);  // A node's reference is removed only by drop().
+    // A snapshot's node keeps a reference until drop(), so a slot without references has no node.
+    assert(released.node == kNoPage);
     free_.push_back(slot);
   } else if (released.references == 1 && released.node != kNoPage) {
     unused_.append(slot, ++now_);

@@ -47,7 +47,8 @@ class StateSlots {
 
   // Snapshot of the node; kNoSlot if it has none.
   SlotId snapshot_of(PageId node) const { return any() ? of_nodes_[static_cast<size_t>(node)] : kNoSlot; }
-  PageId node_of(SlotId slot) const { return at(slot).node; }  // kNoPage if the slot is not a snapshot.
+  // Prefix-cache node of a snapshot; kNoPage if the slot is not a snapshot.
+  PageId node_of(SlotId slot) const { return at(slot).node; }
   // Makes the referenced slot the snapshot of the node, which must not have one. The node adds its own reference.
   void keep(PageId node, SlotId slot);
   // Removes the node's snapshot, if it has one.
@@ -58,7 +59,7 @@ class StateSlots {
 
  private:
   struct Slot {
-    int32_t references = 0;  // Includes the node's reference.
+    int32_t references = 0;  // Reference count; includes the reference of the prefix-cache node.
     PageId node = kNoPage;
   };
   Slot& at(SlotId slot) { return slots_[static_cast<size_t>(slot)]; }

@@ -59,9 +59,9 @@ class BatchSampler {
   const bool on_backend_;
   std::vector<Sampler> samplers_;  // One per host thread; empty if the device samples.
   std::vector<SampleTask> tasks_;
-  std::vector<Link> links_;            // Parallel to tasks_.
+  std::vector<Link> links_;            // Chain data of each task in tasks_.
   std::vector<SampleResult> results_;  // Capacity for results, at least one per task.
-  std::vector<uint8_t> known_;         // Parallel to results_: 1 if the task has run.
+  std::vector<uint8_t> known_;         // One flag per result: 1 if the task has run.
   // Indexed by `head`: smallest depth at which a draft token of the chain was rejected.
   std::unique_ptr<std::atomic<int>[]> departed_;
   size_t n_run_ = 0;        // Number of tasks of earlier runs.

@@ -30,7 +30,7 @@ class PenaltyCounts {
 
  private:
   UsedToken& entry(TokenId token);  // Adds the token with count 0 if it is absent.
-  std::vector<UsedToken> entries_;  // In order of first use.
+  std::vector<UsedToken> entries_;  // Used tokens in order of first use.
   // Hash table with open addressing: index into entries_, or -1. The size is a power of two, and at most half of it is
   // used.
   std::vector<int32_t> slots_;

@@ -51,9 +51,10 @@ class SampleRequests {
   const size_t row_width_;
   BatchSampler sampler_;
   std::vector<int32_t> tasks_;
-  std::deque<Allowance> allowances_;  // One per task with a constraint; grows to the maximum number in any step.
-  size_t n_allowances_ = 0;           // Number in use in this step.
-  Allowance allowance_;               // For sample().
+  // Allowed tokens, one entry per task with a constraint. Grows to the maximum number needed in any step.
+  std::deque<Allowance> allowances_;
+  size_t n_allowances_ = 0;  // Number of entries of allowances_ used in this step.
+  Allowance allowance_;      // Allowed tokens for sample().
 };
 
 }  // namespace monolith

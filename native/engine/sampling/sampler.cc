@@ -189,7 +189,8 @@ void Sampler::weigh_candidates(WeightScale scale) {
 // Reduces candidates_ to exactly the k best tokens, or to all tokens that are not banned if these are fewer.
 Cut Sampler::top_k_cut(const float* logits, int64_t k) {
   collect_top(logits, k, kLeast);
-  if (candidates_.size() < static_cast<size_t>(k)) return {};  // All tokens with a finite logit are kept.
+  // Fewer than k tokens have a finite logit: all of them are kept.
+  if (candidates_.size() < static_cast<size_t>(k)) return {};
   const auto last = candidates_.begin() + (k - 1);
   std::nth_element(candidates_.begin(), last, candidates_.end(), before);
   candidates_.erase(last + 1, candidates_.end());
@@ -238,7 +239,7 @@ Cut Sampler::top_p_cut_of_candidates(double passed, double target) {
 Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
   // Most distributions are peaked, so a few best tokens are tried first, then more.
   for (const int64_t count : {int64_t{32}, int64_t{512}}) {
-    if (count * 4 > n_blocks_) break;  // This would collect most of the row.
+    if (count * 4 > n_blocks_) break;  // Stops, because a larger `count` would collect most of the row.
     collect_top(logits, count, kLeast);
     weigh_candidates(scale);
     double held = 0;

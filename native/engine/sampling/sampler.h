@@ -73,11 +73,12 @@ class Sampler {
   const SamplerKernels& kernels_;
   int64_t n_vocab_, n_blocks_;
   float max_ = 0;                      // Largest logit of the current row.
-  std::unique_ptr<float[]> adjusted_;  // The row after bias and penalties.
-  std::unique_ptr<float[]> masked_;    // The row with minus infinity for tokens that the constraint does not allow.
+  std::unique_ptr<float[]> adjusted_;  // The logit row after bias and penalties.
+  // The logit row, with minus infinity for tokens that the constraint does not allow.
+  std::unique_ptr<float[]> masked_;
   std::vector<float> block_max_, block_order_;
   std::vector<double> block_sums_;
-  std::vector<Candidate> candidates_;  // Capacity n_vocab.
+  std::vector<Candidate> candidates_;  // Candidate tokens of a cut; the capacity is n_vocab.
   std::unique_ptr<float[]> gathered_;  // Logits, then weights, of the candidates or of the whole row.
   std::unique_ptr<uint16_t[]> steps_;  // Quantized distances of the row's logits from the maximum.
   std::vector<double> bins_;

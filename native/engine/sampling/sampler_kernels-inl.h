@@ -10,14 +10,15 @@ constexpr int kLanes = 8;
 #else
 constexpr int kLanes = 4;
 #endif
-constexpr int kTogether = 4;               // Number of vectors that are processed in parallel.
-constexpr int kPart = kTogether * kLanes;  // Number of logits in these vectors.
+constexpr int kTogether = 4;               // Number of vectors that are interleaved to hide instruction latency.
+constexpr int kPart = kTogether * kLanes;  // Number of logits in kTogether vectors.
 static_assert(kBlock % kPart == 0);
 typedef float Floats __attribute__((vector_size(4 * kLanes)));
 typedef int32_t Ints __attribute__((vector_size(4 * kLanes)));
 typedef uint16_t Shorts __attribute__((vector_size(2 * kLanes)));
 typedef float HalfFloats __attribute__((vector_size(2 * kLanes)));
-typedef double Doubles __attribute__((vector_size(4 * kLanes)));  // Half as many lanes as Floats.
+// A vector of doubles; it has half as many lanes as Floats.
+typedef double Doubles __attribute__((vector_size(4 * kLanes)));
 #define MONOLITH_INLINE inline __attribute__((always_inline))
 
 MONOLITH_INLINE void load(const float* from, Floats& lanes) { __builtin_memcpy(&lanes, from, sizeof lanes); }
@@ -35,7 +36,7 @@ MONOLITH_INLINE void weigh_lanes(Floats (&x)[n], const WeightScale& scale) {
 #define MONOLITH_EACH _Pragma("GCC unroll 8") for (int i = 0; i < n; ++i)
   MONOLITH_EACH x[i] = x[i] - scale.max;
   MONOLITH_EACH x[i] = x[i] * scale.inverse_temperature;
-  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;  // Keeps 2^n a normal float.
+  MONOLITH_EACH x[i] = x[i] > -80.0f ? x[i] : Floats{} - 80.0f;  // Limits x, so that 2^n stays a normal float.
   MONOLITH_EACH shifted[i] = x[i] * 1.44269504f;
   MONOLITH_EACH shifted[i] = shifted[i] + kRound;
   MONOLITH_EACH p[i] = shifted[i] - kRound;

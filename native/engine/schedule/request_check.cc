@@ -15,7 +15,7 @@ namespace {
 Error invalid(const std::string& what) { return {ErrorCode::kInvalidArgument, what}; }
 
 Status check_range(const char* field, float value, float least, float most) {
-  if (value >= least && value <= most) return {};  // The comparison is false for NaN.
+  if (value >= least && value <= most) return {};  // This comparison is false for NaN, so NaN is refused.
   const auto shown = [](float number) {
     std::string text = std::to_string(number);
     text.erase(text.find_last_not_of('0') + 1);
@@ -219,7 +219,7 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
     if (!span.rows && span.piece && !bounds.sees)
       return Error{ErrorCode::kUnsupported, name + " is an image, but this model has no vision encoder"};
     if (!span.rows && span.piece) {
-      // The vision encoder determines the number of rows.
+      // Not checked here: the vision encoder determines the number of rows.
     } else if (!span.rows ||
                span.rows->size() != static_cast<size_t>(span.n_rows) * static_cast<size_t>(bounds.input_width))
       return invalid(name + " has " + std::to_string(span.rows ? span.rows->size() : 0) + " values, expected " +

@@ -91,7 +91,8 @@ const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
 void Scheduler::suspend_held_up() {
   for (size_t i = running_.size(); i-- > 0;)
     if (is_held_up(*running_[i])) preempt(*running_[i]);
-  // Admission may go on: these sequences are not admitted again while they are blocked, so they cannot thrash.
+  // Preempting blocked sequences does not stop admission: they are not admitted again while they are blocked, so there
+  // is no thrashing.
   preempted_now_ = false;
 }
 

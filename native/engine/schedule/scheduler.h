@@ -83,8 +83,8 @@ struct StepPlan {
   struct Item {
     Sequence* sequence;
     int n_tokens;
-    bool is_last;                       // The step computes the sequence's last token.
-    bool wants_logits;                  // The logits of the last token are needed.
+    bool is_last;                       // True if the step computes the sequence's last token.
+    bool wants_logits;                  // True if the logits of the item's last token are needed.
     int n_guesses = 0;                  // Draft tokens computed after the item's tokens; the logits of each are needed.
     int first_piece = 0, n_pieces = 0;  // Range in `pieces`; empty for models without recurrent state.
     // Number of consecutive prompt tokens whose logits give the log-probability of the following token.
@@ -107,10 +107,10 @@ struct StepPlan {
   std::vector<PageCopy> copies;  // Page copies to make before the step, in this order.
   std::vector<Piece> pieces;
   int n_rows = 0;
-  int n_decodes = 0;          // Number of items that decode.
+  int n_decodes = 0;          // Number of decoding sequences in the step.
   int n_ahead = 0;            // Tokens of decoding items beyond one per item.
-  int n_guesses = 0;          // Number of draft tokens.
-  bool first_tokens = false;  // A step of first tokens: all other running sequences are left out.
+  int n_guesses = 0;          // Number of draft tokens in the step.
+  bool first_tokens = false;  // True for a step of first tokens: all other running sequences are left out.
 
   std::span<const Piece> pieces_of(const Item& item) const {
     return std::span(pieces).subspan(static_cast<size_t>(item.first_piece), static_cast<size_t>(item.n_pieces));
@@ -259,8 +259,8 @@ class Scheduler {
   int score_rows_left_ = 0;  // Logit rows left in the step being planned, after one row for each sequence that may run.
   int kept_places_ = 0;      // Sum of the slots that running requests have reserved for their other choices.
   int steps_since_first_tokens_ = kStepsBetween;
-  // A sequence was preempted in this step. Nothing is admitted then, because the sequences would preempt each other in
-  // turn.
+  // True if a sequence was preempted in this step. Nothing is admitted then, because sequences would preempt each other
+  // in turn.
   bool preempted_now_ = false;
   uint64_t next_arrival_ = 0;
   uint64_t preemptions_ = 0, cached_tokens_ = 0;

@@ -110,13 +110,15 @@ struct Sequence {
   // Grammar that follows each alternative of `script`; null: unconstrained.
   const std::vector<GrammarRef>* script_rules = nullptr;
   Rule rule;
-  // The mask of allowed tokens is still being computed by a worker thread. The sequence is not scheduled until then.
+  // True while a worker thread computes the mask of allowed tokens. The sequence is not scheduled until the mask is
+  // ready.
   bool rule_due = false;
   TokenId due_token = kNoToken;  // If set, the pending result is the grammar's state after this token, not the mask.
-  bool call_due;                 // The content must begin with a tool call and has not begun.
-  bool format_due;               // The content must begin with the output format or a tool call and has not begun.
-  bool named_content = false;    // A content header that starts with the marker of tool calls has been written.
-  // The content has just had an open marker. The next token shows whether it begins a header or is plain text.
+  bool call_due;                 // True while the content has not begun and must begin with a tool call.
+  bool format_due;  // True while the content has not begun and must begin with the output format or a tool call.
+  bool named_content = false;  // True once a content header was generated that starts with the marker of tool calls.
+  // True directly after an open marker in the content. The next token shows whether the marker begins a header or is
+  // plain text.
   bool marker_due = false;
   // Grammar of the tool call that has just ended. The turn ends or another call follows.
   const GrammarRef* after_call = nullptr;
@@ -130,7 +132,7 @@ struct Sequence {
   // True while prompt tokens remain whose logits are needed for prompt log-probabilities.
   bool scores() const { return n_scored < n_prompt - 1; }
   bool decoding() const { return generated() > 0 && remaining() <= 1 + n_ahead; }
-  uint64_t order() const;  // Age for scheduling: smaller is older. Unique.
+  uint64_t order() const;  // Unique sort key by age: older sequences have smaller values.
   // Page table `number` of the model's KvLayout.
   const PageId* table(int number) const;
 };
@@ -150,7 +152,7 @@ struct Request {
   CallRules call_rules;
   // Immutable, except for the embedding rows of image spans, which ImageStage fills in before the request is admitted.
   GenerationRequest params;
-  bool inputs_ready = true;  // All embedding rows are available.
+  bool inputs_ready = true;  // True if the embedding rows of all spans are available.
   // Used by ImageStage: bytes of the embedding rows that it has computed or will compute for this request.
   size_t image_bytes = 0;
   // Used by ImageStage: time spent computing the request's embedding rows. Cached rows count as 0.

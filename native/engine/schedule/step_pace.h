@@ -14,7 +14,7 @@ namespace monolith {
 
 class StepPace {
  public:
-  // `target_ms` <= 0: no limit.
+  // `target_ms`: target duration of a step with decodes, in ms; 0 or less = no limit.
   explicit StepPace(double target_ms) : target_ms_(target_ms) {}
 
   void aim_at(double target_ms) { target_ms_ = target_ms; }

@@ -76,7 +76,7 @@ void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places
   taker.debt = (in_turn ? 0 : taker.debt) + places - (claimed ? 0 : 1);
   taker.passes = 0;
   if (in_turn) next_ = turn.at + 1;
-  if (admitted.choice == 0) {  // A fork is not counted as a request.
+  if (admitted.choice == 0) {  // Forks are not counted as waiting requests.
     --n_requests_;
     n_tokens_ -= static_cast<size_t>(admitted.n_prompt);
   }

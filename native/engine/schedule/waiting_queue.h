@@ -24,8 +24,8 @@ namespace monolith {
 
 enum class Admission : uint8_t {
   kAdmitted,
-  kNotNow,  // Not now: other sequences may be admitted first.
-  kNoRoom,  // Pages are lacking: other organizations may be admitted first, but only kMostPasses times.
+  kNotNow,  // The sequence cannot be admitted now, but other sequences may be.
+  kNoRoom,  // There are not enough pages. Other organizations may be admitted first, but only kMostPasses times.
 };
 
 class WaitingQueue {
@@ -38,8 +38,8 @@ class WaitingQueue {
   bool holds_one_of(uint64_t organization) const {
     return std::ranges::any_of(ring_, [=](const Organization& o) { return o.id == organization && !o.line.empty(); });
   }
-  size_t requests() const { return n_requests_; }     // Waiting requests that have not started.
-  size_t prompt_tokens() const { return n_tokens_; }  // Prompt tokens of these requests.
+  size_t requests() const { return n_requests_; }     // Number of waiting requests that have not started.
+  size_t prompt_tokens() const { return n_tokens_; }  // Number of prompt tokens of the waiting requests.
   // Adds a kWaiting or kForked sequence; its order() decides its position within the organization.
   void push(Sequence& sequence);
   void remove(const Sequence& sequence);  // Removes a sequence; no effect if it is not in the queue.
@@ -86,7 +86,8 @@ class WaitingQueue {
   template <typename Expired>
   void collect(Expired&& expired, std::vector<Request*>& out) const {
     for (const Organization& organization : ring_)
-      for (const auto& [order, sequence] : organization.line)  // Choices of one request are adjacent.
+      // Choices of one request are adjacent, so comparing with the last entry finds duplicates.
+      for (const auto& [order, sequence] : organization.line)
         if (expired(*sequence) && (out.empty() || out.back() != &sequence->request)) out.push_back(&sequence->request);
   }
 
@@ -97,10 +98,10 @@ class WaitingQueue {
     int debt = 0;                        // Number of turns that pay off slots already taken.
     int passes = 0;          // Admissions of other organizations since the sequence `lacking` was found to lack pages.
     uint64_t lacking = 0;    // order() of the oldest sequence if it lacked pages.
-    bool lacks_now = false;  // Lacks pages in the current admit() call.
+    bool lacks_now = false;  // True if the oldest sequence lacked pages in the current admit() call.
   };
   struct Turn {
-    size_t at;        // Index in the ring.
+    size_t at;        // Index of the organization in the ring.
     size_t distance;  // Number of organizations in the ring whose turn comes earlier in this round.
     int debt, passes;
   };

@@ -14,7 +14,7 @@ struct SchemaProblem;
 }
 
 struct CompiledGrammar {
-  std::shared_ptr<grammar::Grammar> grammar;  // Null: the grammar was refused, see `problems`.
+  std::shared_ptr<grammar::Grammar> grammar;  // The compiled grammar; null if it was refused, see `problems`.
   std::vector<grammar::SchemaProblem> problems;
   int64_t ns = 0;  // CPU time of the compilation in ns; 0: taken from the cache.
 };

@@ -30,7 +30,7 @@ class Constraints {
   // most half. The worker threads of MaskAhead do the rest.
   Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps);
 
-  // False: constrain() would allow every token.
+  // True if the next token may be constrained; if false, constrain() would allow every token.
   static bool may_hold(const Sequence& sequence) {
     return sequence.script.active() || sequence.rule.active() || sequence.format_due || sequence.after_call != nullptr;
   }

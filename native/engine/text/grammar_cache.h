@@ -65,7 +65,7 @@ class GrammarCache {
   std::shared_ptr<const grammar::GrammarVocabulary> built_;
   std::atomic<const grammar::GrammarVocabulary*> vocabulary_{nullptr};
   std::mutex mutex_;          // Guards the members below.
-  std::list<Entry> entries_;  // Most recently used first.
+  std::list<Entry> entries_;  // LRU list: the most recently used entry comes first.
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
   std::vector<std::weak_ptr<grammar::Grammar>> live_;
   size_t live_prune_at_ = 64;

@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kTurnNs = 2'000'000;  // CPU time of one turn.
+constexpr int64_t kTurnNs = 2'000'000;  // CPU time in ns of one turn of a mask computation.
 constexpr size_t kUsual = 256;          // Initial capacity for requested masks.
 
 }  // namespace

@@ -67,7 +67,7 @@ bool TextStage::would_begin_content(TokenId token, std::string_view bytes) const
 
 bool TextStage::would_spill_into_content(std::string_view bytes) const {
   if (phase_ != Phase::kReasoning || close_text_.empty()) return false;
-  size_t matched = close_text_.matched();  // All of text_ has been scanned.
+  size_t matched = close_text_.matched();  // close_text_ is up to date, because all of text_ has been scanned.
   for (size_t i = 0; i < bytes.size(); ++i) {
     matched = close_text_.after(matched, bytes[i]);
     if (matched == close_text_.size()) return bytes.find_first_not_of("\r\n", i + 1) != bytes.npos;

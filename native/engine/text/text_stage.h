@@ -75,7 +75,7 @@ class TextStage {
   // U+FFFD, which may complete one.
   int finish(PieceSink& sink);
 
-  bool undecided() const { return phase_ == Phase::kUndecided; }  // Only white space so far.
+  bool undecided() const { return phase_ == Phase::kUndecided; }  // The output so far is only white space.
   bool in_reasoning() const { return phase_ == Phase::kReasoning; }
   bool in_content() const { return phase_ == Phase::kContent; }  // In the content and not in a tool call.
   bool in_call() const { return phase_ == Phase::kCall; }
@@ -102,7 +102,7 @@ class TextStage {
   char next_of_open_marker() const { return open_matched_ < open_text_.size() ? open_text_[open_matched_] : '\0'; }
   // True if this token, as the next one of the reasoning, would both close the reasoning and start the content.
   bool would_spill_into_content(std::string_view bytes) const;
-  int reasoning_tokens() const { return reasoning_tokens_; }  // Includes the markers.
+  int reasoning_tokens() const { return reasoning_tokens_; }  // Number of reasoning tokens, including the markers.
 
  private:
   enum class Phase : uint8_t { kUndecided, kReasoning, kContent, kCall, kStopped };

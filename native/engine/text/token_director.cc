@@ -97,7 +97,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
     const auto begins = [&](const std::vector<TokenId>& start) { return start.front() == token; };
     if (const auto& heads = sequence.request.call_rules.heads; !heads.empty()) {
       if (std::ranges::any_of(heads, begins)) write_head(sequence);
-      return Outcome::kOk;  // Any other token belongs to a marker.
+      return Outcome::kOk;  // A token that starts no alternative belongs to the open marker of the reasoning.
     }
     Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
     const Outcome read = constraints.advance(rule, sequence, token);
@@ -111,7 +111,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
         return read;
       case Outcome::kRefused: break;
     }
-    // The token belongs to a marker.
+    // The token belongs to the open marker of the reasoning.
     if (text.undecided() && std::ranges::none_of(params.calls.starts, begins)) return Outcome::kOk;
     sequence.format_due = false;
     begin_call(sequence);
@@ -143,7 +143,7 @@ bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Befo
   // The forced sequence is complete. If it was the end of the reasoning, the section is closed even if the tokens do
   // not spell the marker.
   if (before.in_reasoning) sequence.text.close_reasoning(sink);
-  // The text of a call follows its prefix.
+  // The prefix of a call is complete: its grammar, if any, becomes active.
   const std::vector<GrammarRef>* rules = std::exchange(sequence.script_rules, nullptr);
   const CallRules& of_calls = sequence.request.call_rules;
   const size_t completed = sequence.script.completed();

@@ -52,7 +52,7 @@ class TokenScript {
     left_ = {};
   }
 
-  std::span<const std::vector<TokenId>> left_;  // Alternatives that match the tokens so far.
+  std::span<const std::vector<TokenId>> left_;  // The alternatives that match the tokens generated so far.
   std::span<const std::vector<TokenId>> all_;
   size_t written_ = 0, completed_ = 0;
 };
