@@ -1,6 +1,5 @@
-// Makes a GgufFile of another format: metadata under GGUF's keys and tensors under GGUF's names. Or makes one of a GGUF
-// file whose matrices are to be stored as another type while they are loaded. Used on
-// the thread that opens the model.
+// Builds a GgufFile from another model format: metadata under GGUF keys and tensors under GGUF names. It also marks the
+// matrices of a GGUF file for quantization at load time. Used on the thread that opens the model.
 #pragma once
 
 #include <memory>
@@ -17,11 +16,11 @@ class AssembledFile {
  public:
   AssembledFile();
 
-  // Metadata; each key once. A key that is there already: the first stays.
+  // These functions add metadata. If a key is added twice, the first value is kept.
   void string(std::string_view key, std::string_view value);
   void boolean(std::string_view key, bool value);
-  void integer(std::string_view key, uint64_t value);  // as uint32 where it fits
-  void number(std::string_view key, double value);     // as float32
+  void integer(std::string_view key, uint64_t value);  // Stored as uint32 if the value fits, otherwise as uint64.
+  void number(std::string_view key, double value);     // Stored as float32.
   void strings(std::string_view key, const std::vector<std::string>& values);
   void integers(std::string_view key, const std::vector<int32_t>& values);
   void numbers(std::string_view key, const std::vector<float>& values);
@@ -29,25 +28,27 @@ class AssembledFile {
   void bytes(std::string_view key, std::span<const std::byte> values);
   bool has(std::string_view key) const;
 
-  // The files that tensors lie in, and how many bytes they were read from beside these.
+  // Takes ownership of the mapped files that hold the tensor data. `other_bytes` is the size of all other files that
+  // were read.
   void own(std::vector<MappedFile> files, size_t other_bytes);
 
-  // Tensors; each name once, or build() fails. `shape`: row length first, 1 to 4 lengths.
+  // These functions add tensors. build() fails if a name is added twice. `shape` has 1 to 4 dimensions, the row length
+  // first.
   void tensor(std::string_view name, const std::vector<int64_t>& shape, TensorType type,
               std::span<const std::byte> data);
-  // One whose bytes are made of `source`, as `type`: can_store() must be true of them.
+  // Adds a tensor whose bytes are produced from `source` as `type`. Requires can_store(source, type).
   void tensor(std::string_view name, const std::vector<int64_t>& shape, TensorType type, TensorSource source);
-  // One of floats that no file holds.
+  // Adds a float32 vector that exists in no file.
   void tensor(std::string_view name, const std::vector<float>& values);
 
-  // Errors: those of a GGUF parser for this metadata, and a tensor that occurs twice.
+  // Returns the same errors as the GGUF parser for this metadata, and an error if two tensors have the same name.
   Result<std::unique_ptr<GgufFile>> build() &&;
 
-  // How `file` stores its matrices of floats from now on; `threads` make the bytes. Left alone are matrices of other
-  // types, norms, biases, the routers of experts, and rows that are no whole blocks. With Q4_0 the embedding table
-  // and the output matrix become Q8_0, with Q4_K they become Q6_K: they decide between tokens directly, and rounding
-  // costs most there. Rows that are whole blocks of Q8_0 but not of Q4_K or Q6_K become that. For kF8E4M3 the floats stay
-  // floats, and the backend makes FP8 of them.
+  // Makes `file` store its float matrices as `type` from now on, using `threads` threads to produce the bytes. Matrices
+  // of other types, norms, biases, MoE routers and rows that do not divide into whole blocks stay unchanged. The
+  // embedding table and the output matrix get Q8_0 instead of Q4_0, and Q6_K instead of Q4_K: they determine the logits
+  // directly, so rounding costs the most there. Rows that divide into Q8_0 blocks but not into Q4_K or Q6_K blocks
+  // become Q8_0. With kF8E4M3 the file keeps its floats, and the backend converts them to FP8.
   static void quantize(GgufFile& file, TensorType type, int threads);
 
  private:
@@ -55,7 +56,7 @@ class AssembledFile {
   GgufTensor& add(std::string_view name, const std::vector<int64_t>& shape, TensorType type);
 
   std::unique_ptr<GgufFile> file_;
-  std::vector<std::byte> entries_;  // metadata as in a file
+  std::vector<std::byte> entries_;  // Metadata entries in the GGUF file encoding.
   std::vector<std::string> keys_;
 };
 

@@ -6,10 +6,11 @@
 namespace monolith {
 namespace {
 
-// A scale d in F16, then the values' bits, the lowest first: bit b of a byte is value b, or bits 2 b and 2 b + 1.
+// A block is a scale d in F16, then the codes of the values, lowest bits first. In Q1_0 bit b of a byte is the code of
+// value b; in Q2_0 bits 2 b and 2 b + 1 are.
 constexpr std::array kTypes = {
-    FewBits{41, "Q1_0", 1, 128, 18},  // d or -d
-    FewBits{42, "Q2_0", 2, 64, 18},   // -d, 0, d, 2 d
+    FewBits{41, "Q1_0", 1, 128, 18},  // Values are -d and d.
+    FewBits{42, "Q2_0", 2, 64, 18},   // Values are -d, 0, d and 2 d.
 };
 constexpr int64_t kScaleBytes = 2;
 
@@ -44,7 +45,7 @@ class FewBitsRows final : public RowMaker {
   struct Stored {
     int64_t block_values, block_bytes;
   };
-  static constexpr Stored kStored = {32, 18};  // Q4_0: d, then nibbles; a value is d times its nibble less 8
+  static constexpr Stored kStored = {32, 18};  // Q4_0: d, then nibbles. A value is d * (nibble - 8).
 
   int64_t row_bytes() const { return cols_ / type_.block_values * type_.block_bytes; }
   static int stored_code(const std::byte* codes, int64_t i) {

@@ -1,5 +1,7 @@
-// Rows of files in Q1_0 and Q2_0 (networks trained so, as Bonsai), in ggml's blocks: one scale for many values, each of which is a small whole
-// multiple of it. Files from before ggml had these types may have blocks of 128 values in Q2_0: their tensors overlap here and are refused. Q4_0 holds every one of them as it is, and is what they are kept as. Immutable; any thread.
+// Reads Q1_0 and Q2_0 tensors, which models such as Bonsai were trained in. They use ggml's block layout: one scale for
+// many values, each a small integer multiple of the scale. The rows are converted to Q4_0, which represents every value
+// exactly. Files written before ggml defined these types may use Q2_0 blocks of 128 values. Their tensors appear to
+// overlap here and are rejected. Immutable; can be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +14,16 @@
 namespace monolith {
 
 struct FewBits {
-  uint32_t ggml_type;  // its number in files
+  uint32_t ggml_type;  // The type number in files.
   std::string_view name;
-  int bits;  // of a value
+  int bits;  // Bits per value.
   int64_t block_values, block_bytes;
 };
 
-// Null: no such type.
+// Returns null if `ggml_type` is not one of these types.
 const FewBits* few_bits(uint32_t ggml_type);
 
-// `data`: whole rows of `cols` values, a multiple of the type's blocks; it must outlive the result.
+// `data` holds whole rows and must outlive the result. `cols` is a multiple of the type's block size.
 std::shared_ptr<const RowMaker> few_bits_rows(const FewBits& type, std::span<const std::byte> data, int64_t cols);
 
 }  // namespace monolith

@@ -1,4 +1,5 @@
-// Look-ups in a parsed file. Everything here reads what the parser has checked; any thread.
+// Look-ups in a parsed file. The parser has already validated all data that is read here. Can be called from any
+// thread.
 #include "formats/gguf/gguf.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Calls visit(number) with the number at `at` in its own type; false if `type` is no number.
+// Calls visit() with the number at `at` in its stored type. Returns false if `type` is not a numeric type.
 template <typename Visit>
 bool visit_number(GgufValueType type, const std::byte* at, Visit&& visit) {
   switch (type) {
@@ -77,7 +78,7 @@ Result<std::unique_ptr<GgufFile>> GgufFile::open_for_change(const std::string& p
   Result<std::unique_ptr<GgufFile>> parsed = GgufParser(mapped->bytes()).parse();
   if (!parsed) return Error{parsed.error().code, path + ": " + parsed.error().message};
   std::unique_ptr<GgufFile> file = std::move(parsed).value();
-  // The pages stay where they are: every view remains valid.
+  // Moving the mapping does not move its pages, so all views stay valid.
   file->files_.push_back(std::move(mapped).value());
   if (Status status = SplitFile::join(path, *file); !status) return status.error();
   return file;
@@ -90,7 +91,7 @@ Result<std::unique_ptr<const GgufFile>> GgufFile::parse(std::span<const std::byt
   if (!parts) return parts.error();
   if (*parts > 1)
     return Error{ErrorCode::kUnsupported, "GGUF: one of " + std::to_string(*parts) +
-                                              " parts of a split model (split.count): it is opened by its path"};
+                                              " parts of a split model (split.count); open the model by its path"};
   return std::unique_ptr<const GgufFile>(std::move(parsed).value());
 }
 
@@ -109,7 +110,7 @@ std::span<const std::byte> GgufFile::read(const GgufTensor& tensor, size_t offse
 bool GgufFile::fits_beside(size_t bytes) const {
   const uint64_t total = machine_memory().total;
   if (total == 0) return true;
-  const uint64_t most = total / 10 * 9;  // others need some
+  const uint64_t most = total / 10 * 9;  // Leaves 10 % for other processes.
   return bytes <= most && file_bytes_ <= most - bytes;
 }
 
@@ -118,7 +119,7 @@ void GgufFile::leave_cache() const {
 }
 
 void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too) const {
-  // Only what lies in a file: memory of our own would come back as zeros.
+  // Only ranges inside a mapped file may be released: anonymous memory would read as zeros afterwards.
   const auto give = [this, cached_too](std::span<const std::byte> part) {
     for (const MappedFile& file : files_) {
       const auto all = file.bytes();
@@ -126,7 +127,7 @@ void GgufFile::give_back(const GgufTensor& tensor, size_t offset, size_t size, b
     }
   };
   if (tensor.source == nullptr) return give(tensor.data.subspan(offset, size));
-  // The rows of a part may come from anywhere in it: its pages go with the tensor's last rows.
+  // A row may come from anywhere in its source ranges, so their pages are released only with the tensor's last rows.
   if (offset + size == tensor.bytes())
     for (const auto part : tensor.source->places()) give(part);
 }
@@ -194,7 +195,7 @@ Result<std::optional<GgufStrings>> GgufFile::strings(std::string_view key) const
   GgufStrings strings;
   strings.items_.reserve(value->count);
   const std::byte* at = value->payload.data();
-  for (uint64_t i = 0; i < value->count; ++i) {  // the parser has walked these lengths
+  for (uint64_t i = 0; i < value->count; ++i) {  // The parser has already validated these lengths.
     const auto length = load<uint64_t>(at);
     at += sizeof length;
     strings.items_.emplace_back(reinterpret_cast<const char*>(at), length);
@@ -236,7 +237,7 @@ Result<std::optional<std::vector<int64_t>>> GgufFile::integers(std::string_view 
     });
     at += stride;
   }
-  if (!fits) return out_of_range(key, "an array with an element above 2^63 - 1", "integers of 64 bits");
+  if (!fits) return out_of_range(key, "an array with an element above 2^63 - 1", "64-bit integers");
   return Optional(std::move(integers));
 }
 

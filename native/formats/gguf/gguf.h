@@ -1,7 +1,7 @@
-// Reading GGUF version 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) from a memory map.
-// The parser trusts nothing: each count is bounded by the bytes that remain before anything is
-// allocated for it, all arithmetic is checked, and every failure is one Error that says what and where.
-// A parsed file is immutable and may be read from any thread.
+// Reads GGUF version 3 (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) from a memory map. The parser treats
+// the file as untrusted. It bounds every count by the remaining bytes before it allocates, checks all arithmetic, and
+// reports each failure as one Error that states the problem and its location. A parsed file is immutable and can be
+// read from any thread.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@
 
 namespace monolith {
 
-// A whole file mapped read-only. Moves, does not copy; unmaps on destruction. While it is mapped, replace the
-// file by rename only: truncating it in place makes later reads raise SIGBUS.
+// A whole file, mapped read-only. The object is movable but not copyable and unmaps the file on destruction. Replace
+// the file only by rename while it is mapped: truncating it in place makes later reads raise SIGBUS.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path);
@@ -30,13 +30,13 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
   ~MappedFile();
   std::span<const std::byte> bytes() const { return {data_, size_}; }
-  // The whole pages within `bytes` of this mapping need not stay in memory: in this process, or in the system's cache
-  // either, where no other process has mapped them. They come back when read.
+  // Releases the whole pages inside `bytes` from this process's memory. With `cached_too` they also leave the system's
+  // page cache, unless another process has mapped them. The pages are reloaded when they are read again.
   void give_back(std::span<const std::byte> bytes, bool cached_too) const;
 
  private:
   MappedFile(int fd, const std::byte* data, size_t size) : fd_(fd), data_(data), size_(size) {}
-  int fd_ = -1;  // a cache is told to forget by file, not by address
+  int fd_ = -1;  // Needed to drop cached pages: posix_fadvise takes a file descriptor and not an address.
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
 };
@@ -57,15 +57,15 @@ enum class GgufValueType : uint32_t {
   kFloat64 = 12,
 };
 
-// One metadata value, kept as a view into the file; numbers are decoded on request.
+// One metadata value, stored as a view into the file. Numbers are decoded on request.
 struct GgufValue {
   GgufValueType type;
-  GgufValueType element_type;          // for arrays; nested arrays are refused by the parser
-  uint64_t count;                      // array length; 1 otherwise
-  std::span<const std::byte> payload;  // scalar bytes, string bytes without length, or array body
+  GgufValueType element_type;          // Element type of an array. The parser rejects nested arrays.
+  uint64_t count;                      // Array length; 1 for other types.
+  std::span<const std::byte> payload;  // Bytes of the scalar, of the string without its length, or of the array body.
 };
 
-// A string array whose element offsets have been checked once; iteration cannot fail.
+// An array of strings whose offsets were already validated, so iteration cannot fail.
 class GgufStrings {
  public:
   size_t size() const { return items_.size(); }
@@ -82,12 +82,12 @@ struct GgufTensor {
   std::string_view name;
   TensorType type;
   int n_dims;
-  std::array<int64_t, 4> shape;          // shape[0] varies fastest (the row length); unused are 1
-  std::span<const std::byte> data;       // exactly the tensor's bytes; empty where there is a source
-  const TensorSource* source = nullptr;  // where the bytes are made from, if they do not lie ready
-  bool fp8 = false;                      // floats that a backend is to keep as kF8E4M3; see AssembledFile::quantize
+  std::array<int64_t, 4> shape;          // shape[0] is the row length and varies fastest; unused dimensions are 1.
+  std::span<const std::byte> data;       // Exactly the bytes of the tensor; empty if the tensor has a source.
+  const TensorSource* source = nullptr;  // Describes how to produce the bytes if no file holds them in this form.
+  bool fp8 = false;  // Whether the backend should convert these floats to kF8E4M3; see AssembledFile::quantize.
   int64_t n_values() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
-  // What it is kept as once loaded.
+  // The type in which the loaded model stores the tensor.
   TensorType kept_as() const { return fp8 ? TensorType::kF8E4M3 : type; }
   size_t bytes() const {
     const TensorTypeTraits& traits = traits_of(type);
@@ -95,18 +95,20 @@ struct GgufTensor {
   }
 };
 
-// A model's metadata and tensors: those of a GGUF file, or what stands in their place and is asked in the same way
+// Metadata and tensors of a model, read from a GGUF file or assembled from another format behind the same interface
 // (see assembled_file.h).
 class GgufFile {
  public:
-  // A model in several files (NAME-00001-of-00003.gguf) is opened by the first; one that is missing is named.
+  // Opens a model. A split model (NAME-00001-of-00003.gguf) is opened by its first file. If a part is missing, the
+  // error names it.
   static Result<std::unique_ptr<const GgufFile>> open(const std::string& path);
-  static Result<std::unique_ptr<GgufFile>> open_for_change(const std::string& path);  // see AssembledFile::quantize
-  // Parses one whole file's bytes, which somebody else keeps alive (tests, fuzzing). Tensor data is as aligned as `bytes` is.
+  static Result<std::unique_ptr<GgufFile>> open_for_change(const std::string& path);  // For AssembledFile::quantize.
+  // Parses the bytes of one whole file, for tests and fuzzing. The caller keeps the bytes alive. Tensor data is only as
+  // aligned as `bytes` is.
   static Result<std::unique_ptr<const GgufFile>> parse(std::span<const std::byte> bytes);
 
-  // Metadata. A missing key is nullopt; a key of another type is an Error naming key and type.
-  // Integers of any width are accepted where they fit.
+  // Metadata getters. A missing key returns nullopt. A key of another type returns an Error that names the key and its
+  // type. Integers of any width are accepted if the value fits.
   const GgufValue* find(std::string_view key) const;
   Result<std::optional<uint64_t>> unsigned_integer(std::string_view key) const;
   Result<std::optional<double>> number(std::string_view key) const;
@@ -118,19 +120,22 @@ class GgufFile {
 
   std::span<const std::pair<std::string_view, GgufValue>> metadata() const { return metadata_; }
   std::span<const GgufTensor> tensors() const { return tensors_; }
-  const GgufTensor* tensor(std::string_view name) const;  // null if absent
+  const GgufTensor* tensor(std::string_view name) const;  // Returns null if the tensor does not exist.
 
-  // `size` bytes of a tensor of this file from byte `offset` on, whole rows (of its source, if it has one): where they lie, or made in `scratch`.
+  // Returns `size` bytes of a tensor of this file, starting at byte `offset`. The result points into the file, or into
+  // `scratch` if the tensor has a source. With a source, offset and size must cover whole rows.
   std::span<const std::byte> read(const GgufTensor& tensor, size_t offset, size_t size,
                                   std::vector<std::byte>& scratch) const;
-  // They will not be read again soon: the system may have their pages back, those in its cache too if asked.
+  // Tells the system that these bytes will not be read again soon, so it may reclaim their pages. With `cached_too` the
+  // pages also leave the page cache.
   void give_back(const GgufTensor& tensor, size_t offset, size_t size, bool cached_too = false) const;
-  // Whether the memory that this process may use holds the whole file and `bytes` more.
+  // Whether the whole file plus `bytes` more bytes fit into 90 % of the memory available to this process.
   bool fits_beside(size_t bytes) const;
-  // The system's cache forgets the whole file: what it keeps now would have to be found among the weights otherwise, piece by piece.
+  // Drops the whole file from the system's page cache. Otherwise the cached pages would be reclaimed one by one while
+  // the weights are allocated, which leaves only fragmented memory for huge pages.
   void leave_cache() const;
 
-  size_t file_bytes() const { return file_bytes_; }  // of all files it was read from
+  size_t file_bytes() const { return file_bytes_; }  // Total size of all files that the model was read from.
   size_t alignment() const { return alignment_; }
 
  private:
@@ -138,18 +143,18 @@ class GgufFile {
   friend class AssembledFile;
   friend class SplitFile;
   GgufFile() = default;
-  std::vector<MappedFile> files_;  // none after parse()
-  std::vector<std::byte> image_;   // metadata of an assembled file
-  std::deque<std::string> names_;  // tensors' names and bytes that no file holds
+  std::vector<MappedFile> files_;  // Empty for a file from parse().
+  std::vector<std::byte> image_;   // Metadata of an assembled file, in GGUF encoding.
+  std::deque<std::string> names_;  // Names and bytes of tensors that do not point into a file.
   std::deque<std::vector<std::byte>> made_;
   std::deque<TensorSource> sources_;
   size_t file_bytes_ = 0;
-  int threads_ = 1;  // that make bytes
+  int threads_ = 1;  // Number of threads that produce the bytes of tensors with a source.
   std::span<const std::byte> bytes_;
   size_t alignment_ = 32;
-  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // in file order
-  std::vector<GgufTensor> tensors_;                               // in file order
-  std::vector<uint32_t> metadata_by_name_, tensors_by_name_;      // sorted indices for look-up
+  std::vector<std::pair<std::string_view, GgufValue>> metadata_;  // Metadata in file order.
+  std::vector<GgufTensor> tensors_;                               // Tensors in file order.
+  std::vector<uint32_t> metadata_by_name_, tensors_by_name_;      // Indices sorted by name, for binary search.
 };
 
 }  // namespace monolith

@@ -1,5 +1,5 @@
-// Layouts as in ggml's block structs (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h). Pure functions;
-// any thread.
+// The layouts match ggml's block structs (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h). Pure
+// functions; can be called from any thread.
 #include "formats/gguf/lattice_types.h"
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace {
 
 using Bytes = const uint8_t*;
 
-uint16_t load16(Bytes at) {  // weights need not be aligned
+uint16_t load16(Bytes at) {  // Weights may be unaligned.
   uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
   return bits;
@@ -24,37 +24,38 @@ uint32_t load32(Bytes at) {
   return bits;
 }
 
-// Eight digits of 2 bits to a byte each.
+// Expands eight 2-bit digits to one byte each.
 uint64_t spread_pairs(uint16_t point) {
   uint64_t bits = point;
   bits = (bits | bits << 24) & 0x000000ff000000ffu;
   bits = (bits | bits << 12) & 0x000f000f000f000fu;
   return (bits | bits << 6) & 0x0303030303030303u;
 }
-// Four digits of 3 bits to a byte each.
+// Expands four 3-bit digits to one byte each.
 uint32_t spread_triples(uint16_t point) {
   uint32_t bits = point;
   bits = (bits | bits << 10) & 0x003f003fu;
   return (bits | bits << 5) & 0x07070707u;
 }
-// Bit i to the lowest bit of byte i.
+// Expands bit i to the lowest bit of byte i.
 uint64_t spread_bits(uint8_t bits) {
   const uint64_t own = bits * 0x0101010101010101u & 0x8040201008040201u;
   return (own + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
 }
-// Seven signs, and an eighth that makes their number even.
+// Adds an eighth sign bit to seven so that the number of set bits is even.
 uint8_t with_parity(uint32_t seven) { return static_cast<uint8_t>(seven | (std::popcount(seven) & 1) << 7); }
 
 void put8(uint8_t* codes, uint64_t eight) { std::memcpy(codes, &eight, sizeof eight); }
 uint8_t odd(uint32_t s) { return static_cast<uint8_t>(2 * s + 1); }
 
-// Eight values of an IQ3 type: two points, eight signs.
+// Eight codes of an IQ3 type from two codebook entries and eight sign bits.
 uint64_t iq3_codes(uint16_t first, uint16_t second, uint8_t signs) {
   return (spread_triples(first) | uint64_t{spread_triples(second)} << 32) | spread_bits(signs) << 3;
 }
 
-// Five ternary digits of each byte, or four: `n` bytes, the first digits of all, then the second ones. A byte is the
-// fraction of 256 that the digits make, so each digit is what its multiple by 3 carries beyond 8 bits.
+// Expands five (or four) ternary digits from each of `n` bytes: first digit 0 of all bytes, then digit 1 of all bytes,
+// and so on. A byte holds the digits as a fraction of 256, so multiplying by 3 carries the next digit out of the low 8
+// bits.
 uint8_t* open_ternary(Bytes bytes, int n, int digits, uint8_t* codes) {
   for (int digit = 0, power = 1; digit < digits; ++digit, power *= 3)
     for (int i = 0; i < n; ++i) *codes++ = static_cast<uint8_t>(static_cast<uint8_t>(bytes[i] * power) * 3 >> 8);
@@ -68,7 +69,7 @@ void open_block(Bytes block, OpenedBlock& opened) {
   uint8_t* codes = opened.codes;
   opened.d = load16(block);
   switch (T) {
-    // 48 bytes of five digits (32, then 16), 4 bytes of four, d.
+    // TQ1_0: 48 bytes with five digits each (a group of 32 bytes, then 16), 4 bytes with four digits each, d.
     case TensorType::kTQ1_0: {
       codes = open_ternary(block, 32, 5, codes);
       codes = open_ternary(block + 32, 16, 5, codes);
@@ -76,12 +77,13 @@ void open_block(Bytes block, OpenedBlock& opened) {
       opened.d = load16(block + 52);
       break;
     }
-    // 64 bytes, d. Each 32 bytes hold 128 values: bits 2j and 2j + 1 of byte i are value 32 j + i.
+    // TQ2_0: 64 bytes, d. Each group of 32 bytes holds 128 values: bits 2j and 2j + 1 of byte i are value 32 j + i.
     case TensorType::kTQ2_0:
       for (int i = 0; i < 256; ++i) codes[i] = block[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
       opened.d = load16(block + 64);
       break;
-    // d, 32 bytes: low bits of points; 8 words of 16 bits, for each 32 values: four times 3 upper bits, s, delta's sign.
+    // IQ1_S: d, 32 bytes with the low bits of the codebook indices, eight 16-bit words. Each word serves 32 values:
+    // four times 3 upper index bits, s, and the sign of delta.
     case TensorType::kIQ1_S:
       for (int i = 0; i < 8; ++i) {
         const int word = load16(block + 34 + 2 * i);
@@ -90,8 +92,8 @@ void open_block(Bytes block, OpenedBlock& opened) {
           put8(codes, spread_pairs(kIq1Lattice[block[2 + 4 * i + j] | (word >> (3 * j) & 7) << 8]));
       }
       break;
-    // 32 bytes: low bits of points; 16 bytes of two nibbles: three upper bits, delta's sign; four words of 16 bits: four
-    // times s, and a nibble of d.
+    // IQ1_M: 32 bytes with the low bits of the codebook indices, 16 bytes of two nibbles each (three upper index bits
+    // and the sign of delta), four 16-bit words. Each word holds four values of s and a nibble of d.
     case TensorType::kIQ1_M: {
       uint16_t d = 0;
       for (int i = 0; i < 4; ++i) d |= static_cast<uint16_t>(block[49 + 2 * i] >> 4 << (4 * i));
@@ -107,7 +109,7 @@ void open_block(Bytes block, OpenedBlock& opened) {
       }
       break;
     }
-    // d; for each 32 values four bytes that are points, and 32 bits: four times 7 signs, s.
+    // IQ2_XXS: d, then for each 32 values four bytes that are codebook indices and 32 bits (four times 7 signs, s).
     case TensorType::kIQ2_XXS:
       for (int i = 0; i < 8; ++i) {
         const uint32_t word = load32(block + 6 + 8 * i);
@@ -117,7 +119,7 @@ void open_block(Bytes block, OpenedBlock& opened) {
                           spread_bits(with_parity(word >> (7 * j) & 127)) << 2);
       }
       break;
-    // d; 32 words of 16 bits: a point of 9 bits, 7 signs; 8 bytes of two s.
+    // IQ2_XS: d, 32 16-bit words (a 9-bit codebook index and 7 signs), 8 bytes with two values of s each.
     case TensorType::kIQ2_XS:
       std::memcpy(opened.numbers, block + 66, 8);
       for (int i = 0; i < 32; ++i, codes += 8) {
@@ -125,7 +127,8 @@ void open_block(Bytes block, OpenedBlock& opened) {
         put8(codes, spread_pairs(kIq2xsLattice[word & 511]) | spread_bits(with_parity(word >> 9)) << 2);
       }
       break;
-    // d; 32 bytes: low bits of points; 32 bytes of signs; 8 bytes: upper pairs of bits; 8 bytes of two s.
+    // IQ2_S: d, 32 bytes with the low bits of the codebook indices, 32 bytes of signs, 8 bytes with the upper bit pairs
+    // of the indices, 8 bytes with two values of s each.
     case TensorType::kIQ2_S:
       std::memcpy(opened.numbers, block + 74, 8);
       for (int i = 0; i < 32; ++i, codes += 8) {
@@ -133,7 +136,7 @@ void open_block(Bytes block, OpenedBlock& opened) {
         put8(codes, spread_pairs(kIq2sLattice[block[2 + i] | upper << 8]) | spread_bits(block[34 + i]) << 2);
       }
       break;
-    // d; 64 bytes that are points; 8 words of 32 bits: four times 7 signs, s.
+    // IQ3_XXS: d, 64 bytes that are codebook indices, eight 32-bit words (four times 7 signs, s).
     case TensorType::kIQ3_XXS:
       for (int i = 0; i < 8; ++i) {
         const uint32_t word = load32(block + 66 + 4 * i);
@@ -145,7 +148,8 @@ void open_block(Bytes block, OpenedBlock& opened) {
         }
       }
       break;
-    // d; 64 bytes: low bits of points; 8 bytes of their ninth bits; 32 bytes of signs; four bytes of two s.
+    // IQ3_S: d, 64 bytes with the low bits of the codebook indices, 8 bytes with their ninth bits, 32 bytes of signs,
+    // four bytes with two values of s each.
     case TensorType::kIQ3_S:
       for (int i = 0; i < 8; ++i) {
         opened.numbers[i] = odd(block[106 + i / 2] >> (i % 2 * 4) & 15);
@@ -168,7 +172,8 @@ void decode_lattice(Bytes block, float* out) {
   const float d = half_to_float(opened.d);
   for (int i = 0; i < 256; ++i) {
     const uint8_t number = opened.numbers[i / 32], code = opened.codes[i];
-    const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));  // two s in a number
+    // Each entry of `numbers` holds two values of s, one per 16 values.
+    const float of_pair = d * static_cast<float>(odd(number >> (i / 16 % 2 * 4) & 15));
     switch (T) {
       case TensorType::kTQ1_0:
       case TensorType::kTQ2_0: out[i] = d * static_cast<float>(code - 1); break;

@@ -1,4 +1,4 @@
-// See parser.h for the layout and the invariant.
+// The layout and the invariants are documented in parser.h.
 #include "formats/gguf/parser.h"
 
 #include <algorithm>
@@ -11,20 +11,22 @@
 namespace monolith {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "GGUF is read in place: little-endian machines only");
-static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole");
+static_assert(std::endian::native == std::endian::little,
+              "GGUF data is read in place, which requires a little-endian machine");
+static_assert(sizeof(size_t) == 8, "files larger than 4 GiB are mapped whole, which requires a 64-bit machine");
 
 constexpr uint32_t kVersion = 3;
-constexpr size_t kMaxKeyBytes = 65535;       // the specification's bound
-constexpr size_t kMaxTensorNameBytes = 256;  // it says 64; some converters write longer ones
-// Bounds far above real files (a few hundred keys; up to some 30,000 tensors where experts are
-// separate), so that a huge file of nonsense cannot take more than some tens of MiB of tables.
+constexpr size_t kMaxKeyBytes = 65535;       // The limit in the GGUF specification.
+constexpr size_t kMaxTensorNameBytes = 256;  // The specification says 64, but some converters write longer names.
+// Limits far above real files, which have a few hundred keys and up to about 30,000 tensors if experts are stored
+// separately. They keep the tables of a huge malformed file below some tens of MiB.
 constexpr uint64_t kMaxMetadata = 1 << 16, kMaxTensors = 1 << 18;
-constexpr size_t kMinMetadataBytes = 8 + 1 + 4 + 1;        // a key of one byte, a one-byte value
-constexpr size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // a name of one byte, one dimension
+constexpr size_t kMinMetadataBytes = 8 + 1 + 4 + 1;        // A one-byte key and a one-byte value.
+constexpr size_t kMinTensorBytes = 8 + 1 + 4 + 8 + 4 + 8;  // A one-byte name and one dimension.
 constexpr uint64_t kMinAlignment = 8;
 
-// Keys and names end up in messages and look-ups: no control characters, no embedded NUL.
+// Keys and names appear in messages and are used for look-ups, so they must not contain control characters or NUL
+// bytes.
 bool is_plain(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
@@ -32,15 +34,15 @@ bool is_plain(std::string_view text) {
 
 std::string number(uint64_t n) { return std::to_string(n); }
 
-// What a file that does not begin with "GGUF" might be instead; people do pass these.
+// Names the likely format of a file that does not start with "GGUF". Users do pass such files.
 std::string_view guess_format(std::string_view head) {
-  if (head.starts_with("version https://git-lfs")) return " (a Git LFS pointer: fetch the file itself)";
+  if (head.starts_with("version https://git-lfs")) return " (a Git LFS pointer; fetch the actual file)";
   for (std::string_view magic : {"lmgg", "fmgg", "tjgg", "algg"})
-    if (head.starts_with(magic)) return " (an old GGML file: convert it to GGUF)";
-  if (head.starts_with("FUGG")) return " (big-endian; only little-endian files are read)";
+    if (head.starts_with(magic)) return " (an old GGML file; convert it to GGUF)";
+  if (head.starts_with("FUGG")) return " (big-endian; only little-endian files are supported)";
   if (head.starts_with("PK")) return " (a zip archive or PyTorch checkpoint)";
   if (head.starts_with("<!DOCTYPE") || head.starts_with("<html")) return " (an HTML page: the download failed)";
-  if (head.size() > 8 && head[8] == '{') return " (perhaps safetensors: name the folder it lies in)";
+  if (head.size() > 8 && head[8] == '{') return " (perhaps safetensors; pass the path of its folder)";
   return "";
 }
 
@@ -111,7 +113,7 @@ bool GgufParser::read_string(std::string_view* value) {
   const size_t start = position_;
   if (!read(&length)) return false;
   if (length > remaining()) {
-    position_ = start;  // the message then points at the length
+    position_ = start;  // The error message then points at the length.
     return false;
   }
   *value = {reinterpret_cast<const char*>(bytes_.data()) + position_, static_cast<size_t>(length)};
@@ -141,9 +143,9 @@ Status GgufParser::parse_header() {
   if (!read(&version)) return truncated("the header");
   if (version != kVersion) {
     if (__builtin_bswap32(version) <= kVersion && version != 0)
-      return Error{ErrorCode::kUnsupported, "GGUF: a big-endian file; only little-endian files are read"};
+      return Error{ErrorCode::kUnsupported, "GGUF: big-endian file; only little-endian files are supported"};
     return Error{version == 0 || version > 0xffff ? ErrorCode::kInvalidFile : ErrorCode::kUnsupported,
-                 "GGUF: version " + number(version) + " of the format; only version 3 is read"};
+                 "GGUF: version " + number(version) + " of the format; only version 3 is supported"};
   }
   if (!read(&n_tensors_) || !read(&n_metadata_)) return truncated("the header");
   if (n_metadata_ > kMaxMetadata || n_metadata_ > remaining() / kMinMetadataBytes)
@@ -171,7 +173,7 @@ Status GgufParser::parse_metadata() {
     if (Status status = parse_value(key, &value); !status) return status;
     file_->metadata_.emplace_back(key, value);
   }
-  // Sorted before the tensors are read: their alignment is looked up by name.
+  // The index is built before the tensors are read, because their alignment is looked up by name.
   auto& order = file_->metadata_by_name_;
   order.resize(n_metadata_);
   for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -214,8 +216,9 @@ Status GgufParser::parse_array(std::string_view key, GgufValue* value) {
     return invalid("the array of metadata key " + quoted(key) + " has unknown element type " + number(type));
   value->element_type = static_cast<GgufValueType>(type);
   if (value->element_type == GgufValueType::kArray)
-    return Error{ErrorCode::kUnsupported, "GGUF: metadata key " + quoted(key) + " is an array of arrays"};
-  // A string takes at least its length's 8 bytes.
+    return Error{ErrorCode::kUnsupported,
+                 "GGUF: metadata key " + quoted(key) + " is an array of arrays, which is not supported"};
+  // A string takes at least the 8 bytes of its length.
   const size_t scalar_bytes = gguf_scalar_bytes(value->element_type);
   const size_t min_bytes = scalar_bytes != 0 ? scalar_bytes : 8;
   if (value->count > remaining() / min_bytes)
@@ -241,7 +244,7 @@ Status GgufParser::check_booleans(std::string_view key, std::span<const std::byt
   return {};
 }
 
-// The keys that decide how the rest is read.
+// Checks the keys that determine how the rest of the file is read.
 Status GgufParser::check_general() {
   const auto alignment = file_->unsigned_integer("general.alignment");
   if (!alignment) return alignment.error();
@@ -256,7 +259,7 @@ Status GgufParser::check_general() {
 }
 
 Status GgufParser::parse_tensors() {
-  // Known better now than in the header: what the metadata left.
+  // This bound is tighter than the one in the header, because the metadata has been read.
   if (n_tensors_ > remaining() / kMinTensorBytes)
     return truncated("the tensor table, which claims " + number(n_tensors_) + " tensors");
   file_->tensors_.reserve(n_tensors_);
@@ -314,8 +317,7 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   const TensorTypeTraits* traits = tensor_type_traits(few != nullptr ? static_cast<uint32_t>(TensorType::kQ4_0) : type);
   if (traits == nullptr)
     return Error{ErrorCode::kUnsupported, "GGUF: " + name + " has type " + std::string(tensor_type_name(type)) +
-                                              " (ggml type " + number(type) +
-                                              "), which this build cannot compute with"};
+                                              " (ggml type " + number(type) + "), which is not supported"};
   tensor->type = few != nullptr ? TensorType::kQ4_0 : static_cast<TensorType>(type);
   const int64_t block_values = few != nullptr ? few->block_values : traits->block_values;
   if (tensor->shape[0] % block_values != 0)
@@ -326,16 +328,17 @@ Status GgufParser::parse_tensor(size_t index, GgufTensor* tensor, uint64_t* offs
   if (!size || !checked_mul(n_values / traits->block_values, traits->block_bytes))
     return invalid(name + ": its size in bytes overflows");
   few_.push_back(few);
-  // Its bytes' place is known only when the whole table has been read: place_tensors().
+  // The data section starts after the table, so place_tensors() assigns the bytes once the whole table has been read.
   sizes_.push_back(static_cast<uint64_t>(*size));
   return {};
 }
 
-// Gives each tensor its bytes: inside the data section, aligned, shared with no other.
+// Assigns each tensor its bytes, and checks that they lie inside the data section, are aligned and do not overlap
+// another tensor's bytes.
 Status GgufParser::place_tensors() {
   if (n_tensors_ == 0) return {};
   const uint64_t mask = file_->alignment_ - 1;
-  const uint64_t data_start = (position_ + mask) & ~mask;  // no wrap: both are far below 2^63
+  const uint64_t data_start = (position_ + mask) & ~mask;  // The sum cannot overflow: both terms are far below 2^63.
   if (data_start > bytes_.size()) return truncated("the padding before the tensor data");
   const uint64_t data_bytes = bytes_.size() - data_start;
   std::vector<uint32_t> order(n_tensors_);

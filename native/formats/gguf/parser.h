@@ -1,13 +1,12 @@
-// One pass over a GGUF file's head: header, metadata, tensor table. Used once per file, on the
-// thread that opens it; private to this folder. Layout (all little-endian):
+// Parses the head of a GGUF file in a single pass: header, metadata and tensor table. It runs once per file on the
+// thread that opens the file, and is private to this folder. Layout (all little-endian):
 //
 //   "GGUF"  version u32  n_tensors u64  n_metadata u64
 //   n_metadata times: key (u64 length, bytes)  type u32  value
 //   n_tensors times:  name (u64 length, bytes)  n_dims u32  dims u64[n_dims]  type u32  offset u64
-//   padding to the alignment, then the data section that the offsets count from
+//   padding to the alignment, then the data section; tensor offsets are relative to its start
 //
-// Invariant: position_ <= bytes_.size(), and nothing is allocated whose size the remaining bytes do
-// not bound.
+// Invariants: position_ <= bytes_.size(), and no allocation is larger than the remaining bytes can justify.
 #pragma once
 
 #include <cstddef>
@@ -50,16 +49,18 @@ class GgufParser {
   std::span<const std::byte> bytes_;
   size_t position_ = 0;
   uint64_t n_tensors_ = 0, n_metadata_ = 0;
-  std::vector<const FewBits*> few_;        // of each tensor: what its bytes are; null: its type
-  std::vector<uint64_t> offsets_, sizes_;  // of each tensor's bytes in the data section
+  // Per tensor: its few-bit storage format (Q1_0, Q2_0), or null if the bytes already have the tensor's type.
+  std::vector<const FewBits*> few_;
+  std::vector<uint64_t> offsets_, sizes_;  // Per tensor: offset and size of its bytes in the data section.
   std::unique_ptr<GgufFile> file_;
 };
 
-// A GGUF type's name for messages ("uint32", "array"); "type 77" cannot occur after parsing.
+// The name of a GGUF value type for error messages ("uint32", "array"). After parsing, the type is always known.
 std::string_view gguf_type_name(GgufValueType type);
-// Bytes of one scalar; 0 for strings and arrays.
+// Size of one scalar of this type in bytes; 0 for strings and arrays.
 size_t gguf_scalar_bytes(GgufValueType type);
-// Untrusted text for a message: quoted, shortened, with anything but printable ASCII escaped.
+// Formats untrusted text for an error message: quoted, truncated to `shown` bytes, with everything but printable ASCII
+// escaped.
 std::string quoted(std::string_view text, size_t shown = 96);
 
 }  // namespace monolith

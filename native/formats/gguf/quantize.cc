@@ -1,5 +1,5 @@
-// Layouts as in tensor_type.cc; the scales as llama.cpp's reference quantization chooses them, so that a file
-// quantized there and one quantized here while loading hold the same bytes.
+// The layouts are documented in tensor_type.cc. Scales are chosen like in llama.cpp's reference quantization, so a file
+// quantized by llama.cpp and a file quantized here at load time hold the same bytes.
 #include "formats/gguf/quantize.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ uint8_t* put_half(float value, uint8_t* out) {
   return out + sizeof bits;
 }
 
-// The greatest magnitude becomes 127.
+// Q8_0: the largest magnitude becomes 127.
 void store_q8_0(const float* x, uint8_t* out) {
   float most = 0;
   for (int i = 0; i < kBlock; ++i) most = std::max(most, std::fabs(x[i]));
@@ -29,14 +29,14 @@ void store_q8_0(const float* x, uint8_t* out) {
   const float inverse = scale != 0 ? 1.0f / scale : 0.0f;
   out = put_half(scale, out);
   for (int i = 0; i < kBlock; ++i) {
-    // Halves away from zero. NaN fails the comparison and becomes 0; beyond 127 nothing finite comes.
+    // Rounds halves away from zero. NaN fails the comparison below and becomes 0. No finite value exceeds 127.
     const float scaled = x[i] * inverse;
     const float rounded = scaled >= 0 ? std::floor(scaled + 0.5f) : std::ceil(scaled - 0.5f);
     out[i] = static_cast<uint8_t>(static_cast<int8_t>(std::fabs(rounded) <= 127.0f ? rounded : 0.0f));
   }
 }
 
-// The value of greatest magnitude becomes -8, the only number with that much room.
+// Q4_0: the value with the largest magnitude becomes -8, the only code with that magnitude.
 void store_q4_0(const float* x, uint8_t* out) {
   float most = 0, extreme = 0;
   for (int i = 0; i < kBlock; ++i) {
@@ -54,7 +54,7 @@ void store_q4_0(const float* x, uint8_t* out) {
   for (int i = 0; i < kBlock / 2; ++i) out[i] = static_cast<uint8_t>(nibble(x[i]) | nibble(x[i + kBlock / 2]) << 4);
 }
 
-// One block; null for types that are not stored.
+// Quantizes one block; null for types that quantize() does not support.
 using Store = void (*)(const float*, uint8_t*);
 Store store_of(TensorType type) {
   switch (type) {

@@ -1,5 +1,5 @@
-// Values to the types that a model may be stored as while it is loaded: each to the nearest that its block's scale
-// allows. The way back is dequantize(). Pure functions; any thread.
+// Quantizes values to the types that a model can be converted to at load time. Each value is rounded to the nearest one
+// that its block scale allows. dequantize() is the inverse. Pure functions; can be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace monolith {
 
-// F32, Q8_0, Q4_0, Q4_K and Q6_K.
+// True for F32, Q8_0, Q4_0, Q4_K and Q6_K.
 bool can_quantize(TensorType type);
 
-// Stores `count` values (a multiple of the type's block) to `out`. Values that are not finite make blocks that are
-// not, as they do in any arithmetic.
+// Quantizes `count` values (a multiple of the block size) to `out`. A block with values that are not finite decodes to
+// values that are not finite.
 void quantize(TensorType type, const float* values, int64_t count, void* out);
 
 }  // namespace monolith

@@ -1,7 +1,8 @@
-// Q4_K and Q6_K, each part's scale found as llama.cpp's reference quantization without an importance matrix finds it:
-// a first guess from the extremes, then some twenty others, of which the least squared error wins. Every sum is taken
-// in float32 in the order of the values, so that the bytes are the same. The parts of a block know nothing of each
-// other: they are the lanes of the loops below, which compilers turn into vectors.
+// Quantizes to Q4_K and Q6_K. The scale of each sub-block is found like in llama.cpp's reference quantization without
+// an importance matrix: an initial scale from the extremes, then about twenty more candidates, of which the one with
+// the least squared error wins. Every sum is accumulated in float32 in the order of the values, so the resulting bytes
+// are identical. The sub-blocks of a block are independent. They are the lanes of the loops below, which compilers
+// vectorize.
 #include "formats/gguf/quantize_k.h"
 
 #include <algorithm>
@@ -15,12 +16,12 @@
 namespace monolith {
 namespace {
 
-// 1.5 * 2^23: added to a small number it leaves the nearest integer in the mantissa, halves to even.
+// 1.5 * 2^23: adding it to a small number leaves the nearest integer in the mantissa, with ties to even.
 constexpr float kRounder = 12582912.0f;
 
 float rounded(float value) { return (value + kRounder) - kRounder; }
 
-// For numbers that may be anything, which become some integer.
+// Like rounded(), but also safe for NaN and out-of-range numbers, for which the result is an arbitrary integer.
 int32_t nearest(float value) { return (std::bit_cast<int32_t>(value + kRounder) & 0x7fffff) - 0x400000; }
 
 float least(float a, float b) { return a < b ? a : b; }
@@ -31,10 +32,10 @@ void put_half(float value, uint8_t* out) {
   std::memcpy(out, &bits, sizeof bits);
 }
 
-// The values of a block with those of its parts side by side.
+// The values of a block, transposed so that equal positions of all sub-blocks are adjacent.
 template <int parts>
 struct Lanes {
-  static constexpr int kCount = kSuperBlock / parts;  // values of a part
+  static constexpr int kCount = kSuperBlock / parts;  // Values per sub-block.
   using Row = std::array<float, parts>;
 
   explicit Lanes(const float* values) {
@@ -44,7 +45,7 @@ struct Lanes {
   std::array<Row, kCount> x;
 };
 
-// --- Q4_K: 8 parts of 32 values, each scale * q + minimum, q in 0..15 and the minimum not above 0 ---
+// --- Q4_K: 8 sub-blocks of 32 values, each value scale * q + minimum, q in 0..15, minimum <= 0 ---
 
 constexpr int kParts4 = 8;
 
@@ -67,7 +68,7 @@ class Q4Parts : Lanes<kParts4> {
   }
 
   float scale_of(int part) const { return scale[part]; }
-  float minimum_of(int part) const { return -low[part]; }  // how far it lies below 0
+  float minimum_of(int part) const { return -low[part]; }  // The magnitude of the minimum, which is never above 0.
   uint8_t number_of(int part, int i) const {
     if (flat(part)) return 0;
     return static_cast<uint8_t>(std::clamp(nearest(chosen_guess[part] * (x[i][part] - chosen_low[part])), 0, 15));
@@ -76,7 +77,7 @@ class Q4Parts : Lanes<kParts4> {
  private:
   bool flat(int part) const { return high[part] == first_low[part]; }
 
-  // Large values count more.
+  // Sets the error weights: large values count more.
   void weigh() {
     Row squares{};
     for (const Row& row : x)
@@ -101,7 +102,7 @@ class Q4Parts : Lanes<kParts4> {
     first_low = low;
   }
 
-  // The error of scale * q + minimum, with the numbers that `guess` and `low` give.
+  // Computes the error of scale * q + minimum, where q follows from `guess` and `low`.
   void measure(const Row& by, const Row& minimum) {
     error.fill(0);
     for (int i = 0; i < kCount; ++i)
@@ -112,7 +113,7 @@ class Q4Parts : Lanes<kParts4> {
       }
   }
 
-  // Another guess of the numbers, and the line of least squares through them.
+  // Tries another candidate for the inverse scale, and fits a least-squares line through the resulting codes.
   void improve(int step) {
     Row sum_q{}, sum_qq{}, sum_qx{}, new_scale, new_low;
     for (int p = 0; p < kParts4; ++p) guess[p] = (-1.0f + 0.1f * static_cast<float>(step) + 15.0f) / (high[p] - low[p]);
@@ -141,7 +142,7 @@ class Q4Parts : Lanes<kParts4> {
       chosen_guess[p] = guess[p];
       chosen_low[p] = low[p];
       scale[p] = new_scale[p];
-      low[p] = new_low[p];  // the next guess starts from here
+      low[p] = new_low[p];  // The next candidate starts from this minimum.
     }
   }
 
@@ -149,7 +150,7 @@ class Q4Parts : Lanes<kParts4> {
   Row low, first_low, high, sum_w, sum_x, guess, scale, error, least_error, chosen_guess, chosen_low;
 };
 
-// --- Q6_K: 16 parts of 16 values, each scale * q, q in -32..31 ---
+// --- Q6_K: 16 sub-blocks of 16 values, each value scale * q, q in -32..31 ---
 
 constexpr int kParts6 = 16;
 
@@ -185,7 +186,7 @@ class Q6Parts : Lanes<kParts6> {
   }
 
   float scale_of(int part) const { return scale[part]; }
-  // From 0 on.
+  // The code plus 32, so that it is not negative.
   uint8_t number_of(int part, int i) const {
     if (nothing(part)) return 0;
     return static_cast<uint8_t>(std::clamp(nearest(chosen_guess[part] * x[i][part]), -32, 31) + 32);
@@ -194,7 +195,8 @@ class Q6Parts : Lanes<kParts6> {
  private:
   bool nothing(int part) const { return greatest[part] < 1e-15f; }
 
-  // The extreme becomes -steps; how well a scale through 0 can do with the numbers that come of it.
+  // Maps the extreme value to -steps, and accumulates the sums that tell how well a scale through 0 fits the resulting
+  // codes.
   void try_steps(float steps) {
     sum_qx.fill(0);
     sum_qq.fill(0);
@@ -229,14 +231,15 @@ void store_q4_k(const float* values, uint8_t* out) {
   }
   put_half(top_scale / 63.0f, out);
   put_half(top_minimum / 63.0f, out + 2);
-  // Six bits each: those of the last four parts lie in halves of bytes and in the spare bits of the first eight.
+  // Packs 6 bits each. The low nibbles of the last four scales and minima share bytes 8..11, and their upper two bits
+  // fill the spare bits of bytes 0..7.
   uint8_t* const packed = out + 4;
   for (int p = 0; p < 4; ++p) {
     packed[p] = static_cast<uint8_t>(scales[p] | scales[p + 4] >> 4 << 6);
     packed[p + 4] = static_cast<uint8_t>(minimums[p] | minimums[p + 4] >> 4 << 6);
     packed[p + 8] = static_cast<uint8_t>((scales[p + 4] & 15) | (minimums[p + 4] & 15) << 4);
   }
-  // The numbers again, now with the scales that were stored.
+  // Computes the codes again, now with the scales as they were stored.
   const float d = half_to_float(float_to_half(top_scale / 63.0f));
   const float d_minimum = half_to_float(float_to_half(top_minimum / 63.0f));
   uint8_t numbers[kSuperBlock];

@@ -10,7 +10,8 @@
 namespace monolith {
 namespace {
 
-// "-00002-of-00003.gguf": what llama.cpp's gguf-split puts behind the name. Parts count from 1 there.
+// The suffix "-00002-of-00003.gguf" that llama.cpp's gguf-split appends to the name. Part numbers in file names start
+// at 1.
 std::string suffix_of(uint64_t number, uint64_t count) {
   char text[64];
   std::snprintf(text, sizeof text, "-%05llu-of-%05llu.gguf", static_cast<unsigned long long>(number + 1),
@@ -35,8 +36,8 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   if (!count) return count.error();
   if (*count == 1) return {};
   if (*count > kMostParts)
-    return Error{ErrorCode::kUnsupported, path + ": split.count is " + std::to_string(*count) + "; a model may be in " +
-                                              std::to_string(kMostParts) + " files at most"};
+    return Error{ErrorCode::kUnsupported, path + ": split.count is " + std::to_string(*count) +
+                                              "; a model can have at most " + std::to_string(kMostParts) + " files"};
   const auto number = first.unsigned_integer("split.no");
   if (!number) return Error{number.error().code, path + ": " + number.error().message};
   const uint64_t own = number->value_or(0);
@@ -48,7 +49,7 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   const std::string name = path.substr(0, path.size() - suffix.size());
   if (own != 0)
     return Error{ErrorCode::kInvalidArgument, path + ": this is " + part_of(own, *count) +
-                                                  " of a split model; name the first one, " + name +
+                                                  " of a split model; open the first file instead: " + name +
                                                   suffix_of(0, *count)};
   for (uint64_t i = 1; i < *count; ++i)
     if (Status status = add(name + suffix_of(i, *count), i, *count, first); !status)
@@ -59,7 +60,7 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   if (wanted->value_or(first.tensors_.size()) != first.tensors_.size())
     return Error{ErrorCode::kInvalidFile, path + ": its " + std::to_string(*count) + " parts have " +
                                               std::to_string(first.tensors_.size()) +
-                                              " tensors, split.tensors.count says " + std::to_string(**wanted)};
+                                              " tensors, but split.tensors.count is " + std::to_string(**wanted)};
   auto& order = first.tensors_by_name_;
   order.resize(first.tensors_.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -70,7 +71,7 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   return {};
 }
 
-// The part's tensors. Its metadata says nothing but what part it is.
+// Adds the tensors of one part. Apart from the part's number, its metadata is not used.
 Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, GgufFile& first) {
   Result<MappedFile> mapped = MappedFile::open(path);
   if (!mapped) return Error{mapped.error().code, part_of(number, count) + " cannot be read: " + mapped.error().message};
@@ -79,13 +80,14 @@ Status SplitFile::add(const std::string& path, uint64_t number, uint64_t count, 
   GgufFile& part = **parsed;
   const auto says_number = part.unsigned_integer("split.no"), says_count = part.unsigned_integer("split.count");
   if (!says_number || !says_count || says_number->value_or(0) != number || says_count->value_or(0) != count)
-    return Error{ErrorCode::kInvalidFile, path + ": is not " + part_of(number, count) +
-                                              ", which its name says: split.no and split.count differ"};
+    return Error{ErrorCode::kInvalidFile, path + ": this is not " + part_of(number, count) +
+                                              ", as its name claims: split.no or split.count differs"};
   for (GgufTensor& tensor : part.tensors_)
     if (tensor.source != nullptr) tensor.source = &first.sources_.emplace_back(*tensor.source);
   first.tensors_.insert(first.tensors_.end(), part.tensors_.begin(), part.tensors_.end());
   first.file_bytes_ += part.file_bytes_;
-  first.files_.push_back(std::move(mapped).value());  // the pages stay where they are: every view remains valid
+  // Moving the mapping does not move its pages, so all views stay valid.
+  first.files_.push_back(std::move(mapped).value());
   return {};
 }
 

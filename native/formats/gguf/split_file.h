@@ -1,5 +1,6 @@
-// A model in several GGUF files, as large ones are published: NAME-00001-of-00003.gguf holds the metadata and maybe
-// tensors, the others hold tensors only. Used on the thread that opens the model; private to this folder.
+// Reads a model that is split into several GGUF files, as large models are published. NAME-00001-of-00003.gguf holds
+// the metadata and possibly tensors, and the other files hold only tensors. Used on the thread that opens the model;
+// private to this folder.
 #pragma once
 
 #include <string>
@@ -11,15 +12,15 @@ namespace monolith {
 
 class SplitFile {
  public:
-  // Files a model may be in: far above what is published, and each takes a mapping.
+  // Maximum number of files per model. Published models have far fewer, and each file takes a memory mapping.
   static constexpr uint64_t kMostParts = 1000;
 
-  // How many files `file` says that its model is in; 1 if it says nothing.
+  // The number of files of the model according to the metadata of `file`; 1 if the metadata has no such key.
   static Result<uint64_t> count(const GgufFile& file);
 
-  // Adds to `first`, parsed from `path`, the tensors of the model's other files. Errors name the file:
-  // kInvalidArgument if `path` is another part than the first, kIo if a part is missing, kInvalidFile for parts that
-  // do not belong together, kUnsupported above kMostParts.
+  // Adds the tensors of the model's other files to `first`, which was parsed from `path`. Error messages name the file.
+  // kInvalidArgument: `path` is not the first part. kIo: a part is missing. kInvalidFile: the parts do not belong
+  // together. kUnsupported: there are more than kMostParts parts.
   static Status join(const std::string& path, GgufFile& first);
 
  private:

@@ -12,20 +12,20 @@
 namespace monolith {
 namespace {
 
-// Rows that are made at once are so many values, but one row at least: what goes through a whole matrix for a few rows
-// goes through it seldom.
+// Number of values a RowMaker produces per call, rounded down to whole rows but at least one row. Large calls amortize
+// the cost of makers that read a whole matrix for any number of rows.
 constexpr int64_t kValuesAtOnce = 1 << 18;
 
-// Fewer values than this are not worth a thread.
+// Minimum number of values per thread; smaller shares are not worth starting a thread.
 constexpr int64_t kValuesPerThread = 1 << 18;
 
-// As the source has it.
+// Bytes per row in the source's own encoding.
 size_t bytes_of_row(const TensorSource& source) {
   if (source.type == TensorType::kMXFP4) return static_cast<size_t>(source.cols) / 2;
   return static_cast<size_t>(source.cols) * static_cast<size_t>(traits_of(source.type).block_bytes);
 }
 
-// As F32, F16 or BF16.
+// Writes `values` as F32, F16 or BF16.
 void write_floats(const std::vector<float>& values, int64_t count, TensorType type, std::byte* out) {
   if (type == TensorType::kF32) {
     std::memcpy(out, values.data(), static_cast<size_t>(count) * sizeof(float));
@@ -91,7 +91,7 @@ class Reader {
     }
   }
 
-  // A scale and 16 bytes of which each holds a value and the sixteenth behind it.
+  // Writes MXFP4 blocks in the GGUF layout: a scale, then 16 bytes. Byte i of those 16 holds value i and value i + 16.
   void pack_mxfp4(int64_t row, std::byte* out) const {
     const size_t blocks = static_cast<size_t>(source_.cols) / 32;
     const std::byte* pairs = source_.parts[0].data() + static_cast<size_t>(row) * row_bytes_;
@@ -114,7 +114,7 @@ class Reader {
   TensorType type_;
   size_t row_bytes_;
   bool copied_;
-  std::vector<int64_t> ends_;  // of each part, in rows
+  std::vector<int64_t> ends_;  // Cumulative row count at the end of each part.
 };
 
 }  // namespace
@@ -167,7 +167,7 @@ void read_rows(const TensorSource& source, TensorType type, int64_t first, int64
     try {
       helpers.emplace_back(take, share);
     } catch (const std::system_error&) {
-      take(share);  // no thread to be had: this one does it
+      take(share);  // No thread could be started, so the calling thread does the work.
     }
   }
   take(0);

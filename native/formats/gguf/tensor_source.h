@@ -1,5 +1,5 @@
-// Tensors whose bytes do not lie ready in a file: rows gathered from several places, put into another order, or
-// stored as another type, done for the rows that are asked for. Any thread.
+// Tensors whose bytes do not exist in a file in the required form. Their rows are gathered from several ranges,
+// reordered or converted to another type when they are read. Can be used from any thread.
 #pragma once
 
 #include <cstddef>
@@ -12,52 +12,56 @@
 
 namespace monolith {
 
-// Rows that are computed from what files hold: a matrix in another order, or one that a checkpoint stores in its own way
-// (formats/hf). Immutable; any thread.
+// Computes the rows of a matrix from file contents, for example a matrix in another row order or in a checkpoint's own
+// quantization format (formats/hf). Immutable; can be used from any thread.
 class RowMaker {
  public:
   virtual ~RowMaker() = default;
   virtual int64_t rows() const = 0;
   virtual int64_t cols() const = 0;
-  // A type that holds every value as it is: F32, F16 or BF16, or one of blocks, of which a row has whole ones.
+  // A type that represents every value exactly: F32, F16, BF16, or a block type whose block size divides the row
+  // length.
   virtual TensorType exact_type() const { return TensorType::kF32; }
-  // Rows [first, first + count) as floats.
+  // Writes rows [first, first + count) as floats.
   virtual void make(int64_t first, int64_t count, float* out) const = 0;
-  // The same as exact_type(), without loss. Types of blocks need one of their own.
+  // Writes the same rows as exact_type(), without loss. A maker with a block type must override this function.
   virtual void store(int64_t first, int64_t count, std::byte* out) const;
-  // Appends where its bytes lie.
+  // Appends the file ranges from which the rows are read.
   virtual void add_places(std::vector<std::span<const std::byte>>& places) const = 0;
-  // A type of floats (F32, F16, BF16) that holds every value as it is: for those who do not have exact_type().
+  // A float type (F32, F16, BF16) that represents every value exactly, for backends that do not support exact_type().
   virtual TensorType float_type() const {
     return traits_of(exact_type()).block_values == 1 ? exact_type() : TensorType::kF32;
   }
-  // By what the values that store() writes are multiplied to be these: a scale of the whole matrix, kept beside it.
+  // The scale of the whole matrix, which is stored separately: the matrix is this factor times the values that store()
+  // writes.
   virtual float factor() const { return 1; }
 };
 
-// Rows of `cols` values of `type` (F32, F16 or BF16), the parts one below the other; or of MXFP4 as checkpoints keep it,
-// with the numbers apart from their scales; or what a RowMaker makes.
+// Describes how the rows of a tensor are produced, in one of three ways: rows of `cols` values of `type` (F32, F16 or
+// BF16) from parts that are concatenated, MXFP4 rows whose codes and scales are stored separately as in checkpoints, or
+// rows from a RowMaker.
 struct TensorSource {
   TensorType type = TensorType::kF32;
   int64_t cols = 0;
-  std::vector<std::span<const std::byte>> parts = {};  // whole rows each
-  // Every so-manieth row from `first_row` on is meant, the others belong to another tensor.
+  std::vector<std::span<const std::byte>> parts = {};  // Byte ranges; each holds whole rows.
+  // The tensor consists of every `row_step`-th row, starting at `first_row`. The other rows belong to another tensor.
   int64_t row_step = 1, first_row = 0;
-  // Of MXFP4 in one part: a byte for each block of 32 values, whose 16 bytes in `parts` hold two neighbours each.
+  // MXFP4 block scales, one byte per block of 32 values. The 16 bytes of a block in `parts` each hold two adjacent
+  // values. Requires a single part.
   std::span<const std::byte> scales = {};
-  // If there is one, it makes all rows: `type` is its exact_type(), and of the above only `cols` counts.
+  // If set, the maker produces all rows. Then `type` is its exact_type(), and only `cols` of the fields above is used.
   std::shared_ptr<const RowMaker> maker = nullptr;
 
   int64_t rows() const;
-  // Where its bytes lie in the file.
+  // The file ranges from which the tensor's bytes are read.
   std::vector<std::span<const std::byte>> places() const;
 };
 
-// Whether read_rows() can store `source` as `type`: the same type, or floats as one that quantize() stores, with whole
-// blocks in a row.
+// Whether read_rows() can store `source` as `type`: either the type is the same, or the source holds floats, quantize()
+// supports `type` and the row length is a multiple of the block size.
 bool can_store(const TensorSource& source, TensorType type);
 
-// Writes rows [first, first + count) as `type` to `out`, by up to `threads` threads.
+// Writes rows [first, first + count) as `type` to `out`, using up to `threads` threads.
 void read_rows(const TensorSource& source, TensorType type, int64_t first, int64_t count, int threads, std::byte* out);
 
 }  // namespace monolith

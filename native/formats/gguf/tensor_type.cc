@@ -1,6 +1,5 @@
-// Sizes and names of tensor encodings, and the plain decoder of each. Pure functions; any thread.
-// Layouts as in ggml's block structs
-// (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h).
+// Sizes and names of the tensor encodings and a scalar decoder for each. Pure functions; can be called from any thread.
+// The layouts match ggml's block structs (https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h).
 #include "formats/gguf/tensor_type.h"
 
 #include <cassert>
@@ -49,7 +48,7 @@ constexpr NamedTraits kSupported[] = {
     {TensorType::kI64, {"I64", 1, 8}},
 };
 
-// Indexed by ggml_type. Numbers whose type was withdrawn keep the name they had.
+// Indexed by ggml_type. Numbers of withdrawn types keep their former names.
 constexpr std::string_view kNames[] = {
     "F32",        "F16",        "Q4_0",       "Q4_1",  "Q4_2",     "Q4_3",     "Q5_0",     "Q5_1",    "Q8_0",
     "Q8_1",       "Q2_K",       "Q3_K",       "Q4_K",  "Q5_K",     "Q6_K",     "Q8_K",     "IQ2_XXS", "IQ2_XS",
@@ -60,7 +59,7 @@ constexpr std::string_view kNames[] = {
 
 using Bytes = const uint8_t*;
 
-uint16_t load_16(Bytes at) {  // weights need not be aligned
+uint16_t load_16(Bytes at) {  // Weights may be unaligned.
   uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
   return bits;
@@ -68,14 +67,14 @@ uint16_t load_16(Bytes at) {  // weights need not be aligned
 
 float load_half(Bytes at) { return half_to_float(load_16(at)); }
 
-// 32 values: a scale d, then int8 q. value = d * q.
+// Q8_0: 32 values. A scale d, then int8 q. value = d * q.
 void decode_q8_0(Bytes block, float* out) {
   const float d = load_half(block);
   for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(static_cast<int8_t>(block[2 + i]));
 }
 
-// 32 values: a scale d, then 16 bytes; low nibbles are values 0..15, high ones 16..31.
-// value = d * (q - 8).
+// Q4_0: 32 values. A scale d, then 16 bytes whose low nibbles are values 0..15 and whose high nibbles are values
+// 16..31. value = d * (q - 8).
 void decode_q4_0(Bytes block, float* out) {
   const float d = load_half(block);
   for (int i = 0; i < 16; ++i) {
@@ -84,7 +83,7 @@ void decode_q4_0(Bytes block, float* out) {
   }
 }
 
-// 32 values: a scale d, a minimum m, then nibbles as in Q4_0. value = d * q + m.
+// Q4_1: 32 values. A scale d, a minimum m, then nibbles as in Q4_0. value = d * q + m.
 void decode_q4_1(Bytes block, float* out) {
   const float d = load_half(block), m = load_half(block + 2);
   for (int i = 0; i < 16; ++i) {
@@ -93,25 +92,26 @@ void decode_q4_1(Bytes block, float* out) {
   }
 }
 
-// The fifth bit of value i is bit i of four little-endian bytes; the other four are nibbles as in Q4_0.
+// Five-bit codes: the fifth bit of value i is bit i of four little-endian bytes, and the lower four bits are nibbles as
+// in Q4_0.
 int five_bits(Bytes fifth, Bytes nibbles, int i) {
   const int nibble = (nibbles[i % 16] >> (i < 16 ? 0 : 4)) & 15;
   return nibble | ((fifth[i / 8] >> (i % 8)) & 1) << 4;
 }
 
-// 32 values: a scale d, the fifth bits, nibbles. value = d * (q - 16).
+// Q5_0: 32 values. A scale d, the fifth bits, nibbles. value = d * (q - 16).
 void decode_q5_0(Bytes block, float* out) {
   const float d = load_half(block);
   for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(five_bits(block + 2, block + 6, i) - 16);
 }
 
-// 32 values: a scale d, a minimum m, the fifth bits, nibbles. value = d * q + m.
+// Q5_1: 32 values. A scale d, a minimum m, the fifth bits, nibbles. value = d * q + m.
 void decode_q5_1(Bytes block, float* out) {
   const float d = load_half(block), m = load_half(block + 2);
   for (int i = 0; i < 32; ++i) out[i] = d * static_cast<float>(five_bits(block + 4, block + 8, i)) + m;
 }
 
-// 32 values: a scale d, nibbles as in Q4_0. value = d * kIq4Levels[q].
+// IQ4_NL: 32 values. A scale d, nibbles as in Q4_0. value = d * kIq4Levels[q].
 void decode_iq4_nl(Bytes block, float* out) {
   const float d = load_half(block);
   for (int i = 0; i < 16; ++i) {
@@ -120,9 +120,9 @@ void decode_iq4_nl(Bytes block, float* out) {
   }
 }
 
-// 32 values: an exponent e, nibbles as in Q4_0. value = 2^(e - 128) * kMxfp4Levels[q]: half of the format's
-// 2^(e - 127), as the levels are doubled. e = 255 is a NaN by the OCP's definition; the files' own programs
-// read it as 2^128, and so does this.
+// MXFP4: 32 values. An exponent e, nibbles as in Q4_0. value = 2^(e - 128) * kMxfp4Levels[q]. The factor is half of the
+// format's 2^(e - 127), because the levels are doubled. The OCP specification defines e = 255 as NaN, but the programs
+// that produce such files read it as 2^128, and so does this decoder.
 void decode_mxfp4(Bytes block, float* out) {
   const float step = mxfp4_step(block[0]);
   for (int i = 0; i < 16; ++i) {
@@ -131,8 +131,8 @@ void decode_mxfp4(Bytes block, float* out) {
   }
 }
 
-// 64 values in groups of 16: four scales, then 8 bytes for each group; low nibbles are its values 0..7, high ones
-// 8..15. value = nvfp4_step(scale) * kMxfp4Levels[q], exact in float.
+// NVFP4: 64 values in groups of 16. Four scales, then 8 bytes per group whose low nibbles are values 0..7 and whose
+// high nibbles are values 8..15 of the group. value = nvfp4_step(scale) * kMxfp4Levels[q], exact in float.
 void decode_nvfp4(Bytes block, float* out) {
   for (int group = 0; group < 4; ++group, out += 16) {
     const float step = nvfp4_step(block[group]);
@@ -144,10 +144,9 @@ void decode_nvfp4(Bytes block, float* out) {
   }
 }
 
-// Scale and minimum number `i` of a Q4_K block: eight pairs of 6-bit numbers in 12 bytes. The first
-// four scales and minima are the low six bits of bytes 0..3 and 4..7; the last four take their low
-// nibbles from bytes 8..11 and their two upper bits from the tops of bytes 0..3 (scales) and 4..7
-// (minima).
+// Unpacks scale and minimum `i` of a Q4_K block: eight pairs of 6-bit numbers in 12 bytes. The first four scales and
+// minima are the low six bits of bytes 0..3 and 4..7. The last four take their low nibbles from bytes 8..11, and their
+// two upper bits from the top bits of bytes 0..3 (scales) and 4..7 (minima).
 void q4_k_scale(Bytes packed, int i, int* scale, int* minimum) {
   if (i < 4) {
     *scale = packed[i] & 63;
@@ -158,9 +157,9 @@ void q4_k_scale(Bytes packed, int i, int* scale, int* minimum) {
   }
 }
 
-// 256 values in groups of 16: 16 bytes (low nibble: scale, high nibble: minimum), 64 bytes, d, d_min. Each 32
-// bytes hold 128 values: bits 2j and 2j + 1 of byte i are value 32 j + i.
-// value = d * scale * q - d_min * minimum. Both products are exact in float.
+// Q2_K: 256 values in groups of 16. 16 bytes (low nibble: scale, high nibble: minimum), 64 bytes of codes, d, d_min.
+// Each group of 32 bytes holds 128 codes: bits 2j and 2j + 1 of byte i are value 32 j + i. value = d * scale * q -
+// d_min * minimum. Both products are exact in float.
 void decode_q2_k(Bytes block, float* out) {
   Bytes scales = block, quants = block + 16;
   const float d = load_half(block + 80), d_min = load_half(block + 82);
@@ -171,14 +170,15 @@ void decode_q2_k(Bytes block, float* out) {
   }
 }
 
-// Scale number `i` of a Q3_K block: sixteen 6-bit numbers in 12 bytes. Low nibbles: those of bytes 0..7, then
-// the high ones of the same bytes; upper pairs: byte 8 + i % 4, bits 2 (i / 4) and the next.
+// Unpacks scale `i` of a Q3_K block: sixteen 6-bit numbers in 12 bytes. The low four bits are the low nibbles of bytes
+// 0..7 for i < 8 and their high nibbles for i >= 8. The upper two bits are bits 2 (i / 4) and 2 (i / 4) + 1 of byte 8 +
+// i % 4.
 int q3_k_scale(Bytes packed, int i) {
   return ((packed[i % 8] >> (i < 8 ? 0 : 4) & 15) | (packed[8 + i % 4] >> (i / 4 * 2) & 3) << 4) - 32;
 }
 
-// 256 values in groups of 16: 32 bytes of third bits (value i: byte i % 32, bit i / 32), 64 bytes of pairs as in
-// Q2_K, 12 bytes of scales, d. value = d * scale * (q - 4), exact in float.
+// Q3_K: 256 values in groups of 16. 32 bytes of third bits (value i: byte i % 32, bit i / 32), 64 bytes of bit pairs as
+// in Q2_K, 12 bytes of scales, d. value = d * scale * (q - 4), exact in float.
 void decode_q3_k(Bytes block, float* out) {
   Bytes third = block, quants = block + 32;
   const float d = load_half(block + 108);
@@ -189,9 +189,8 @@ void decode_q3_k(Bytes block, float* out) {
   }
 }
 
-// 256 values in eight groups of 32: d, d_min, 12 bytes of scales, 128 bytes. Each 32 bytes hold two
-// groups, low nibbles first. value = d * scale * q - d_min * minimum. Both products are exact in
-// float.
+// Q4_K: 256 values in eight groups of 32. d, d_min, 12 bytes of scales, 128 bytes of codes. Each 32 bytes hold two
+// groups, the first in the low nibbles. value = d * scale * q - d_min * minimum. Both products are exact in float.
 void decode_q4_k(Bytes block, float* out) {
   const float d = load_half(block), d_min = load_half(block + 2);
   Bytes packed = block + 4, quants = block + 16;
@@ -205,7 +204,7 @@ void decode_q4_k(Bytes block, float* out) {
   }
 }
 
-// As Q4_K, with 32 bytes of fifth bits before the nibbles: bit g of byte i belongs to value i of group g.
+// Q5_K: like Q4_K, with 32 bytes of fifth bits before the nibbles. Bit g of byte i belongs to value i of group g.
 void decode_q5_k(Bytes block, float* out) {
   const float d = load_half(block), d_min = load_half(block + 2);
   Bytes packed = block + 4, fifth = block + 16, quants = block + 48;
@@ -220,8 +219,8 @@ void decode_q5_k(Bytes block, float* out) {
   }
 }
 
-// 256 values in eight groups of 32: d, the scales' upper pairs (two little-endian bytes, group g from bit 2g),
-// their low nibbles (byte g / 2, low ones first), 16 bytes of nibbles for each group as in Q4_0.
+// IQ4_XS: 256 values in eight groups of 32. d, the upper bit pairs of the scales (two little-endian bytes, group g from
+// bit 2g), the low nibbles of the scales (byte g / 2, low nibble first), 16 bytes of nibbles per group as in Q4_0.
 // value = d * (scale - 32) * kIq4Levels[q], exact in float.
 void decode_iq4_xs(Bytes block, float* out) {
   const float d = load_half(block);
@@ -237,10 +236,9 @@ void decode_iq4_xs(Bytes block, float* out) {
   }
 }
 
-// 256 values: 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 int8 scales (one per 16
-// values), d. In each half of 128 values, the four groups of 32 share the bytes: group g takes its
-// nibble from byte (g % 2) * 32 + i (low for g < 2) and bits 2g of byte i. value = d * scale * (q -
-// 32).
+// Q6_K: 256 values. 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 int8 scales (one per 16 values), d. In
+// each half of 128 values, four groups of 32 share the bytes. Group g takes its nibble from byte (g % 2) * 32 + i (the
+// low nibble for g < 2) and its bit pair from bits 2g and 2g + 1 of byte i. value = d * scale * (q - 32).
 void decode_q6_k(Bytes block, float* out) {
   Bytes low = block, high = block + 128, scales = block + 192;
   const float d = load_half(block + 208);
@@ -261,7 +259,7 @@ void decode_q6_k(Bytes block, float* out) {
 
 namespace {
 
-// A scale, then 128 codes. Rounded once.
+// F8Scaled: 128 values. A float32 scale, then 128 E4M3 codes. The product is rounded once.
 void decode_f8_scaled(Bytes block, float* out) {
   float scale;
   std::memcpy(&scale, block, sizeof scale);

@@ -1,4 +1,5 @@
-// The tensor encodings this build computes with. Numbers are GGUF's own (ggml_type in the GGUF spec), but for the last.
+// The tensor encodings that the engine supports. The numbers are those of ggml_type in the GGUF specification, except
+// for the FP8 types at the end.
 #pragma once
 
 #include <bit>
@@ -28,7 +29,7 @@ enum class TensorType : uint32_t {
   kIQ3_S = 21,
   kIQ2_S = 22,
   kIQ4_XS = 23,
-  kI32 = 26,  // of tables, never of weights; so is the next
+  kI32 = 26,  // I32 and I64 occur only in lookup tables, never in weights.
   kI64 = 27,
   kIQ1_M = 29,
   kBF16 = 30,
@@ -36,24 +37,25 @@ enum class TensorType : uint32_t {
   kTQ2_0 = 35,
   kMXFP4 = 39,
   kNVFP4 = 40,
-  // Of no GGUF file: codes of base/float8.h, whose scales are kept apart from them;
+  // Not a GGUF type: E4M3 codes (base/float8.h) whose scales are stored separately.
   kF8E4M3 = 0xf8e4,
-  // and blocks of 128 of them behind a scale in binary32, as folders are read.
+  // Not a GGUF type: blocks of a float32 scale and 128 E4M3 codes, produced when a Hugging Face folder is read.
   kF8Scaled = 0xf8e5,
 };
 
-// What the 16 codes of IQ4_NL and IQ4_XS stand for: levels denser around zero than at the ends.
+// The levels of the 16 codes of IQ4_NL and IQ4_XS, denser around zero than at the ends.
 inline constexpr int8_t kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-// And those of MXFP4 and NVFP4, doubled to be whole: a sign, two bits of exponent and one of mantissa (OCP Microscaling
-// Formats 1.0, E2M1).
+// The levels of the 16 codes of MXFP4 and NVFP4, doubled to make them integers. A code has a sign bit, two exponent
+// bits and one mantissa bit (OCP Microscaling Formats 1.0, E2M1).
 inline constexpr int8_t kMxfp4Levels[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-// What a doubled level is multiplied with, by the block's exponent: 2^(e - 128), subnormal for 0 and 1.
+// The factor for a doubled MXFP4 level with block exponent e: 2^(e - 128), which is subnormal for e = 0 and e = 1.
 constexpr float mxfp4_step(uint8_t e) {
   return std::bit_cast<float>(e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23);
 }
 
-// The scale of 16 values of NVFP4, halved as the levels are doubled: four bits of exponent and three of mantissa
-// (E4M3) above a bit without meaning. 0x7f, its NaN, is 0 to the programs that write such files; 0xff is 480.
+// The scale of 16 NVFP4 values, halved because the levels are doubled. A scale has four exponent bits and three
+// mantissa bits (E4M3), and its top bit is ignored. The NaN code 0x7f is read as 0, as in the programs that write such
+// files, and 0xff is read as 480.
 constexpr uint8_t nvfp4_scale_bits(uint8_t scale) { return scale == 0x7f ? 0 : scale & 0x7f; }
 constexpr float nvfp4_step(uint8_t scale) {
   const int bits = nvfp4_scale_bits(scale), exponent = bits >> 3, mantissa = bits & 7;
@@ -62,29 +64,29 @@ constexpr float nvfp4_step(uint8_t scale) {
   return static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * power;
 }
 
-// How a type stores a row: `block_values` consecutive values share `block_bytes` bytes.
+// How a type stores a row: each `block_values` consecutive values share `block_bytes` bytes.
 struct TensorTypeTraits {
   std::string_view name;
   int64_t block_values;
   int64_t block_bytes;
 };
 
-// Null if `type` is not one of GGUF's among the above. Any 32-bit number may be passed.
+// Returns null if `type` is not one of the GGUF types above. Any 32-bit number may be passed.
 const TensorTypeTraits* tensor_type_traits(uint32_t type);
 inline constexpr TensorTypeTraits kF8E4M3Traits = {"F8_E4M3", 1, 1}, kF8ScaledTraits = {"F8_E4M3_128", 128, 132};
 inline const TensorTypeTraits& traits_of(TensorType type) {
   if (type == TensorType::kF8E4M3) return kF8E4M3Traits;
   return type == TensorType::kF8Scaled ? kF8ScaledTraits : *tensor_type_traits(static_cast<uint32_t>(type));
 }
-// Whether it holds floats that quantize() may store as another type: what a checkpoint has in FP8 is no worse than that.
+// Whether the type holds floats that quantize() can convert to another type. FP8 checkpoints count as floats.
 inline bool is_float(TensorType type) { return traits_of(type).block_values == 1 || type == TensorType::kF8Scaled; }
 
-// The name the GGUF specification gives a type number, known to this build or not ("IQ2_XS", "unknown").
-// Used in messages; the returned view is static.
+// The name that the GGUF specification gives to a type number, whether or not the engine supports the type ("IQ2_XS",
+// "unknown"). Used in messages; the returned view is static.
 std::string_view tensor_type_name(uint32_t type);
 
-// Decodes `count` values (a multiple of block_values) of `type` from `data` to `out`, exactly as the
-// format defines them. This is the plain reference every kernel is tested against.
+// Decodes `count` values (a multiple of block_values) of `type` from `data` to `out`, exactly as the format defines
+// them. All kernels are tested against this scalar reference.
 void dequantize(TensorType type, const void* data, int64_t count, float* out);
 
 }  // namespace monolith

@@ -183,7 +183,7 @@ JsonId JsonDocument::member(JsonId object, std::string_view name) const {
 
 bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes) {
   if (text.size() > most_bytes) {
-    error = "it is longer than " + std::to_string(most_bytes >> 20) + " MiB";
+    error = "the text is longer than " + std::to_string(most_bytes >> 20) + " MiB";
     return false;
   }
   struct Open {
@@ -211,15 +211,15 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
         open.pop_back();
         value = is_object ? add_object({}) : add_array({});
       } else if (is_object) {
-        if (!in.string(open.back().key)) return fail("a member's name is expected");
+        if (!in.string(open.back().key)) return fail("expected a member name");
         in.skip_space();
-        if (!in.take(':')) return fail("a colon is expected");
+        if (!in.take(':')) return fail("expected a colon");
         continue;
       } else {
         continue;
       }
     } else if (in.peek() == '"') {
-      if (!in.string(string)) return fail("a string is malformed");
+      if (!in.string(string)) return fail("malformed string");
       value = add_string(std::move(string));
     } else if (in.take("null")) {
       value = add(Kind::kNull);
@@ -228,14 +228,15 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
     } else if (in.take("false")) {
       value = add(Kind::kFalse);
     } else {
-      if (!in.number(string)) return fail("a value is expected");
+      if (!in.number(string)) return fail("expected a value");
       value = add_number(std::move(string));
     }
-    // The value belongs to what is open; that may end with it.
+    // Adds the value to the innermost open array or object. If that container closes here, it becomes the value to add
+    // to the next outer one.
     for (;;) {
       in.skip_space();
       if (open.empty()) {
-        if (!in.done()) return fail("there is more behind the value");
+        if (!in.done()) return fail("unexpected text after the value");
         root = value;
         return true;
       }
@@ -247,13 +248,13 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
       if (in.take(',')) {
         if (top.is_object) {
           in.skip_space();
-          if (!in.string(top.key)) return fail("a member's name is expected");
+          if (!in.string(top.key)) return fail("expected a member name");
           in.skip_space();
-          if (!in.take(':')) return fail("a colon is expected");
+          if (!in.take(':')) return fail("expected a colon");
         }
         break;
       }
-      if (!in.take(top.is_object ? '}' : ']')) return fail("a comma or the end is expected");
+      if (!in.take(top.is_object ? '}' : ']')) return fail("expected a comma or a closing bracket");
       value = top.is_object ? add_object(std::move(top.members)) : add_array(std::move(top.items));
       open.pop_back();
     }
@@ -262,8 +263,8 @@ bool JsonDocument::parse(std::string_view text, JsonId& root, std::string& error
 
 namespace {
 
-// A JSON number as its significant digits and the power of ten of the last one, so that equal numbers compare equal however
-// they are written and however long they are. Exponents beyond int64 saturate.
+// A JSON number as its significant digits and the power of ten of the last digit. Equal numbers compare equal
+// regardless of notation and length. Exponents saturate at 10^15, so their sums cannot overflow int64.
 struct Significant {
   bool negative = false;
   std::string digits;
@@ -294,7 +295,7 @@ struct Significant {
       out.digits.pop_back();
       ++out.power;
     }
-    if (out.digits.empty()) return {};  // 0 and -0 alike
+    if (out.digits.empty()) return {};  // 0 and -0 compare equal.
     return out;
   }
 

@@ -1,5 +1,6 @@
-// A JSON text as a tree that keeps the order of members. Built without recursion, bounded in depth and
-// size. Immutable but for values that are added to it; owned by one thread at a time.
+// A JSON document as a tree that keeps the order of object members. The parser does not recurse, and both the nesting
+// depth and the text's size are bounded. Existing values never change; new values can be added. A document is used by
+// one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +22,29 @@ class JsonDocument {
   static constexpr size_t kDeepest = 512;
   using Member = std::pair<std::string, JsonId>;
 
-  // False with `error` set if `text` is no JSON or beyond a bound. The root is the value returned in `root`.
+  // Returns false and sets `error` if `text` is not valid JSON or exceeds a limit. On success `root` is the parsed
+  // value.
   bool parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes = kMostBytes);
 
-  // What is asked of a value of another kind, or of none, is empty: strangers write these texts, and no caller is trusted to have looked.
+  // Asking a value for content of another kind, or passing kNoJson, yields an empty result. The texts come from
+  // untrusted clients, so callers need not check the kind first.
   Kind kind(JsonId id) const { return id == kNoJson ? Kind::kNull : nodes_[id].kind; }
   bool is(JsonId id, Kind kind) const { return id != kNoJson && nodes_[id].kind == kind; }
-  // Of a string, decoded (UTF-8; lone surrogates become U+FFFD); of a number, as written.
+  // The decoded text of a string (UTF-8; lone surrogates become U+FFFD), or a number as written.
   const std::string& text(JsonId id) const {
     static const std::string kNone;
     return is(id, Kind::kString) || is(id, Kind::kNumber) ? strings_[nodes_[id].a] : kNone;
   }
-  double number(JsonId id) const;  // 0 of what is none
+  double number(JsonId id) const;  // 0 if the value is not a number.
   std::span<const JsonId> items(JsonId id) const {
     return is(id, Kind::kArray) ? std::span<const JsonId>(arrays_[nodes_[id].a]) : std::span<const JsonId>();
   }
-  // In the order written; of members of one name the last counts and stands where the first stood.
+  // Members in document order. If a name repeats, the last value counts, at the position of the first.
   std::span<const Member> members(JsonId id) const {
     return is(id, Kind::kObject) ? std::span<const Member>(objects_[nodes_[id].a]) : std::span<const Member>();
   }
-  JsonId member(JsonId object, std::string_view name) const;  // kNoJson if absent, or `object` is none
+  // kNoJson if the member is absent or `object` is not an object.
+  JsonId member(JsonId object, std::string_view name) const;
 
   JsonId add(Kind kind) { return push(kind, 0); }
   JsonId add_string(std::string text);
@@ -48,9 +52,9 @@ class JsonDocument {
   JsonId add_array(std::vector<JsonId> items);
   JsonId add_object(std::vector<Member> members);
   size_t size() const { return nodes_.size(); }
-  // Equal as JSON values: order of members aside, 1 and 1.0 alike.
+  // Compares two values as JSON: the order of members does not matter, and 1 equals 1.0.
   bool equal(JsonId a, JsonId b) const;
-  // Compact JSON.
+  // Serializes a value as compact JSON.
   std::string write(JsonId id) const;
 
  private:

@@ -371,19 +371,19 @@ TEST(gguf_refuses_split_models_that_are_not_whole_by_the_part) {
   const std::string at = folder.folder();
   SplitModel().write(at);
   check_split_refused(at + SplitModel::name(2, 3), ErrorCode::kInvalidArgument,
-                      "name the first one, " + at + SplitModel::name(1, 3));
+                      "open the first file instead: " + at + SplitModel::name(1, 3));
   std::filesystem::copy(at + SplitModel::name(1, 3), at + "/renamed.gguf");
   check_split_refused(at + "/renamed.gguf", ErrorCode::kInvalidArgument, "must keep their names");
   std::filesystem::copy(at + SplitModel::name(2, 3), at + SplitModel::name(3, 3),
                         std::filesystem::copy_options::overwrite_existing);
   check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile,
-                      SplitModel::name(3, 3) + ": is not part 3 of 3");
+                      SplitModel::name(3, 3) + ": this is not part 3 of 3");
   std::filesystem::remove(at + SplitModel::name(2, 3));
   check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kIo,
                       at + SplitModel::name(1, 3) + ": part 2 of 3 cannot be read: " + at + SplitModel::name(2, 3));
   SplitModel{.n_tensors = 4}.write(at);
   check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile,
-                      "have 3 tensors, split.tensors.count says 4");
+                      "have 3 tensors, but split.tensors.count is 4");
   SplitModel{.twin = "t0"}.write(at);
   check_split_refused(at + SplitModel::name(1, 3), ErrorCode::kInvalidFile, "tensor 't0' occurs in two parts");
   std::ofstream(at + SplitModel::name(2, 3), std::ios::binary) << "GGUF";
