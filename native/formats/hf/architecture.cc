@@ -16,7 +16,8 @@ constexpr Architecture kArchitectures[] = {
     {.name = "Qwen2MoeForCausalLM", .gguf = "qwen2moe"},
     {.name = "Qwen3ForCausalLM", .gguf = "qwen3"},
     {.name = "Qwen3MoeForCausalLM", .gguf = "qwen3moe"},
-    {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},  // as all of this name: its text model
+    // Like all classes named ForConditionalGeneration: only the text model.
+    {.name = "Qwen2VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen2_5_VLForConditionalGeneration", .gguf = "qwen2vl"},
     {.name = "Qwen3VLForConditionalGeneration", .gguf = "qwen3vl"},
     {.name = "Qwen3VLMoeForConditionalGeneration", .gguf = "qwen3vlmoe"},
@@ -114,7 +115,7 @@ constexpr Architecture kArchitectures[] = {
      .window_pattern = true,
      .tied = true},
     {.name = "Phi3ForCausalLM", .gguf = "phi3", .rms_eps = 1e-5},
-    {.name = "PhiMoEForCausalLM", .gguf = "phimoe", .rms_eps = 1e-5},  // Phi-3.5
+    {.name = "PhiMoEForCausalLM", .gguf = "phimoe", .rms_eps = 1e-5},  // Phi-3.5-MoE.
     {.name = "SmolLM3ForCausalLM", .gguf = "smollm3", .interleaves_heads = true},
     {.name = "GraniteForCausalLM", .gguf = "granite", .interleaves_heads = true},
     {.name = "GraniteMoeForCausalLM", .gguf = "granitemoe", .interleaves_heads = true},
@@ -148,7 +149,7 @@ constexpr Architecture kArchitectures[] = {
      .guess_key = "num_nextn_predict_layers",
      .yarn_scale = YarnScale::kTenth,
      .router = "softmax"},
-    {.name = "DeepseekV3ForCausalLM",  // R1, Kimi K2
+    {.name = "DeepseekV3ForCausalLM",  // Also DeepSeek R1 and Kimi K2.
      .gguf = "deepseek2",
      .family = Family::kLatents,
      .guesses = Guesses::kBehind,
@@ -169,7 +170,7 @@ constexpr Architecture kArchitectures[] = {
      .guess_key = "num_nextn_predict_layers",
      .yarn_scale = YarnScale::kTenth,
      .router = "sigmoid"},
-    {.name = "Glm4MoeLiteForCausalLM",  // GLM 4.7 Flash
+    {.name = "Glm4MoeLiteForCausalLM",  // GLM 4.7 Flash.
      .gguf = "deepseek2",
      .family = Family::kLatents,
      .guesses = Guesses::kBehind,
@@ -185,7 +186,7 @@ constexpr Architecture kArchitectures[] = {
      .yarn_scale = YarnScale::kTenth,
      .router = "sigmoid"},
     {.name = "DeepseekV4ForCausalLM", .gguf = "deepseek4", .family = Family::kBlocks},
-    {.name = "GlmMoeDsaForCausalLM",  // GLM 5
+    {.name = "GlmMoeDsaForCausalLM",  // GLM 5.
      .gguf = "glm-dsa",
      .family = Family::kLatents,
      .guesses = Guesses::kBehind,
@@ -305,7 +306,7 @@ constexpr Architecture kArchitectures[] = {
      .guesses = Guesses::kMtp,
      .rms_eps = 1e-5,
      .router = "sigmoid"},
-    {.name = "MiMoV2ForCausalLM",  // V2.5: its text model
+    {.name = "MiMoV2ForCausalLM",  // The text model of MiMo V2.5.
      .gguf = "mimo2",
      .family = Family::kMiMo2,
      .guesses = Guesses::kMtp,
@@ -323,7 +324,7 @@ constexpr Architecture kArchitectures[] = {
     {.name = "SeedOssForCausalLM", .gguf = "seed_oss", .second_norm = kPostNorm},
     {.name = "Ernie4_5ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},
     {.name = "Ernie4_5_ForCausalLM", .gguf = "ernie4_5", .rms_eps = 1e-5},
-    // Heads of EAGLE-3: EAGLE's own, SpecForge's and Model Optimizer's, vLLM's speculators.
+    // EAGLE-3 heads as written by EAGLE itself, SpecForge, Model Optimizer and vLLM's speculators.
     {.name = "LlamaForCausalLMEagle3", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
     {.name = "Eagle3LlamaForCausalLM", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},
     {.name = "Eagle3DraftModel", .gguf = "eagle3", .family = Family::kEagle, .interleaves_heads = true},

@@ -20,7 +20,7 @@ bool decode_base64(std::string_view text, std::vector<std::byte>& out) {
     held -= 8;
     out.push_back(static_cast<std::byte>(bits >> held & 0xFF));
   }
-  return held < 6;  // six bits over: a character that no byte ends in
+  return held < 6;  // Six leftover bits would mean that the last character contributes to no byte.
 }
 
 }  // namespace monolith::hf

@@ -1,4 +1,4 @@
-// Base64 (RFC 4648). Pure function.
+// Base64 decoding (RFC 4648). Pure function.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,8 @@
 
 namespace monolith::hf {
 
-// False if `text` is none: a character outside the alphabet, a length that cannot be, padding elsewhere than at the end.
+// Returns false if `text` is not valid base64: characters outside the alphabet, an impossible length, or padding that
+// is not at the end.
 bool decode_base64(std::string_view text, std::vector<std::byte>& out);
 
 }  // namespace monolith::hf

@@ -12,9 +12,10 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kBoundlessContext = 1 << 20;  // of networks whose state does not grow
+// The context length of models without attention, whose state does not grow with the context.
+constexpr int64_t kBoundlessContext = 1 << 20;
 
-// What `name` is in the text part, or in the whole.
+// Returns setting `name` from the text section, or from the top level if the text section does not have it.
 JsonValue text_setting(const JsonValue& config, std::string_view name) {
   const JsonValue inner = config["text_config"][name];
   return inner.exists() ? inner : config[name];
@@ -32,7 +33,7 @@ bool is_variant(const JsonValue& config, Variant variant) {
     const auto stated = count.integer();
     return stated && stated->value_or(0) > 0;
   };
-  const auto has_expert_layers = [&] {  // Nemotron H
+  const auto has_expert_layers = [&] {  // Used by Nemotron H.
     const JsonValue kinds = text_setting(config, "layers_block_type");
     for (size_t i = 0; i < kinds.items().size(); ++i)
       if (kinds.item(i).text() == "moe") return true;
@@ -48,7 +49,7 @@ bool is_variant(const JsonValue& config, Variant variant) {
   return false;
 }
 
-// Classes around any text model, by whose type it is known.
+// Multimodal classes that accept any text model. The type of the text section determines the architecture.
 constexpr std::string_view kAroundText[] = {"Idefics3ForConditionalGeneration", "SmolVLMForConditionalGeneration",
                                             "LlavaForConditionalGeneration",    "LlavaNextForConditionalGeneration",
                                             "InternVLForConditionalGeneration", "Lfm2VlForConditionalGeneration"};
@@ -73,7 +74,8 @@ Result<const Architecture*> read_architecture(const JsonValue& config) {
     const auto* const known =
         std::ranges::find(kTextTypes, type.exists() ? type.text() : usual_text_type(name), &TextType::type);
     if (known == std::end(kTextTypes))
-      return type.unsupported("is " + quoted(type.text()) + ": this text model is not read within " + quoted(name));
+      return type.unsupported("is " + quoted(type.text()) + ": this text model is not supported within " +
+                              quoted(name));
     name = known->architecture;
   }
   for (const Architecture& known : architectures())
@@ -90,7 +92,7 @@ void check_activation(Translation& t) {
   };
   switch (t.architecture().activation) {
     case Activation::kSilu: return expect("silu", "swish");
-    // Gemma's first files say "gelu" and mean that
+    // The first Gemma checkpoints say "gelu" but mean the tanh approximation.
     case Activation::kGelu: return expect("gelu_pytorch_tanh", "gelu");
     case Activation::kReluSquared: return expect("relu2", "relu_squared");
     case Activation::kXielu: return expect("xielu", "xielu");
@@ -110,22 +112,22 @@ void translate_scales(Translation& t, int64_t layers, int64_t embedding) {
   t.out().number(t.key("logit_scale"), static_cast<double>(embedding) / t.needed_number("dim_model_base"));
 }
 
-// Settings that change the network and have no key in GGUF, each with the values that mean "not used".
+// Rejects settings that change the computation and have no GGUF key, unless they have a value that disables them.
 void check_unused(Translation& t) {
   for (const std::string_view name : {"clip_qkv", "sparse_config"})
     if (const JsonValue value = t.find(name); value.exists())
-      t.fail(value.unsupported("is set, which is not computed"));
+      t.fail(value.unsupported("is set, which is not supported"));
   if (t.architecture().family != Family::kBlocks && t.number("swiglu_limit", 7) != 7)
     t.fail(t.find("swiglu_limit").unsupported("is not 7"));
-  if (t.boolean("norm_head", false)) t.fail(t.find("norm_head").unsupported("is true, which is not computed"));
+  if (t.boolean("norm_head", false)) t.fail(t.find("norm_head").unsupported("is true, which is not supported"));
 }
 
-// Whether "layer_types" and the like are about windows.
+// Whether "layer_types" and similar settings describe sliding windows.
 bool has_windows(const Architecture& architecture) {
   return architecture.family == Family::kPlain || architecture.family == Family::kGemma4;
 }
 
-// Every fourth layer of SmolLM3 does not rotate; a list says which.
+// SmolLM3 has no RoPE in every fourth layer. Its config.json has a list of these layers, which must match that pattern.
 void check_unrotated_layers(Translation& t) {
   if (t.architecture().gguf != "smollm3") return;
   const JsonValue list = t.find("no_rope_layers");
@@ -133,7 +135,7 @@ void check_unrotated_layers(Translation& t) {
   if (!flags) return t.fail(flags.error());
   for (size_t i = 0; i < flags->size(); ++i)
     if (((*flags)[i] != 0) != ((i + 1) % 4 != 0))
-      return t.fail(list.unsupported("is not the pattern of three layers that rotate and one that does not"));
+      return t.fail(list.unsupported("breaks the pattern of three layers with RoPE and one without"));
 }
 
 }  // namespace
@@ -147,11 +149,11 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   auto quantization = read_quantization(stored);
   if (!quantization) return quantization.error();
   if (stored["quant_method"].text() == "mxfp4" && (*architecture)->gguf != "gpt-oss")
-    return stored.unsupported("(method 'mxfp4') is read of gpt-oss only");
+    return stored.unsupported("(method 'mxfp4') is only supported for gpt-oss");
   result.quantization = *quantization;
   AssembledFile& out = file;
   out.string("general.architecture", (*architecture)->gguf);
-  // What a family says itself comes first and stays.
+  // translate_family() runs before the general keys are written, because the first value of a key is kept.
   const int64_t embedding = t.needed({"hidden_size"});
   if (t.find("hybrid_override_pattern").exists() || t.find("layers_block_type").exists()) {
     const JsonValue kinds = t.first_of({"hybrid_override_pattern", "layers_block_type"});
@@ -201,14 +203,16 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   check_unrotated_layers(t);
   translate_scales(t, result.layers, embedding);
   if ((*architecture)->gguf == "gemma2" || (*architecture)->gguf == "gemma3") {
-    // The scale of scores is the width of a head to -1/2, but in the largest of each: GGUF knows them by their layers.
+    // Attention scores are scaled by head size ^ -1/2, except in the largest model of each generation, which GGUF
+    // readers recognize by its number of layers.
     const double scaled = t.number("query_pre_attn_scalar", static_cast<double>(head_dim));
     const bool largest = result.layers == 46 || result.layers == 62;
     const double expected =
         largest ? static_cast<double>(embedding) / static_cast<double>(result.heads) : static_cast<double>(head_dim);
-    if (scaled != expected) t.fail(t.find("query_pre_attn_scalar").unsupported("is not the width of a head"));
+    if (scaled != expected)
+      t.fail(t.find("query_pre_attn_scalar").unsupported("differs from the head size, which is not supported"));
   }
-  // Some files leave it out and mean true.
+  // Some files omit this setting although the embeddings are tied, so the architecture's default applies.
   const JsonValue tied = t.first_of({"tie_word_embeddings", "tie_embedding"});
   result.tied = t.take(tied.boolean(), (*architecture)->tied) && (*architecture)->family != Family::kEagle;
   if (!t.status()) return t.status().error();

@@ -1,4 +1,4 @@
-// Mixtures of experts: how many, how large, and how a row chooses among them.
+// Translates the mixture-of-experts settings of config.json: number and size of experts, and routing.
 #include "formats/gguf/parser.h"
 #include "formats/hf/translation.h"
 
@@ -17,14 +17,14 @@ void translate_router(Translation& t, int64_t layers) {
     while (count < kinds.items().size() && kinds.item(count).text() == "dense") ++count;
     for (size_t i = count; i < kinds.items().size(); ++i)
       if (kinds.item(i).text() != "sparse")
-        t.fail(kinds.item(i).unsupported("is not 'sparse': layers without experts behind those with are not computed"));
+        t.fail(kinds.item(i).unsupported("is not 'sparse': dense layers after MoE layers are not supported"));
     out.integer(t.key("leading_dense_block_count"), count);
   }
   t.copy_integer("moe_layer_interval", "interleave_moe_layer_step");
   if (const JsonValue last = t.find("moe_layer_end_index"); last.exists()) {
     const double index = t.take(last.number(), -1.0);
     if (index != -1 && index != static_cast<double>(layers - 1))
-      t.fail(last.unsupported("is not the last layer: layers without experts behind those with are not computed"));
+      t.fail(last.unsupported("is not the last layer: dense layers after MoE layers are not supported"));
   }
   for (const auto& [groups, used] : {std::pair{"n_group", "topk_group"}, std::pair{"num_expert_group", "topk_group"}}) {
     if (t.integer(groups, 1) <= 1) continue;
@@ -36,7 +36,7 @@ void translate_router(Translation& t, int64_t layers) {
       score.exists()) {
     if (score.text() != "softmax" && score.text() != "sigmoid" && score.text() != "sqrtsoftplus")
       t.fail(score.unsupported("is " + quoted(score.text()) +
-                               ", which is not computed (known: softmax, sigmoid, sqrtsoftplus)"));
+                               ", which is not supported (known: softmax, sigmoid, sqrtsoftplus)"));
     out.integer(t.key("expert_gating_func"), score.text() == "sigmoid" ? 2 : score.text() == "softmax" ? 1 : 4);
   } else if (!t.architecture().router.empty()) {
     out.integer(t.key("expert_gating_func"), t.architecture().router == "sigmoid" ? 2 : 1);
@@ -48,7 +48,7 @@ void translate_router(Translation& t, int64_t layers) {
 void translate_experts(Translation& t, Config& config) {
   const JsonValue count = t.first_of({"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"});
   if (t.architecture().gguf == "gemma4" && !t.boolean("enable_moe_block", false)) return;
-  // These state what their larger sisters have.
+  // The config files of these dense models contain the expert settings of their larger MoE variants.
   if (t.architecture().gguf == "nemotron_h" || t.architecture().gguf == "hunyuan-dense") return;
   config.experts = t.take(count.integer(0, 4096), int64_t{0});
   if (config.experts == 0) return;
@@ -69,9 +69,9 @@ void translate_experts(Translation& t, Config& config) {
     if (t.find(name).exists()) out.boolean(t.key("expert_weights_norm"), t.boolean(name, true));
   translate_router(t, config.layers);
   if (t.integer("decoder_sparse_step", 1) != 1)
-    t.fail(t.find("decoder_sparse_step").unsupported("is not 1: layers without experts are not computed"));
+    t.fail(t.find("decoder_sparse_step").unsupported("is not 1: dense layers between MoE layers are not supported"));
   if (!t.find("mlp_only_layers").items().empty())
-    t.fail(t.find("mlp_only_layers").unsupported("is not empty: layers without experts are not computed"));
+    t.fail(t.find("mlp_only_layers").unsupported("is not empty: dense layers between MoE layers are not supported"));
 }
 
 }  // namespace monolith::hf

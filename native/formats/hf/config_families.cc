@@ -1,4 +1,4 @@
-// Settings that only some architectures have.
+// Translates settings that only some architectures have.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,8 +9,8 @@
 namespace monolith::hf {
 namespace {
 
-// Gemma 4: layers that see all positions have heads of their own, the last layers share keys and values, and their
-// networks may be twice as wide.
+// Gemma 4: layers without a sliding window have a head size of their own, the last layers reuse the keys and values of
+// earlier ones, and their feed-forward networks may be twice as wide.
 int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim) {
   constexpr int64_t kUsualGlobalHead = 512;
   const int64_t global_head_dim = t.integer("global_head_dim", kUsualGlobalHead);
@@ -18,7 +18,8 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   const auto size = [&](std::string_view name, int64_t value) {
     out.integer(t.key(name), static_cast<uint64_t>(value));
   };
-  // files that leave it out have one
+  // A config.json without this setting means no cap, but GGUF readers assume a default cap if the key is missing. The
+  // value 0 disables it.
   if (constexpr std::string_view kCap = "final_logit_softcapping"; !t.find(kCap).exists()) out.number(t.key(kCap), 0.0);
   size("attention.key_length", global_head_dim);
   size("attention.value_length", global_head_dim);
@@ -46,17 +47,17 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
     out.integers(t.key("feed_forward_length"), widths);
   }
   if (t.find("use_bidirectional_attention").text() == "all")
-    t.fail(t.find("use_bidirectional_attention").unsupported("is 'all', which is not computed"));
+    t.fail(t.find("use_bidirectional_attention").unsupported("is 'all', which is not supported"));
   return global_head_dim;
 }
 
-// Kimi Linear: layers that are not listed (from 1 on) are delta nets of as many heads.
+// Kimi Linear: layers that are not in the list (numbered from 1) are delta-net layers with the same number of heads.
 void put_kimi_layers(Translation& t, const Config& config) {
   const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
   std::vector<int32_t> kv_heads(static_cast<size_t>(config.layers));
   for (size_t i = 0; i < list.items().size(); ++i) {
     const auto layer = static_cast<size_t>(t.take(list.item(i).integer(1, kMostLayers), int64_t{1}));
-    if (layer > kv_heads.size()) return t.fail(list.item(i).invalid("is no layer"));
+    if (layer > kv_heads.size()) return t.fail(list.item(i).invalid("is not a layer"));
     kv_heads[layer - 1] = 1;
   }
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
@@ -66,10 +67,10 @@ void put_kimi_layers(Translation& t, const Config& config) {
     t.out().integer(t.key(to), static_cast<uint64_t>(t.take(net[from].integer(1, kMostHeads), int64_t{1})));
   }
   if (t.take(net["num_heads"].integer(1, kMost), config.heads) != config.heads)
-    t.fail(net["num_heads"].unsupported("is not 'num_attention_heads'"));
+    t.fail(net["num_heads"].unsupported("differs from 'num_attention_heads', which is not supported"));
 }
 
-// DeepSeek V3.2: rows choose what they attend to.
+// DeepSeek V3.2: settings of the sparse attention indexer.
 void put_index(Translation& t, const Config& config) {
   t.out().integer(t.key("attention.indexer.head_count"), static_cast<uint64_t>(t.needed({"index_n_heads"})));
   t.out().integer(t.key("attention.indexer.key_length"), static_cast<uint64_t>(t.needed({"index_head_dim"})));
@@ -77,14 +78,14 @@ void put_index(Translation& t, const Config& config) {
   const JsonValue types = t.find("indexer_types");
   if (!types.exists()) return;
   if (static_cast<int64_t>(types.items().size()) < config.layers)
-    return t.fail(types.invalid("has not one name for each layer"));
+    return t.fail(types.invalid("does not have one name per layer"));
   std::vector<int32_t> own(static_cast<size_t>(config.layers));
   for (size_t i = 0; i < own.size(); ++i) own[i] = types.item(i).text() == "full" ? 1 : 0;
   t.out().integers(t.key("attention.indexer.types"), own);
 }
 
-// DeepSeek V2 and what follows it. GGUF states what is kept, one head of latents and rotated numbers, and beside it the
-// heads' own lengths.
+// MLA as in DeepSeek V2 and its successors. GGUF describes the cached data as one head (latent plus RoPE part), and
+// states the actual head sizes separately.
 int64_t translate_latents(Translation& t, Config& config) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -109,29 +110,30 @@ int64_t translate_latents(Translation& t, Config& config) {
          t.take(rope["original_max_position_embeddings"].integer(1, kMost), int64_t{1}));
   }
   if (!t.boolean("rope_interleave", true))
-    t.fail(t.find("rope_interleave").unsupported("is false: only neighbouring pairs are rotated"));
+    t.fail(t.find("rope_interleave").unsupported("is false: only RoPE on adjacent pairs is supported"));
   if (const JsonValue method = t.find("topk_method");
       method.text() == "group_limited_greedy" && t.integer("n_group", 1) > 1)
-    t.fail(method.unsupported("is 'group_limited_greedy', which is not computed (known: greedy, noaux_tc)"));
+    t.fail(method.unsupported("is 'group_limited_greedy', which is not supported (known: greedy, noaux_tc)"));
   if (t.integer("moe_layer_freq", 1) != 1)
-    t.fail(t.find("moe_layer_freq").unsupported("is not 1: layers without experts are not computed behind the first"));
+    t.fail(t.find("moe_layer_freq").unsupported("is not 1: dense layers after the leading ones are not supported"));
   return config.latents.key_dim + turning;
 }
 
-// A number, or a list of as many as layers that are all the same.
+// Returns a setting that is either one number or a list with the same number for every layer.
 int64_t same_of_all_layers(Translation& t, std::string_view name) {
   const JsonValue value = t.find(name);
   if (!value.is_array()) return t.needed({name});
   int64_t first = 1;
   for (size_t i = 0; i < value.items().size(); ++i) {
     const int64_t number = t.take(value.item(i).integer(0, kMost), int64_t{1});
-    if (i > 0 && number != first) t.fail(value.item(i).unsupported("is not that of the first layer"));
+    if (i > 0 && number != first)
+      t.fail(value.item(i).unsupported("differs from the first layer, which is not supported"));
     if (i == 0) first = number;
   }
   return first;
 }
 
-// Several residual streams, inputs of each layer's own, and sparse numbers in the first layers.
+// Gemma 3n: several residual streams, an input of its own for each layer, and sparse activations in the first layers.
 void translate_gemma3n(Translation& t, Config& config) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -143,24 +145,25 @@ void translate_gemma3n(Translation& t, Config& config) {
   if (t.integer("altup_active_idx", 0) != 0) t.fail(t.find("altup_active_idx").unsupported("is not 0"));
   size("attention.shared_kv_layers", t.integer("num_kv_shared_layers", 0));
   config.table_rows = t.integer("vocab_size_per_layer_input", 0);
-  // GGUF's files leave it out: the first ten drop 95 of 100.
+  // GGUF files do not store the activation sparsity. The engine assumes that the first ten layers drop 95 % of the
+  // activations, so other patterns are rejected.
   const JsonValue sparse = t.find("activation_sparsity_pattern");
   auto shares = sparse.numbers();
   if (!shares) return t.fail(shares.error());
   for (size_t i = 0; i < shares->size(); ++i)
     if ((*shares)[i] != (i < 10 ? 0.95f : 0.0f))
       return t.fail(
-          sparse.item(i).unsupported("is not that of the published models: 0.95 of the first ten layers, then 0"));
+          sparse.item(i).unsupported("differs from the published models: 0.95 for the first ten layers, then 0"));
 }
 
-// Step 3.5: layers with a window have more heads, and turn them whole.
+// Step 3.5: layers with a sliding window have more heads and rotate the whole head.
 void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   const JsonValue types = t.find("layer_types"), shares = t.find("partial_rotary_factors"),
                   bases = t.find("rope_theta");
   const JsonValue other = t.find("attention_other_setting");
   if (static_cast<int64_t>(types.items().size()) < config.layers)
-    return t.fail(types.invalid("has not one name for each layer"));
-  const auto layers = static_cast<size_t>(config.layers + config.guess_layers);  // of the latter it may be silent
+    return t.fail(types.invalid("does not have one name per layer"));
+  const auto layers = static_cast<size_t>(config.layers + config.guess_layers);  // The lists may omit the MTP layers.
   const auto own = [&](std::string_view name, int64_t usual) {
     return static_cast<int32_t>(std::min<int64_t>(t.take(other[name].integer(1, kMostHeads), usual), kMostHeads));
   };
@@ -168,7 +171,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
                 kv_heads = own("num_attention_groups", config.kv_heads);
   std::vector<bool> windowed;
   std::vector<int32_t> all_heads, all_kv_heads;
-  double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};  // without a window, with one
+  double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};  // Index 0: without a sliding window, index 1: with one.
   for (size_t i = 0; i < layers; ++i) {
     windowed.push_back(types.item(i).text() == "sliding_attention");
     all_heads.push_back(windowed[i] ? heads : static_cast<int32_t>(std::min(config.heads, kMostHeads)));
@@ -185,8 +188,8 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
   size("attention.sliding_window", t.needed({"sliding_window"}));
   if (!(share[0] > 0 && share[0] <= 0.5 && share[1] > 0 && share[1] <= 1))
-    return t.fail(shares.unsupported("is not up to 0.5 where layers see all positions"));
-  // GGUF states twice what turns in layers that see all.
+    return t.fail(shares.unsupported("must be at most 0.5 for layers without a sliding window"));
+  // For layers without a sliding window, GGUF states twice the number of rotated dimensions.
   size("rope.dimension_count", static_cast<int64_t>(2 * share[0] * static_cast<double>(head_dim)));
   size("rope.dimension_count_swa", static_cast<int64_t>(share[1] * static_cast<double>(head_dim)));
   if (bases.is_array()) {
@@ -214,7 +217,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   }
 }
 
-// Settings of which a network without a family of its own has some.
+// Translates settings of single architectures that have no family of their own.
 void translate_plain(Translation& t, Config& config) {
   const std::string_view gguf = t.architecture().gguf;
   const auto size = [&](std::string_view name, int64_t value) {
@@ -226,10 +229,10 @@ void translate_plain(Translation& t, Config& config) {
       t.out().number(t.key("attention.temperature_scale"), t.take(beta.number(), 0.0));
   } else if (gguf == "gemma3n") {
     translate_gemma3n(t, config);
-  } else if (gguf == "minimax-m2") {  // all its networks are experts
+  } else if (gguf == "minimax-m2") {  // All feed-forward networks are MoE.
     t.copy_integer("intermediate_size", "expert_feed_forward_length");
     t.copy_integer("rotary_dim", "rope.dimension_count");
-    if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not computed"));
+    if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not supported"));
     if (const JsonValue kind = t.find("qk_norm_type"); kind.exists() && kind.text() != "per_layer")
       t.fail(kind.unsupported("is " + quoted(kind.text()) + ", expected 'per_layer'"));
   } else if (gguf == "hunyuan-moe") {
@@ -237,8 +240,8 @@ void translate_plain(Translation& t, Config& config) {
     size("expert_feed_forward_length", same_of_all_layers(t, "moe_intermediate_size"));
     size("expert_shared_feed_forward_length",
          t.needed({"intermediate_size"}) * same_of_all_layers(t, "num_shared_expert"));
-    if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not computed"));
-  } else if (gguf.starts_with("qwen3vl")) {  // how many inner layers take something of an image
+    if (!t.boolean("use_qk_norm", true)) t.fail(t.find("use_qk_norm").unsupported("is false, which is not supported"));
+  } else if (gguf.starts_with("qwen3vl")) {  // The number of text layers that receive deepstack image features.
     if (const JsonValue taken = t.find("vision_config")["deepstack_visual_indexes"]; taken.is_array())
       size("n_deepstack_layers", static_cast<int64_t>(taken.items().size()));
   } else if (gguf == "command-r" || gguf == "cohere2") {
@@ -248,40 +251,42 @@ void translate_plain(Translation& t, Config& config) {
   }
 }
 
-// Experts that are stored the other way, chunks instead of windows, and every fourth layer without rotation.
+// Llama 4: transposed expert matrices, chunked attention instead of a sliding window, and no RoPE in every fourth
+// layer.
 void translate_llama4(Translation& t, const Config& config) {
   t.copy_integer("intermediate_size_mlp", "feed_forward_length");
   t.copy_integer("intermediate_size", "expert_feed_forward_length");
   t.copy_integer("interleave_moe_layer_step", "interleave_moe_layer_step");
   const auto expect = [&](std::string_view name, double usual) {
     if (t.number(name, usual) != usual)
-      t.fail(t.find(name).unsupported("is not " + std::to_string(usual) + ", which alone is computed"));
+      t.fail(t.find(name).unsupported("is not " + std::to_string(usual) + ", the only supported value"));
   };
   expect("attention_chunk_size", 8192);
   expect("floor_scale", 8192);
   expect("attn_scale", 0.1);
   if (const JsonValue tuned = t.find("attn_temperature_tuning"); tuned.is(grammar::JsonDocument::Kind::kFalse))
-    t.fail(tuned.unsupported("is false, which is not computed"));
-  constexpr int64_t kUnnormed = 128;  // experts of Maverick
+    t.fail(tuned.unsupported("is false, which is not supported"));
+  constexpr int64_t kUnnormed = 128;  // The number of experts of Llama 4 Maverick, which has no QK norm.
   const bool normed = t.integer("num_local_experts", 0) != kUnnormed;
   if (t.boolean("use_qk_norm", normed) != normed)
-    t.fail(t.find("use_qk_norm").unsupported("is not what GGUF knows of so many experts"));
+    t.fail(t.find("use_qk_norm").unsupported("contradicts the setting that GGUF implies for this number of experts"));
   const JsonValue rotates = t.find("no_rope_layers"), types = t.find("layer_types");
   for (size_t i = 0; i < static_cast<size_t>(config.layers); ++i) {
     const bool turns = (i + 1) % 4 != 0;
     if (i < rotates.items().size() && (t.take(rotates.item(i).integer(0, 1), int64_t{0}) == 1) != turns)
-      return t.fail(
-          rotates.item(i).unsupported("breaks the pattern of three layers that rotate and one that does not"));
+      return t.fail(rotates.item(i).unsupported("breaks the pattern of three layers with RoPE and one without"));
     if (i < types.items().size() && types.item(i).text() != (turns ? "chunked_attention" : "full_attention"))
-      return t.fail(types.item(i).unsupported("breaks the pattern of three layers of chunks and one that sees all"));
+      return t.fail(types.item(i).unsupported(
+          "breaks the pattern of three layers with chunked attention and one with full attention"));
   }
 }
 
-// Layers with a window have heads of keys and a rotation of their own; values are shorter than keys.
+// MiMo V2: layers with a sliding window have another number of key heads and another RoPE base, and values are shorter
+// than keys.
 void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
   const JsonValue pattern = t.find("hybrid_layer_pattern");
   if (static_cast<int64_t>(pattern.items().size()) != config.layers)
-    return t.fail(pattern.invalid("has not one number for each layer"));
+    return t.fail(pattern.invalid("does not have one number per layer"));
   std::vector<bool> windowed;
   std::vector<int32_t> kv_heads;
   const auto own = static_cast<int32_t>(t.needed({"swa_num_key_value_heads"}, kMostHeads));
@@ -289,7 +294,7 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
     windowed.push_back(t.take(pattern.item(i).integer(0, 1), int64_t{0}) == 1);
     kv_heads.push_back(windowed.back() ? own : static_cast<int32_t>(config.kv_heads));
   }
-  for (int64_t i = 0; i < config.guess_layers; ++i) {  // they all have a window
+  for (int64_t i = 0; i < config.guess_layers; ++i) {  // All MTP layers use a sliding window.
     windowed.push_back(true);
     kv_heads.push_back(own);
   }
@@ -298,7 +303,7 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
                       std::min(t.integer("v_head_dim", head_dim), kMostHeads), kv_heads};
     config.quantization.qkv_shards = config.kv_heads;
   } else if (layout.exists() && layout.text() != "split") {
-    t.fail(layout.unsupported("is " + quoted(layout.text()) + " (read: fused_qkv, split)"));
+    t.fail(layout.unsupported("is " + quoted(layout.text()) + " (supported: fused_qkv, split)"));
   }
   t.out().booleans(t.key("attention.sliding_window_pattern"), windowed);
   t.out().integers(t.key("attention.head_count_kv"), kv_heads);
@@ -312,26 +317,27 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
        {std::pair{"swa_head_dim", "head_dim"}, std::pair{"swa_num_attention_heads", "num_attention_heads"},
         std::pair{"swa_v_head_dim", "v_head_dim"}})
     if (t.find(windows).exists() && t.integer(windows, 0) != t.integer(all, 0))
-      t.fail(t.find(windows).unsupported("is not '" + std::string(all) + "'"));
+      t.fail(t.find(windows).unsupported("differs from '" + std::string(all) + "'"));
 }
 
-// How many layers are `first`; all behind them are `other`.
+// Returns the number of leading layers of kind `first`. All later layers must be of kind `other`.
 int64_t leading_layers(Translation& t, std::string_view list, std::string_view first, std::string_view other) {
   const JsonValue kinds = t.find(list);
   size_t count = 0;
   while (count < kinds.items().size() && kinds.item(count).text() == first) ++count;
   for (size_t i = count; i < kinds.items().size(); ++i)
     if (kinds.item(i).text() != other)
-      t.fail(kinds.item(i).unsupported("is not " + quoted(other) + ", as all behind the first layers are"));
+      t.fail(kinds.item(i).unsupported("is not " + quoted(other) + ", which all layers after the first ones must be"));
   return static_cast<int64_t>(count);
 }
 
-// Positions in a block of each layer, 0 without blocks: a list of numbers, of layers that guess, too, or in newer files a name of each.
+// Returns the number of positions per compressed block for each layer, 0 for layers without blocks. Checkpoints state
+// it as a list of numbers, which may include the MTP layers, or in newer files as one name per layer.
 std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
   const JsonValue ratios = t.find("compress_ratios"), list = ratios.exists() ? ratios : t.find("layer_types"),
                   rates = t.find("compress_rates");
   if (static_cast<int64_t>(list.items().size()) < config.layers) {
-    t.fail(list.invalid(ratios.exists() ? "has not one number for each layer" : "has not one name for each layer"));
+    t.fail(list.invalid(ratios.exists() ? "does not have one number per layer" : "does not have one name per layer"));
     return {};
   }
   std::vector<int32_t> blocks;
@@ -344,14 +350,15 @@ std::vector<int32_t> block_lengths(Translation& t, const Config& config) {
       const int64_t usual = one.text() == "compressed_sparse_attention" ? 4 : 128;
       length = t.take(rates[one.text()].integer(1, INT32_MAX), usual);
     } else if (one.text() != "sliding_attention") {
-      t.fail(one.unsupported("is " + quoted(one.text()) + ", which is not computed"));
+      t.fail(one.unsupported("is " + quoted(one.text()) + ", which is not supported"));
     }
     blocks.push_back(static_cast<int32_t>(length));
   }
   return blocks;
 }
 
-// DeepSeek V4: a window, and blocks of positions behind it; several residual streams that are mixed.
+// DeepSeek V4: attention to a sliding window and to compressed blocks of earlier positions, and hyper-connections with
+// several residual streams.
 void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   const auto size = [&](std::string_view name, int64_t value) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
@@ -365,7 +372,7 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   size("attention.sliding_window", t.needed({"sliding_window"}));
   size("attention.output_group_count", t.needed({"o_groups"}));
   size("attention.output_lora_rank", t.needed({"o_lora_rank"}));
-  // Newer files have the angles of layers without blocks and of those with them apart (config_rope.cc).
+  // Newer files have separate RoPE settings for layers with and without compressed blocks (config_rope.cc).
   const JsonValue kinds = t.find("rope_parameters"), blocked = kinds["compress"]["rope_theta"];
   t.out().number(t.key("attention.compress_rope_freq_base"), kinds["main"].exists() && blocked.exists()
                                                                  ? t.take(blocked.number(), 1.0)
@@ -383,7 +390,8 @@ void translate_blocks(Translation& t, const Config& config, int64_t head_dim) {
   t.out().numbers(t.key("swiglu_clamp_shexp"), limits);
 }
 
-// What it leaves out is the model's, which the folder does not know. Tokens are told by how far they are from their rows.
+// EAGLE head: settings that are missing come from the target model, which is not known here. The folder's token map
+// stores each token id as its distance from the row of its logit.
 void translate_eagle(Translation& t, const Config& config) {
   if (config.layers != 1)
     t.fail(t.find("num_hidden_layers").unsupported("is " + std::to_string(config.layers) + ", expected 1"));

@@ -1,4 +1,5 @@
-// Networks of which some layers, or parts of all, keep a state: delta nets, state spaces, short convolutions.
+// Translates models in which some layers, or parts of all layers, have a recurrent state: delta nets, state-space
+// models, short convolutions.
 #include <algorithm>
 #include <cmath>
 
@@ -8,17 +9,17 @@
 namespace monolith::hf {
 namespace {
 
-enum class Kind : uint8_t { kOther, kAttention, kNetwork };  // of a layer
+enum class Kind : uint8_t { kOther, kAttention, kNetwork };  // The kind of a layer.
 
-// What each layer is, from a text of letters or a list of names. Those that are neither of these two are of the kind that
-// keeps a state, by one of `state_names`.
+// Reads the kind of each layer from a string with one letter per layer or a list of names. Layers that are neither
+// attention nor feed-forward layers are recurrent and must have one of the names in `state_names`.
 std::vector<Kind> read_kinds(Translation& t, const JsonValue& list, int64_t layers,
                              std::initializer_list<std::string_view> state_names) {
   std::vector<Kind> kinds(static_cast<size_t>(layers), Kind::kOther);
   const std::string_view letters = list.text();
   const size_t count = letters.empty() ? list.items().size() : letters.size();
   if (count != kinds.size()) {
-    t.fail(list.invalid("has not one name for each of " + std::to_string(layers) + " layers"));
+    t.fail(list.invalid("does not have one name for each of the " + std::to_string(layers) + " layers"));
     return kinds;
   }
   for (size_t i = 0; i < count; ++i) {
@@ -28,7 +29,7 @@ std::vector<Kind> read_kinds(Translation& t, const JsonValue& list, int64_t laye
     else if (name == "mlp" || name == "moe" || name == "-" || name == "E")
       kinds[i] = Kind::kNetwork;
     else if (std::ranges::find(state_names, name) == state_names.end())
-      t.fail((letters.empty() ? list.item(i) : list).unsupported("holds " + quoted(name) + ", which is not computed"));
+      t.fail((letters.empty() ? list.item(i) : list).unsupported("holds " + quoted(name) + ", which is not supported"));
   }
   return kinds;
 }
@@ -51,7 +52,7 @@ void put_state_space(Translation& t, const StateSpace& space, int64_t taps) {
   size("ssm.group_count", space.groups);
 }
 
-// A layer is a state space, attention or a network.
+// Nemotron H: each layer is either a state-space layer, an attention layer or a feed-forward network.
 void translate_nemotron(Translation& t, Config& config) {
   const JsonValue list = t.first_of({"hybrid_override_pattern", "layers_block_type"});
   const std::vector<Kind> kinds = read_kinds(t, list, config.layers, {"M", "mamba", "linear_attention"});
@@ -70,12 +71,12 @@ void translate_nemotron(Translation& t, Config& config) {
   put_state_space(t, config.state_space, t.needed({"conv_kernel", "mamba_d_conv"}));
   t.copy_integer("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length");
   if (const JsonValue latent = t.find("moe_latent_size"); latent.exists())
-    t.fail(latent.unsupported("is set: experts of another width are not computed"));
+    t.fail(latent.unsupported("is set: experts with another width than the model are not supported"));
 }
 
-// A layer is a state space or attention, and has a network besides.
+// Granite 4: each layer is a state-space layer or an attention layer, followed by a feed-forward network.
 void translate_granite(Translation& t, Config& config, int64_t embedding) {
-  if (t.integer("num_local_experts", 0) == 0)  // what every row passes is all there is
+  if (t.integer("num_local_experts", 0) == 0)  // Without experts the shared expert is the whole feed-forward network.
     t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(t.needed({"shared_intermediate_size"})));
   if (t.architecture().gguf != "granitehybrid") return;
   put_kv_heads(t, config, read_kinds(t, t.find("layer_types"), config.layers, {"mamba"}));
@@ -91,7 +92,7 @@ std::vector<float> multipliers(Translation& t, std::string_view name, size_t cou
   auto values = t.find(name).numbers();
   if (!values) t.fail(values.error());
   if (!values || values->empty()) return std::vector<float>(count, 1);
-  if (values->size() != count) t.fail(t.find(name).invalid("has not " + std::to_string(count) + " numbers"));
+  if (values->size() != count) t.fail(t.find(name).invalid("must have " + std::to_string(count) + " numbers"));
   values->resize(count, 1);
   return std::move(*values);
 }
@@ -105,7 +106,7 @@ void translate_falcon(Translation& t, Config& config, int64_t embedding) {
                         .heads = t.needed({"mamba_n_heads"}, kMostHeads)};
   put_state_space(t, config.state_space, t.needed({"mamba_d_conv"}));
   if (t.boolean("mamba_rms_norm", false) && t.boolean("mamba_norm_before_gate", true))
-    t.fail(t.find("mamba_norm_before_gate").unsupported("is true, which is not computed"));
+    t.fail(t.find("mamba_norm_before_gate").unsupported("is true, which is not supported"));
   const auto factor = [&](std::string_view name) { return static_cast<float>(t.number(name, 1)); };
   const std::vector<float> network = multipliers(t, "mlp_multipliers", 2);
   config.multipliers = {.embedding = factor("embedding_multiplier"),
@@ -120,7 +121,7 @@ void translate_falcon(Translation& t, Config& config, int64_t embedding) {
                         .ssm = multipliers(t, "ssm_multipliers", 5)};
 }
 
-// Nothing but state spaces.
+// Mamba 2: all layers are state-space layers.
 void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
   const int64_t heads = t.needed({"num_heads"}, kMostHeads);
   config.state_space = {.inner = t.needed({"expand"}, kMostHeads) * embedding,
@@ -133,7 +134,7 @@ void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
   t.out().integer(t.key("feed_forward_length"), 0);
 }
 
-// LFM2: the width of its networks may be a share of what is stated, rounded up.
+// LFM2: the feed-forward width may be a fraction of the stated one, rounded up to a multiple.
 void translate_short_convolutions(Translation& t, Config& config) {
   const JsonValue list = t.find("layer_types");
   std::vector<Kind> kinds;
@@ -144,13 +145,13 @@ void translate_short_convolutions(Translation& t, Config& config) {
     const JsonValue attending = t.find("full_attn_idxs");
     for (size_t i = 0; i < attending.items().size(); ++i) {
       const auto at = static_cast<size_t>(t.take(attending.item(i).integer(0, kMostLayers), int64_t{0}));
-      if (at >= kinds.size()) return t.fail(attending.item(i).invalid("is no layer"));
+      if (at >= kinds.size()) return t.fail(attending.item(i).invalid("is not a layer"));
       kinds[at] = Kind::kAttention;
     }
   }
   put_kv_heads(t, config, kinds);
   t.out().integer(t.key("shortconv.l_cache"), static_cast<uint64_t>(t.needed({"conv_L_cache"})));
-  if (t.boolean("conv_bias", false)) t.fail(t.find("conv_bias").unsupported("is true, which is not computed"));
+  if (t.boolean("conv_bias", false)) t.fail(t.find("conv_bias").unsupported("is true, which is not supported"));
   int64_t width = t.needed({"block_ff_dim", "intermediate_size"});
   if (t.boolean("block_auto_adjust_ff_dim", false)) {
     const int64_t multiple = t.needed({"block_multiple_of"});
@@ -179,7 +180,7 @@ void translate_delta_nets(Translation& t, Config& config) {
   size("ssm.group_count", heads.key_heads);
   size("ssm.time_step_rank", heads.value_heads);
   size("ssm.inner_size", heads.value_dim * heads.value_heads);
-  // GGUF knows a period: every so-manieth layer attends.
+  // GGUF can only express full attention in every n-th layer.
   constexpr int64_t kUsualInterval = 4;
   int64_t interval = t.integer("full_attention_interval", kUsualInterval);
   if (const JsonValue types = t.find("layer_types"); types.exists()) {
@@ -188,10 +189,10 @@ void translate_delta_nets(Translation& t, Config& config) {
     interval = first - kinds.begin() + 1;
     for (size_t i = 0; i < kinds.size(); ++i)
       if ((kinds[i] == Kind::kAttention) != ((static_cast<int64_t>(i) + 1) % interval == 0))
-        return t.fail(types.item(i).unsupported("breaks the period in which layers attend"));
+        return t.fail(types.item(i).unsupported("breaks the regular interval of attention layers"));
   }
   size("full_attention_interval", interval);
-  // Qwen 3.5's rotation has these parts where it states none.
+  // The M-RoPE sections of Qwen3.5 if the checkpoint does not state them.
   if (t.architecture().gguf != "qwen3next" &&
       !t.first_of({"rope_parameters", "rope_scaling"})["mrope_section"].exists())
     t.out().integers(t.key("rope.dimension_sections"), {11, 11, 10, 0});

@@ -1,4 +1,4 @@
-// Which layer is of which kind.
+// Translates the settings that state the kind of each layer.
 #include <algorithm>
 
 #include "formats/gguf/parser.h"
@@ -6,19 +6,20 @@
 
 namespace monolith::hf {
 
-// Which layers have a window, where the checkpoint says so: by a list of names, a text of which each letter stands
-// for a layer and which repeats, or a period. Nothing: as the architecture does it.
+// Returns which layers use a sliding window, if the checkpoint states it. It may do so with a list of names, a
+// repeating string with one letter per layer, or a period. Returns nullopt if the checkpoint does not state it; the
+// architecture's default applies then.
 std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers) {
   std::vector<bool> windowed(layers);
   if (const JsonValue types = t.find("layer_types"); types.exists()) {
     if (types.items().size() != layers) {
-      t.fail(types.invalid("has not one name for each layer"));
+      t.fail(types.invalid("does not have one name per layer"));
       return windowed;
     }
     for (size_t i = 0; i < layers; ++i) {
       const std::string_view type = types.item(i).text();
       if (type != "sliding_attention" && type != "full_attention")
-        t.fail(types.item(i).unsupported("is " + quoted(type) + ", which is not computed"));
+        t.fail(types.item(i).unsupported("is " + quoted(type) + ", which is not supported"));
       windowed[i] = type == "sliding_attention";
     }
     return windowed;
@@ -36,7 +37,8 @@ std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers) 
 
 namespace {
 
-// And of the layers behind them that guess: as "mtp_layer_types" has it, or as the first ones (vLLM's exaone_moe.py).
+// Appends which MTP layers use a sliding window: from "mtp_layer_types" if present, otherwise like the first layers (as
+// in vLLM's exaone_moe.py).
 void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowed) {
   const JsonValue types = t.find("mtp_layer_types"), sizes = t.find("mtp_sliding_windows");
   for (int64_t i = 0; i < count; ++i) {
@@ -44,10 +46,10 @@ void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowe
     const bool stated = type.exists();
     windowed.push_back(stated ? type.text() == "sliding_attention" : windowed[static_cast<size_t>(i)]);
     if (stated && !windowed.back() && type.text() != "full_attention")
-      t.fail(type.unsupported("is " + quoted(type.text()) + ", which is not computed"));
+      t.fail(type.unsupported("is " + quoted(type.text()) + ", which is not supported"));
     if (windowed.back() && size.exists() &&
         t.take(size.integer(0, kMost), int64_t{0}) != t.integer("sliding_window", 0))
-      t.fail(size.unsupported("is not 'sliding_window'"));
+      t.fail(size.unsupported("differs from 'sliding_window'"));
   }
 }
 
@@ -55,7 +57,8 @@ void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowe
 
 void translate_windows(Translation& t, const Config& config) {
   const int64_t layers = config.layers;
-  const bool optional = t.architecture().gguf.starts_with("qwen");  // states a size and whether it is used
+  // Qwen configs state a window size and, separately, whether it is used.
+  const bool optional = t.architecture().gguf.starts_with("qwen");
   if (optional && !t.boolean("use_sliding_window", false)) return;
   if (t.integer("sliding_window", 1) == 0) return;
   auto windowed = windowed_layers(t, static_cast<size_t>(layers));
@@ -66,7 +69,8 @@ void translate_windows(Translation& t, const Config& config) {
     if (t.architecture().window_pattern)
       t.out().booleans(t.key("attention.sliding_window_pattern"), *windowed);
     else if (n != layers)
-      t.fail(t.first_of({"layer_types", "sliding_window_pattern"}).unsupported("gives a window to some layers only"));
+      t.fail(t.first_of({"layer_types", "sliding_window_pattern"})
+                 .unsupported("gives only some layers a window, which is not supported"));
   }
   t.copy_integer("sliding_window", "attention.sliding_window");
 }

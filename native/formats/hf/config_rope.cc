@@ -1,4 +1,4 @@
-// Rotary positions of a checkpoint in GGUF's keys, and the factors that some scalings keep as tensors.
+// Translates a checkpoint's RoPE settings to GGUF keys, and adds the factor tensors of scaling methods that need them.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -9,13 +9,14 @@
 namespace monolith::hf {
 namespace {
 
-// Llama 3's scaling as factors of the frequencies: long waves are stretched, short ones are not, those between partly.
+// Expresses Llama 3 RoPE scaling as frequency factors: long wavelengths are stretched by the full factor, short ones
+// not at all, and those in between by an interpolated factor.
 void add_llama3_factors(Translation& t, const JsonValue& rope, double base, int64_t dims) {
   const auto value = [&](std::string_view name, double fallback) { return t.take(rope[name].number(), fallback); };
   const double factor = value("factor", 8), low = value("low_freq_factor", 1), high = value("high_freq_factor", 4);
   const double context = value("original_max_position_embeddings", 8192);
   if (!(factor > 0 && low > 0 && high > low && context > 0 && base > 1) || dims < 2 || dims > 1 << 16)
-    return t.fail(rope.invalid("holds factors that make no scaling"));
+    return t.fail(rope.invalid("contains factors that do not define a valid scaling"));
   std::vector<float> factors;
   for (int64_t i = 0; i < dims / 2; ++i) {
     const double frequency = std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(dims));
@@ -28,7 +29,7 @@ void add_llama3_factors(Translation& t, const JsonValue& rope, double base, int6
   t.out().tensor("rope_freqs.weight", factors);
 }
 
-// LongRoPE: two sets of factors, and the scale of attention that goes with them.
+// Adds LongRoPE scaling: two sets of factors and the attention scale that belongs to them.
 void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   const int64_t original = t.take(t.first_of({"original_max_position_embeddings"}).integer(1, kMost),
                                   t.take(rope["original_max_position_embeddings"].integer(1, kMost), context));
@@ -36,36 +37,38 @@ void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
   if (!longer) return t.fail(longer.error());
   if (!shorter) return t.fail(shorter.error());
   if (longer->empty() || longer->size() != shorter->size())
-    return t.fail(rope.invalid("has no 'long_factor' and 'short_factor' of one length"));
+    return t.fail(rope.invalid("must contain 'long_factor' and 'short_factor' of equal length"));
   const double stretch = static_cast<double>(context) / static_cast<double>(original);
   const double magnitude = stretch > 1 ? std::sqrt(1 + std::log(stretch) / std::log(static_cast<double>(original))) : 1;
   t.out().string(t.key("rope.scaling.type"), "longrope");
   t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(original));
-  // Phi-3.5's mixture states it, for both lengths.
+  // Phi-3.5-MoE states the attention scale for short and long contexts separately.
   const JsonValue near = rope["short_mscale"], far = rope["long_mscale"];
   const double stated = t.take(far.number(), magnitude);
-  if (t.take(near.number(), stated) != stated) t.fail(near.unsupported("is not the 'long_mscale'"));
+  if (t.take(near.number(), stated) != stated)
+    t.fail(near.unsupported("differs from 'long_mscale', which is not supported"));
   t.out().number(t.key("rope.scaling.attn_factor"), t.take(rope["attention_factor"].number(), stated));
   t.out().tensor("rope_factors_long.weight", *longer);
   t.out().tensor("rope_factors_short.weight", *shorter);
 }
 
-// DeepSeek's two numbers: the magnitude of rotated halves is m(mscale) / m(mscale_all_dim), with m(x) = 1 + 0.1 x ln(factor),
-// and scores grow by m(mscale_all_dim)^2.
+// DeepSeek's two YaRN settings: the magnitude of the rotated part is m(mscale) / m(mscale_all_dim), where m(x) = 1 +
+// 0.1 x ln(factor), and the attention scores are multiplied by m(mscale_all_dim)^2.
 void add_yarn_scale(Translation& t, const JsonValue& rope) {
   const YarnScale kind = t.architecture().yarn_scale;
   const JsonValue one = rope["mscale"], all = rope["mscale_all_dim"];
   if (kind == YarnScale::kNone) {
     for (const JsonValue& value : {one, all})
-      if (value.exists()) t.fail(value.unsupported("is not computed"));
+      if (value.exists()) t.fail(value.unsupported("is not supported"));
     return;
   }
   if (!all.exists()) {
-    if (kind == YarnScale::kTenth) t.fail(all.unsupported("is missing: YaRN of latents is computed with it"));
+    if (kind == YarnScale::kTenth) t.fail(all.unsupported("is missing: YaRN for MLA requires it"));
     return;
   }
   const double scale = t.take(all.number(), 1.0);
-  if (t.take(one.number(), scale) != scale || !(scale > 0)) t.fail(one.unsupported("is not the 'mscale_all_dim'"));
+  if (t.take(one.number(), scale) != scale || !(scale > 0))
+    t.fail(one.unsupported("differs from 'mscale_all_dim', which is not supported"));
   t.out().number(t.key("rope.scaling.yarn_log_multiplier"), kind == YarnScale::kTenth ? 0.1 * scale : scale);
 }
 
@@ -81,7 +84,8 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   copy("extrapolation_factor", "rope.scaling.yarn_ext_factor");
   copy("beta_fast", "rope.scaling.yarn_beta_fast");
   copy("beta_slow", "rope.scaling.yarn_beta_slow");
-  // The checkpoint states the magnitude of both rotated halves, GGUF by what it differs from 0.1 ln(factor) + 1.
+  // The checkpoint states the total magnitude of the rotated values, and GGUF states the factor by which it differs
+  // from 0.1 ln(factor) + 1.
   const double factor = t.take(rope["factor"].number(), 1.0);
   if (rope["attention_factor"].exists() && factor > 0) {
     const double magnitude = t.take(rope["attention_factor"].number(), 1.0);
@@ -90,11 +94,12 @@ void add_yarn(Translation& t, const JsonValue& rope) {
   add_yarn_scale(t, rope);
 }
 
-// The first share of a head's pairs turn, by angles of which the whole head has its own; those of the rest are divided by
-// so much that they do not.
+// Only the first share of a head's pairs rotates, at the frequencies that the full head width implies. The factors of
+// all other pairs divide their angles by so much that they do not rotate.
 void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
   constexpr float kNever = 1e30f;
-  if (head_dim < 2 || head_dim > 1 << 16) return t.fail(t.find("rope_parameters").invalid("is of heads of no size"));
+  if (head_dim < 2 || head_dim > 1 << 16)
+    return t.fail(t.find("rope_parameters").invalid("requires a head size of at least 2"));
   t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(head_dim));
   std::vector<float> factors(static_cast<size_t>(head_dim / 2), kNever);
   const auto turning = static_cast<size_t>(static_cast<double>(head_dim) * share / 2);
@@ -106,7 +111,7 @@ void add_proportional_rope(Translation& t, double share, int64_t head_dim) {
 
 namespace {
 
-// M-RoPE: how many pairs turn by time, height and width.
+// M-RoPE sections: the number of pairs that rotate by time, height and width.
 void put_sections(Translation& t, const JsonValue& sections) {
   std::vector<int32_t> parts;
   for (size_t i = 0; i < std::min<size_t>(sections.items().size(), 4); ++i)
@@ -118,17 +123,20 @@ void put_sections(Translation& t, const JsonValue& sections) {
 }  // namespace
 
 void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
-  // Old files keep the base beside "rope_scaling", new ones everything in "rope_parameters", some by kind of layer.
+  // Old checkpoints keep the base next to "rope_scaling". New ones keep everything in "rope_parameters", some of them
+  // per layer kind.
   JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
   const JsonValue windowed = rope["sliding_attention"];
   if (rope["full_attention"].exists()) rope = rope["full_attention"];
-  // DeepSeek V4's layers without blocks turn by angles of their own; those with them may be stretched.
+  // In DeepSeek V4, layers without compressed blocks use RoPE parameters of their own ("main"). Only the parameters of
+  // layers with compressed blocks ("compress") may have scaling.
   const JsonValue plain = rope["main"];
   if (plain.exists()) rope = rope["compress"];
   if (const JsonValue kind = plain["rope_type"]; kind.exists() && kind.text() != "default")
-    t.fail(kind.unsupported("is " + quoted(kind.text()) +
-                            ", expected 'default': layers without blocks are not stretched"));
-  if (rope.exists() && !rope.is_object()) return t.fail(rope.invalid("is no object"));
+    t.fail(
+        kind.unsupported("is " + quoted(kind.text()) +
+                         ", expected 'default': RoPE scaling is not supported for layers without compressed blocks"));
+  if (rope.exists() && !rope.is_object()) return t.fail(rope.invalid("is not an object"));
   if (rope["mrope_section"].exists()) put_sections(t, rope["mrope_section"]);
   const auto value = [&](std::string_view name, double fallback) {
     return t.take(rope[name].number(), t.find(name).is_array() ? fallback : t.number(name, fallback));
@@ -137,7 +145,7 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   if (plain.exists()) base = t.take(plain["rope_theta"].number(), t.number("rope_theta", t.architecture().rope_base));
   const JsonValue kind_value = rope["rope_type"].exists() ? rope["rope_type"] : rope["type"];
   const std::string_view kind = kind_value.text();
-  // Hunyuan's stretches the base (NTK-aware interpolation: modeling_hunyuan_v1_dense.py).
+  // Hunyuan scales the base (NTK-aware interpolation, modeling_hunyuan_v1_dense.py).
   const double alpha = kind == "dynamic" ? t.take(rope["alpha"].number(), 0.0) : 0;
   if (alpha > 0 && head_dim > 2)
     base *= std::pow(alpha, static_cast<double>(head_dim) / static_cast<double>(head_dim - 2));
@@ -150,7 +158,8 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   const int64_t dims = static_cast<int64_t>(static_cast<double>(head_dim) * share);
   t.out().integer(t.key("rope.dimension_count"), static_cast<uint64_t>(dims));
 
-  // "dynamic" stretches what goes beyond the context the model was made for, which is the most that is served.
+  // "dynamic" scaling affects only positions beyond the context length that the model was trained for, which is the
+  // longest context that is served.
   if (kind.empty() || kind == "default" || kind == "mrope" || kind == "dynamic") return;
   if (kind == "linear") {
     t.out().string(t.key("rope.scaling.type"), "linear");
@@ -162,8 +171,8 @@ void translate_rope(Translation& t, int64_t context, int64_t head_dim) {
   } else if (kind == "yarn") {
     add_yarn(t, rope);
   } else {
-    t.fail(kind_value.unsupported("is " + quoted(kind) +
-                                  ", which is not computed (known: default, dynamic, linear, llama3, longrope, yarn)"));
+    t.fail(kind_value.unsupported(
+        "is " + quoted(kind) + ", which is not supported (known: default, dynamic, linear, llama3, longrope, yarn)"));
   }
 }
 

@@ -1,6 +1,6 @@
-// Tensors that GGUF has in another order, or after a function, than the checkpoints of their families. The order of the
-// checkpoint is that of the family's published network (transformers' modeling file, named with each); GGUF's is what
-// llama.cpp's conversion makes of it.
+// Converts tensors whose order or values in GGUF differ from the checkpoints of their model family. The checkpoint's
+// order is the one in the transformers modeling file named with each function. GGUF's order is the one that llama.cpp's
+// conversion produces.
 #include <algorithm>
 #include <cmath>
 
@@ -10,19 +10,19 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostNumbers = 1024;  // layers, as the model has it
+constexpr int64_t kMostNumbers = 1024;  // Maximum number of layers, the same limit as in the model.
 
-// A_log, of which decays are made.
+// Converts the checkpoint's A_log to the decay rate: -exp(A_log).
 float decay_of_log(float value) { return static_cast<float>(-std::exp(static_cast<double>(value))); }
 
-// [channels, 1, taps]: one channel of the convolution after the other, or without the 1.
+// Whether the tensor is a depthwise convolution kernel: [channels, 1, taps] or [channels, taps].
 bool is_convolution(const Safetensor& tensor) {
   return tensor.shape.size() == 2 || (tensor.shape.size() == 3 && tensor.shape[1] == 1);
 }
 
 Error misfit(const Safetensor& tensor, const std::string& what, int64_t expected) {
-  return invalid(tensor, "has " + std::to_string(tensor.shape[0]) + " rows, which are not the " +
-                             std::to_string(expected) + " of " + what);
+  return invalid(tensor, "has " + std::to_string(tensor.shape[0]) + " rows, expected " + std::to_string(expected) +
+                             " for " + what);
 }
 
 }  // namespace
@@ -44,9 +44,9 @@ Result<bool> Translator::add_of_family(const std::string& block, std::string_vie
     }
   }
   if (config_.architecture->family == Family::kFalconH1 && rest == "pre_ff_layernorm.weight")
-    return taken(put(block + "ffn_norm", tensor, type));  // without a suffix, as the model reads it
+    return taken(put(block + "ffn_norm", tensor, type));  // The model expects this name without a suffix.
   if (config_.architecture->family == Family::kShortConvolution && rest == "conv.conv.weight") {
-    if (!is_convolution(tensor)) return invalid(tensor, "is no convolution of one channel each");
+    if (!is_convolution(tensor)) return invalid(tensor, "is not a depthwise convolution");
     put_rows(block + "shortconv.conv.weight", {tensor.shape.back(), tensor.shape[0]}, rows_of(tensor, type));
     return true;
   }
@@ -62,9 +62,10 @@ Result<bool> Translator::add_of_family(const std::string& block, std::string_vie
   return false;
 }
 
-// transformers, modeling_qwen3_next.py (fix_query_key_value_ordering) and modeling_qwen3_5.py: value heads lie in runs, all
-// of the first key head, then all of the second. GGUF keeps them so for qwen3next; elsewhere it deals them out: the first
-// of every key head, then the second of each.
+// See modeling_qwen3_next.py (fix_query_key_value_ordering) and modeling_qwen3_5.py in transformers. The checkpoint
+// stores value heads grouped by key head: all of the first key head, then all of the second. GGUF keeps this order for
+// qwen3next. For other architectures it interleaves them: the first value head of each key head, then the second of
+// each.
 Status Translator::add_of_delta_net(const std::string& block, std::string_view part, const Safetensor& tensor,
                                     TensorType type) {
   const DeltaNetHeads& net = config_.delta_net;
@@ -72,12 +73,12 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
   const bool dealt = config_.architecture->gguf != "qwen3next" && net.value_heads != net.key_heads;
   const Rows rows = rows_of(tensor, type);
   const std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
-  // The value heads of `width` rows each, behind `lead` other rows.
+  // Adds a matrix of value heads with `width` rows each, preceded by `lead` other rows.
   const auto put_values = [&](const std::string& name, std::vector<int64_t> to, const Rows& from, int64_t lead,
                               int64_t width) -> Status {
     const int64_t expected = lead + net.value_heads * width;
     if (tensor.shape[0] != expected || expected > INT32_MAX || from->rows() != expected)
-      return misfit(tensor, "the network's heads", expected);
+      return misfit(tensor, "the model's heads", expected);
     Rows result = from;
     if (dealt) {
       std::vector<int32_t> order;
@@ -96,21 +97,21 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
   if (part == "in_proj_z.weight") return put_values("attn_gate.weight", shape, rows, 0, net.value_dim);
   if (part == "in_proj_qkv.weight") return put_values("attn_qkv.weight", shape, rows, 2 * keys, net.value_dim);
   if (part == "conv1d.weight") {
-    if (!is_convolution(tensor)) return invalid(tensor, "is no convolution of one channel each");
+    if (!is_convolution(tensor)) return invalid(tensor, "is not a depthwise convolution");
     return put_values("ssm_conv1d.weight", {shape[0], tensor.shape[0]}, rows, 2 * keys, net.value_dim);
   }
   if (part == "out_proj.weight") {
     if (!dealt) return put(block + "ssm_out.weight", tensor, type);
     if (tensor.shape.size() != 2 || tensor.shape[1] != values)
-      return invalid(tensor, "has not the " + std::to_string(values) + " columns of the network's heads");
+      return invalid(tensor, "must have " + std::to_string(values) + " columns, one per value of the model's heads");
     put_rows(block + "ssm_out.weight", shape,
              moved_columns(rows, net.value_dim, dealt_order(net.key_heads, net.value_heads, 1)));
     return {};
   }
-  if (part == "in_proj_qkvz.weight") {  // of each key head: query, key, its values, their gates
+  if (part == "in_proj_qkvz.weight") {  // For each key head: query, key, the values of its value heads, their gates.
     const int64_t run = net.value_heads / net.key_heads * net.value_dim, head = 2 * net.key_dim + 2 * run;
     if (tensor.shape.size() != 2 || tensor.shape[0] != net.key_heads * head)
-      return misfit(tensor, "the network's heads", net.key_heads * head);
+      return misfit(tensor, "the model's heads", net.key_heads * head);
     const auto of_each = [&](std::vector<Run>& runs, int64_t first, int64_t count) {
       for (int64_t i = 0; i < net.key_heads; ++i) runs.push_back({rows, i * head + first, count});
     };
@@ -123,27 +124,27 @@ Status Translator::add_of_delta_net(const std::string& block, std::string_view p
     put_rows(block + "attn_gate.weight", {shape[0], values}, joined_rows(std::move(gates)));
     return {};
   }
-  return put(tensor.name, tensor, type);  // of which the model says that it has no place for it
+  return put(tensor.name, tensor, type);  // Keeps its own name, so the model reports it as unknown.
 }
 
-// transformers, modeling_mamba2.py (Mamba2Mixer). Rates and skips have a dimension of one more in GGUF, and the norm's
-// weights lie in the groups that are normed.
+// See modeling_mamba2.py (Mamba2Mixer) in transformers. In GGUF, decay rates and skip weights have an additional
+// dimension of length 1, and the norm weights are shaped by normalization group.
 Status Translator::add_of_state_space(const std::string& block, std::string_view part, const Safetensor& tensor,
                                       TensorType type) {
   const StateSpace& space = config_.state_space;
   const int64_t count = tensor.shape[0];
   const Rows rows = rows_of(tensor, type);
   if (part == "conv1d.weight") {
-    if (!is_convolution(tensor)) return invalid(tensor, "is no convolution of one channel each");
+    if (!is_convolution(tensor)) return invalid(tensor, "is not a depthwise convolution");
     put_rows(block + "ssm_conv1d.weight", {tensor.shape.back(), count}, rows);
     return {};
   }
-  if (tensor.shape.size() != 1) return invalid(tensor, "is no vector");
+  if (tensor.shape.size() != 1) return invalid(tensor, "is not a vector");
   if (part == "conv1d.bias") return put(block + "ssm_conv1d.bias", tensor, type);
   if (part == "dt_bias") return put(block + "ssm_dt.bias", tensor, type);
   if (part == "norm.weight") {
     if (space.groups < 1 || count % space.groups != 0)
-      return invalid(tensor, "has " + std::to_string(count) + " numbers, which are not " +
+      return invalid(tensor, "has " + std::to_string(count) + " numbers, which do not divide into " +
                                  std::to_string(space.groups) + " groups");
     put_rows(block + "ssm_norm.weight", {count / space.groups, space.groups}, rows);
     return {};
@@ -153,8 +154,9 @@ Status Translator::add_of_state_space(const std::string& block, std::string_view
   return {};
 }
 
-// transformers, modeling_deepseek_v3.py (kv_b_proj): of each head the part that makes keys of latents, then the one that
-// makes values. GGUF has them apart, the keys' the other way: it takes queries to latents.
+// See modeling_deepseek_v3.py (kv_b_proj) in transformers. For each head the checkpoint stores the part that maps
+// latents to keys, then the part that maps latents to values. GGUF stores them separately and transposes the key part,
+// which is applied to queries instead.
 Status Translator::add_latent_heads(const std::string& block, const Safetensor& tensor, TensorType type) {
   const auto& [key_dim, value_dim] = config_.latents;
   const int64_t both = key_dim + value_dim, heads = config_.heads;
@@ -169,13 +171,13 @@ Status Translator::add_latent_heads(const std::string& block, const Safetensor& 
   return {};
 }
 
-// moonshotai/Kimi-Linear, modeling_kimi.py (KimiDeltaAttention): a convolution for each of q, k and v, and A_log of
-// [1, 1, heads, 1].
+// See modeling_kimi.py (KimiDeltaAttention) in moonshotai/Kimi-Linear. There is one convolution each for q, k and v,
+// and A_log has the shape [1, 1, heads, 1].
 Result<bool> Translator::add_of_kimi_net(const std::string& block, std::string_view rest, const Safetensor& tensor,
                                          TensorType type) {
   for (const std::string_view which : {"q", "k", "v"}) {
     if (rest != "self_attn." + std::string(which) + "_conv1d.weight") continue;
-    if (!is_convolution(tensor)) return invalid(tensor, "is no convolution of one channel each");
+    if (!is_convolution(tensor)) return invalid(tensor, "is not a depthwise convolution");
     put_rows(block + "ssm_conv1d_" + std::string(which) + ".weight", {tensor.shape.back(), 1, tensor.shape[0]},
              rows_of(tensor, type));
     return true;
@@ -187,26 +189,27 @@ Result<bool> Translator::add_of_kimi_net(const std::string& block, std::string_v
   return true;
 }
 
-// transformers, activations.py (XIELUActivation) of Apertus: a number of each layer, which GGUF keeps as settings.
+// See activations.py (XIELUActivation) in transformers, used by Apertus. Each layer has scalar parameters, which GGUF
+// stores as metadata.
 Status Translator::add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor,
                                          TensorType type) {
   const Rows rows = rows_of(tensor, type);
   if (layer >= config_.layers || layer >= kMostNumbers || rows->rows() * rows->cols() != 1)
-    return invalid(tensor, "is not one number of one of " + std::to_string(config_.layers) + " layers");
+    return invalid(tensor, "is not a single number of one of the " + std::to_string(config_.layers) + " layers");
   std::vector<float>& numbers = activation_numbers_["xielu." + std::string(which)];
   numbers.resize(static_cast<size_t>(std::min(config_.layers, kMostNumbers)));
   rows->make(0, 1, &numbers[static_cast<size_t>(layer)]);
   return {};
 }
 
-// transformers, modeling_llama4.py (Llama4TextExperts) and modeling_qwen3_vl_moe.py (Qwen3VLMoeTextExperts): [experts, in,
-// out], gate and up side by side.
+// See modeling_llama4.py (Llama4TextExperts) and modeling_qwen3_vl_moe.py (Qwen3VLMoeTextExperts) in transformers. The
+// matrices are [experts, in, out], with the gate columns before the up columns.
 Status Translator::add_turned_experts(const std::string& block, std::string_view part, const Safetensor& tensor,
                                       TensorType type) {
   const bool both = part == "gate_up_proj";
   if (!both && part != "down_proj") return put(tensor.name, tensor, type);
   if (tensor.shape.size() != 3 || tensor.shape[0] != config_.experts || (both && tensor.shape[2] % 2 != 0))
-    return invalid(tensor, "does not hold " + std::to_string(config_.experts) + " experts");
+    return invalid(tensor, "must hold " + std::to_string(config_.experts) + " experts");
   const int64_t experts = tensor.shape[0], in = tensor.shape[1], out = tensor.shape[2];
   const Rows turned = transposed_heads(rows_of(tensor, type), experts, 0, in);
   if (!both) {
@@ -222,8 +225,8 @@ Status Translator::add_turned_experts(const std::string& block, std::string_view
   return {};
 }
 
-// transformers, modeling_falcon_h1.py multiplies what goes in and comes out of its matrices; GGUF has the matrices
-// multiplied.
+// modeling_falcon_h1.py in transformers multiplies the inputs and outputs of its matrices by constants. GGUF stores
+// matrices that already include these factors.
 Rows Translator::multiplied(std::string_view name, const Rows& rows) const {
   if (config_.architecture->family != Family::kFalconH1) return rows;
   const Multipliers& by = config_.multipliers;
@@ -241,7 +244,7 @@ Rows Translator::multiplied(std::string_view name, const Rows& rows) const {
   if (ends(".ssm_out.weight")) return all(by.ssm_out);
   if (!ends(".ssm_in.weight")) return rows;
   const StateSpace& space = config_.state_space;
-  std::vector<float> factors;  // z, x, B, C, dt
+  std::vector<float> factors;  // One factor per row: z, x, B, C, dt.
   const int64_t counts[] = {space.inner, space.inner, space.groups * space.state, space.groups * space.state,
                             space.heads};
   for (size_t i = 0; i < 5; ++i) {

@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kMostTemplateBytes = size_t{1} << 20;
 
-// The chat template, from where it is kept: in recent folders a file of its own, else a setting, by name if there
-// are several.
+// Adds the chat template from one of three sources: chat_template.jinja in recent folders, chat_template.json, or
+// tokenizer_config.json. If a source lists several templates by name, the one named "default" is used.
 Status add_chat_template(const std::string& folder, const JsonValue& settings, AssembledFile& file) {
   const std::string_view key = "tokenizer.chat_template";
   if (is_file(folder + "/chat_template.jinja")) {
@@ -41,7 +41,7 @@ Status add_chat_template(const std::string& folder, const JsonValue& settings, A
 Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto config = JsonFile::read(folder, "config.json");
   if (!config) return config.error();
-  auto shards = open_shards(folder);  // whose error comes after those of config.json
+  auto shards = open_shards(folder);  // An error here is returned only after errors in config.json.
   std::vector<MappedFile> mapped;
   std::vector<Safetensor> tensors;
   for (size_t i = 0; shards && i < shards->size(); ++i) {
@@ -59,7 +59,8 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
 
   const std::filesystem::path named = std::filesystem::path(folder).lexically_normal();
   file.string("general.name", (named.has_filename() ? named : named.parent_path()).filename().string());
-  if (translated->architecture->family == Family::kEagle) {  // its tokens are another model's
+  // An EAGLE head has no tokenizer; it uses the tokens of its target model.
+  if (translated->architecture->family == Family::kEagle) {
     file.own(std::move(mapped), config->bytes());
     return std::move(file).build();
   }

@@ -1,5 +1,5 @@
-// A Hugging Face folder as the file it would be converted to: config.json, *.safetensors, tokenizer.json and the
-// small files beside them. Tensors stay where they lie; rows are put into GGUF's order as they are read.
+// Presents a Hugging Face folder as the GGUF file that it would be converted to: config.json, *.safetensors,
+// tokenizer.json and smaller files. Tensors stay in the mapped files, and rows are reordered when they are read.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace monolith::hf {
 
-// Errors name the file in the folder, and the key or tensor in it.
+// Error messages name the file in the folder and the key or tensor in that file.
 Result<std::unique_ptr<GgufFile>> open_folder(const std::string& path);
 
 }  // namespace monolith::hf

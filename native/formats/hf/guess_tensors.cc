@@ -8,10 +8,10 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostGuessLayers = 16;  // as the model has it
+constexpr int64_t kMostGuessLayers = 16;  // The same limit as in the model.
 constexpr std::string_view kLayers = "layers.";
 
-// Of a layer of the whole, whatever stands before.
+// Parses the name of a tensor in an MTP layer that follows the network's own layers, with any prefix.
 std::optional<GuessName> behind_name(std::string_view name, int64_t layers) {
   const size_t at = name.find(kLayers);
   if (at == std::string_view::npos || is_left_out(name)) return std::nullopt;

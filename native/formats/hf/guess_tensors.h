@@ -1,4 +1,4 @@
-// Layers that guess tokens, as folders have them: what their tensors are called, and how many there are. Any thread.
+// Finds the MTP layers of a folder: the names of their tensors and the number of layers. Can be called from any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,16 @@
 namespace monolith::hf {
 
 struct GuessName {
-  int64_t level = -1;     // of the layer, from 0 on; -1: what stands beside them and all of them share
-  std::string_view rest;  // within the layer, or beside them
+  int64_t level = -1;     // Index of the MTP layer, from 0. -1: a tensor outside the layers that all MTP layers share.
+  std::string_view rest;  // The tensor name within the layer, or after the prefix for shared tensors.
 };
 
-// Of a name below "mtp."; nothing: of the network itself. Of Guesses::kMtp alone.
+// Parses a tensor name that starts with "mtp."; nullopt if the tensor belongs to the network itself. Only for
+// Guesses::kMtp.
 std::optional<GuessName> mtp_name(std::string_view name);
 
-// How many layers behind the network's `layers` there are, of which the first has what it is made of: many folders state some
-// and leave them out. `stated`: no more than these.
+// Returns the number of MTP layers after the network's `layers` layers. Returns 0 if the tensors of the first MTP layer
+// are missing, because many folders declare MTP layers that they do not contain. The result is at most `stated`.
 int64_t count_guess_layers(const std::vector<Safetensor>& tensors, Guesses guesses, int64_t layers,
                            std::optional<int64_t> stated);
 

@@ -20,15 +20,15 @@ Result<std::string> read_text(const std::string& path, size_t most) {
   if (!file) return file.error();
   const auto bytes = file->bytes();
   if (bytes.size() > most)
-    return Error{ErrorCode::kInvalidFile, path + ": has " + std::to_string(bytes.size()) + " bytes; up to " +
-                                              std::to_string(most) + " are read"};
+    return Error{ErrorCode::kInvalidFile, path + ": has " + std::to_string(bytes.size()) + " bytes, expected " +
+                                              std::to_string(most) + " or fewer"};
   return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
 }
 
 namespace {
 
-// Python writes numbers that JSON has no words for: infinity becomes one that is out of every range, what is no number
-// becomes null.
+// Python's json module writes numbers that JSON does not allow. Infinity becomes a number that is out of every range,
+// and NaN becomes null.
 void replace_python_numbers(std::string& text) {
   bool quoted = false;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -81,7 +81,7 @@ std::string_view JsonValue::text() const {
 
 Result<std::optional<double>> JsonValue::number() const {
   if (!exists()) return std::optional<double>();
-  if (!is(Kind::kNumber)) return invalid("is no number");
+  if (!is(Kind::kNumber)) return invalid("is not a number");
   const double value = document_->number(id_);
   if (!std::isfinite(value)) return invalid("is out of range");
   return std::optional(value);
@@ -91,7 +91,7 @@ Result<std::optional<int64_t>> JsonValue::integer(int64_t low, int64_t high) con
   auto value = number();
   if (!value) return value.error();
   if (!*value) return std::optional<int64_t>();
-  // Compared as numbers first: a conversion out of range has no meaning.
+  // The comparison uses doubles, because converting an out-of-range double to an integer is undefined behavior.
   if (**value != std::floor(**value) || **value < static_cast<double>(low) || **value > static_cast<double>(high))
     return invalid("is " + document_->text(id_).substr(0, 32) + ", expected an integer from " + std::to_string(low) +
                    " to " + std::to_string(high));
@@ -100,24 +100,24 @@ Result<std::optional<int64_t>> JsonValue::integer(int64_t low, int64_t high) con
 
 Result<std::optional<bool>> JsonValue::boolean() const {
   if (!exists()) return std::optional<bool>();
-  if (!is(Kind::kTrue) && !is(Kind::kFalse)) return invalid("is no boolean");
+  if (!is(Kind::kTrue) && !is(Kind::kFalse)) return invalid("is not a boolean");
   return std::optional(is(Kind::kTrue));
 }
 
 Result<std::optional<std::string>> JsonValue::string() const {
   if (!exists()) return std::optional<std::string>();
-  if (!is_string()) return invalid("is no string");
+  if (!is_string()) return invalid("is not a string");
   return std::optional(document_->text(id_));
 }
 
 Result<std::vector<float>> JsonValue::numbers() const {
   std::vector<float> values;
   if (!exists()) return values;
-  if (!is_array()) return invalid("is no array");
+  if (!is_array()) return invalid("is not an array");
   for (size_t i = 0; i < items().size(); ++i) {
     auto value = item(i).number();
     if (!value) return value.error();
-    if (!*value) return item(i).invalid("is no number");
+    if (!*value) return item(i).invalid("is not a number");
     values.push_back(static_cast<float>(**value));
   }
   return values;
@@ -136,9 +136,9 @@ Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& na
     replace_python_numbers(*text);
   std::string error;
   if (!file.document_->parse(*text, file.root_, error, kMostJsonBytes))
-    return Error{ErrorCode::kInvalidFile, name + ": no valid JSON: " + error};
+    return Error{ErrorCode::kInvalidFile, name + ": not valid JSON: " + error};
   if (!file.document_->is(file.root_, Kind::kObject))
-    return Error{ErrorCode::kInvalidFile, name + ": is no JSON object"};
+    return Error{ErrorCode::kInvalidFile, name + ": not a JSON object"};
   return file;
 }
 

@@ -1,5 +1,4 @@
-// JSON files of a model's folder, and asking them for values by name and type. Used on the thread that opens the
-// model.
+// JSON files of a model folder, with typed access to their values by name. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +17,18 @@ using grammar::JsonDocument;
 using grammar::JsonId;
 using grammar::kNoJson;
 
-// Larger files are refused: the largest tokenizer.json in the field has some 35 MB.
+// Larger files are rejected. The largest published tokenizer.json files have about 35 MB.
 inline constexpr size_t kMostJsonBytes = size_t{100} << 20;
 
-// The bytes of a regular file of up to `most` bytes. Errors: kIo, kInvalidFile if it is larger.
+// Reads a regular file of up to `most` bytes. Errors: kIo if reading fails, kInvalidFile if the file is larger.
 Result<std::string> read_text(const std::string& path, size_t most);
 bool is_file(const std::string& path);
 
-// A value within a document, with the way to it for messages: "config.json: 'rope_scaling.factor'". A value that is
-// null counts as absent.
+// A value inside a JSON document, together with its path for error messages: "config.json: 'rope_scaling.factor'". A
+// null value counts as absent.
 class JsonValue {
  public:
-  JsonValue() = default;  // absent
+  JsonValue() = default;  // An absent value.
   JsonValue(const JsonDocument* document, JsonId id, std::string file, std::string path = {})
       : document_(document), id_(id), file_(std::move(file)), path_(std::move(path)) {}
 
@@ -39,26 +38,27 @@ class JsonValue {
   bool is_array() const { return is(JsonDocument::Kind::kArray); }
   bool is_string() const { return is(JsonDocument::Kind::kString); }
 
-  // Absent where this is no object or has no such member.
+  // Returns an absent value if this value is not an object or has no such member.
   JsonValue operator[](std::string_view name) const;
-  // Of an array; none if it is no array.
+  // The elements of an array; empty if the value is not an array.
   std::span<const JsonId> items() const;
-  JsonValue item(size_t i) const;  // absent behind the last
+  JsonValue item(size_t i) const;  // Returns an absent value if the index is out of range.
   std::span<const JsonDocument::Member> members() const;
   JsonValue at(JsonId id, std::string_view name) const { return {document_, id, file_, joined(name)}; }
 
-  // Nothing where absent; an error that names file and key where it is of another type or out of range.
+  // These getters return nullopt if the value is absent, and an error that names the file and the key if it has another
+  // type or is out of range.
   Result<std::optional<int64_t>> integer(int64_t low = 0, int64_t high = int64_t{1} << 53) const;
   Result<std::optional<double>> number() const;
   Result<std::optional<bool>> boolean() const;
   Result<std::optional<std::string>> string() const;
-  Result<std::vector<float>> numbers() const;  // empty where absent
-  // The text of a string; empty for anything else.
+  Result<std::vector<float>> numbers() const;  // Empty if the value is absent.
+  // The text of a string; empty for values of any other type.
   std::string_view text() const;
 
   std::string where() const { return path_.empty() ? file_ : file_ + ": '" + path_ + "'"; }
-  Error invalid(std::string_view what) const;      // kInvalidFile: where() + what
-  Error unsupported(std::string_view what) const;  // kUnsupported
+  Error invalid(std::string_view what) const;      // A kInvalidFile error whose message is where() followed by `what`.
+  Error unsupported(std::string_view what) const;  // The same with kUnsupported.
   const JsonDocument* document() const { return document_; }
   JsonId id() const { return id_; }
 
@@ -70,10 +70,10 @@ class JsonValue {
   std::string file_, path_;
 };
 
-// A parsed file.
 class JsonFile {
  public:
-  // `name` within `folder`. A file that is not there: kIo; with `optional`, a document without a value.
+  // Reads file `name` in `folder`. A missing file is a kIo error; with `optional` it yields a document whose root is
+  // absent.
   static Result<JsonFile> read(const std::string& folder, const std::string& name, bool optional = false);
   JsonValue root() const { return {document_.get(), root_, name_}; }
   size_t bytes() const { return bytes_; }

@@ -1,4 +1,5 @@
-// A model by its path, or its vision tower: a GGUF file, or a Hugging Face folder, asked in the same way. Any thread.
+// Opens a model or its vision encoder by path. GGUF files and Hugging Face folders have the same interface. Can be
+// called from any thread.
 #pragma once
 
 #include <memory>
@@ -12,20 +13,21 @@
 namespace monolith {
 
 struct ModelFileOptions {
-  // Matrices of floats are stored as this type while they are loaded: Q8_0, Q6_K, Q4_K or Q4_0; or kept as F8_E4M3.
+  // The type to which float matrices are converted at load time: Q8_0, Q6_K, Q4_K or Q4_0, or F8_E4M3, to which the
+  // backend converts them.
   std::optional<TensorType> quantize;
-  int threads = 0;  // that do so; 0: as many as there are processors
+  int threads = 0;  // Number of threads that quantize; 0: the number of usable processors.
 };
 
-// Errors are told with the path in front.
+// Error messages start with the path.
 Result<std::unique_ptr<const GgufFile>> open_model_file(const std::string& path, const ModelFileOptions& options = {});
 
-// A vision tower and its projector: a GGUF file ("mmproj"), or the folder that has them beside the text model. Errors are told with
-// the path in front.
+// Opens a vision encoder and its projector: a GGUF file ("mmproj"), or the folder that contains them together with the
+// text model. Error messages start with the path.
 Result<std::unique_ptr<const GgufFile>> open_vision_file(const std::string& path);
 
-// Opens the model at `path` and returns what `read` makes of it, a Result. Whatever `read` finds wrong is told with
-// the path in front as well. The model's files are closed on return.
+// Opens the model at `path`, calls `read` and returns its Result. Error messages, including those of `read`, start with
+// the path. The model's files are closed on return.
 template <typename Read>
 std::invoke_result_t<Read, const GgufFile&> read_model_file(const std::string& path, const ModelFileOptions& options,
                                                             Read&& read) {

@@ -1,4 +1,4 @@
-// Experts of gpt-oss, whose numbers in MXFP4 lie apart from their scales.
+// Translates gpt-oss experts, which are in MXFP4 with codes and scales in separate tensors.
 #include <algorithm>
 
 #include "formats/gguf/parser.h"
@@ -6,7 +6,8 @@
 
 namespace monolith::hf {
 
-// gpt-oss: [experts, rows, blocks, 16] and [experts, rows, blocks] of one tensor come in any order.
+// Collects the two tensors of one gpt-oss expert matrix: codes [experts, rows, blocks, 16] and scales [experts, rows,
+// blocks]. They can come in either order.
 Status Translator::add_packed(const Safetensor& tensor) {
   for (const std::string_view part : {"_blocks", "_scales"}) {
     if (!tensor.name.ends_with(part)) continue;
@@ -15,7 +16,7 @@ Status Translator::add_packed(const Safetensor& tensor) {
     return {};
   }
   return Error{ErrorCode::kUnsupported,
-               tensor.file + ": tensor " + quoted(tensor.name) + " has type 'U8', which is not read"};
+               tensor.file + ": tensor " + quoted(tensor.name) + " has type 'U8', which is not supported"};
 }
 
 Status Translator::put_packed(const std::string& name, const Packed& packed) {
@@ -34,12 +35,13 @@ Status Translator::put_packed(const std::string& name, const Packed& packed) {
   }
   const bool gate_and_up = inner == "mlp.experts.gate_up_proj";
   if (layer < 0 || (!gate_and_up && inner != "mlp.experts.down_proj"))
-    return Error{ErrorCode::kUnsupported, "tensor " + quoted(numbers->name) + " has no place in a model as gpt-oss"};
+    return Error{ErrorCode::kUnsupported, "tensor " + quoted(numbers->name) + " is not known for gpt-oss models"};
   const bool right = shape.size() == 3 && numbers->shape == expected &&
                      std::ranges::all_of(shape, [](int64_t length) { return length >= 1; }) &&
                      (!gate_and_up || shape[1] % 2 == 0);
   if (!right)
-    return invalid(*numbers, "and its '_scales' are not [experts, rows, blocks, 16] and [experts, rows, blocks]");
+    return invalid(*numbers,
+                   "and its '_scales' must have the shapes [experts, rows, blocks, 16] and [experts, rows, blocks]");
   const std::string block = "blk." + std::to_string(layer) + ".";
   TensorSource source{
       .type = TensorType::kMXFP4, .cols = shape[2] * 32, .parts = {numbers->data}, .scales = scales->data};
@@ -47,7 +49,7 @@ Status Translator::put_packed(const std::string& name, const Packed& packed) {
     file_.tensor(block + "ffn_down_exps.weight", {source.cols, shape[1], shape[0]}, source.type, source);
     return {};
   }
-  source.row_step = 2;  // a row of the gate, one of the other, and so on
+  source.row_step = 2;  // Gate rows and up rows alternate.
   for (const char* which : {"ffn_gate_exps.weight", "ffn_up_exps.weight"}) {
     file_.tensor(block + which, {source.cols, shape[1] / 2, shape[0]}, source.type, source);
     source.first_row = 1;
@@ -55,15 +57,14 @@ Status Translator::put_packed(const std::string& name, const Packed& packed) {
   return {};
 }
 
-// [experts, rows]; gate and up in turns.
+// Expert biases have the shape [experts, rows]; in gate_up_proj_bias gate and up rows alternate.
 Status Translator::add_expert_bias(const std::string& block, std::string_view rest, const Safetensor& tensor,
                                    TensorType type) {
   const std::vector<int64_t>& shape = tensor.shape;
   if (shape.size() == 2 && rest == "mlp.experts.down_proj_bias") return put(block + "ffn_down_exps.bias", tensor, type);
   if (shape.size() != 2 || shape[1] % 2 != 0 || rest != "mlp.experts.gate_up_proj_bias")
-    return Error{
-        ErrorCode::kUnsupported,
-        "tensor " + quoted(tensor.name) + " is not translated: experts are read in MXFP4 ('_blocks' and '_scales')"};
+    return Error{ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) +
+                                              " is not supported: experts must be in MXFP4 ('_blocks' and '_scales')"};
   TensorSource source{.type = type, .cols = 1, .parts = {tensor.data}, .row_step = 2};
   for (const char* which : {"ffn_gate_exps.bias", "ffn_up_exps.bias"}) {
     file_.tensor(block + which, {shape[1] / 2, shape[0]}, type, source);

@@ -31,7 +31,8 @@ Error misfit(const Safetensor& tensor, const std::vector<int64_t>& expected) {
   return invalid(tensor, "has the shape " + shape_text(tensor.shape) + ", expected " + shape_text(expected));
 }
 
-// The tensors of a checkpoint by name, and what has been joined of them.
+// Joins the several tensors of each quantized matrix into one. Holds the checkpoint's tensors by name and records which
+// have been merged into others.
 class Joiner {
  public:
   Joiner(const Quantization& quantization, std::vector<Safetensor>& tensors)
@@ -62,10 +63,10 @@ class Joiner {
   void take(const Safetensor* tensor) {
     if (tensor != nullptr) taken_.insert(by_name_.at(tensor->name));
   }
-  // As find(), or an error that names it beside `of`.
+  // Like find(), but a missing tensor is an error that names both `name` and `of`.
   Result<const Safetensor*> need(const std::string& name, const Safetensor& of) const {
     if (const Safetensor* found = find(name)) return found;
-    return invalid(of, "is without its " + quoted(name));
+    return invalid(of, "requires the tensor " + quoted(name));
   }
 
   static Result<ScaleGrid> grid(const Safetensor& tensor) {
@@ -81,7 +82,7 @@ class Joiner {
     else
       return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
                                                 quoted(tensor.type) +
-                                                "; scales are read as F32, F16, BF16 and F8_E8M0"};
+                                                ", expected F32, F16, BF16 or F8_E8M0 for scales"};
     return grid;
   }
   static Status expect_type(const Safetensor& tensor, std::string_view type) {
@@ -103,34 +104,35 @@ class Joiner {
     if (weight.type != "F8_E4M3") return {};
     const Safetensor* scale = find(weight.name + "_scale_inv");
     if (scale == nullptr) scale = find(weight.name + "_scale");
-    if (scale == nullptr) scale = find(stem + ".scale");  // DeepSeek V4
-    if (scale == nullptr) return invalid(weight, "is without its " + quoted(weight.name + "_scale_inv"));
+    if (scale == nullptr) scale = find(stem + ".scale");  // The name used by DeepSeek V4.
+    if (scale == nullptr) return invalid(weight, "requires the tensor " + quoted(weight.name + "_scale_inv"));
     const size_t n = weight.shape.size();
     if (n < 2 || n > 3 || std::ranges::any_of(weight.shape, [](int64_t length) { return length < 1; }))
-      return invalid(weight, "has the shape " + shape_text(weight.shape) + ", which is no matrix of FP8");
+      return invalid(weight, "has the shape " + shape_text(weight.shape) + ", which is not an FP8 matrix");
     auto scales = grid(*scale);
     if (!scales) return scales.error();
-    // Each run of rows that has blocks of its own is as a matrix.
+    // Each shard of rows has scale blocks of its own and is treated as a separate matrix.
     const bool sharded = n == 2 && settings_.qkv_shards > 1 && stem.ends_with(".qkv_proj") &&
                          weight.shape[0] % settings_.qkv_shards == 0;
     const int64_t matrices = n == 3 ? weight.shape[0] : sharded ? settings_.qkv_shards : 1;
     const int64_t rows = weight.shape[n - 2] / (sharded ? matrices : 1), cols = weight.shape[n - 1];
     const auto blocks = [](int64_t length, int64_t block) { return (length + block - 1) / block; };
-    // One for all, one for each row, or one for each block.
+    // There is one scale for the whole matrix, one per row, or one per block.
     int64_t block_rows = rows, block_cols = cols;
     int64_t count = 1;
-    for (const int64_t length : scale->shape) count *= length;  // no more than the file has bytes
+    // The product is bounded by the number of bytes in the file.
+    for (const int64_t length : scale->shape) count *= length;
     if (count != 1) {
       const bool by_row = scale->shape.back() == 1 && n == 2 && !sharded;
       block_rows = by_row ? 1 : settings_.block_rows;
       block_cols = by_row ? cols : settings_.block_cols;
       if (block_rows < 1 || block_cols < 1)
-        return invalid(*scale, "has the shape " + shape_text(scale->shape) + ", but no 'weight_block_size' is set");
+        return invalid(*scale, "has the shape " + shape_text(scale->shape) + ", but 'weight_block_size' is not set");
       std::vector<int64_t> expected = {blocks(rows, block_rows) * (sharded ? matrices : 1), blocks(cols, block_cols)};
       if (n == 3) expected.insert(expected.begin(), matrices);
       if (scale->shape != expected) return misfit(*scale, expected);
     } else if (matrices > 1) {
-      return invalid(*scale, "is one number for " + std::to_string(matrices) + " matrices, which is not read");
+      return invalid(*scale, "is a single scale for " + std::to_string(matrices) + " matrices, which is not supported");
     }
     scales->rows = blocks(rows, block_rows);
     scales->cols = blocks(cols, block_cols);
@@ -153,15 +155,15 @@ class Joiner {
     return {};
   }
 
-  // DeepSeek V4's experts: two E2M1 codes in a byte, the first lower, and a power of two for each 32.
+  // Experts of DeepSeek V4: two E2M1 codes per byte, low nibble first, and a power-of-two scale per 32 codes.
   Status join_mxfp4(Safetensor& codes, const std::string& stem) {
-    // the former of MiMo V2.5
+    // MiMo V2.5 uses the name "weight_scale".
     const auto scales = need(stem + (find(stem + ".weight_scale") != nullptr ? ".weight_scale" : ".scale"), codes);
     if (!scales) return scales.error();
     if ((*scales)->type != "U8")
       if (Status status = expect_type(**scales, "F8_E8M0"); !status) return status;
     if (codes.shape.size() != 2 || codes.shape[0] < 1 || codes.shape[1] < 1 || codes.shape[1] % 16 != 0)
-      return invalid(codes, "has the shape " + shape_text(codes.shape) + ", which is no matrix of MXFP4");
+      return invalid(codes, "has the shape " + shape_text(codes.shape) + ", which is not an MXFP4 matrix");
     const std::vector<int64_t> expected = {codes.shape[0], codes.shape[1] / 16};
     if ((*scales)->shape != expected) return misfit(**scales, expected);
     codes.rows = mxfp4_rows(codes.data, codes.shape[1] * 2, (*scales)->data);
@@ -171,8 +173,8 @@ class Joiner {
     return {};
   }
 
-  // ModelOpt: weight, weight_scale, weight_scale_2; compressed-tensors: weight_packed, weight_scale, weight_global_scale, by
-  // which the scales are divided.
+  // NVFP4 tensor names. ModelOpt: weight, weight_scale, weight_scale_2. compressed-tensors: weight_packed,
+  // weight_scale, weight_global_scale, where the scales are divided by the global scale.
   Status join_fp4(size_t at) {
     Safetensor& codes = tensors_[at];
     for (const std::string_view unused : {".input_scale", ".input_global_scale", ".k_scale", ".v_scale"})
@@ -190,10 +192,10 @@ class Joiner {
     if (Status status = expect_type(**scales, "F8_E4M3"); !status) return status;
     if (Status status = expect_type(**factor, "F32"); !status) return status;
     if (codes.shape.size() != 2 || codes.shape[0] < 1 || codes.shape[1] < 1 || codes.shape[1] % 8 != 0)
-      return invalid(codes, "has the shape " + shape_text(codes.shape) + ", which is no matrix of NVFP4");
+      return invalid(codes, "has the shape " + shape_text(codes.shape) + ", which is not an NVFP4 matrix");
     const std::vector<int64_t> expected = {codes.shape[0], codes.shape[1] / 8};
     if ((*scales)->shape != expected) return misfit(**scales, expected);
-    if ((*factor)->data.size() != sizeof(float)) return invalid(**factor, "is not one number");
+    if ((*factor)->data.size() != sizeof(float)) return invalid(**factor, "is not a single number");
     Fp4Matrix matrix{.cols = codes.shape[1] * 2, .codes = codes.data, .scales = (*scales)->data, .divides = packed};
     std::memcpy(&matrix.factor, (*factor)->data.data(), sizeof matrix.factor);
     codes.rows = fp4_rows(matrix);
@@ -213,7 +215,7 @@ class Joiner {
     const std::string stem = words.name.substr(0, words.name.size() - suffix.size());
     if (Status status = expect_type(words, "I32"); !status) return status;
     if (words.shape.size() != 2 || words.shape[0] < 1 || words.shape[1] < 1)
-      return invalid(words, "has the shape " + shape_text(words.shape) + ", which is no matrix");
+      return invalid(words, "has the shape " + shape_text(words.shape) + ", which is not a matrix");
     const auto scale = need(stem + (packed_rows ? ".weight_scale" : ".scales"), words);
     if (!scale) return scale.error();
     IntegerMatrix matrix{
@@ -251,7 +253,8 @@ class Joiner {
     return {};
   }
 
-  // The length of a row, from "weight_shape": the last word of one may be filled in part.
+  // Returns the row length from "weight_shape". It is needed because the last packed word of a row may be only partly
+  // used.
   Result<int64_t> packed_shape(const std::string& stem, const Safetensor& words) {
     const int64_t n = 32 / settings_.bits, most = words.shape[1] * n;
     const auto stated = need(stem + ".weight_shape", words);
@@ -265,11 +268,12 @@ class Joiner {
       std::memcpy(narrow, shape.data.data(), sizeof narrow);
       std::copy(narrow, narrow + 2, lengths);
     } else {
-      return invalid(shape, "does not hold two integers");
+      return invalid(shape, "must hold two integers");
     }
     if (lengths[0] != words.shape[0] || lengths[1] > most || lengths[1] <= most - n)
-      return invalid(shape, "holds " + std::to_string(lengths[0]) + " and " + std::to_string(lengths[1]) + ", which " +
-                                quoted(words.name) + " of " + shape_text(words.shape) + " is not");
+      return invalid(shape, "holds " + std::to_string(lengths[0]) + " and " + std::to_string(lengths[1]) +
+                                ", which does not fit " + quoted(words.name) + " of " + shape_text(words.shape) +
+                                " words");
     return lengths[1];
   }
 
@@ -299,12 +303,12 @@ class Joiner {
     return {};
   }
 
-  // Groups that follow one another are not looked up.
+  // The lookup table is dropped if the groups are consecutive.
   static Status add_groups(const Safetensor* groups, const Safetensor& words, IntegerMatrix& matrix) {
     if (groups == nullptr) {
       if (matrix.in % matrix.groups == 0) return {};
-      return invalid(words, "has " + std::to_string(matrix.in) + " inputs, which are not " +
-                                std::to_string(matrix.groups) + " groups of equal size");
+      return invalid(words, "has " + std::to_string(matrix.in) + " inputs, which do not divide into " +
+                                std::to_string(matrix.groups) + " equal groups");
     }
     if (Status status = expect_type(*groups, "I32"); !status) return status;
     if (groups->shape != std::vector<int64_t>{matrix.in}) return misfit(*groups, {matrix.in});
@@ -331,13 +335,13 @@ Result<int> read_bits(const JsonValue& value) {
   const auto bits = value.integer(1, 32);
   if (!bits) return bits.error();
   const int64_t stated = bits->value_or(4);
-  if (stated != 4 && stated != 8) return value.unsupported("is " + std::to_string(stated) + " (read: 4 and 8)");
+  if (stated != 4 && stated != 8) return value.unsupported("is " + std::to_string(stated) + " (supported: 4 and 8)");
   return static_cast<int>(stated);
 }
 
 Status read_blocks(const JsonValue& sizes, Quantization& to) {
   if (!sizes.exists()) return {};
-  if (sizes.items().size() != 2) return sizes.invalid("is no list of two numbers");
+  if (sizes.items().size() != 2) return sizes.invalid("is not a list of two numbers");
   for (const size_t i : {size_t{0}, size_t{1}}) {
     const auto length = sizes.item(i).integer(1, kMostBlock);
     if (!length) return length.error();
@@ -346,12 +350,12 @@ Status read_blocks(const JsonValue& sizes, Quantization& to) {
   return {};
 }
 
-// One form for all matrices that have one.
+// Reads the settings of compressed-tensors. All quantized matrices must have the same format.
 Result<Quantization> read_compressed(const JsonValue& settings) {
   Quantization result;
   const JsonValue groups = settings["config_groups"];
   if (groups.members().size() != 1)
-    return groups.unsupported("has not one member: matrices of several forms are not read");
+    return groups.unsupported("must have exactly one member: mixed formats are not supported");
   const auto& [name, id] = groups.members()[0];
   const JsonValue weights = groups.at(id, name)["weights"];
   auto bits = read_bits(weights["num_bits"]);
@@ -371,7 +375,7 @@ Result<Quantization> read_compressed(const JsonValue& settings) {
   if (type != "int" || format.text() != "pack-quantized")
     return format.unsupported(
         "is " + quoted(format.text()) + " of " + quoted(type) +
-        " numbers (read: pack-quantized of int, float-quantized of 8 bits, nvfp4-pack-quantized)");
+        " numbers (supported: pack-quantized int, float-quantized with 8 bits, nvfp4-pack-quantized)");
   result.method = Method::kPacked;
   return result;
 }
@@ -382,7 +386,7 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
   Quantization result;
   if (!settings.exists()) return result;
   const std::string_view method = settings["quant_method"].text();
-  if (method == "mxfp4") return result;  // gpt-oss: packed_experts.cc
+  if (method == "mxfp4") return result;  // The MXFP4 experts of gpt-oss are handled in packed_experts.cc.
   if (method == "compressed-tensors") return read_compressed(settings);
   if (method == "fp8") {
     result.method = Method::kFp8;
@@ -395,14 +399,14 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
   if (method == "modelopt" || method == "modelopt_fp4") {
     const JsonValue algorithm = settings["quant_algo"];
     if (algorithm.text() != "NVFP4" && algorithm.text() != "FP8")
-      return algorithm.unsupported("is " + quoted(algorithm.text()) + " (read: NVFP4, FP8)");
+      return algorithm.unsupported("is " + quoted(algorithm.text()) + " (supported: NVFP4, FP8)");
     result.method = algorithm.text() == "FP8" ? Method::kFp8 : Method::kFp4;
     return result;
   }
   if (method != "gptq" && method != "awq")
     return settings.unsupported("(method " + quoted(method) +
-                                ") is not read (known: fp8, gptq, awq, compressed-tensors, modelopt); take "
-                                "a checkpoint in BF16, F16 or F32, and set the model's 'quantize'");
+                                ") is not supported (known: fp8, gptq, awq, compressed-tensors, modelopt); use "
+                                "a checkpoint in BF16, F16 or F32 and set 'quantize' for the model");
   result.method = method == "gptq" ? Method::kGptq : Method::kAwq;
   auto bits = read_bits(settings["bits"]);
   if (!bits) return bits.error();
@@ -410,16 +414,16 @@ Result<Quantization> read_quantization(const JsonValue& settings) {
   if (result.method == Method::kGptq) {
     const JsonValue format = settings["checkpoint_format"];
     if (format.exists() && format.text() != "gptq" && format.text() != "gptq_v2")
-      return format.unsupported("is " + quoted(format.text()) + " (read: gptq, gptq_v2)");
+      return format.unsupported("is " + quoted(format.text()) + " (supported: gptq, gptq_v2)");
     result.zeros_less_one = format.text() != "gptq_v2";
     if (const JsonValue other = settings["dynamic"]; !other.members().empty())
-      return other.unsupported("is not empty: matrices of several forms are not read");
+      return other.unsupported("is not empty: mixed formats are not supported");
     return result;
   }
-  if (result.bits != 4) return settings["bits"].unsupported("is not 4, which alone is read of AWQ");
+  if (result.bits != 4) return settings["bits"].unsupported("is not 4, the only width supported for AWQ");
   if (const JsonValue version = settings["version"];
       version.exists() && version.text() != "gemm" && version.text() != "GEMM")
-    return version.unsupported("is " + quoted(version.text()) + " (read: gemm)");
+    return version.unsupported("is " + quoted(version.text()) + " (supported: gemm)");
   return result;
 }
 

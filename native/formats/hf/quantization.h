@@ -1,6 +1,7 @@
-// Quantized checkpoints: what config.json says of them, and the several tensors of a matrix joined into one that is made
-// of them when it is loaded. Read are FP8 with a scale for each block or matrix (as DeepSeek and Qwen publish), GPTQ, AWQ,
-// NVFP4 and FP8 of ModelOpt, and compressed-tensors in FP8, NVFP4 and of 4 or 8 bits. Used on the thread that opens the model.
+// Quantized checkpoints: reads their settings from config.json and joins the several tensors of each matrix into one
+// that is produced at load time. Supported formats: FP8 with a scale per block or matrix (as published by DeepSeek and
+// Qwen), GPTQ, AWQ, NVFP4 and FP8 of ModelOpt, and compressed-tensors with FP8, NVFP4, 4-bit and 8-bit integers. Used
+// on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +15,21 @@
 namespace monolith::hf {
 
 struct Quantization {
-  enum class Method : uint8_t { kNone, kFp8, kFp4, kGptq, kAwq, kPacked };  // kPacked: compressed-tensors' integers
+  // kPacked: packed integers of compressed-tensors.
+  enum class Method : uint8_t { kNone, kFp8, kFp4, kGptq, kAwq, kPacked };
   Method method = Method::kNone;
   int bits = 4;
-  int64_t block_rows = 0, block_cols = 0;  // of FP8; 0: as its scales' shape has it
-  bool zeros_less_one = false;             // GPTQ's first format
-  // equal runs of rows of "qkv_proj", each with blocks of FP8 from its own first row on (MiMo V2.5)
+  int64_t block_rows = 0, block_cols = 0;  // Block size of FP8 scales; 0: determined by the shape of the scales.
+  bool zeros_less_one = false;             // Whether zero points are stored minus one, as in the original GPTQ format.
+  // Number of equal row ranges of "qkv_proj" whose FP8 scale blocks each start at the range's first row (MiMo V2.5).
   int64_t qkv_shards = 1;
 };
 
-// Errors: kUnsupported, naming the setting, for methods and forms that are not read.
+// Returns kUnsupported, naming the setting, for methods and formats that are not supported.
 Result<Quantization> read_quantization(const JsonValue& settings);
 
-// Puts one tensor in the place of each matrix's several, and leaves out the scales of activations. Errors name file and
-// tensor: kInvalidFile where one is missing or does not fit, kUnsupported for types that are not read.
+// Replaces the several tensors of each quantized matrix by one, and drops activation scales. Errors name the file and
+// the tensor. kInvalidFile: a tensor is missing or has the wrong shape. kUnsupported: the tensor type is not supported.
 Status join_quantized(const Quantization& quantization, std::vector<Safetensor>& tensors);
 
 }  // namespace monolith::hf

@@ -12,8 +12,8 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int kBlock = 32;           // values of Q4_0, Q5_0 and Q8_0
-constexpr int64_t kRowsAtOnce = 16;  // words of as many outputs lie in one cache line
+constexpr int kBlock = 32;           // Values per block of Q4_0, Q5_0 and Q8_0.
+constexpr int64_t kRowsAtOnce = 16;  // The packed int32 words of 16 outputs fill one 64-byte cache line.
 
 uint32_t word_at(std::span<const std::byte> words, int64_t i) {
   uint32_t word;
@@ -21,7 +21,8 @@ uint32_t word_at(std::span<const std::byte> words, int64_t i) {
   return word;
 }
 
-// Products with E4M3's four bits are exact in BF16, and not below or beyond its range.
+// True for a power of two within 2^-100..2^100. E4M3 values have four significant bits, so their product with such a
+// scale is exact in BF16 and within its range.
 bool is_moderate_power_of_two(float scale) {
   const uint32_t bits = std::bit_cast<uint32_t>(scale);
   const int exponent = static_cast<int>(bits >> 23 & 0xffu) - 127;
@@ -50,7 +51,7 @@ class Fp8Rows final : public RowMaker {
   int64_t cols() const override { return cols_; }
   TensorType exact_type() const override { return type_; }
   TensorType float_type() const override { return float_type_; }
-  // What is no number makes its block so: products of the row are none either way.
+  // A block that contains a NaN code gets a NaN scale. Dot products with the row are NaN either way.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     if (type_ != TensorType::kF8Scaled) return RowMaker::store(first, count, out);
     for (int64_t row = first; row < first + count; ++row) {
@@ -107,7 +108,8 @@ class Fp4Rows final : public RowMaker {
   int64_t cols() const override { return m_.cols; }
   TensorType exact_type() const override { return type_; }
   float factor() const override { return factor_; }
-  // Blocks of 64: four scales, then of each 16 values the first eight below the others.
+  // Blocks of 64 values: four scales, then for each 16 values eight bytes with the first eight values in the low
+  // nibbles and the last eight in the high nibbles.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     if (type_ == TensorType::kF32) return make(first, count, reinterpret_cast<float*>(out));
     const std::byte* codes = m_.codes.data() + first * m_.cols / 2;
@@ -140,7 +142,7 @@ class Fp4Rows final : public RowMaker {
 
  private:
   static constexpr int64_t kFp4Block = 16, kStored = 64;
-  static constexpr uint8_t kE4m3Nan = 0x7f;  // from there on: that, and what is negative
+  static constexpr uint8_t kE4m3Nan = 0x7f;  // Codes from 0x7f up are NaN or negative.
   static float value(int code) { return 0.5f * static_cast<float>(kMxfp4Levels[code]); }
 
   Fp4Matrix m_;
@@ -162,7 +164,8 @@ class Mxfp4Rows final : public RowMaker {
     store(first, count, blocks.data());
     dequantize(TensorType::kMXFP4, blocks.data(), count * cols_, out);
   }
-  // The exponent, then the first sixteen below the others.
+  // A block is the exponent, then 16 bytes with the first sixteen values in the low nibbles and the last sixteen in the
+  // high nibbles.
   void store(int64_t first, int64_t count, std::byte* out) const override {
     const std::byte* codes = codes_.data() + first * cols_ / 2;
     const std::byte* scale = scales_.data() + first * cols_ / kBlock;
@@ -225,9 +228,9 @@ class IntegerRows final : public RowMaker {
     if (m_.group_of.empty()) return input / (m_.in / m_.groups);
     return word_at(m_.group_of, input);
   }
-  // Where in its word an output is, from the lowest bits on.
+  // Bit offset of an output within its packed word.
   int place(int64_t output) const {
-    constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // the way back of 0 2 4 6 1 3 5 7
+    constexpr int kAwq[8] = {0, 4, 1, 5, 2, 6, 3, 7};  // The inverse of the permutation 0 2 4 6 1 3 5 7.
     const auto at = static_cast<int>(output % per_word());
     return (m_.layout == IntegerMatrix::Layout::kOutputsPacked ? kAwq[at] : at) * m_.bits;
   }
@@ -272,7 +275,7 @@ class IntegerRows final : public RowMaker {
     return symmetric ? TensorType::kQ8_0 : TensorType::kF32;
   }
 
-  // 32 values of one scale, which stands before them.
+  // Writes the codes of 32 values with a common scale. The caller has written the scale before them.
   std::byte* put_block(const int16_t* codes, std::byte* out) const {
     const auto nibbles = [&](int added) {
       for (int i = 0; i < kBlock / 2; ++i)
@@ -292,7 +295,8 @@ class IntegerRows final : public RowMaker {
     return out;
   }
 
-  // Calls use(row, q - z of its inputs) for each row, several at a time taken off the words.
+  // Calls use(row, q - z of all inputs) for each row. Several rows are unpacked at a time, because they share packed
+  // words.
   template <typename Use>
   void each(int64_t first, int64_t count, const Use& use) const {
     const int64_t most = std::min(kRowsAtOnce, count);
@@ -331,7 +335,7 @@ class FloatRows final : public RowMaker {
 
 float ScaleGrid::at(int64_t row, int64_t col) const {
   const auto i = static_cast<size_t>(row * cols + col);
-  if (type == Type::kE8M0) {  // 2^(e - 127); 255 is no number
+  if (type == Type::kE8M0) {  // The value is 2^(e - 127); e = 255 is NaN.
     const auto e = static_cast<uint32_t>(data[i]);
     return std::bit_cast<float>(e == 255 ? 0x7fc00000u : e == 0 ? 0x00400000u : e << 23);
   }

@@ -1,5 +1,5 @@
-// Matrices as quantized checkpoints store them, row by row of what the network multiplies with. Shapes are checked by
-// those who make these (quantization.cc). Immutable; any thread.
+// Row makers for the quantization formats of checkpoints. Each produces the rows of the weight matrix in computation
+// order. The callers in quantization.cc have checked all shapes. Immutable; can be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace monolith::hf {
 
-// A number for each cell of a grid, F32, F16, BF16 or E8M0 (a power of two, OCP Microscaling Formats 1.0).
+// A grid of scales in F32, F16, BF16 or E8M0 (a power of two, OCP Microscaling Formats 1.0).
 struct ScaleGrid {
   enum class Type : uint8_t { kF32, kF16, kBF16, kE8M0 };
   Type type = Type::kF32;
@@ -19,15 +19,15 @@ struct ScaleGrid {
   float at(int64_t row, int64_t col) const;
 };
 
-// E4M3 codes of `cols` a row, each times the scale of its block of block_rows x block_cols: the product in float32.
-// F8_E4M3_128 holds codes and scales where rows are whole blocks of 128 within those of the scales and no scale is extreme;
-// otherwise BF16 holds the products if all scales are powers of two of moderate size, else F32.
+// E4M3 codes in rows of `cols`, each multiplied in float32 by the scale of its block of block_rows x block_cols. Stored
+// as F8_E4M3_128 if a row divides into blocks of 128 that each lie within one scale block, and no scale is extreme.
+// Otherwise stored as BF16 if all scales are powers of two of moderate size, else as F32.
 Rows fp8_rows(std::span<const std::byte> codes, int64_t cols, const ScaleGrid& scales, int64_t block_rows,
               int64_t block_cols);
 
-// E2M1 codes of `cols` a row, two in a byte, the first lower, each times a step: the E4M3 scale of its block of 16 times
-// `factor`, or over it. NVFP4 holds codes and scales where rows are whole blocks of 64 and no scale is negative or no number,
-// with factor() beside them; F32 the products.
+// E2M1 codes in rows of `cols`, two per byte, low nibble first. Each code is multiplied by a step: the E4M3 scale of
+// its block of 16, multiplied by `factor` or divided by it (`divides`). Stored as NVFP4, with factor() kept separately,
+// if a row divides into blocks of 64 and no scale is negative or NaN. Otherwise stored as F32.
 struct Fp4Matrix {
   int64_t cols = 0;
   std::span<const std::byte> codes, scales;
@@ -35,31 +35,37 @@ struct Fp4Matrix {
   bool divides = false;
 };
 Rows fp4_rows(const Fp4Matrix& matrix);
-// E2M1 codes of `cols` a row, packed likewise, each times the power of two (E8M0) of its block of 32: MXFP4 holds them.
+// E2M1 codes in rows of `cols`, packed two per byte, low nibble first. Each code is multiplied by the power of two
+// (E8M0) of its block of 32. Stored as MXFP4.
 Rows mxfp4_rows(std::span<const std::byte> codes, int64_t cols, std::span<const std::byte> scales);
 
-// Integers of 4 or 8 bits, each less the zero of its group of inputs, times the group's scale.
+// A matrix of 4-bit or 8-bit integers. A value is (q - z) * scale, where the zero point z and the scale belong to the
+// input's group.
 struct IntegerMatrix {
   enum class Layout : uint8_t {
-    kInputsPacked,   // GPTQ: [in / n, out], a word holds n inputs, the first lowest
-    kOutputsPacked,  // AWQ: [in, out / 8], a word holds outputs 0 2 4 6 1 3 5 7 from the lowest bits on
-    kRowsPacked,     // compressed-tensors: [out, in / n], likewise the first lowest
+    kInputsPacked,   // GPTQ: [in / n, out]; a word holds n inputs, the first in the lowest bits.
+    kOutputsPacked,  // AWQ: [in, out / 8]; a word holds outputs 0 2 4 6 1 3 5 7, starting at the lowest bits.
+    kRowsPacked,     // compressed-tensors: [out, in / n]; a word holds n inputs, the first in the lowest bits.
   };
   Layout layout = Layout::kInputsPacked;
   int bits = 4;
   int64_t in = 0, out = 0, groups = 1;
-  std::span<const std::byte> words;  // int32
-  // GPTQ, AWQ: int32 [groups, out / n]; compressed-tensors: [out / n, groups]; none: half of the range
+  std::span<const std::byte> words;  // Packed int32 words.
+  // Zero points as packed int32 words. GPTQ and AWQ: [groups, out / n]. compressed-tensors: [out / n, groups]. If
+  // empty, every zero point is half of the code range.
   std::span<const std::byte> zeros = {};
-  int added_to_zeros = 0;                    // GPTQ's first format stores them less one
-  ScaleGrid scales = {};                     // [groups, out], or [out, groups] where rows are packed
-  std::span<const std::byte> group_of = {};  // int32 [in], each below `groups`; none: groups follow one another
+  // Added to each stored zero point; 1 for the original GPTQ format, which stores them minus one.
+  int added_to_zeros = 0;
+  ScaleGrid scales = {};  // [groups, out], or [out, groups] for kRowsPacked.
+  // The group of each input, int32 [in], all below `groups`. If empty, groups are consecutive ranges of inputs.
+  std::span<const std::byte> group_of = {};
 };
-// Values that q - z takes with 4 bits are held by Q4_0 where every zero is 8, else by Q5_0; those of 8 bits by Q8_0 where
-// every zero is 128: as long as F16 holds every scale, and blocks of 32 inputs lie within a group. Otherwise by F32.
+// 4-bit values are stored as Q4_0 if every zero point is 8, otherwise as Q5_0. 8-bit values are stored as Q8_0 if every
+// zero point is 128. These types require that F16 represents every scale exactly and that each block of 32 inputs lies
+// within one group. All other matrices are stored as F32.
 Rows integer_rows(const IntegerMatrix& matrix);
 
-// Whatever the matrix is held by, as F32.
+// The same matrix with F32 as its storage type.
 Rows float_rows(const Rows& of);
 
 }  // namespace monolith::hf

@@ -73,7 +73,8 @@ class JoinedRows final : public RowMaker {
     });
   }
   void add_places(std::vector<std::span<const std::byte>>& places) const override {
-    const RowMaker* last = nullptr;  // runs of one matrix follow one another
+    // Runs of the same matrix are adjacent, so comparing with the previous run is enough to avoid duplicates.
+    const RowMaker* last = nullptr;
     for (const Run& run : runs_) {
       if (run.of.get() != last) run.of->add_places(places);
       last = run.of.get();
@@ -100,7 +101,7 @@ class JoinedRows final : public RowMaker {
   TensorType type_;
 };
 
-// What is made of another matrix.
+// Base class for row makers that transform another matrix.
 class Derived : public RowMaker {
  public:
   explicit Derived(Rows of) : of_(std::move(of)) {}
@@ -138,7 +139,7 @@ class PickedRows final : public Derived {
   }
 
  private:
-  // Rows that follow one another are taken at once.
+  // Calls take(first row, count) once per run of consecutive source rows.
   template <typename Take>
   void each(int64_t first, int64_t count, const Take& take) const {
     for (int64_t at = first; at < first + count;) {
@@ -158,7 +159,8 @@ class MovedColumns final : public Derived {
   MovedColumns(Rows of, int64_t width, std::vector<int32_t> order)
       : Derived(std::move(of)), width_(width), order_(std::move(order)) {}
 
-  // Blocks of a quantized type move whole, or the values alone do.
+  // Quantized blocks can be moved as a whole if the column width is a multiple of the block size. Otherwise the values
+  // are decoded and moved one by one.
   TensorType exact_type() const override {
     const TensorType type = of().exact_type();
     return width_ % traits_of(type).block_values == 0 ? type

@@ -1,5 +1,5 @@
-// Matrices of a checkpoint as rows that are made when they are asked for, and the same matrices in the order that GGUF
-// has them in. Immutable once made; any thread.
+// Matrices of a checkpoint whose rows are produced on demand, including conversions to GGUF's order. Immutable; can be
+// used from any thread.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace monolith::hf {
 
 using Rows = std::shared_ptr<const RowMaker>;
 
-// As they lie there: F32, F16 or BF16.
+// The rows as they are in the file: F32, F16 or BF16.
 Rows plain_rows(TensorType type, int64_t cols, std::span<const std::byte> data);
 
 // Rows [first, first + count) of a matrix.
@@ -22,22 +22,24 @@ struct Run {
   Rows of;
   int64_t first, count;
 };
-// Runs one below the other; of one length of row and one exact type, each within its matrix. F32 if their factors differ.
+// Concatenates runs of rows with the same row length and the same exact type; each run must lie within its matrix. The
+// type is F32 if the matrix factors differ.
 Rows joined_rows(std::vector<Run> runs);
-// The same of several matrices whose factors are kept for each: its own factor() is 1.
+// The same for stacked matrices whose factors are stored separately for each; factor() of the result is 1.
 Rows stacked_rows(std::vector<Run> runs);
-// Row i is row order[i].
+// Row i of the result is row order[i].
 Rows picked_rows(const Rows& of, std::vector<int32_t> order);
-// The order of `count` heads of `width` rows each, that are kept head by head of `groups` and wanted with each group's
-// first heads in front, then all second ones: 0, n, 2n, ..., 1, n + 1, ... with n = count / groups.
+// Returns the row order that interleaves `count` heads of `width` rows each, which are stored group by group in
+// `groups` groups: first the first head of every group, then every second head: 0, n, 2n, ..., 1, n + 1, ... with n =
+// count / groups.
 std::vector<int32_t> dealt_order(int64_t groups, int64_t count, int64_t width);
-// Blocks of `width` columns in another order: the i-th is the order[i]-th.
+// Reorders blocks of `width` columns: block i of the result is block order[i].
 Rows moved_columns(const Rows& of, int64_t width, std::vector<int32_t> order);
-// Of each of `heads` runs of rows the `count` from `first` on, with rows and columns exchanged.
+// Splits the rows into `heads` equal runs, takes `count` rows from `first` on of each run, and transposes them.
 Rows transposed_heads(const Rows& of, int64_t heads, int64_t first, int64_t count);
-// Every value through a function; F32.
+// Applies a function to every value; the type is F32.
 Rows mapped_rows(const Rows& of, float (*function)(float));
-// Row i times factors[i]; F32.
+// Multiplies row i by factors[i]; the type is F32.
 Rows scaled_rows(const Rows& of, std::vector<float> factors);
 
 }  // namespace monolith::hf

@@ -11,9 +11,10 @@
 namespace monolith::hf {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors are read in place");
+static_assert(std::endian::native == std::endian::little,
+              "tensors are read in place, which requires a little-endian machine");
 
-constexpr size_t kMaxHeadBytes = size_t{100} << 20;  // the format's own bound
+constexpr size_t kMaxHeadBytes = size_t{100} << 20;  // The limit in the format specification.
 constexpr size_t kMaxTensors = 1 << 18;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxDimensions = 8;
@@ -33,33 +34,33 @@ Error invalid(const std::string& file, const std::string& what) {
   return {ErrorCode::kInvalidFile, file + ": " + what};
 }
 
-// One tensor's entry; `begin` and `end` count from the first byte behind the head.
+// Reads the entry of one tensor. `begin` and `end` are relative to the first byte after the header.
 Status read_entry(const JsonValue& entry, const std::string& where, size_t data_bytes, Safetensor& tensor,
                   uint64_t& begin, uint64_t& end) {
   const auto wrong = [&](const std::string& what) { return Error{ErrorCode::kInvalidFile, where + " " + what}; };
-  if (!entry.is_object()) return wrong("is described by no JSON object");
+  if (!entry.is_object()) return wrong("must be described by a JSON object");
   tensor.type = entry["dtype"].text();
   if (tensor.type.empty() || tensor.type.size() > 16) return wrong("has no type ('dtype')");
   if (!entry["shape"].is_array()) return wrong("has no shape");
   const auto lengths = entry["shape"].items();
   if (lengths.size() > kMaxDimensions)
-    return wrong("has " + std::to_string(lengths.size()) + " dimensions; up to " + std::to_string(kMaxDimensions) +
-                 " are read");
+    return wrong("has " + std::to_string(lengths.size()) + " dimensions, expected " + std::to_string(kMaxDimensions) +
+                 " or fewer");
   int64_t values = 1;
   for (size_t i = 0; i < lengths.size(); ++i) {
     auto length = entry["shape"].item(i).integer();
-    if (!length) return wrong("has a length that is no number from 0 on: " + length.error().message);
-    if (!*length) return wrong("has a length that is null");
+    if (!length) return wrong("has a dimension that is not a non-negative integer: " + length.error().message);
+    if (!*length) return wrong("has a dimension that is null");
     const auto product = checked_mul(values, **length);
-    if (!product) return wrong("has more values than can be counted");
+    if (!product) return wrong("has too many values");
     values = *product;
     tensor.shape.push_back(**length);
   }
   const JsonValue offsets = entry["data_offsets"];
-  if (!offsets.is_array() || offsets.items().size() != 2) return wrong("has no two 'data_offsets'");
+  if (!offsets.is_array() || offsets.items().size() != 2) return wrong("must have two 'data_offsets'");
   for (const size_t i : {size_t{0}, size_t{1}}) {
     auto offset = offsets.item(i).integer();
-    if (!offset) return wrong("has an offset that is no number from 0 on: " + offset.error().message);
+    if (!offset) return wrong("has an offset that is not a non-negative integer: " + offset.error().message);
     if (!*offset) return wrong("has an offset that is null");
     (i == 0 ? begin : end) = static_cast<uint64_t>(**offset);
   }
@@ -67,10 +68,11 @@ Status read_entry(const JsonValue& entry, const std::string& where, size_t data_
     return wrong("lies at bytes " + std::to_string(begin) + " to " + std::to_string(end) + " of the data, which has " +
                  std::to_string(data_bytes) + ": the file is truncated or corrupt");
   const auto type = std::ranges::find(kTypes, tensor.type, &ElementType::name);
-  if (type == std::end(kTypes)) return {};  // refused by name if the model needs it
+  // A tensor of an unknown type is rejected later, and only if the model needs it.
+  if (type == std::end(kTypes)) return {};
   const auto bits = checked_mul(values, type->bits);
   if (!bits || *bits % 8 != 0 || static_cast<uint64_t>(*bits / 8) != end - begin)
-    return wrong("has " + std::to_string(end - begin) + " bytes, which is not what its shape takes in " + tensor.type);
+    return wrong("has " + std::to_string(end - begin) + " bytes, which does not match its shape in " + tensor.type);
   return {};
 }
 
@@ -83,23 +85,23 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
   const size_t rest = bytes.size() - sizeof head_bytes;
   const std::string_view start(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 32));
   if (start.starts_with("version https://git-lfs"))
-    return invalid(file, "a Git LFS pointer, no safetensors file: fetch the file itself");
+    return invalid(file, "a Git LFS pointer and not a safetensors file; fetch the actual file");
   if (head_bytes > kMaxHeadBytes || head_bytes > rest)
-    return invalid(file, "no safetensors file, or a truncated one: its head claims " + std::to_string(head_bytes) +
-                             " bytes, of " + std::to_string(rest) + " (and up to " + std::to_string(kMaxHeadBytes) +
-                             ")");
+    return invalid(file, "not a safetensors file, or truncated: the header claims " + std::to_string(head_bytes) +
+                             " bytes, but " + std::to_string(rest) +
+                             " follow (limit: " + std::to_string(kMaxHeadBytes) + ")");
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()) + sizeof head_bytes, head_bytes);
   JsonDocument document;
   JsonId root = kNoJson;
   std::string error;
-  if (!document.parse(head, root, error, kMaxHeadBytes)) return invalid(file, "its head is no valid JSON: " + error);
-  if (!document.is(root, JsonDocument::Kind::kObject)) return invalid(file, "its head is no JSON object");
+  if (!document.parse(head, root, error, kMaxHeadBytes)) return invalid(file, "the header is not valid JSON: " + error);
+  if (!document.is(root, JsonDocument::Kind::kObject)) return invalid(file, "the header is not a JSON object");
 
   const auto data = bytes.subspan(sizeof head_bytes + head_bytes);
   const JsonValue entries(&document, root, file);
   if (entries.members().size() > kMaxTensors)
-    return invalid(file, "claims " + std::to_string(entries.members().size()) + " tensors; up to " +
-                             std::to_string(kMaxTensors) + " are read");
+    return invalid(file, "claims " + std::to_string(entries.members().size()) + " tensors, expected " +
+                             std::to_string(kMaxTensors) + " or fewer");
   std::vector<Safetensor> tensors;
   struct Extent {
     uint64_t begin, end;
@@ -131,7 +133,7 @@ Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> byt
     done = extents[i].end;
   }
   if (done != data.size())
-    return invalid(file, "from byte " + std::to_string(done) + " of the data on lie bytes that belong to no tensor");
+    return invalid(file, "bytes from " + std::to_string(done) + " on in the data belong to no tensor");
   return tensors;
 }
 

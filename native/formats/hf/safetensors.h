@@ -1,6 +1,6 @@
-// The head of a safetensors file (https://github.com/huggingface/safetensors#format): 8 bytes with the length of a
-// JSON text, the text, which gives each tensor's type, shape and place, then the tensors' bytes. Trusts nothing:
-// every length and place is checked, and every error names the file and the tensor.
+// Parses the header of a safetensors file (https://github.com/huggingface/safetensors#format): an 8-byte length, a JSON
+// text with the type, shape and offsets of each tensor, then the tensor data. The file is untrusted: all lengths and
+// offsets are checked, and errors name the file and the tensor.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ namespace monolith::hf {
 
 struct Safetensor {
   std::string name;
-  std::string type;            // as written: "BF16"
-  std::vector<int64_t> shape;  // the row length last
+  std::string type;            // The type as written in the file, for example "BF16".
+  std::vector<int64_t> shape;  // The row length comes last.
   std::span<const std::byte> data;
-  std::string file = {};  // the name of the file that it lies in
-  // One that quantized.h joined of several: its data is empty, and the matrix is made of theirs.
+  std::string file = {};  // Name of the file that contains the tensor.
+  // Set for a quantized matrix that quantization.h joined from several tensors. Then `data` is empty.
   std::shared_ptr<const RowMaker> rows = nullptr;
 };
 
-// What a file of `bytes` holds, in the order written. `file` is its name, for messages. The bytes must outlive the
-// result. Refused are tensors that overlap, and bytes that belong to none.
+// Returns the tensors of a file with contents `bytes` in header order. `file` is its name for error messages. `bytes`
+// must outlive the result. Overlapping tensors and bytes that belong to no tensor are rejected.
 Result<std::vector<Safetensor>> parse_safetensors(std::span<const std::byte> bytes, const std::string& file);
 
 }  // namespace monolith::hf

@@ -13,17 +13,17 @@ namespace {
 
 constexpr size_t kMostShards = 4096;
 
-// The names of the files that hold the tensors.
+// Returns the names of the files that hold the tensors.
 Result<std::vector<std::string>> list_shards(const std::string& folder) {
   if (is_file(folder + "/model.safetensors.index.json")) {
     auto index = JsonFile::read(folder, "model.safetensors.index.json");
     if (!index) return index.error();
     const JsonValue map = index->root()["weight_map"];
-    if (!map.is_object()) return map.invalid("is no object");
+    if (!map.is_object()) return map.invalid("is not an object");
     std::set<std::string> names;
     for (const auto& [tensor, file] : map.members()) {
       const std::string name(JsonValue(map.document(), file, {}).text());
-      // A name within the folder, nothing that leads elsewhere.
+      // Accepts only a file name inside the folder and no path that leads elsewhere.
       if (name.empty() || name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
           !name.ends_with(".safetensors"))
         return map.invalid("names the file " + monolith::quoted(name));
@@ -39,9 +39,9 @@ Result<std::vector<std::string>> list_shards(const std::string& folder) {
   for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
     if (at->path().extension() == ".safetensors") found.push_back(at->path().filename().string());
   if (found.size() == 1) return found;
-  return Error{ErrorCode::kIo, found.empty() ? "holds no model.safetensors"
+  return Error{ErrorCode::kIo, found.empty() ? "contains no model.safetensors"
                                              : "holds " + std::to_string(found.size()) +
-                                                   " files of tensors and no model.safetensors.index.json"};
+                                                   " .safetensors files but no model.safetensors.index.json"};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The files of a folder that hold its tensors. Used on the thread that opens the model.
+// Opens the files of a folder that hold its tensors. Used on the thread that opens the model.
 #pragma once
 
 #include <string>
@@ -10,13 +10,14 @@
 
 namespace monolith::hf {
 
-// One file and what it holds; the tensors' bytes lie in `file`.
+// One file and its tensors, whose bytes point into `file`.
 struct Shard {
   MappedFile file;
   std::vector<Safetensor> tensors;
 };
 
-// All of them: those that model.safetensors.index.json names, model.safetensors, or the only one there is. Errors name the file.
+// Opens the files that model.safetensors.index.json lists, or model.safetensors, or the folder's only .safetensors
+// file. Errors name the file.
 Result<std::vector<Shard>> open_shards(const std::string& folder);
 
 }  // namespace monolith::hf

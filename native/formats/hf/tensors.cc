@@ -59,11 +59,11 @@ Status Translator::add(const Safetensor& tensor) {
   const auto type = type_of(tensor);
   if (!type)
     return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
-                                              quoted(tensor.type) + ", which is not read (known: F32, F16, BF16)"};
+                                              quoted(tensor.type) + ", which is not supported (known: F32, F16, BF16)"};
   if (tensor.shape.empty() || tensor.shape.size() > 4)
-    return invalid(tensor, "has " + std::to_string(tensor.shape.size()) + " dimensions; 1 to 4 are read");
+    return invalid(tensor, "has " + std::to_string(tensor.shape.size()) + " dimensions, expected 1 to 4");
   if (std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
-    return invalid(tensor, "has a length of 0");
+    return invalid(tensor, "has a dimension of length 0");
 
   std::string_view rest = tensor.name;
   if (guess) return add_of_guesses(*guess, tensor, *type);
@@ -77,7 +77,7 @@ Status Translator::add(const Safetensor& tensor) {
   }
   if (rest.starts_with("language_model.")) rest.remove_prefix(std::string_view("language_model.").size());
   if (is_output(rest)) {
-    // A copy of the embedding table that some savers write out.
+    // With tied embeddings the output matrix is a copy of the embedding table that some tools write out.
     return config_.tied ? Status() : put("output.weight", tensor, *type);
   }
   if (rest == "lm_head.bias") return put("output.bias", tensor, *type);
@@ -88,7 +88,7 @@ Status Translator::add(const Safetensor& tensor) {
     if (layer >= 0) return add_of_layer(layer, inner, tensor, *type);
   }
   const auto [stem, suffix] = split_suffix(rest);
-  // Gemma 3n: what leads into each residual stream but the first, and out of it.
+  // Gemma 3n: the projections into each residual stream except the first, and back.
   for (const auto& [list, joined] :
        {std::pair<std::string_view, const char*>{"altup_projections.", "altup_proj.weight"},
         std::pair<std::string_view, const char*>{"altup_unembed_projections.", "altup_unembd_proj.weight"}}) {
@@ -105,7 +105,7 @@ Status Translator::add(const Safetensor& tensor) {
   if (name.empty()) return put(tensor.name, tensor, *type);
   if (name == "token_embd" && suffix == ".weight" && tensor.shape.size() == 2) {
     table_rows_ = tensor.shape[0];
-    if (config_.table_rows > 0 && config_.table_rows < table_rows_) {  // the others are no tokens
+    if (config_.table_rows > 0 && config_.table_rows < table_rows_) {  // The remaining rows belong to no token.
       table_rows_ = config_.table_rows;
       return put_runs("token_embd.weight", {tensor.shape[1], table_rows_}, {{rows_of(tensor, *type), 0, table_rows_}},
                       tensor);
@@ -119,15 +119,15 @@ Result<int64_t> Translator::finish() {
     std::vector<int64_t> shape = experts.shape;
     const size_t n = experts.parts.size();
     if (static_cast<int64_t>(n) != experts.count || experts.parts.rbegin()->first != experts.count - 1)
-      return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is of " + std::to_string(n) +
-                                                " experts, but there are " + std::to_string(experts.count)};
+      return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' has " + std::to_string(n) + " experts, expected " +
+                                                std::to_string(experts.count)};
     std::vector<Run> runs;
     bool alike = true;
     for (const auto& [number, expert] : experts.parts) {
       runs.push_back({rows_of(*expert, experts.type), 0, shape[1]});
       alike = alike && runs.back().of->exact_type() == experts.type;
     }
-    if (!alike)  // zeros and scales decide what holds a quantized matrix
+    if (!alike)  // The storage type of a quantized matrix depends on its zero points and scales, so experts can differ.
       for (Run& run : runs) run.of = float_rows(run.of);
     std::vector<float> factors;
     for (const Run& run : runs) factors.push_back(run.of->factor());
@@ -139,7 +139,7 @@ Result<int64_t> Translator::finish() {
   for (const auto& [name, packed] : packed_)
     if (Status status = put_packed(name, packed); !status) return status.error();
   if (table_rows_ == 0 && config_.architecture->family != Family::kEagle)
-    return Error{ErrorCode::kInvalidFile, "no tensor is the embedding table ('model.embed_tokens.weight')"};
+    return Error{ErrorCode::kInvalidFile, "embedding table ('model.embed_tokens.weight') is missing"};
   return table_rows_;
 }
 
@@ -183,7 +183,7 @@ Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safe
   return put(block + std::string(name) + std::string(suffix), tensor, type);
 }
 
-// DeepSeek V4: which experts each token has, in the first layers.
+// DeepSeek V4: adds the table of the experts of each token, which replaces routing in the first layers.
 Status Translator::add_expert_numbers(const Safetensor& tensor) {
   std::string_view rest = tensor.name;
   if (rest.starts_with("layers.")) rest.remove_prefix(7);
@@ -193,28 +193,29 @@ Status Translator::add_expert_numbers(const Safetensor& tensor) {
                                               quoted(tensor.type) +
                                               ", expected I64 or I32, of a layer's 'ffn.gate.tid2eid'"};
   if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[1] < 1)
-    return invalid(tensor, "is no table of experts");
+    return invalid(tensor, "is not a table of expert ids");
   file_.tensor("blk." + std::to_string(layer) + ".ffn_gate_tid2eid.weight", {tensor.shape[1], tensor.shape[0]},
                tensor.type == "I64" ? TensorType::kI64 : TensorType::kI32, tensor.data);
   return {};
 }
 
-// Which tokens a head's rows of logits are of; the other way round follows from that.
+// Adds the token id of each logit of an EAGLE head (d2t). The inverse map t2d follows from it and is ignored.
 Status Translator::add_token_numbers(const Safetensor& tensor) {
   if (tensor.name == "t2d") return {};
   if (tensor.type != "I64" && tensor.type != "I32")
     return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
                                               quoted(tensor.type) + ", expected I64 or I32"};
-  if (tensor.shape.size() != 1 || tensor.shape[0] < 1) return invalid(tensor, "is no list of tokens");
+  if (tensor.shape.size() != 1 || tensor.shape[0] < 1) return invalid(tensor, "is not a list of token ids");
   file_.tensor(tensor.name, tensor.shape, tensor.type == "I64" ? TensorType::kI64 : TensorType::kI32, tensor.data);
   return {};
 }
 
-// transformers leaves them out; names as in vLLM's qwen3_next_mtp.py, qwen3_5_mtp.py, exaone_moe_mtp.py and of MiMo V2's
-// files: what is beside the layers is every one's.
+// Adds a tensor of the MTP layers, which transformers does not load. The names are those of vLLM's qwen3_next_mtp.py,
+// qwen3_5_mtp.py and exaone_moe_mtp.py and of MiMo V2 checkpoints. Tensors outside the layers are shared, so each MTP
+// layer gets them.
 Status Translator::add_of_guesses(const GuessName& guess, const Safetensor& tensor, TensorType type) {
   if (guess.level >= config_.guess_layers)
-    return invalid(tensor, "is of none of " + std::to_string(config_.guess_layers) + " layers that guess");
+    return invalid(tensor, "belongs to none of the " + std::to_string(config_.guess_layers) + " MTP layers");
   if (guess.level >= 0) return add_of_layer(config_.layers + guess.level, guess.rest, tensor, type);
   const auto [stem, suffix] = split_suffix(guess.rest);
   const std::string_view name = name_of_guesses(stem);
@@ -230,23 +231,23 @@ Status Translator::add_of_guesses(const GuessName& guess, const Safetensor& tens
 Status Translator::add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor,
                               TensorType type) {
   std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
-  if (shape.size() != 2) return invalid(tensor, "is no matrix");
+  if (shape.size() != 2) return invalid(tensor, "is not a matrix");
   const auto [found, is_new] = experts_.try_emplace(name, Experts{type, shape, {}, count});
   Experts& experts = found->second;
   if ((experts.type != type && tensor.rows == nullptr) || experts.shape != shape)
-    return invalid(tensor, "is of another type or shape than that of another expert");
+    return invalid(tensor, "has another type or shape than another expert's tensor");
   if (!experts.parts.emplace(expert, &tensor).second) return invalid(tensor, "occurs twice");
   return {};
 }
 
-// [experts..., 2 * width, embedding]: the upper half of each is the gate. What all rows of a network without experts pass
-// is its feed-forward network.
+// Splits a fused gate and up matrix [experts..., 2 * width, embedding], in which the gate comes first. In a model
+// without experts the shared expert is the feed-forward network.
 Status Translator::add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor,
                              TensorType type) {
   std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
   const size_t dimensions = kind == "exps" ? 3 : 2;
   if (shape.size() != dimensions || shape[1] % 2 != 0)
-    return invalid(tensor, "does not hold gate and up, one below the other");
+    return invalid(tensor, "must hold the gate rows followed by the same number of up rows");
   const Rows rows = rows_of(tensor, type);
   const int64_t count = dimensions == 3 ? shape[2] : 1, half = shape[1] / 2;
   shape[1] = half;
@@ -259,14 +260,15 @@ Status Translator::add_fused(const std::string& block, const std::string& kind, 
   return {};
 }
 
-// Queries, key and value head by head: of every key head its query heads, then itself, then its value.
+// Splits a fused query, key and value matrix that is grouped by key head: the group's query heads, its key head, its
+// value head.
 Status Translator::add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor,
                                TensorType type) {
   const int64_t rows = tensor.shape[0], groups = config_.kv_heads;
   const int64_t queries = groups > 0 ? config_.heads / groups : 0;
   if (tensor.shape.size() > 2 || groups < 1 || config_.heads % groups != 0 || rows % (groups * (queries + 2)) != 0)
-    return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " +
-                               std::to_string(groups) + " of keys and of values");
+    return invalid(tensor, "must hold " + std::to_string(config_.heads) + " query heads and " + std::to_string(groups) +
+                               " key and value heads each");
   const int64_t width = rows / (groups * (queries + 2));
   const Rows all = rows_of(tensor, type);
   const auto add_part = [&](const char* name, int64_t first, int64_t heads) {
@@ -282,15 +284,16 @@ Status Translator::add_grouped(const std::string& block, std::string_view suffix
   return add_part("attn_v", queries + 1, 1);
 }
 
-// Queries, keys and values shard by shard: as engines that run a shard on each device want it.
+// Splits a fused query, key and value matrix that is stored in tensor-parallel shards, for engines that run one shard
+// per device.
 Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorType type) {
   const auto& [shards, key_dim, value_dim, kv_heads] = config_.sharded;
-  const int64_t own = kv_heads[static_cast<size_t>(layer)];  // add_of_layer() has refused those behind
+  const int64_t own = kv_heads[static_cast<size_t>(layer)];  // add_of_layer() has rejected layers beyond the end.
   const int64_t counts[] = {config_.heads * key_dim, own * key_dim, own * value_dim},
                 all_rows = counts[0] + counts[1] + counts[2];
   if (tensor.shape.size() != 2 || tensor.shape[0] != all_rows || config_.heads % shards != 0 || own % shards != 0)
-    return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " +
-                               std::to_string(own) + " of keys and of values in " + std::to_string(shards) + " shards");
+    return invalid(tensor, "must hold " + std::to_string(config_.heads) + " query heads and " + std::to_string(own) +
+                               " key and value heads each in " + std::to_string(shards) + " shards");
   const Rows all = rows_of(tensor, type);
   int64_t first = 0;
   for (size_t part = 0; part < 3; ++part) {
@@ -306,14 +309,15 @@ Status Translator::add_sharded(int64_t layer, const Safetensor& tensor, TensorTy
   return {};
 }
 
-// All heads of queries, then all of keys, then all of values; apart where their rows take another order.
+// Adds a fused matrix of all query heads, all key heads and all value heads. It is split only if the query and key rows
+// must be reordered.
 Status Translator::add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor,
                               TensorType type) {
   if (!config_.architecture->interleaves_heads) return put(block + "attn_qkv" + std::string(suffix), tensor, type);
   const int64_t rows = tensor.shape[0], heads = config_.heads + 2 * config_.kv_heads;
   if (tensor.shape.size() > 2 || heads < 1 || rows % heads != 0)
-    return invalid(tensor, "does not hold " + std::to_string(config_.heads) + " heads of queries and " +
-                               std::to_string(config_.kv_heads) + " of keys and of values");
+    return invalid(tensor, "must hold " + std::to_string(config_.heads) + " query heads and " +
+                               std::to_string(config_.kv_heads) + " key and value heads each");
   const Rows all = rows_of(tensor, type);
   int64_t at = 0;
   for (const auto& [name, count] : {std::pair{"attn_q", config_.heads}, std::pair{"attn_k", config_.kv_heads},
@@ -342,9 +346,9 @@ Status Translator::put_runs(const std::string& name, const std::vector<int64_t>&
   if (config_.architecture->interleaves_heads && (is_q || is_k)) {
     const int64_t heads = is_q ? config_.heads : config_.kv_heads, n = rows->rows();
     if (heads < 1 || n > INT32_MAX || n % heads != 0 || n / heads % 2 != 0)
-      return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(heads) +
-                                 " heads of even width");
-    // 0, n/2, 1, n/2 + 1, ... of each head: what rotated halves rotates neighbours.
+      return invalid(
+          tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(heads) + " heads of even size");
+    // The order 0, n/2, 1, n/2 + 1, ... within each head turns RoPE pairs (i, i + n/2) into adjacent pairs.
     const int64_t width = n / heads;
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row)
@@ -363,7 +367,7 @@ Status Translator::put_runs(const std::string& name, const std::vector<int64_t>&
   if (changed)
     put_rows(name, shape, std::move(rows));
   else
-    file_.tensor(name, shape, rows->exact_type(), tensor.data);  // as it lies there
+    file_.tensor(name, shape, rows->exact_type(), tensor.data);  // The tensor stays in the mapped file unchanged.
   return {};
 }
 

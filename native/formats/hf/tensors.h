@@ -1,4 +1,4 @@
-// The tensors of a checkpoint under GGUF's names, in GGUF's order of rows. Used on the thread that opens the model.
+// Translates the tensors of a checkpoint to GGUF names and GGUF row order. Used on the thread that opens the model.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace monolith::hf {
 
-// Adds every tensor that computes something and returns the rows of the embedding table. Tensors of experts are
-// joined; tensors without a name in GGUF keep their own, so that the model can say that it has no place for them.
-// Errors name the tensor: kUnsupported for types other than F32, F16 and BF16; kInvalidFile for shapes that cannot be,
-// experts that are missing, and where there is no embedding table.
+// Adds every tensor that is used in the computation, and returns the number of rows of the embedding table. The tensors
+// of separate experts are joined. Tensors without a GGUF name keep their own name, so that the model can report them as
+// unknown. Errors name the tensor. kUnsupported: types other than F32, F16 and BF16. kInvalidFile: an invalid shape, a
+// missing expert, or no embedding table.
 Result<int64_t> translate_tensors(const std::vector<Safetensor>& tensors, const Config& config, AssembledFile& file);
 
 }  // namespace monolith::hf

@@ -9,8 +9,8 @@ namespace {
 struct Usual {
   std::string_view type, settings;
 };
-// As the classes LlamaConfig, MistralConfig, Qwen2Config and Gemma3TextConfig of transformers have them. Windows of Mistral
-// and Qwen are not among them: files that have none say so by null, and GGUF's readers know none.
+// The defaults of the transformers classes LlamaConfig, MistralConfig, Qwen2Config and Gemma3TextConfig. The sliding
+// windows of Mistral and Qwen are left out: checkpoints without a window set it to null, and GGUF readers assume none.
 constexpr std::array kUsual = {
     Usual{"llama", R"({"hidden_size":4096,"intermediate_size":11008,"num_hidden_layers":32,"num_attention_heads":32,)"
                    R"("max_position_embeddings":2048,"rms_norm_eps":1e-6,"rope_theta":10000})"},
@@ -26,7 +26,7 @@ constexpr std::array kUsual = {
           R"("query_pre_attn_scalar":256,"sliding_window":4096,"rope_theta":1000000,"rope_local_base_freq":10000})"},
 };
 
-// Parsed once, and kept for as long as the process lives: values look into it.
+// Parsed once and kept until the process exits, because returned values point into the documents.
 struct Parsed {
   std::array<JsonDocument, kUsual.size()> documents;
   std::array<JsonId, kUsual.size()> roots{};

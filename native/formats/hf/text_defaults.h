@@ -1,5 +1,6 @@
-// What the text part of a checkpoint with several parts leaves out. transformers saves of such a part only what differs
-// from its class, so that published config.json files name neither the heads of Gemma 3 nor the width of LLaVA 1.5.
+// Default settings for the text section of a multimodal checkpoint. transformers saves only the settings that differ
+// from the class defaults. Published config.json files therefore omit, for example, the number of heads of Gemma 3 and
+// the width of LLaVA 1.5.
 #pragma once
 
 #include <string_view>
@@ -8,10 +9,12 @@
 
 namespace monolith::hf {
 
-// The type of a text part that does not say it, by the class around it; nothing for other classes.
+// Returns the text model type that a multimodal class implies if its text section does not state one; empty for other
+// classes.
 std::string_view usual_text_type(std::string_view around);
 
-// The usual settings of config.json's text_config; absent where there is no such part, or its type always says all.
+// Returns the default settings for config.json's text_config. The result is absent if there is no text section, or if
+// checkpoints of its type state all settings.
 JsonValue text_defaults(const JsonValue& config);
 
 }  // namespace monolith::hf

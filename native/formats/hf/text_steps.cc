@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kEscapedSpace = "▁";
 
-// The steps of a "Sequence", or the one that stands alone. Sequences within sequences are flattened.
+// Collects the steps of a "Sequence", or the single step. Nested sequences are flattened.
 void add_steps(const JsonValue& value, std::string_view list, int depth, std::vector<JsonValue>& steps) {
   constexpr int kMaxDepth = 8;
   if (!value.exists()) return;
@@ -22,7 +22,7 @@ std::vector<JsonValue> steps_of(const JsonValue& value, std::string_view list) {
   return steps;
 }
 
-// A pattern is {"Regex": "..."} or {"String": "..."}.
+// A pattern is either {"Regex": "..."} or {"String": "..."}.
 std::string_view literal(const JsonValue& pattern) { return pattern["String"].text(); }
 std::string_view expression(const JsonValue& pattern) { return pattern["Regex"].text(); }
 
@@ -75,7 +75,7 @@ class Reader {
     return not_supported(step);
   }
 
-  // Compatibility forms make spaces, which later steps would replace.
+  // The compatibility normal forms produce new spaces, which an earlier replacement step would have missed.
   Status set_normal_form(const JsonValue& step, NormalForm form) {
     const bool compatible = form == NormalForm::kNfkc || form == NormalForm::kNfkd;
     if ((steps_.normalizes && compatible) || !steps_.charsmap.empty() || steps_.normal_form != NormalForm::kNone)
@@ -135,11 +135,13 @@ class Reader {
     if (!invert) return invert.error();
     const std::string_view pattern = expression(step["pattern"]);
     const auto stage = find_split_stage(pattern);
-    // After ByteLevel the text consists of GPT-2's characters for bytes. ASCII's digits are the same there.
+    // After ByteLevel the text consists of GPT-2's characters for bytes. Among those, ASCII digits stand for
+    // themselves.
     if (!stage || (is_bytes_ && *stage != SplitStage::kThreeDigits))
-      return step["pattern"].unsupported("splits by an expression that this build does not have: " +
+      return step["pattern"].unsupported("splits by a regular expression that is not supported: " +
                                          quoted(pattern.empty() ? literal(step["pattern"]) : pattern, 500));
-    // "Removed" inverted drops what lies between two matches: nothing, if the expression matches every character.
+    // "Removed" with "invert" drops the text between two matches. That is harmless if the expression matches every
+    // character.
     const bool keeps_matches = how == "Removed" && invert->value_or(false) && matches_everything(*stage);
     if (how != "Isolated" && !keeps_matches)
       return step["behavior"].unsupported("is " + quoted(how) + ", which is not supported here");
@@ -149,7 +151,7 @@ class Reader {
 
   Status split_pieces(const JsonValue& step) {
     const std::string_view type = step["type"].text();
-    // Gemma splits at spaces, of which its normalizer has left none.
+    // Gemma splits at spaces, but its normalizer has already replaced all of them.
     if (type == "Split" && literal(step["pattern"]) == " " && replaces_spaces_) return {};
     if (type != "Metaspace") return not_supported(step);
     const JsonValue replacement = step["replacement"];
@@ -168,7 +170,7 @@ class Reader {
     return {};
   }
 
-  // Of a "Metaspace". Files from before 2024 say add_prefix_space instead.
+  // Returns the prepend scheme of a "Metaspace" step. Files from before 2024 have add_prefix_space instead.
   static Result<std::string> prepend_scheme(const JsonValue& step) {
     auto old_prefix = step["add_prefix_space"].boolean();
     if (!old_prefix) return old_prefix.error();
@@ -205,8 +207,8 @@ class Reader {
 
   JsonValue tokenizer_;
   bool unigram_;
-  bool replaces_spaces_ = false;  // by "▁"
-  bool is_bytes_ = false;         // ByteLevel has been
+  bool replaces_spaces_ = false;  // Whether a step replaces spaces by "▁".
+  bool is_bytes_ = false;         // Whether a ByteLevel step has been read.
   TextSteps steps_;
 };
 

@@ -1,5 +1,5 @@
-// What a tokenizer.json does to text before its model sees it: "normalizer", "pre_tokenizer" and "decoder", brought
-// to the few ways that are computed. Used on the thread that opens the model.
+// Reads the text processing steps of tokenizer.json ("normalizer", "pre_tokenizer" and "decoder") and maps them to the
+// options that the tokenizer supports. Used on the thread that opens the model.
 #pragma once
 
 #include <string>
@@ -12,21 +12,22 @@
 namespace monolith::hf {
 
 struct TextSteps {
-  bool byte_level = false;                     // bytes as printable characters; else "▁" for spaces
-  NormalForm normal_form = NormalForm::kNone;  // comes before everything else
-  bool normalizes = false;                     // there is any normalizer
-  std::vector<std::string> stages;             // of splitting, with byte_level
-  // Without byte_level:
-  bool space_prefix = false;        // a space comes in front
-  bool prefix_once = false;         // of the first text only, not of those behind special tokens
-  bool prefix_spared = false;       // not where there is one
-  bool words_apart = false;         // every space begins a word, and words merge on their own
-  bool collapses_spaces = false;    // several spaces in a row are one
-  bool strips_first_space = false;  // decoding does
-  std::string charsmap;             // precompiled normalization, in base64
+  bool byte_level = false;  // Bytes are represented by printable characters. If false, spaces are represented by "▁".
+  NormalForm normal_form = NormalForm::kNone;  // Unicode normalization, applied before all other steps.
+  bool normalizes = false;                     // Whether the file has any normalizer.
+  std::vector<std::string> stages;             // Pre-tokenizer split stages, if byte_level is true.
+  // The following fields apply only if byte_level is false.
+  bool space_prefix = false;        // A space is added at the start of the text.
+  bool prefix_once = false;         // The space is added only to the first text, not after special tokens.
+  bool prefix_spared = false;       // The space is not added if the text already starts with one.
+  bool words_apart = false;         // Each space starts a new word, and tokens never merge across words.
+  bool collapses_spaces = false;    // Several consecutive spaces are collapsed into one.
+  bool strips_first_space = false;  // Decoding removes the first space.
+  std::string charsmap;             // Precompiled normalization table, in base64.
 };
 
-// Errors: kUnsupported names the step that is not applied, a regular expression in full.
+// Returns kUnsupported for a step that is not supported. The message names the step and contains a regular expression
+// in full.
 Result<TextSteps> read_text_steps(const JsonValue& tokenizer);
 
 }  // namespace monolith::hf

@@ -13,7 +13,8 @@ namespace monolith::hf {
 namespace {
 
 constexpr size_t kMostTokens = 1 << 22;
-constexpr size_t kMostBytes = 1 << 10;  // of a token: what is made of it takes their square
+// Maximum bytes per token; the time to find its merge is quadratic in this length.
+constexpr size_t kMostBytes = 1 << 10;
 
 std::string in_alphabet(std::string_view bytes) {
   std::string text;
@@ -31,7 +32,8 @@ std::string in_alphabet(std::string_view bytes) {
 
 using Ranks = std::unordered_map<std::string_view, size_t>;
 
-// Where the token `bytes` of rank `rank` was joined: 0 if it is not made of two.
+// Returns the length of the left half of the merge that produces the token `bytes` with rank `rank`, or 0 if the token
+// is not the result of a merge.
 size_t joint_of(std::string_view bytes, size_t rank, const Ranks& ranks, std::vector<size_t>& ends) {
   ends.clear();
   for (size_t i = 1; i <= bytes.size(); ++i) ends.push_back(i);
@@ -64,21 +66,21 @@ Result<RankedTokens> read_ranked_tokens(std::string_view text, const std::string
     };
     const size_t space = entry.find(' ');
     if (space == entry.npos || !decode_base64(entry.substr(0, space), bytes) || bytes.empty())
-      return invalid("is no token in base64 and its rank");
+      return invalid("is not a base64 token followed by its rank");
     if (bytes.size() > kMostBytes) return invalid("has a token of " + std::to_string(bytes.size()) + " bytes");
     size_t rank = 0;
     const std::string_view number = entry.substr(space + 1);
     const auto [last, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
     if (error != std::errc() || last != number.data() + number.size() || rank != tokens.size() || rank >= kMostTokens)
-      return invalid("has the rank " + quoted(number) + ", expected " + std::to_string(tokens.size()));
+      return invalid("has rank " + quoted(number) + ", expected " + std::to_string(tokens.size()));
     tokens.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
-  if (tokens.empty()) return Error{ErrorCode::kInvalidFile, name + ": holds no tokens"};
+  if (tokens.empty()) return Error{ErrorCode::kInvalidFile, name + ": contains no tokens"};
   Ranks ranks;
   ranks.reserve(tokens.size());
   for (size_t rank = 0; rank < tokens.size(); ++rank)
     if (!ranks.emplace(tokens[rank], rank).second)
-      return Error{ErrorCode::kInvalidFile, name + ": has the token of rank " + std::to_string(rank) + " twice"};
+      return Error{ErrorCode::kInvalidFile, name + ": contains the token of rank " + std::to_string(rank) + " twice"};
   RankedTokens result;
   std::vector<size_t> ends;
   for (size_t rank = 0; rank < tokens.size(); ++rank) {

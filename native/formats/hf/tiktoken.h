@@ -1,5 +1,5 @@
-// Vocabularies as tiktoken keeps them, lines of a token's bytes in base64 and its rank: what Kimi folders without a
-// tokenizer.json have. Used on the thread that opens the model.
+// Reads a vocabulary in tiktoken format: lines with a token's bytes in base64 and its rank. Kimi folders without a
+// tokenizer.json use this format. Used on the thread that opens the model.
 #pragma once
 
 #include <string>
@@ -11,12 +11,13 @@
 namespace monolith::hf {
 
 struct RankedTokens {
-  std::vector<std::string> texts;  // by rank, in GPT-2's alphabet
-  // "left right": of each token of several bytes the two it is made of, where merging what ranks before it leaves two.
+  std::vector<std::string> texts;  // Token texts by rank, in GPT-2's byte alphabet.
+  // BPE merges as "left right". A token of several bytes has a merge if applying all merges of lower rank to its bytes
+  // leaves exactly two tokens.
   std::vector<std::string> merges;
 };
 
-// `name`: of the file, for messages. Errors: kInvalidFile for lines that are none, and ranks that do not follow one another.
+// `name` is the file name for error messages. kInvalidFile: a malformed line, or ranks that are not consecutive.
 Result<RankedTokens> read_ranked_tokens(std::string_view text, const std::string& name);
 
 }  // namespace monolith::hf

@@ -17,10 +17,11 @@ namespace {
 
 constexpr int64_t kMostTokens = 1 << 22;
 
-// The list of tokens as it grows; ids that nothing has claimed stand for nothing.
+// The vocabulary under construction. Ids without a token are marked unused.
 class Tokens {
  public:
-  // Of the model's vocabulary, or a token added to it, which may rename an id's kind but not its text.
+  // Sets a token of the vocabulary or an added token. An added token may change the kind of an existing id but not its
+  // text.
   Status set(int64_t id, std::string text, TokenKind kind, const JsonValue& from) {
     if (id < 0 || id >= kMostTokens) return from.invalid("gives a token the id " + std::to_string(id));
     const size_t i = static_cast<size_t>(id);
@@ -44,7 +45,7 @@ class Tokens {
   }
   size_t size() const { return texts_.size(); }
   TokenKind kind(size_t i) const { return static_cast<TokenKind>(kinds_[i]); }
-  // The id of a text; -1 if it has none. Walks the list: for a few look-ups.
+  // Returns the id of a text, or -1 if there is none. Linear search, only for few look-ups.
   int64_t find(std::string_view text) const {
     if (text.empty()) return -1;
     const auto found = std::ranges::find(texts_, text);
@@ -59,7 +60,7 @@ class Tokens {
   std::vector<bool> claimed_;
 };
 
-// Whether a token added without the mark "special" is one all the same, by the conventions of names.
+// Whether an added token that is not marked "special" is nevertheless special by its name.
 bool looks_special(std::string_view text) {
   return (text.starts_with("<|") && text.ends_with("|>")) || (text.starts_with("<｜") && text.ends_with("｜>")) ||
          text == "<start_of_turn>" || text == "<end_of_turn>";
@@ -83,7 +84,7 @@ class Translator {
         if (Status status = (this->*step)(); !status) return status;
     }
     if (static_cast<int64_t>(tokens_.size()) > rows)
-      return model_.invalid("has " + std::to_string(tokens_.size()) + " tokens, but the embedding table only " +
+      return model_.invalid("has " + std::to_string(tokens_.size()) + " tokens, but the embedding table has only " +
                             std::to_string(rows) + " rows");
     tokens_.fill_up_to(static_cast<size_t>(rows));
     if (unigram_) scores_.resize(tokens_.size());
@@ -93,13 +94,15 @@ class Translator {
   }
 
  private:
-  // tokenization_kimi.py: its expression, whole words first, and the tokens behind the ranks that the settings name.
+  // Follows tokenization_kimi.py: its regular expression, whole words before merges, and the tokens after the ranks
+  // that the settings list.
   Status read_ranks(const RankedTokens& ranks) {
     const JsonValue code = files_.settings["auto_map"]["AutoTokenizer"];
     const std::string_view by = code.is_array() && !code.items().empty() ? code.item(0).text() : code.text();
     if (!by.starts_with("tokenization_kimi."))
       return files_.settings["auto_map"].unsupported(
-          "names " + quoted(by) + " beside a tiktoken.model, which is read as Kimi's (tokenization_kimi)");
+          "names " + quoted(by) +
+          " together with a tiktoken.model, which is only supported for Kimi (tokenization_kimi)");
     steps_.byte_level = true;
     steps_.stages = {std::string(split_stage_name(SplitStage::kKimi))};
     ignores_merges_ = true;
@@ -110,7 +113,7 @@ class Translator {
           !status)
         return status;
     const JsonValue added = files_.settings["added_tokens_decoder"];
-    if (added.exists() && !added.is_object()) return added.invalid("is no object");
+    if (added.exists() && !added.is_object()) return added.invalid("is not an object");
     for (const auto& [number, id_value] : added.members()) {
       const JsonValue token = added.at(id_value, number);
       int64_t id = -1;
@@ -118,7 +121,7 @@ class Translator {
       const auto content = token["content"].string();
       if (!content) return content.error();
       if (error != std::errc() || end != number.data() + number.size() || !*content || (*content)->empty())
-        return token.invalid("has no id and content");
+        return token.invalid("must have an id and content");
       auto special = token["special"].boolean();
       if (!special) return special.error();
       const TokenKind kind =
@@ -149,26 +152,26 @@ class Translator {
     if (auto dropout = model_["dropout"].number(); !dropout)
       return dropout.error();
     else if (dropout->value_or(0) != 0)
-      return model_["dropout"].unsupported("is not 0: merges at random are not supported here");
+      return model_["dropout"].unsupported("is not 0: random merges are not supported");
     auto fuse = model_["fuse_unk"].boolean();
     if (!fuse) return fuse.error();
     fuses_unknown_ = fuse->value_or(false);
     const bool bytes = fallback->value_or(false);
     if (!unigram_ && !bytes && !steps_.byte_level && model_["unk_token"].text().empty())
       return model_["unk_token"].unsupported(
-          "is missing: without it, byte_fallback or ByteLevel unknown characters would vanish");
+          "is missing: without it, byte_fallback or ByteLevel, unknown characters would be lost");
     const auto kind_of = [bytes](std::string_view text) {
       return bytes && is_byte_spelling(text) ? TokenKind::kByte : TokenKind::kNormal;
     };
     const JsonValue vocabulary = model_["vocab"];
     if (unigram_) return read_pieces(vocabulary, kind_of);
-    if (!vocabulary.is_object()) return vocabulary.invalid("is no object");
+    if (!vocabulary.is_object()) return vocabulary.invalid("is not an object");
     for (const auto& [text, id_value] : vocabulary.members()) {
-      // Named by the vocabulary as a whole: a token's text may be anything.
+      // Errors name the vocabulary and not the token, because a token's text can be arbitrary.
       const auto id =
           JsonValue(vocabulary.document(), id_value, "tokenizer.json", "model.vocab").integer(0, kMostTokens);
       if (!id) return id.error();
-      if (!*id) return vocabulary.invalid("holds a token without an id");
+      if (!*id) return vocabulary.invalid("contains a token without an id");
       if (Status status = tokens_.set(**id, text, kind_of(text), vocabulary); !status) return status;
     }
     return read_merges();
@@ -176,10 +179,11 @@ class Translator {
 
   template <typename KindOf>
   Status read_pieces(const JsonValue& vocabulary, KindOf kind_of) {
-    if (!vocabulary.is_array()) return vocabulary.invalid("is no array");
+    if (!vocabulary.is_array()) return vocabulary.invalid("is not an array");
     for (size_t i = 0; i < vocabulary.items().size(); ++i) {
       const JsonValue piece = vocabulary.item(i);
-      if (piece.items().size() != 2 || !piece.item(0).is_string()) return piece.invalid("is no pair of text and score");
+      if (piece.items().size() != 2 || !piece.item(0).is_string())
+        return piece.invalid("is not a pair of text and score");
       auto score = piece.item(1).number();
       if (!score) return score.error();
       const std::string text(piece.item(0).text());
@@ -193,10 +197,10 @@ class Translator {
     return {};
   }
 
-  // As "left right", or since 2024 as pairs.
+  // A merge is a string "left right" or, since 2024, a pair.
   Status read_merges() {
     const JsonValue merges = model_["merges"];
-    if (!merges.is_array()) return merges.invalid("is no array");
+    if (!merges.is_array()) return merges.invalid("is not an array");
     for (size_t i = 0; i < merges.items().size(); ++i) {
       const JsonValue merge = merges.item(i);
       if (merge.is_string()) {
@@ -204,10 +208,10 @@ class Translator {
         continue;
       }
       if (merge.items().size() != 2 || !merge.item(0).is_string() || !merge.item(1).is_string())
-        return merge.invalid("is neither a text nor a pair of texts");
+        return merge.invalid("is neither a string nor a pair of strings");
       const std::string_view left = merge.item(0).text(), right = merge.item(1).text();
       if (left.find(' ') != std::string_view::npos || right.find(' ') != std::string_view::npos)
-        return merge.unsupported("joins texts with spaces");
+        return merge.unsupported("merges texts that contain spaces");
       merges_.push_back(std::string(left) + " " + std::string(right));
     }
     unknown_text_ = model_["unk_token"].text();
@@ -216,14 +220,14 @@ class Translator {
 
   Status read_added() {
     const JsonValue added = files_.tokenizer["added_tokens"];
-    if (added.exists() && !added.is_array()) return added.invalid("is no array");
+    if (added.exists() && !added.is_array()) return added.invalid("is not an array");
     for (size_t i = 0; i < added.items().size(); ++i) {
       const JsonValue token = added.item(i);
       auto id = token["id"].integer(0, kMostTokens);
       if (!id) return id.error();
       auto content = token["content"].string();
       if (!content) return content.error();
-      if (!*id || !*content || (*content)->empty()) return token.invalid("has no id and content");
+      if (!*id || !*content || (*content)->empty()) return token.invalid("must have an id and content");
       auto special = token["special"].boolean(), before = token["lstrip"].boolean(), behind = token["rstrip"].boolean(),
            normalized = token["normalized"].boolean(), whole_word = token["single_word"].boolean();
       for (const auto* flag : {&special, &before, &behind, &normalized, &whole_word})
@@ -233,10 +237,10 @@ class Translator {
       const int32_t number = static_cast<int32_t>(**id);
       if (before->value_or(false)) strips_before_.push_back(number);
       if (behind->value_or(false)) strips_behind_.push_back(number);
-      // A piece of the vocabulary that text becomes by merging as well: it is decoded to spaces, not to "▁".
+      // A vocabulary token that can also result from merges. It decodes to spaces and not to "▁".
       const bool piece = text.find("▁") != std::string::npos && !steps_.byte_level && !special->value_or(false) &&
                          **id < static_cast<int64_t>(tokens_.size());
-      // Special tokens come from templates, and are found in the text as it is.
+      // Special tokens come from chat templates and are matched in the unnormalized text.
       const bool in_normalized = steps_.normalizes && normalized->value_or(!special->value_or(false)) &&
                                  !special->value_or(false) && !looks_special(text);
       if (in_normalized) {
@@ -254,7 +258,7 @@ class Translator {
     return {};
   }
 
-  // A special token as the settings name it: as text, or as an object with its content.
+  // The id of a special token from the settings, which state it as a string or as an object with its content.
   int64_t id_of_setting(std::string_view name) const {
     const JsonValue value = files_.settings[name];
     return tokens_.find(value.is_object() ? value["content"].text() : value.text());
@@ -290,7 +294,7 @@ class Translator {
     return {};
   }
 
-  // What is put around one text: BOS in front, EOS behind, or nothing.
+  // Reads which tokens are added around a single text: BOS before it, EOS after it, or none.
   Status read_template() {
     auto add_bos = files_.settings["add_bos_token"].boolean(), add_eos = files_.settings["add_eos_token"].boolean();
     for (const auto* flag : {&add_bos, &add_eos})
@@ -312,7 +316,7 @@ class Translator {
     if (type != "TemplateProcessing") return processor["type"].unsupported("is " + quoted(type));
     add_bos_ = add_eos_ = false;
     const JsonValue parts = processor["single"];
-    if (!parts.is_array()) return parts.invalid("is no array");
+    if (!parts.is_array()) return parts.invalid("is not an array");
     bool after_text = false;
     for (size_t i = 0; i < parts.items().size(); ++i) {
       const JsonValue special = parts.item(i)["SpecialToken"];
@@ -322,7 +326,7 @@ class Translator {
       }
       const int64_t id = tokens_.find(special["id"].text());
       bool& once = after_text ? add_eos_ : add_bos_;
-      if (id < 0 || once) return parts.unsupported("puts more around a text than one token before and one behind");
+      if (id < 0 || once) return parts.unsupported("adds more than one token before or after a text");
       once = true;
       (after_text ? eos_ : bos_) = id;
     }
@@ -379,7 +383,7 @@ class Translator {
     if (steps_.charsmap.empty()) return {};
     std::vector<std::byte> charsmap;
     if (!decode_base64(steps_.charsmap, charsmap))
-      return files_.tokenizer["normalizer"].invalid("holds a charsmap that is no base64");
+      return files_.tokenizer["normalizer"].invalid("contains a charsmap that is not valid base64");
     out_.bytes("tokenizer.ggml.precompiled_charsmap", charsmap);
     return {};
   }

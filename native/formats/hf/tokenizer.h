@@ -1,5 +1,6 @@
-// tokenizer.json, with what tokenizer_config.json and generation_config.json add, to GGUF's tokenizer metadata and
-// the keys of text/tokenizer/extension_keys.h; likewise Kimi's tiktoken.model. Used on the thread that opens the model.
+// Translates tokenizer.json, with the additions of tokenizer_config.json and generation_config.json, to GGUF's
+// tokenizer metadata and the keys of text/tokenizer/extension_keys.h. Kimi's tiktoken.model is translated the same way.
+// Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,18 @@
 
 namespace monolith::hf {
 
-// Of a folder with either of them, tokenizer.json or ranks.
+// The tokenizer files of a folder that has either tokenizer.json or a tiktoken vocabulary.
 struct TokenizerFiles {
-  JsonValue tokenizer;                  // tokenizer.json
-  JsonValue settings;                   // tokenizer_config.json; absent if there is none
-  JsonValue generation;                 // generation_config.json; the same
-  JsonValue config;                     // config.json
-  const RankedTokens* ranks = nullptr;  // tiktoken.model; then tokenizer.json is absent
+  JsonValue tokenizer;                  // Root of tokenizer.json.
+  JsonValue settings;                   // Root of tokenizer_config.json; absent if the file does not exist.
+  JsonValue generation;                 // Root of generation_config.json; absent if the file does not exist.
+  JsonValue config;                     // Root of config.json.
+  const RankedTokens* ranks = nullptr;  // Contents of tiktoken.model. If set, tokenizer.json is absent.
 };
 
-// `rows` of the embedding table: ids beyond the vocabulary's are filled up with tokens that stand for nothing.
-// Errors name file and key: kUnsupported for models (other than BPE and Unigram), normalizers, pre-tokenizers,
-// regular expressions and templates that are not translated; kInvalidFile for what contradicts itself.
+// `rows` is the number of rows of the embedding table; the vocabulary is padded to it with unused tokens. Errors name
+// the file and the key. kUnsupported: models other than BPE and Unigram, and normalizers, pre-tokenizers, regular
+// expressions or templates that are not supported. kInvalidFile: contradictory contents.
 Status translate_tokenizer(const TokenizerFiles& files, int64_t rows, AssembledFile& file);
 
 }  // namespace monolith::hf

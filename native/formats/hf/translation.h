@@ -1,5 +1,5 @@
-// Asks config.json for settings as transformers does and says them in GGUF's keys; what the parts of the translation
-// share. Used on the thread that opens the model.
+// Reads settings of config.json like transformers does and writes them as GGUF metadata; shared by all parts of the
+// translation. Used on the thread that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,14 @@
 
 namespace monolith::hf {
 
-inline constexpr int64_t kMost = int64_t{1} << 31;  // of any size; the model checks each more closely
-inline constexpr int64_t kMostHeads = 1 << 16;      // and dimensions of a head
-inline constexpr int64_t kMostLayers = 1024;        // as the model has it; Config::layers holds to it
+// Maximum of any integer setting. The model checks each one more strictly.
+inline constexpr int64_t kMost = int64_t{1} << 31;
+inline constexpr int64_t kMostHeads = 1 << 16;  // Maximum number of heads, and maximum head size.
+inline constexpr int64_t kMostLayers = 1024;    // The same limit as in the model; Config::layers is checked against it.
 
-// Looks keys up as transformers does: in the text part where a checkpoint has several (of a head by vLLM's speculators, in
-// that of its layer), else in the whole, else as the class of the text part has it. Remembers the first error, so that the
-// translation reads as a list.
+// Looks up settings like transformers does. The order is: the text section of a multimodal checkpoint (or the layer
+// section of an EAGLE head from vLLM's speculators), the top level, the defaults of the text model's class. Keeps only
+// the first error, so that the translation code can be a plain list of calls.
 class Translation {
  public:
   Translation(const JsonValue& whole, const Architecture& architecture, AssembledFile& out)
@@ -44,7 +45,7 @@ class Translation {
   JsonValue find(std::string_view key) const {
     const JsonValue inner = text_[key], outer = whole_[key];
     if (inner.exists()) return inner;
-    // One that says null means it.
+    // An explicit null in the text section overrides the class default.
     return outer.exists() || inner.is(JsonDocument::Kind::kNull) || !usual_[key].exists() ? outer : usual_[key];
   }
   JsonValue first_of(std::initializer_list<std::string_view> keys) const {
@@ -61,7 +62,7 @@ class Translation {
     return fallback;
   }
 
-  // An integer that must be there, under one of these names.
+  // Returns a required integer, found under one of these names.
   int64_t needed(std::initializer_list<std::string_view> keys, int64_t most = kMost) {
     const JsonValue value = first_of(keys);
     if (!value.exists()) fail(value.invalid("is missing"));
@@ -77,7 +78,7 @@ class Translation {
   }
   bool boolean(std::string_view name, bool fallback) { return take(find(name).boolean(), fallback); }
 
-  // Copies a number or an integer, if it is there, to a key of the architecture.
+  // Copy a setting to a key of the architecture if it exists.
   void copy_number(std::string_view from, std::string_view to) {
     if (find(from).exists()) out_.number(key(to), number(from, 0));
   }
@@ -92,20 +93,21 @@ class Translation {
   Status status_;
 };
 
-// config_rope.cc: the base, the share of a head that turns, and the scaling, of heads of `head_dim`.
+// In config_rope.cc. Translates the RoPE base, the rotated share of a head of size `head_dim`, and the scaling.
 void translate_rope(Translation& t, int64_t context, int64_t head_dim);
 
-// config_experts.cc
+// In config_experts.cc.
 void translate_experts(Translation& t, Config& config);
 
-// config_layers.cc: which layers have a window, where the checkpoint says so; nothing: as the architecture does it.
+// In config_layers.cc. Returns which layers use a sliding window, or nullopt if the checkpoint does not state it and
+// the architecture's default applies.
 std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers);
 void translate_windows(Translation& t, const Config& config);
 
-// config_families.cc: what only some architectures have; before all else, as a key's first value stays. What comes back is
-// the width of heads that see all positions.
+// In config_families.cc. Translates settings that only some architectures have. Must run before the general
+// translation, because the first value of a key is kept. Returns the size of heads without a sliding window.
 int64_t translate_family(Translation& t, Config& config, int64_t embedding, int64_t head_dim);
-// config_hybrids.cc: networks of which some layers keep a state.
+// In config_hybrids.cc. Translates models in which some layers have a recurrent state.
 void translate_delta_nets(Translation& t, Config& config);
 void translate_hybrid(Translation& t, Config& config, int64_t embedding);
 

@@ -1,5 +1,5 @@
-// The tensors of one checkpoint on their way to GGUF's names and order: what tensors.cc, packed_experts.cc and
-// family_tensors.cc share. Used on the thread that opens the model.
+// Translates the tensors of one checkpoint to GGUF names and row order. The implementation is shared by tensors.cc,
+// packed_experts.cc and family_tensors.cc. Used on the thread that opens the model.
 #pragma once
 
 #include <map>
@@ -24,15 +24,15 @@ class Translator {
   Translator(const Config& config, AssembledFile& file) : config_(config), file_(file) {}
 
   Status add(const Safetensor& tensor);
-  // The rows of the embedding table.
+  // Returns the number of rows of the embedding table.
   Result<int64_t> finish();
 
  private:
   struct Experts {
     TensorType type;
-    std::vector<int64_t> shape;  // of one
+    std::vector<int64_t> shape;  // Shape of one expert.
     std::map<int64_t, const Safetensor*> parts;
-    int64_t count = 0;  // that there must be
+    int64_t count = 0;  // Expected number of experts.
   };
   struct Packed {
     const Safetensor* numbers = nullptr;
@@ -44,27 +44,29 @@ class Translator {
   Status add_token_numbers(const Safetensor& tensor);
   Status add_expert_numbers(const Safetensor& tensor);
   Status add_of_guesses(const GuessName& guess, const Safetensor& tensor, TensorType type);
-  // One of `count` matrices that GGUF has in one tensor.
+  // Adds one of `count` matrices that GGUF stacks in one tensor.
   Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);
   Status add_grouped(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
   Status add_sharded(int64_t layer, const Safetensor& tensor, TensorType type);
   Status add_joined(const std::string& block, std::string_view suffix, const Safetensor& tensor, TensorType type);
-  // `tensor` as it is, but for what the architecture does to all.
+  // Adds `tensor` unchanged, apart from the conversions that the architecture applies to all tensors.
   Status put(const std::string& name, const Safetensor& tensor, TensorType type);
-  // Likewise `runs` of `tensor`, one below the other, as the tensor `name` of `shape`: the row length first.
+  // Adds the concatenated `runs` of `tensor` as tensor `name`. `shape` has the row length first. Applies the same
+  // conversions as put().
   Status put_runs(const std::string& name, const std::vector<int64_t>& shape, std::vector<Run> runs,
                   const Safetensor& tensor);
   void put_rows(std::string_view name, const std::vector<int64_t>& shape, Rows rows);
-  // `factors` of it, or of each of its matrices, as "x.scale" beside "x.weight"; none if all are 1.
+  // Adds the matrix scale, or one scale per stacked matrix, as "x.scale" next to "x.weight". Adds nothing if all
+  // factors are 1.
   void put_scale(std::string_view name, const std::vector<float>& factors);
 
-  // packed_experts.cc: gpt-oss.
+  // Functions for gpt-oss, in packed_experts.cc.
   Status add_packed(const Safetensor& tensor);
   Status put_packed(const std::string& name, const Packed& packed);
   Status add_expert_bias(const std::string& block, std::string_view rest, const Safetensor& tensor, TensorType type);
 
-  // family_tensors.cc: false if `rest`, the name within a layer, is none of the family's own.
+  // In family_tensors.cc. Returns false if `rest`, the tensor name within a layer, is not specific to the model family.
   Result<bool> add_of_family(const std::string& block, std::string_view rest, const Safetensor& tensor,
                              TensorType type);
   Status add_of_delta_net(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
@@ -74,23 +76,24 @@ class Translator {
   Status add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor, TensorType type);
   Status add_turned_experts(const std::string& block, std::string_view part, const Safetensor& tensor, TensorType type);
   Status add_latent_heads(const std::string& block, const Safetensor& tensor, TensorType type);
-  // What Falcon H1's tensor of this GGUF name is multiplied by; nothing: by 1.
+  // Applies Falcon H1's multiplier for the tensor with this GGUF name; returns `rows` if there is none.
   Rows multiplied(std::string_view name, const Rows& rows) const;
 
   const Config& config_;
   AssembledFile& file_;
   std::map<std::string, Experts> experts_;
   std::map<std::string, Packed> packed_;
-  std::map<std::string, std::vector<float>> activation_numbers_;  // of each layer
+  std::map<std::string, std::vector<float>> activation_numbers_;  // One value per layer.
   int64_t table_rows_ = 0;
 };
 
 Error invalid(const Safetensor& tensor, const std::string& what);
-// "N." at the front of `rest`, taken off; -1 if there is none.
+// Parses "N." at the start of `rest` and removes it. Returns -1 if there is no such number.
 int64_t take_number(std::string_view& rest);
-// "norm.weight" is "norm" and ".weight"; a name without either suffix has none.
+// Splits "norm.weight" into "norm" and ".weight". The suffix is empty for a name that ends in neither ".weight" nor
+// ".bias".
 std::pair<std::string_view, std::string_view> split_suffix(std::string_view name);
-// Rows as long as the last dimension, or of one number if there is one dimension only.
+// The rows are as long as the last dimension, or hold one number each if the tensor has one dimension.
 Rows rows_of(const Safetensor& tensor, TensorType type);
 
 }  // namespace monolith::hf

@@ -15,22 +15,25 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;  // the tower's room checks each more closely
+// Upper bounds of these settings; the vision encoder checks each value more strictly.
+constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;
 constexpr int64_t kMostMerge = 16, kMostPatch = 256, kMostKimiPatches = int64_t{1} << 16, kKimiSide = 512;
-constexpr int64_t kWindow = 112;                          // Qwen2.5-VL: the only one that a vision file can mean
-constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Pillow's numbers
+constexpr int64_t kWindow = 112;  // Qwen2.5-VL: the only window size that a vision file can express.
+constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Resampling filter numbers of Pillow.
 constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
-constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};  // height, width
+// Pairs of height and width.
+constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
 constexpr size_t kMostGrids = 4096;
-constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};  // what its processor takes
+// The values that the image processor of Gemma 4 accepts.
+constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};
 constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073},
                  kClipDeviation[] = {0.26862954, 0.26130258, 0.27577711};
 constexpr double kImageNetMean[] = {0.485, 0.456, 0.406}, kImageNetDeviation[] = {0.229, 0.224, 0.225};
 
-// What a class has where its config.json leaves it out, and by what its pictures are resampled.
+// The defaults of a transformers class for settings that config.json omits, and its resampling filter.
 struct Defaults {
   TowerKind kind;
-  const char* projector;  // clip.projector_type
+  const char* projector;  // Value of clip.projector_type.
   int64_t width, inner, layers, heads, image, patch;
   const char* activation;
   double eps;
@@ -56,10 +59,10 @@ constexpr Defaults kDefaults[] = {
 };
 
 struct Class {
-  std::string_view name;   // config.json's "architectures"
-  std::string_view tower;  // vision_config.model_type; nothing: whatever it says
+  std::string_view name;   // Name in "architectures" of config.json.
+  std::string_view tower;  // Value of vision_config.model_type; empty: any value.
   TowerKind kind;
-  bool grids = false;  // LLaVA 1.6: pictures are cut into the best of some grids
+  bool grids = false;  // LLaVA 1.6: images are cut into the best-fitting of several tile grids.
 };
 constexpr Class kClasses[] = {
     {"Idefics3ForConditionalGeneration", "", TowerKind::kIdefics3},
@@ -98,7 +101,7 @@ class TowerTranslation {
     out_.string("general.architecture", "clip");
     out_.string("clip.projector_type", defaults_.projector);
     out_.boolean("clip.has_vision_encoder", true);
-    // its pictures are made ready as its makers do it (vision/resize_choice.h)
+    // Images are preprocessed as in the reference implementation (vision/resize_choice.h).
     out_.boolean("clip.vision.from_folder", true);
     tower_.kind = defaults_.kind;
     sizes();
@@ -132,17 +135,17 @@ class TowerTranslation {
     out_.integer(std::string("clip.vision.") + key, static_cast<uint64_t>(value));
   }
 
-  // An integer, or the first of several that are alike, as sides of squares are written.
+  // An integer. The sides of a square may also be written as a list of equal numbers or as equal height and width.
   int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMostSize) {
     if (value.is_array() && !value.items().empty()) {
       const int64_t first = integer(value.item(0), fallback, low, high);
       for (size_t i = 1; i < value.items().size(); ++i)
-        if (integer(value.item(i), fallback, low, high) != first) fail(value.unsupported("is no square"));
+        if (integer(value.item(i), fallback, low, high) != first) fail(value.unsupported("is not square"));
       return first;
     }
     if (value.is_object()) {
       const int64_t height = integer(value["height"], fallback, low, high);
-      if (integer(value["width"], fallback, low, high) != height) fail(value.unsupported("is no square"));
+      if (integer(value["width"], fallback, low, high) != height) fail(value.unsupported("is not square"));
       return height;
     }
     const auto found = value.integer(low, high);
@@ -157,14 +160,14 @@ class TowerTranslation {
   }
   void expect(const JsonValue& value, int64_t expected, int64_t fallback) {
     if (integer(value, fallback, INT32_MIN, INT32_MAX) != expected)
-      fail(value.unsupported(value.exists() ? "is not " + std::to_string(expected) + ", which is all that is computed"
-                                            : "is missing, and is not " + std::to_string(expected) + " then"));
+      fail(value.unsupported(value.exists() ? "is not " + std::to_string(expected) + ", the only supported value"
+                                            : "is missing, but only " + std::to_string(expected) + " is supported"));
   }
   void expect_boolean(const JsonValue& value, bool expected) {
     const auto found = value.boolean();
     if (!found) return fail(found.error());
     if (found->value_or(expected) != expected)
-      fail(value.unsupported(expected ? "is false, which is not computed" : "is true, which is not computed"));
+      fail(value.unsupported(expected ? "is false, which is not supported" : "is true, which is not supported"));
   }
   void expect_text(const JsonValue& value, std::string_view expected, std::string_view or_else = {}) {
     if (value.exists() && value.text() != expected && (or_else.empty() || value.text() != or_else))
@@ -172,7 +175,7 @@ class TowerTranslation {
   }
 
   void sizes() {
-    // Of Qwen2-VL's "hidden_size" is the text model's.
+    // In Qwen2-VL "hidden_size" is the width of the text model.
     const bool qwen2 = tower_.kind == TowerKind::kQwen2Vl;
     const int64_t width = qwen2 ? vision_integer({"embed_dim"}, defaults_.width)
                                 : vision_integer({"vt_hidden_size", "hidden_size"}, defaults_.width);
@@ -192,14 +195,14 @@ class TowerTranslation {
     out_.number("clip.vision.attention.layer_norm_epsilon", eps ? eps->value_or(defaults_.eps) : defaults_.eps);
   }
 
-  // The inner width, where it is given in widths.
+  // The feed-forward width, if it is given as a multiple of the encoder width.
   int64_t times_wide(int64_t width) {
     const JsonValue value = vision_["mlp_ratio"];
     const auto ratio = value.number();
     if (!ratio) return fail(ratio.error()), width;
     const double inner = ratio->value_or(4) * static_cast<double>(width);
     if (!(inner >= 1 && inner <= static_cast<double>(kMostSize)) || inner != std::floor(inner))
-      return fail(value.invalid("makes no whole number of " + std::to_string(width) + " times it")), width;
+      return fail(value.invalid("times the width " + std::to_string(width) + " is not a whole number in range")), width;
     return static_cast<int64_t>(inner);
   }
 
@@ -216,7 +219,7 @@ class TowerTranslation {
   }
 
   void colours() {
-    // Where nothing is normalized, mean and deviation say nothing.
+    // Mean and deviation have no meaning if the processor does not normalize.
     const auto normalizes = processor_["do_normalize"].boolean();
     if (!normalizes) return fail(normalizes.error());
     const bool none = tower_.kind == TowerKind::kGemma4 && !normalizes->value_or(false);
@@ -224,13 +227,13 @@ class TowerTranslation {
          {std::pair{"image_mean", defaults_.mean}, std::pair{"image_std", defaults_.deviation}}) {
       auto stated = processor_[name].numbers();
       if (!stated) return fail(stated.error());
-      if (!stated->empty() && stated->size() != 3) return fail(processor_[name].invalid("has not three numbers"));
+      if (!stated->empty() && stated->size() != 3) return fail(processor_[name].invalid("must have three numbers"));
       out_.numbers(std::string("clip.vision.") + name,
                    stated->empty() || none ? std::vector<float>(usual.begin(), usual.end()) : *stated);
     }
   }
 
-  // What every processor does.
+  // Checks the preprocessing steps that all image processors have in common.
   void steps() {
     for (const char* name : {"do_resize", "do_rescale"}) expect_boolean(processor_[name], true);
     if (tower_.kind != TowerKind::kGemma4) expect_boolean(processor_["do_normalize"], true);
@@ -240,13 +243,13 @@ class TowerTranslation {
     expect(processor_["resample"], defaults_.resample, defaults_.resample);
   }
 
-  // Rows are of the last layer.
+  // Requires that the features come from the last layer.
   void last_layer_only() { expect(config_["vision_feature_layer"], -1, -1); }
 
-  // Of tiles: `side` is what the processor cuts.
+  // Checks that the tile size of the image processor equals the image size of the encoder.
   void same_side(const JsonValue& side) {
     if (integer(side, image_) != image_)
-      fail(side.unsupported("is not the side that the tower has, " + std::to_string(image_)));
+      fail(side.unsupported("differs from the encoder's image size, " + std::to_string(image_)));
   }
 
   void idefics3() {
@@ -265,7 +268,7 @@ class TowerTranslation {
     expect_boolean(processor_["do_pan_and_scan"], false);
   }
 
-  // Of sizes that follow the picture's.
+  // Adds the pixel limits for encoders whose input size follows the image size.
   void pixels(const JsonValue& least, const JsonValue& most) {
     if (least.exists()) put("image_min_pixels", integer(least, 1, 1, int64_t{1} << 40));
     if (most.exists()) put("image_max_pixels", integer(most, 1, 1, int64_t{1} << 40));
@@ -277,7 +280,7 @@ class TowerTranslation {
     expect(vision_["temporal_patch_size"], 2, 2);
     same(processor_["patch_size"], tower_.patch);
     same(processor_["merge_size"], merge);
-    image_ = 20 * merge * tower_.patch;  // says nothing: sizes follow the picture's
+    image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
     const JsonValue size = processor_["size"];
     pixels(processor_["min_pixels"].exists() ? processor_["min_pixels"] : size["shortest_edge"],
            processor_["max_pixels"].exists() ? processor_["max_pixels"] : size["longest_edge"]);
@@ -286,7 +289,8 @@ class TowerTranslation {
     const JsonValue parts = vision_["deepstack_visual_indexes"];
     for (size_t i = 0; i < parts.items().size(); ++i)
       tower_.deepstack.push_back(integer(parts.item(i), 0, 0, tower_.layers - 1));
-    if (!std::ranges::is_sorted(tower_.deepstack, std::less_equal<>())) fail(parts.invalid("does not ascend"));
+    if (!std::ranges::is_sorted(tower_.deepstack, std::less_equal<>()))
+      fail(parts.invalid("must be in ascending order"));
   }
 
   void windows() {
@@ -295,19 +299,19 @@ class TowerTranslation {
     std::vector<int64_t> full;
     for (size_t i = 0; i < list.items().size(); ++i) full.push_back(integer(list.item(i), 0, 0, tower_.layers - 1));
     if (!list.exists()) full = {7, 15, 23, 31};
-    // A vision file can say: every so-manieth.
+    // A vision file can only express full attention in every n-th layer.
     const int64_t every = full.empty() ? 0 : full.front() + 1;
     for (size_t i = 0; i < full.size(); ++i)
       if (full[i] + 1 != static_cast<int64_t>(i + 1) * every ||
           full.size() != static_cast<size_t>(tower_.layers / every))
-        return fail(list.unsupported("is not every so-manieth layer"));
-    if (every == 0) return fail(list.unsupported("is empty: layers with windows alone are not computed"));
+        return fail(list.unsupported("does not list every n-th layer"));
+    if (every == 0) return fail(list.unsupported("is empty: window attention in all layers is not supported"));
     put("n_wa_pattern", every);
   }
 
   void same(const JsonValue& value, int64_t wanted) {
     if (integer(value, wanted) != wanted)
-      fail(value.invalid("is not the " + std::to_string(wanted) + " of config.json"));
+      fail(value.invalid("differs from the " + std::to_string(wanted) + " in config.json"));
   }
 
   void pixtral() {
@@ -327,7 +331,8 @@ class TowerTranslation {
     const auto ratio = config_["downsample_ratio"].number();
     if (!ratio) return fail(ratio.error());
     const double factor = 1 / std::max(1e-3, ratio->value_or(0.5));
-    if (factor != std::floor(factor)) fail(config_["downsample_ratio"].unsupported("is not one by a whole number"));
+    if (factor != std::floor(factor))
+      fail(config_["downsample_ratio"].unsupported("is not the inverse of a whole number"));
     put("projector.scale_factor", static_cast<int64_t>(factor));
     last_layer_only();
     expect_text(config_["vision_feature_select_strategy"], "default");
@@ -341,7 +346,8 @@ class TowerTranslation {
 
   void llava() {
     const int64_t layer = integer(config_["vision_feature_layer"], -2, -tower_.layers, -1);
-    tower_.layers += layer + 2;  // of a vision file's the last one is not run
+    // The last layer of a vision file is not run, so one layer more is stored than is needed.
+    tower_.layers += layer + 2;
     expect_text(config_["vision_feature_select_strategy"], "default");
     if (processor_["crop_size"].exists()) same_side(processor_["crop_size"]);
     if (tower_.ends_rows) return grids();
@@ -350,17 +356,18 @@ class TowerTranslation {
     expect_boolean(processor_["do_pad"], false);
   }
 
-  // LLaVA 1.6. Views have the tower's size before anything is cropped, and padding to the most tiles of several pictures changes none.
+  // LLaVA 1.6. Tiles already have the encoder's size before cropping, and padding several images to the same number of
+  // tiles does not change the result. These settings are therefore ignored.
   void grids() {
     if (const JsonValue size = processor_["size"]; size.exists())
       same_side(size["shortest_edge"].exists() ? size["shortest_edge"] : size);
     const std::vector<int32_t> own = pinpoints(config_["image_grid_pinpoints"]);
     if (const JsonValue other = processor_["image_grid_pinpoints"]; other.exists() && pinpoints(other) != own)
-      fail(other.invalid("is not that of config.json"));
+      fail(other.invalid("differs from config.json"));
     out_.integers("clip.vision.image_grid_pinpoints", own);
   }
 
-  // Pairs of height and width, as a vision file has them: the width first.
+  // Reads pairs of height and width. The result has the width first, as in a vision file.
   std::vector<int32_t> pinpoints(const JsonValue& list) {
     std::vector<int32_t> pairs;
     if (!list.exists()) {
@@ -370,10 +377,10 @@ class TowerTranslation {
     }
     const size_t count = list.items().size();
     if (!list.is_array() || count == 0 || count > kMostGrids)
-      return fail(list.invalid("is no list of 1 to " + std::to_string(kMostGrids) + " pairs")), pairs;
+      return fail(list.invalid("is not a list of 1 to " + std::to_string(kMostGrids) + " pairs")), pairs;
     for (size_t i = 0; i < count; ++i) {
       const JsonValue pair = list.item(i);
-      if (pair.items().size() != 2) return fail(pair.invalid("is no pair of height and width")), pairs;
+      if (pair.items().size() != 2) return fail(pair.invalid("is not a pair of height and width")), pairs;
       for (const size_t side : {1, 0}) pairs.push_back(static_cast<int32_t>(integer(pair.item(side), image_)));
     }
     return pairs;
@@ -382,8 +389,8 @@ class TowerTranslation {
   void lfm2() {
     const int64_t merge = integer(config_["downsample_factor"], 2);
     if (merge > kMostMerge || tower_.patch > kMostPatch)
-      return fail(
-          vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+      return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
+                                  " and " + std::to_string(tower_.patch)));
     const int64_t square = merge * merge * tower_.patch * tower_.patch;
     put("projector.scale_factor", merge);
     last_layer_only();
@@ -419,18 +426,18 @@ class TowerTranslation {
     if (std::ranges::find(kGemma4Tokens, tokens) == std::end(kGemma4Tokens))
       fail(most.invalid("is " + std::to_string(tokens) + ", expected 70, 140, 280, 560 or 1120"));
     if (merge > kMostMerge || tower_.patch > kMostPatch)
-      return fail(
-          vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
-    image_ = 20 * merge * tower_.patch;  // says nothing: sizes follow the picture's
+      return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
+                                  " and " + std::to_string(tower_.patch)));
+    image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
     put("image_max_pixels", tokens * merge * merge * tower_.patch * tower_.patch);
   }
 
-  // Kimi K2.5's settings, or those of Kimi-VL, whose tower is the same for a picture that stands still.
+  // Reads the settings of Kimi K2.5 or Kimi-VL. For still images both have the same vision encoder.
   void kimi() {
     const int64_t merge = vision_integer({"merge_kernel_size"}, 2);
     if (merge > kMostMerge || tower_.patch > kMostPatch)
-      return fail(
-          vision_.invalid("has squares of " + std::to_string(merge) + " patches of " + std::to_string(tower_.patch)));
+      return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
+                                  " and " + std::to_string(tower_.patch)));
     put("projector.scale_factor", merge);
     expect_text(vision_["pos_emb_type"], "divided_fixed");
     expect_text(vision_["merge_type"], "sd2_tpool");
@@ -440,18 +447,19 @@ class TowerTranslation {
     if (!eps) return fail(eps.error());
     if (!behind) return fail(behind.error());
     const double own = eps->value_or(defaults_.eps);
-    if (behind->value_or(own) != own) fail(vision_["projector_ln_eps"].unsupported("is not that of the tower's norms"));
+    if (behind->value_or(own) != own)
+      fail(vision_["projector_ln_eps"].unsupported("differs from 'layer_norm_eps', which is not supported"));
     same(processor_["patch_size"], tower_.patch);
     same(processor_["merge_kernel_size"], merge);
     expect(processor_["patch_limit_on_one_side"], kKimiSide, kKimiSide);
     if (processor_["fixed_output_tokens"].exists())
-      fail(processor_["fixed_output_tokens"].unsupported("is set, which is not computed"));
+      fail(processor_["fixed_output_tokens"].unsupported("is set, which is not supported"));
     const bool vl = processor_["in_token_limit"].exists() || processor_["pad_input"].exists();
     if (vl && !flag(processor_["pad_input"]))
-      fail(processor_["pad_input"].unsupported("is not true: pictures that are cut are not computed"));
+      fail(processor_["pad_input"].unsupported("is not true: cropping images is not supported"));
     const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMostKimiPatches)
                                : integer(processor_["in_patch_limit"], 16384, 1, kMostKimiPatches);
-    image_ = 20 * merge * tower_.patch;  // says nothing: sizes follow the picture's
+    image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
     put("image_max_pixels", std::max(patches, merge * merge) * tower_.patch * tower_.patch);
     put("image_min_pixels", std::max(int64_t{8}, merge * merge) * tower_.patch * tower_.patch);
   }
@@ -466,7 +474,7 @@ class TowerTranslation {
   const Defaults& defaults_;
   AssembledFile& out_;
   Tower tower_;
-  int64_t image_ = 0;  // a side, in pixels
+  int64_t image_ = 0;  // Side length of the input image, in pixels.
   Status status_;
 };
 
@@ -484,12 +492,13 @@ Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processo
   const auto* const found = std::ranges::find_if(kClasses, fits);
   if (found == std::end(kClasses)) {
     if (std::ranges::find(kClasses, name, &Class::name) != std::end(kClasses))
-      return type.unsupported("is " + quoted(type.text()) + ": a tower of this kind is not read of folders");
+      return type.unsupported("is " + quoted(type.text()) +
+                              ": this kind of vision encoder is not supported in Hugging Face folders");
     std::string known;
     for (const Class& one : kClasses)
       if (!known.ends_with(one.name)) known += (known.empty() ? "" : ", ") + std::string(one.name);
-    return names.unsupported("is " + quoted(name) + ", whose vision tower is not read of folders (known: " + known +
-                             ")");
+    return names.unsupported("is " + quoted(name) +
+                             ", whose vision encoder is not supported in Hugging Face folders (known: " + known + ")");
   }
   const auto* const defaults = std::ranges::find(kDefaults, found->kind, &Defaults::kind);
   return TowerTranslation(config, processor, *defaults, found->grids, out).translate();

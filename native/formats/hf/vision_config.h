@@ -1,5 +1,6 @@
-// What a folder's config.json and its image processor say of a vision tower, in the keys of a vision file (docs/reference/vision.md).
-// Facts of the classes and their defaults: transformers, August 2026. Used on the thread that opens the model.
+// Translates the vision settings of a folder's config.json and image processor to the keys of a GGUF vision file
+// (docs/reference/vision.md). Class names and defaults are those of transformers as of August 2026. Used on the thread
+// that opens the model.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +26,24 @@ enum class TowerKind : uint8_t {
   kKimi
 };
 
-// What the translation of its tensors needs to know.
+// The settings that the translation of the vision encoder's tensors needs.
 struct Tower {
   TowerKind kind{};
-  int64_t layers = 0;  // those that count: tensors of later ones are left out
+  int64_t layers = 0;  // Number of layers that are used; tensors of later layers are ignored.
   int64_t heads = 0, patch = 0;
-  std::vector<int64_t> deepstack = {};        // the layer that each deepstack part is taken behind
-  bool clamps = false, standardizes = false;  // Gemma 4: tensors that it has then, and not otherwise
-  bool breaks_rows = false;                   // the text model's [IMG_BREAK] stands between rows
-  bool ends_rows = false;                     // LLaVA 1.6: grids of tiles, and the tensor image_newline behind each row
+  std::vector<int64_t> deepstack = {};  // The layer after which each deepstack part is applied.
+  // Gemma 4 only: whether the encoder has clamp tensors and standardization tensors.
+  bool clamps = false, standardizes = false;
+  bool breaks_rows = false;  // Whether the text model's [IMG_BREAK] token separates image rows.
+  bool ends_rows = false;    // LLaVA 1.6: the image is a grid of tiles, and the image_newline tensor follows each row.
 };
 
-// Whether the folder tells of a tower at all.
+// Whether the folder has a vision encoder.
 bool has_tower(const JsonValue& config);
 
-// Adds the keys. `processor`: preprocessor_config.json, or what processor_config.json has as "image_processor". Errors name file
-// and key: kUnsupported for a class whose tower is not read and for settings that are not computed, kInvalidFile.
+// Adds the metadata keys. `processor` is preprocessor_config.json, or "image_processor" of processor_config.json.
+// Errors name the file and the key. kUnsupported: a class whose vision encoder is not supported, or unsupported
+// settings. kInvalidFile: invalid values.
 Result<Tower> translate_tower(const JsonValue& config, const JsonValue& processor, AssembledFile& out);
 
 }  // namespace monolith::hf

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kRowBreak = "[IMG_BREAK]";
 
-// The id of a token that was added to the vocabulary.
+// Returns the id of a token from "added_tokens".
 Result<int64_t> added_token(const std::string& folder, std::string_view text) {
   auto tokenizer = JsonFile::read(folder, "tokenizer.json");
   if (!tokenizer) return tokenizer.error();
@@ -26,14 +26,14 @@ Result<int64_t> added_token(const std::string& folder, std::string_view text) {
     if (!id) return id.error();
     if (*id) return **id;
   }
-  return added.invalid("has no \"" + std::string(text) + "\", which stands between rows of a picture");
+  return added.invalid("does not contain \"" + std::string(text) + "\", the token between image rows");
 }
 
 Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   auto config = JsonFile::read(folder, "config.json");
   if (!config) return config.error();
   if (!has_tower(config->root()))
-    return config->root()["vision_config"].invalid("is missing: the folder holds no vision tower");
+    return config->root()["vision_config"].invalid("is missing: the folder contains no vision encoder");
   auto apart = JsonFile::read(folder, "preprocessor_config.json", true);
   if (!apart) return apart.error();
   auto whole = JsonFile::read(folder, "processor_config.json", true);
@@ -45,8 +45,8 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   if (!tower) return tower.error();
   if (!processor.is_object())
     return Error{ErrorCode::kInvalidFile,
-                 "holds no preprocessor_config.json, and no processor_config.json with an image_processor: "
-                 "what becomes of pictures is said nowhere"};
+                 "contains no preprocessor_config.json and no processor_config.json with an image_processor: "
+                 "the image preprocessing is unknown"};
   int64_t row_break = 0;
   if (tower->breaks_rows) {
     const auto id = added_token(folder, kRowBreak);

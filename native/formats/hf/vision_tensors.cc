@@ -17,16 +17,16 @@ struct Name {
   std::string_view hf, gguf;
 };
 
-// Below what is_of_tower() names. Stems of which there are weights and biases.
+// Tensor names relative to the encoder prefixes that part_of() strips. Each stem has a weight and a bias.
 constexpr Name kOfTower[] = {
-    {"embeddings.patch_embedding", "v.patch_embd"},  // SigLIP, CLIP
+    {"embeddings.patch_embedding", "v.patch_embd"},  // Used by SigLIP and CLIP.
     {"embeddings.position_embedding", "v.position_embd"},
     {"pre_layrnorm", "v.pre_ln"},
     {"post_layernorm", "v.post_ln"},
-    {"embeddings.patch_embeddings.projection", "v.patch_embd"},  // InternVL
-    {"patch_conv", "v.patch_embd"},                              // Pixtral
+    {"embeddings.patch_embeddings.projection", "v.patch_embd"},  // Used by InternVL.
+    {"patch_conv", "v.patch_embd"},                              // Used by Pixtral.
     {"ln_pre", "v.pre_ln"},
-    {"patch_embed.proj", "v.patch_embd"},  // Qwen
+    {"patch_embed.proj", "v.patch_embd"},  // Used by Qwen.
     {"pos_embed", "v.position_embd"},
     {"merger.ln_q", "v.post_ln"},
     {"merger.norm", "v.post_ln"},
@@ -34,18 +34,18 @@ constexpr Name kOfTower[] = {
     {"merger.mlp.2", "mm.2"},
     {"merger.linear_fc1", "mm.0"},
     {"merger.linear_fc2", "mm.2"},
-    {"patch_embedder.input_proj", "v.patch_embd"},  // Gemma 4
+    {"patch_embedder.input_proj", "v.patch_embd"},  // Used by Gemma 4.
 };
-// Whole names.
+// Full tensor names without a separate weight or bias suffix.
 constexpr Name kWhole[] = {
     {"embeddings.class_embedding", "v.class_embd"},
     {"embeddings.cls_token", "v.class_embd"},
     {"embeddings.position_embeddings", "v.position_embd.weight"},
-    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},  // Gemma 4
+    {"patch_embedder.position_embedding_table", "v.position_embd.weight"},  // Used by Gemma 4.
 };
 constexpr Name kOfLayer[] = {
     {"layer_norm1", "ln1"},
-    {"layer_norm2", "ln2"},  // SigLIP, CLIP
+    {"layer_norm2", "ln2"},  // Used by SigLIP and CLIP.
     {"self_attn.q_proj", "attn_q"},
     {"self_attn.k_proj", "attn_k"},
     {"self_attn.v_proj", "attn_v"},
@@ -53,9 +53,9 @@ constexpr Name kOfLayer[] = {
     {"mlp.fc1", "ffn_up"},
     {"mlp.fc2", "ffn_down"},
     {"layernorm_before", "ln1"},
-    {"layernorm_after", "ln2"},  // InternVL
+    {"layernorm_after", "ln2"},  // Used by InternVL.
     {"attention.q_proj", "attn_q"},
-    {"attention.k_proj", "attn_k"},  // Pixtral, too
+    {"attention.k_proj", "attn_k"},  // Also used by Pixtral.
     {"attention.v_proj", "attn_v"},
     {"attention.projection_layer", "attn_out"},
     {"attention.o_proj", "attn_out"},
@@ -65,7 +65,7 @@ constexpr Name kOfLayer[] = {
     {"feed_forward.up_proj", "ffn_up"},
     {"feed_forward.down_proj", "ffn_down"},
     {"norm1", "ln1"},
-    {"norm2", "ln2"},  // Qwen
+    {"norm2", "ln2"},  // Used by Qwen.
     {"attn.qkv", "attn_qkv"},
     {"attn.proj", "attn_out"},
     {"mlp.gate_proj", "ffn_gate"},
@@ -92,7 +92,8 @@ constexpr Name kOfKimiLayer[] = {
     {"norm0", "ln1"},   {"norm1", "ln2"},      {"wqkv", "attn_qkv"},
     {"wo", "attn_out"}, {"mlp.fc0", "ffn_up"}, {"mlp.fc1", "ffn_down"},
 };
-// Between what a product's input and output are held: beside "linear.weight", numbers without a dimension.
+// Limits to which the input and output of a linear layer are clamped. They are scalar tensors stored next to
+// "linear.weight".
 constexpr std::string_view kClamps[] = {"input_min", "input_max", "output_min", "output_max"};
 constexpr Name kOfStandardization[] = {{"std_bias", "v.std_bias"}, {"std_scale", "v.std_scale"}};
 constexpr Name kWholeOfLayer[] = {{"lambda_1", "ls1.weight"}, {"lambda_2", "ls2.weight"}};
@@ -119,13 +120,14 @@ constexpr ProjectorName kOfProjector[] = {
     {TowerKind::kLfm2, "linear_2", "mm.2"},
     {TowerKind::kGemma4, "embedding_projection", "mm.input_projection"},
     {TowerKind::kKimi, "pre_norm", "mm.input_norm"},
-    {TowerKind::kKimi, "linear_1", "mm.1"},  // Kimi-VL
+    {TowerKind::kKimi, "linear_1", "mm.1"},  // Used by Kimi-VL.
     {TowerKind::kKimi, "linear_2", "mm.2"},
-    {TowerKind::kKimi, "proj.0", "mm.1"},  // Kimi K2.5
+    {TowerKind::kKimi, "proj.0", "mm.1"},  // Used by Kimi K2.5.
     {TowerKind::kKimi, "proj.2", "mm.2"},
 };
 
-// What nothing is computed with here: pooling for other uses, places of masks, and numbers that are derived.
+// Tensors that are not used here: pooling heads for other tasks, mask tokens, and tables that are derived from the
+// settings.
 constexpr std::string_view kUnused[] = {"head.",           "embeddings.mask_token",           "embeddings.position_ids",
                                         "rotary_pos_emb.", "patch_embed.pos_emb.time_weight", "encoder.rope_2d."};
 
@@ -144,11 +146,11 @@ bool take(std::string_view& name, std::string_view prefix) {
   return true;
 }
 
-constexpr std::string_view kNewline = "image_newline";  // LLaVA 1.6: stands behind rows of a picture
+constexpr std::string_view kNewline = "image_newline";  // LLaVA 1.6 inserts this embedding after each row of an image.
 
 enum class Part : uint8_t { kNone, kTower, kProjector };
 
-// Takes off `name` what stands before a part's own names.
+// Strips the encoder or projector prefix from `name` and returns which part the tensor belongs to.
 Part part_of(std::string_view& name) {
   take(name, "model.");
   if (name == kNewline) return Part::kProjector;
@@ -182,25 +184,25 @@ class TowerTensors {
     if (!type)
       return Error{ErrorCode::kUnsupported, tensor.file + ": tensor " + quoted(tensor.name) + " has type " +
                                                 quoted(tensor.type) +
-                                                ", which is not read of vision towers (known: F32, F16, BF16)"};
+                                                ", which is not supported for vision encoders (known: F32, F16, BF16)"};
     const bool clamp =
         tower_.clamps && std::ranges::any_of(kClamps, [&](std::string_view name) { return rest.ends_with(name); });
     if ((tensor.shape.empty() && !clamp) || tensor.shape.size() > 5 ||
         std::ranges::any_of(tensor.shape, [](int64_t length) { return length < 1; }))
-      return invalid(tensor, "has a shape that no tensor of a tower has");
+      return invalid(tensor, "has a shape that is not valid for a vision encoder tensor");
     const std::string name = part == Part::kProjector ? projector_name(rest) : tower_name(rest);
     if (name == kPassedOver) return {};
     if (name.empty())
       return Error{ErrorCode::kUnsupported,
-                   tensor.file + ": tensor " + quoted(tensor.name) + " is not known of this kind of vision tower"};
+                   tensor.file + ": tensor " + quoted(tensor.name) + " is not known for this kind of vision encoder"};
     return put(name, tensor, *type);
   }
 
-  // One row of the text model's table.
+  // Adds one row of the text model's embedding table as the row-break embedding.
   Status add_row_break(const Safetensor& table, int64_t token) {
     const auto type = type_of(table.type);
     if (!type || table.shape.size() != 2 || token >= table.shape[0])
-      return invalid(table, "has no row of floats for the token between rows of a picture, " + std::to_string(token));
+      return invalid(table, "must have a float row for the token between image rows, " + std::to_string(token));
     const size_t row = static_cast<size_t>(table.shape[1]) * static_cast<size_t>(traits_of(*type).block_bytes);
     file_.tensor("v.token_embd.img_break", {table.shape[1]}, *type,
                  table.data.subspan(static_cast<size_t>(token) * row, row));
@@ -270,18 +272,18 @@ class TowerTensors {
     std::vector<int64_t> shape(tensor.shape.rbegin(), tensor.shape.rend());
     if (shape.empty()) shape = {1};
     if (name == "v.patch_embd.weight") return put_kernel(name, tensor, type);
-    // Vectors and tables that are kept with lengths of 1 in front.
+    // Some checkpoints store vectors and tables with leading dimensions of length 1, which are removed here.
     const bool positions = name == "v.position_embd.weight";
     const bool tables = positions && (tower_.kind == TowerKind::kGemma4 || tower_.kind == TowerKind::kKimi);
     const size_t dimensions = name == "v.class_embd" ? 1 : positions && !tables ? 2 : shape.size();
     while (shape.size() > dimensions && shape.back() == 1) shape.pop_back();
-    if (shape.size() > (tables ? 3 : 2)) return invalid(tensor, "is no matrix");
+    if (shape.size() > (tables ? 3 : 2)) return invalid(tensor, "is not a matrix");
     const bool turns = tower_.kind == TowerKind::kPixtral &&
                        (name.find(".attn_q.") != std::string::npos || name.find(".attn_k.") != std::string::npos);
     if (tower_.kind == TowerKind::kKimi && name.find(".attn_qkv.") != std::string::npos)
       return put_by_axis(name, shape, tensor, type);
     if (turns) return put_neighbours(name, shape, tensor, type);
-    if (name == "mm.soft_emb_norm.weight") {  // stored less one
+    if (name == "mm.soft_emb_norm.weight") {  // The checkpoint stores this norm minus one.
       put_rows(name, shape, mapped_rows(plain_rows(type, 1, tensor.data), plus_one));
       return {};
     }
@@ -289,8 +291,8 @@ class TowerTensors {
     return {};
   }
 
-  // Kernels of patches: of one frame [width][3][p][p] or as rows by place and colour [width][p * p * 3], of two
-  // [width][3][2][p][p].
+  // Adds the patch kernels. Kernels for one frame have the shape [width][3][p][p], or [width][p * p * 3] with the color
+  // channel varying fastest. Kernels for two frames have the shape [width][3][2][p][p] and become two tensors.
   Status put_kernel(const std::string& name, const Safetensor& tensor, TensorType type) {
     const int64_t p = tower_.patch, width = tensor.shape[0];
     if (tensor.shape == std::vector<int64_t>{width, 3, p, p}) {
@@ -304,8 +306,8 @@ class TowerTensors {
       return {};
     }
     if (tensor.shape != std::vector<int64_t>{width, 3, 2, p, p})
-      return invalid(tensor, "is of no shape that kernels of patches of " + std::to_string(p) + " x " +
-                                 std::to_string(p) + " pixels have");
+      return invalid(tensor, "has a shape that does not fit kernels for patches of " + std::to_string(p) + " x " +
+                                 std::to_string(p) + " pixels");
     const Rows all = plain_rows(type, p * p, tensor.data);
     for (const int32_t frame : {0, 1}) {
       std::vector<int32_t> order;
@@ -315,13 +317,13 @@ class TowerTensors {
     return {};
   }
 
-  // Where halves turn in the checkpoint and neighbours do in a vision file.
+  // Reorders the rows of each head: in the checkpoint RoPE rotates pairs (i, i + n/2), in a vision file adjacent pairs.
   Status put_neighbours(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                         TensorType type) {
     const int64_t n = tensor.shape[0], head = n / tower_.heads;
     if (n % tower_.heads != 0 || head % 2 != 0 || n > INT32_MAX)
       return invalid(tensor, "has " + std::to_string(n) + " rows, which are not " + std::to_string(tower_.heads) +
-                                 " heads of even width");
+                                 " heads of even size");
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row)
       order.push_back(static_cast<int32_t>(row / head * head + row % head / 2 + row % 2 * (head / 2)));
@@ -329,13 +331,14 @@ class TowerTensors {
     return {};
   }
 
-  // Where pairs turn by column and by row in turn in the checkpoint, and those by column stand first in a vision file. Values stay.
+  // Reorders the query and key rows of each head. In the checkpoint the pairs rotate alternately by column and by row;
+  // in a vision file the column pairs come first. Value rows keep their order.
   Status put_by_axis(const std::string& name, const std::vector<int64_t>& shape, const Safetensor& tensor,
                      TensorType type) {
     const int64_t n = tensor.shape[0], width = n / 3, head = width / tower_.heads;
     if (n % 3 != 0 || width % tower_.heads != 0 || head % 4 != 0 || head == 0 || n > INT32_MAX)
       return invalid(tensor, "has " + std::to_string(n) + " rows, which are not three times " +
-                                 std::to_string(tower_.heads) + " heads that turn by row and column");
+                                 std::to_string(tower_.heads) + " heads with a size that is a multiple of 4");
     std::vector<int32_t> order;
     for (int64_t row = 0; row < n; ++row) {
       const int64_t at = row % head, axis = at / (head / 2), pair = at % (head / 2) / 2;
@@ -379,10 +382,10 @@ Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, co
   }
   if (tower.standardizes && standards < 2)
     return Error{ErrorCode::kInvalidFile,
-                 "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for"};
+                 "tensors 'std_bias' and 'std_scale' are missing, but 'vision_config.standardize' requires them"};
   if (tower.breaks_rows && !broken)
     return Error{ErrorCode::kInvalidFile,
-                 "no tensor is the embedding table, which the token between rows of a picture is taken of"};
+                 "embedding table is missing, but the embedding of the token between image rows comes from it"};
   return {};
 }
 

@@ -1,4 +1,5 @@
-// The tensors of a folder's vision tower under a vision file's names. Used on the thread that opens the model.
+// Translates the tensors of a folder's vision encoder to the names of a GGUF vision file. Used on the thread that opens
+// the model.
 #pragma once
 
 #include <string_view>
@@ -11,12 +12,13 @@
 
 namespace monolith::hf {
 
-// Whether a tensor of this name is the tower's or its projector's.
+// Whether a tensor name belongs to the vision encoder or its projector.
 bool is_of_tower(std::string_view name);
 
-// Adds the tower's tensors; others are passed over. Most stay where they lie; kernels of two frames, heads that turn otherwise
-// and norms less one are made as they are read. `row_break`: the token between rows, of a tower that has one. Errors name the
-// tensor: kUnsupported for a type other than F32, F16 or BF16 or a name that is not known, kInvalidFile for a shape that cannot be.
+// Adds the tensors of the vision encoder and ignores all others. Most stay in the mapped file. Patch kernels for two
+// frames, heads with another RoPE pair order and norms stored minus one are converted when they are read. `row_break`
+// is the token between image rows, for encoders that use one. Errors name the tensor. kUnsupported: a type other than
+// F32, F16 or BF16, or an unknown name. kInvalidFile: an invalid shape.
 Status translate_tower_tensors(const std::vector<const Safetensor*>& tensors, const Tower& tower, int64_t row_break,
                                AssembledFile& file);
 

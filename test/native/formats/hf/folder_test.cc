@@ -215,7 +215,7 @@ TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
         p = parts;
         replace(p.config, "\"short_mscale\":1.25", "\"short_mscale\":1.5");
       },
-      "short_mscale' is not the 'long_mscale'");
+      "short_mscale' differs from 'long_mscale'");
 }
 
 // Lists of a number for each layer are made before the model is asked how many it takes.
@@ -281,7 +281,7 @@ TEST(experts_are_joined) {
   parts.tensors.erase(parts.tensors.begin() + 5);
   std::string error;
   CHECK(open(parts, &error) == nullptr);
-  CHECK(error.find("'blk.0.ffn_gate_exps.weight' is of 1 experts, but there are 2") != std::string::npos);
+  CHECK(error.find("'blk.0.ffn_gate_exps.weight' has 1 experts, expected 2") != std::string::npos);
 }
 
 TEST(fused_experts_come_apart) {
@@ -353,10 +353,10 @@ TEST(kimi_folders_have_tokens_by_rank) {
         },
         part);
   };
-  refused("YWI= 2", "YWI= 3", "tiktoken.model: line 3 has the rank '3', expected 2");
-  refused("YWI= 2", "YWI 2", "tiktoken.model: line 3 is no token in base64 and its rank");
-  refused("YWI= 2", "YWI=", "tiktoken.model: line 3 is no token");
-  refused("IA== 3", "YQ== 3", "tiktoken.model: has the token of rank 3 twice");
+  refused("YWI= 2", "YWI= 3", "tiktoken.model: line 3 has rank '3', expected 2");
+  refused("YWI= 2", "YWI 2", "tiktoken.model: line 3 is not a base64 token followed by its rank");
+  refused("YWI= 2", "YWI=", "tiktoken.model: line 3 is not a base64 token");
+  refused("IA== 3", "YQ== 3", "tiktoken.model: contains the token of rank 3 twice");
   refused("tokenization_kimi", "tokenization_other", "'auto_map' names 'tokenization_other.TikTokenTokenizer'");
   refused("\"6\":", "\"six\":", "has no id and content");
   refused("\"6\":", "\"5\":", "gives the id 5 to");
@@ -378,12 +378,12 @@ TEST(configurations_that_cannot_be_are_named) {
   const auto config = [](std::string_view from, std::string_view to) {
     return [=](Parts& parts) { replace(parts.config, from, to); };
   };
-  expect_refused([](Parts& parts) { parts.config = "{"; }, "config.json: no valid JSON");
-  expect_refused([](Parts& parts) { parts.config = "[]"; }, "config.json: is no JSON object");
+  expect_refused([](Parts& parts) { parts.config = "{"; }, "config.json: not valid JSON");
+  expect_refused([](Parts& parts) { parts.config = "[]"; }, "config.json: not a JSON object");
   expect_refused(config("LlamaForCausalLM", "BertModel"), "'BertModel' is not supported (known: LlamaForCausalLM");
   expect_refused(config("[\"LlamaForCausalLM\"]", "[]"), "config.json: 'architectures' is missing or empty");
   expect_refused(config("\"hidden_size\":4", "\"x\":4"), "config.json: 'hidden_size' is missing");
-  expect_refused(config("\"hidden_size\":4", "\"hidden_size\":\"4\""), "'hidden_size' is no number");
+  expect_refused(config("\"hidden_size\":4", "\"hidden_size\":\"4\""), "'hidden_size' is not a number");
   expect_refused(config("\"hidden_size\":4", "\"hidden_size\":1e300"), "'hidden_size' is 1e300");
   expect_refused(config("\"hidden_size\"", "\"hidden_act\":\"relu\",\"hidden_size\""), "'hidden_act' is 'relu'");
   expect_refused(
@@ -391,19 +391,19 @@ TEST(configurations_that_cannot_be_are_named) {
       "'quantization_config' (method 'bitsandbytes')");
   expect_refused(config("\"hidden_size\"", "\"rope_scaling\":{\"type\":\"ntk\",\"factor\":2},\"hidden_size\""),
                  "'rope_scaling.type' is 'ntk'");
-  expect_refused(config("\"hidden_size\"", "\"rope_scaling\":7,\"hidden_size\""), "'rope_scaling' is no object");
+  expect_refused(config("\"hidden_size\"", "\"rope_scaling\":7,\"hidden_size\""), "'rope_scaling' is not an object");
   expect_refused(config("\"hidden_size\"", "\"clip_qkv\":8,\"hidden_size\""), "'clip_qkv' is set");
   expect_refused(config("\"hidden_size\"", "\"sliding_window\":9,\"layer_types\":[],\"hidden_size\""),
-                 "'layer_types' has not one name for each layer");
+                 "'layer_types' does not have one name per layer");
   expect_refused(config("\"hidden_size\"", "\"sliding_window\":9,\"layer_types\":[\"x\"],\"hidden_size\""),
-                 "'layer_types[0]' is 'x', which is not computed");
+                 "'layer_types[0]' is 'x', which is not supported");
   expect_refused(
       [](Parts& parts) {
         replace(
             parts.config, "\"num_hidden_layers\":1",
             "\"num_hidden_layers\":2,\"sliding_window\":9,\"layer_types\":[\"sliding_attention\",\"full_attention\"]");
       },
-      "'layer_types' gives a window to some layers only");
+      "'layer_types' gives only some layers a window");
   expect_refused([](Parts& parts) { replace(parts.config, "LlamaForCausalLM", "MiniCPMForCausalLM"); },
                  "'scale_emb' is missing");
 }
@@ -413,12 +413,13 @@ TEST(tensors_that_cannot_be_are_named) {
   expect_refused(tensor(1, {"model.layers.0.self_attn.q_proj.weight", "F8_E4M3", {8, 4}, std::string(32, 'x')}),
                  "'model.layers.0.self_attn.q_proj.weight' has type 'F8_E4M3'");
   expect_refused(tensor(1, {"model.layers.0.self_attn.q_proj.weight", "F32", {6, 4}, floats(24, 0, 1)}),
-                 "has 6 rows, which are not 2 heads of even width");
+                 "has 6 rows, which are not 2 heads of even size");
   expect_refused(tensor(1, {"model.embed_tokens.bias", "F32", {}, floats(1, 0, 1)}), "has 0 dimensions");
-  expect_refused(tensor(1, {"model.embed_tokens.bias", "F32", {0, 1}, ""}), "has a length of 0");
-  expect_refused(tensor(0, {"x", "F32", {1}, floats(1, 0, 1)}), "no tensor is the embedding table");
+  expect_refused(tensor(1, {"model.embed_tokens.bias", "F32", {0, 1}, ""}), "has a dimension of length 0");
+  expect_refused(tensor(0, {"x", "F32", {1}, floats(1, 0, 1)}),
+                 "embedding table ('model.embed_tokens.weight') is missing");
   expect_refused(tensor(1, {"model.layers.0.attention.wqkv.weight", "F32", {5, 4}, floats(20, 0, 1)}),
-                 "does not hold 2 heads of queries and 1 of keys and of values");
+                 "must hold 2 query heads and 1 key and value heads each");
   const auto gpt_oss = [](const char* name, const char* type, std::vector<int64_t> shape, std::string bytes) {
     return [=](Parts& parts) {
       replace(parts.config, "LlamaForCausalLM", "GptOssForCausalLM");
@@ -434,10 +435,10 @@ TEST(tensors_that_cannot_be_are_named) {
         gpt_oss("gate_up_proj_blocks", "U8", {1, 3, 1, 16}, std::string(48, 'x'))(parts);
         parts.tensors.push_back({"model.layers.0.mlp.experts.gate_up_proj_scales", "U8", {1, 3, 1}, "xyz"});
       },
-      "'model.layers.0.mlp.experts.gate_up_proj_blocks' and its '_scales' are not");
-  expect_refused(gpt_oss("gate_up_proj", "F32", {1, 2, 2}, floats(4, 0, 1)), "experts are read in MXFP4");
-  expect_refused(gpt_oss("odd_bytes", "U8", {1}, "x"), "has type 'U8', which is not read");
-  expect_refused([](Parts& parts) { parts.tensors.clear(); }, "holds no model.safetensors");
+      "'model.layers.0.mlp.experts.gate_up_proj_blocks' and its '_scales' must have the shapes");
+  expect_refused(gpt_oss("gate_up_proj", "F32", {1, 2, 2}, floats(4, 0, 1)), "experts must be in MXFP4");
+  expect_refused(gpt_oss("odd_bytes", "U8", {1}, "x"), "has type 'U8', which is not supported");
+  expect_refused([](Parts& parts) { parts.tensors.clear(); }, "contains no model.safetensors");
   const ScratchFolder folder;
   folder.write("config.json", Parts().config);
   for (const char* name : {"../up.safetensors", "", "x.bin"}) {
@@ -463,7 +464,7 @@ TEST(tokenizers_that_cannot_be_are_named) {
           pre,
           R"({"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?<=x)y"},"behavior":"Isolated"},)" +
               pre + "]}"),
-      "expression that this build does not have: '(?<=x)y'");
+      "expression that is not supported: '(?<=x)y'");
   expect_refused(
       tokenizer(
           pre,
@@ -498,8 +499,8 @@ TEST(tokenizers_that_cannot_be_are_named) {
   expect_refused(tokenizer("\"b\":1", "\"b\":2"), "gives the id 2 to");
   expect_refused(tokenizer("\"b\":1", "\"b\":-1"), "'model.vocab' is -1");
   expect_refused(tokenizer("\"b\":1", "\"b\":1e15"), "'model.vocab' is 1e15");
-  expect_refused(tokenizer("\"id\":4", "\"id\":6"), "has 7 tokens, but the embedding table only 6 rows");
-  expect_refused(tokenizer("[[\"a\",\"b\"]]", "[3]"), "'model.merges[0]' is neither a text nor a pair");
+  expect_refused(tokenizer("\"id\":4", "\"id\":6"), "has 7 tokens, but the embedding table has only 6 rows");
+  expect_refused(tokenizer("[[\"a\",\"b\"]]", "[3]"), "'model.merges[0]' is neither a string nor a pair");
   expect_refused(tokenizer("\"normalizer\":null", R"("normalizer":null,"post_processor":{"type":"BertProcessing"})"),
                  "'post_processor.type' is 'BertProcessing'");
   expect_refused([](Parts& parts) { parts.generation = R"({"eos_token_id":99})"; },

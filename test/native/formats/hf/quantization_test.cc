@@ -406,7 +406,7 @@ TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
                     {std::string(kStem) + ".scale", "F8_E8M0", {folder.out, folder.in / 32}, bytes_of(scales)}};
   expect_values(folder, TensorType::kMXFP4, "MXFP4");
   expect_refused(
-      folder, [](Folder& f) { f.tensors.pop_back(); }, "is without its 'model.layers.0.mlp.down_proj.scale'");
+      folder, [](Folder& f) { f.tensors.pop_back(); }, "requires the tensor 'model.layers.0.mlp.down_proj.scale'");
   expect_refused(
       folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "expected [150, 8]");
   // MiMo V2.5 calls both otherwise.
@@ -489,22 +489,23 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
                c = compressed({4, 32, Zeros::kAny});
   const Folder f = fp8(Scales::kAny, "F32");
   const std::string at = std::string("model.safetensors: tensor '") + kStem;
-  expect_refused(g, setting("\"bits\":4", "\"bits\":3"), "'quantization_config.bits' is 3 (read: 4 and 8)");
+  expect_refused(g, setting("\"bits\":4", "\"bits\":3"), "'quantization_config.bits' is 3 (supported: 4 and 8)");
   expect_refused(g, setting("\"sym\"", "\"checkpoint_format\":\"marlin\",\"sym\""),
                  "'quantization_config.checkpoint_format' is 'marlin'");
   expect_refused(g, setting("\"sym\"", "\"dynamic\":{\"x\":{\"bits\":8}},\"sym\""),
                  "'quantization_config.dynamic' is not empty");
   expect_refused(a, setting("gemm", "gemv"), "'quantization_config.version' is 'gemv'");
   expect_refused(c, setting("pack-quantized", "marlin-24"), "'quantization_config.format' is 'marlin-24'");
-  expect_refused(c, setting("\"group_0\"", "\"group_1\":{},\"group_0\""), "has not one member");
+  expect_refused(c, setting("\"group_0\"", "\"group_1\":{},\"group_0\""), "must have exactly one member");
   expect_refused(f, setting("e4m3", "e5m2"), "'quantization_config.fmt' is 'e5m2'");
-  expect_refused(f, setting("[128,128]", "[128]"), "'quantization_config.weight_block_size' is no list of two numbers");
+  expect_refused(f, setting("[128,128]", "[128]"),
+                 "'quantization_config.weight_block_size' is not a list of two numbers");
   expect_refused(f, setting("[128,128]", "[64,128]"), at + ".weight_scale_inv' has the shape [2, 2], expected [3, 2]");
-  expect_refused(f, setting(",\"weight_block_size\":[128,128]", ""), "no 'weight_block_size' is set");
+  expect_refused(f, setting(",\"weight_block_size\":[128,128]", ""), "but 'weight_block_size' is not set");
   const Folder m = fp4(false);
-  expect_refused(m, setting("NVFP4", "W4A8"), "'quantization_config.quant_algo' is 'W4A8' (read: NVFP4, FP8)");
-  expect_refused(m, drop(2), at + ".weight' is without its '" + kStem + ".weight_scale_2'");
-  expect_refused(m, drop(1), at + ".weight' is without its '" + kStem + ".weight_scale'");
+  expect_refused(m, setting("NVFP4", "W4A8"), "'quantization_config.quant_algo' is 'W4A8' (supported: NVFP4, FP8)");
+  expect_refused(m, drop(2), at + ".weight' requires the tensor '" + kStem + ".weight_scale_2'");
+  expect_refused(m, drop(1), at + ".weight' requires the tensor '" + kStem + ".weight_scale'");
   expect_refused(
       m,
       [](Folder& x) {
@@ -513,11 +514,11 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
       },
       at + ".weight_scale' has the shape [48, 4], expected [48, 8]");
   expect_refused(
-      m, [](Folder& x) { x.tensors[0].shape = {kOut * kIn / 2}; }, "which is no matrix of NVFP4");
-  expect_refused(f, drop(1), at + ".weight' is without its '" + kStem + ".weight_scale_inv'");
-  expect_refused(g, drop(1), at + ".qweight' is without its '" + kStem + ".qzeros'");
-  expect_refused(g, drop(2), at + ".qweight' is without its '" + kStem + ".scales'");
-  expect_refused(c, drop(2), at + ".weight_packed' is without its '" + kStem + ".weight_shape'");
+      m, [](Folder& x) { x.tensors[0].shape = {kOut * kIn / 2}; }, "which is not an NVFP4 matrix");
+  expect_refused(f, drop(1), at + ".weight' requires the tensor '" + kStem + ".weight_scale_inv'");
+  expect_refused(g, drop(1), at + ".qweight' requires the tensor '" + kStem + ".qzeros'");
+  expect_refused(g, drop(2), at + ".qweight' requires the tensor '" + kStem + ".scales'");
+  expect_refused(c, drop(2), at + ".weight_packed' requires the tensor '" + kStem + ".weight_shape'");
   expect_refused(
       a,
       [](Folder& x) {
@@ -531,7 +532,7 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
       },
       at + ".scales' has the shape [48, 4], which does not fit");
   expect_refused(
-      a, [](Folder& x) { x.tensors[2].type = "I16"; }, at + ".scales' has type 'I16'; scales are read as");
+      a, [](Folder& x) { x.tensors[2].type = "I16"; }, at + ".scales' has type 'I16', expected F32");
   expect_refused(
       g, [](Folder& x) { x.tensors[0].type = "U32"; }, at + ".qweight' has type 'U32', expected I32");
   expect_refused(
@@ -541,7 +542,7 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
   expect_refused(
       c, [](Folder& x) { x.tensors[2].bytes[8] = 9; }, at + ".weight_shape' holds 48 and 9");
   expect_refused(
-      f, [](Folder& x) { x.tensors[0].shape = {150 * 200}; }, "which is no matrix of FP8");
+      f, [](Folder& x) { x.tensors[0].shape = {150 * 200}; }, "which is not an FP8 matrix");
 }
 
 TEST(damaged_quantized_checkpoints_never_do_harm) {

@@ -66,28 +66,28 @@ TEST(safetensors_heads_that_lie_are_refused) {
   expect_refused("version https://git-lfs.github.com/spec/v1", "Git LFS");
   expect_refused(one("[4]", "[0,8]").substr(0, 30), "truncated");
   expect_refused(one("[4]", "[0,8]") + "x", "belong to no tensor");
-  expect_refused(file_of("{", 0), "no valid JSON");
-  expect_refused(file_of("[]", 0), "no JSON object");
+  expect_refused(file_of("{", 0), "not valid JSON");
+  expect_refused(file_of("[]", 0), "not a JSON object");
   expect_refused(file_of(std::string(2000, '['), 0), "nested too deeply");
-  expect_refused(file_of("{\"t\":1}", 0), "'t' is described by no JSON object");
+  expect_refused(file_of("{\"t\":1}", 0), "'t' must be described by a JSON object");
   expect_refused(one("[4]", "[0,9]"), "'t' lies at bytes 0 to 9 of the data, which has 8");
   expect_refused(one("[4]", "[8,0]"), "lies at bytes 8 to 0");
   expect_refused(one("[4]", "[-8,0]"), "offset");
   expect_refused(one("[4]", "[0,1e99]"), "offset");
   expect_refused(one("[4]", "[0,null]"), "null");
   expect_refused(one("[4]", "[0]"), "data_offsets");
-  expect_refused(one("[5]", "[0,8]"), "is not what its shape takes in F16");
-  expect_refused(one("[-4]", "[0,8]"), "length");
-  expect_refused(one("[2.5]", "[0,8]"), "length");
-  expect_refused(one("[4503599627370496,4503599627370496]", "[0,8]"), "more values than can be counted");
+  expect_refused(one("[5]", "[0,8]"), "does not match its shape in F16");
+  expect_refused(one("[-4]", "[0,8]"), "dimension");
+  expect_refused(one("[2.5]", "[0,8]"), "dimension");
+  expect_refused(one("[4503599627370496,4503599627370496]", "[0,8]"), "has too many values");
   expect_refused(one("[1,1,1,1,1,1,1,1,4]", "[0,8]"), "9 dimensions");
   expect_refused(one("4", "[0,8]"), "has no shape");
   expect_refused(one("[4]", "[0,8]", ""), "dtype");
-  expect_refused(one("[3]", "[0,6]"), "from byte 6 of the data on");
+  expect_refused(one("[3]", "[0,6]"), "bytes from 6 on in the data");
   expect_refused(file_of("{" + entry("a", "F16", "[3]", "[0,6]") + "," + entry("b", "F16", "[2]", "[4,8]") + "}", 8),
                  "'a' and 'b' overlap");
   expect_refused(file_of("{" + entry("a", "F16", "[1]", "[0,2]") + "," + entry("b", "F16", "[2]", "[4,8]") + "}", 8),
-                 "from byte 2 of the data on");
+                 "bytes from 2 on in the data");
   expect_refused(file_of("{" + entry("", "F16", "[4]", "[0,8]") + "}", 8), "invalid name");
   expect_refused(file_of("{" + entry("a\nb", "F16", "[4]", "[0,8]") + "}", 8), "'a\\x0ab'");
 }

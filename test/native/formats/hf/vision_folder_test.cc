@@ -65,24 +65,26 @@ TEST(towers_of_folders_have_the_keys_and_names_of_vision_files) {
 
 TEST(towers_that_cannot_be_are_named) {
   refused(with(&Parts::name, "Gemma3ForConditionalGeneration", "Llama4ForConditionalGeneration"),
-          "'architectures' is 'Llama4ForConditionalGeneration', whose vision tower is not read of folders (known: "
+          "'architectures' is 'Llama4ForConditionalGeneration', whose vision encoder is not supported in Hugging Face "
+          "folders (known: "
           "Idefics3");
   refused(with(&Parts::name, "Gemma3ForConditionalGeneration", "LlavaForConditionalGeneration"),
-          "'vision_config.model_type' is 'siglip_vision_model': a tower of this kind is not read of folders");
+          "'vision_config.model_type' is 'siglip_vision_model': this kind of vision encoder is not supported in "
+          "Hugging Face folders");
   refused(with(&Parts::config, "\"vision_config\":{", "\"other_config\":{"), "config.json: 'vision_config' is missing");
   refused(with(&Parts::config, "\"hidden_size\":8", "\"hidden_size\":0"),
           "'vision_config.hidden_size' is 0, expected an integer");
   refused(with(&Parts::config, "\"hidden_size\":8", "\"hidden_size\":8,\"hidden_act\":\"relu\""),
           "'vision_config.hidden_act' is 'relu'");
   refused(with(&Parts::config, "\"image_size\":56", "\"image_size\":[56,28]"),
-          "'vision_config.image_size' is no square");
-  refused(with(&Parts::processor, "56,", "112,"), "'size' is no square");
+          "'vision_config.image_size' is not square");
+  refused(with(&Parts::processor, "56,", "112,"), "'size' is not square");
   refused(with(&Parts::processor, "\"resample\":2", "\"resample\":3"), "preprocessor_config.json: 'resample' is not 2");
   refused(with(&Parts::processor, "\"resample\":2", "\"do_normalize\":false"), "'do_normalize' is false");
-  refused(with(&Parts::processor, "\"resample\":2", "\"image_mean\":[0.5]"), "'image_mean' has not three numbers");
+  refused(with(&Parts::processor, "\"resample\":2", "\"image_mean\":[0.5]"), "'image_mean' must have three numbers");
   Parts parts;
   parts.processor.clear();
-  refused(parts, "holds no preprocessor_config.json");
+  refused(parts, "contains no preprocessor_config.json");
 }
 
 TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
@@ -100,15 +102,15 @@ TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
            {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":0.3",
-            "'vision_config.mlp_ratio' makes no whole number of 8 times it"},
-           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":-1", "'vision_config.mlp_ratio' makes no whole number"},
-           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":1e300",
-            "'vision_config.mlp_ratio' makes no whole number"},
+            "'vision_config.mlp_ratio' times the width 8 is not a whole number"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":-1", "'vision_config.mlp_ratio' times the width"},
+           {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":1e300", "'vision_config.mlp_ratio' times the width"},
            {&Parts::config, "\"mlp_ratio\":4", "\"mlp_ratio\":\"4\"", "'vision_config.mlp_ratio'"},
            {&Parts::config, "\"embed_dim\":8", "\"embed_dim\":0",
             "'vision_config.embed_dim' is 0, expected an integer"},
            {&Parts::config, "\"depth\":2", "\"depth\":2,\"in_channels\":1", "'vision_config.in_channels' is not 3"},
-           {&Parts::processor, "\"merge_size\":2", "\"merge_size\":4", "'merge_size' is not the 2 of config.json"}}) {
+           {&Parts::processor, "\"merge_size\":2", "\"merge_size\":4",
+            "'merge_size' differs from the 2 in config.json"}}) {
     Parts parts = whole;
     std::string& text = parts.*member;
     text.replace(text.find(from), from.size(), to);
@@ -140,9 +142,10 @@ TEST(settings_of_gemma_4_that_cannot_be_are_named) {
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
            {&Parts::processor, "560", "300", "'max_soft_tokens' is 300, expected 70, 140, 280, 560 or 1120"},
            {&Parts::processor, "560", "-1", "'max_soft_tokens' is -1, expected an integer"},
-           {&Parts::processor, "\"patch_size\":16", "\"patch_size\":14", "'patch_size' is not the 16 of config.json"},
+           {&Parts::processor, "\"patch_size\":16", "\"patch_size\":14",
+            "'patch_size' differs from the 16 in config.json"},
            {&Parts::processor, "\"pooling_kernel_size\":3", "\"pooling_kernel_size\":2",
-            "'pooling_kernel_size' is not the 3 of config.json"},
+            "'pooling_kernel_size' differs from the 3 in config.json"},
            {&Parts::processor, "\"do_normalize\":false", "\"do_normalize\":0", "'do_normalize'"},
            {&Parts::config, "\"head_dim\":4", "\"head_dim\":16", "'vision_config.head_dim' is not 4"},
            {&Parts::config, "\"head_dim\":4", "\"num_key_value_heads\":1",
@@ -151,19 +154,19 @@ TEST(settings_of_gemma_4_that_cannot_be_are_named) {
            {&Parts::config, "\"head_dim\":4", "\"hidden_activation\":\"relu\"",
             "'vision_config.hidden_activation' is 'relu'"},
            {&Parts::config, "\"head_dim\":4", "\"pooling_kernel_size\":1048576",
-            "'pooling_kernel_size' is not the 1048576 of config.json"},
+            "'pooling_kernel_size' differs from the 1048576 in config.json"},
            {&Parts::config, "100.0", "10000.0", "'vision_config.rope_parameters.rope_theta' is not 100"},
            {&Parts::config, "\"default\"", "\"yarn\"", "'vision_config.rope_parameters.rope_type' is 'yarn'"},
            {&Parts::config, "\"standardize\":true", "\"standardize\":false", "std_bias' is not known"},
            {&Parts::config, "\"use_clipped_linears\":true", "\"use_clipped_linears\":false",
-            "input_min' has a shape that no tensor"}}) {
+            "input_min' has a shape that is not valid"}}) {
     Parts parts = whole;
     std::string& text = parts.*member;
     text.replace(text.find(from), from.size(), to);
     refused(parts, message);
   }
   whole.tensors.erase(whole.tensors.begin());
-  refused(whole, "no tensors are the std_bias and std_scale that 'vision_config.standardize' asks for");
+  refused(whole, "tensors 'std_bias' and 'std_scale' are missing, but 'vision_config.standardize' requires them");
 }
 
 TEST(settings_of_kimi_that_cannot_be_are_named) {
@@ -188,10 +191,10 @@ TEST(settings_of_kimi_that_cannot_be_are_named) {
             "'media_proc_cfg.patch_limit_on_one_side' is not 512"},
            {&Parts::processor, "null", "null,\"pad_input\":false", "'media_proc_cfg.pad_input' is not true"},
            {&Parts::processor, "\"patch_size\":14", "\"patch_size\":16",
-            "'media_proc_cfg.patch_size' is not the 14 of config.json"},
-           {&Parts::config, "[2,2]", "[2,4]", "'vision_config.merge_kernel_size' is no square"},
-           {&Parts::config, "[2,2]", "32", "has squares of 32 patches"},
-           {&Parts::config, "1e-5", "1e-3", "'vision_config.projector_ln_eps' is not that of the tower's norms"},
+            "'media_proc_cfg.patch_size' differs from the 14 in config.json"},
+           {&Parts::config, "[2,2]", "[2,4]", "'vision_config.merge_kernel_size' is not square"},
+           {&Parts::config, "[2,2]", "32", "has a merge size or patch size that is too large: 32"},
+           {&Parts::config, "1e-5", "1e-3", "'vision_config.projector_ln_eps' differs from 'layer_norm_eps'"},
            {&Parts::config, "[2,2]", "2,\"merge_type\":\"other\"", "'vision_config.merge_type' is 'other'"},
            {&Parts::config, "[2,2]", "2,\"pos_emb_type\":\"other\"", "'vision_config.pos_emb_type' is 'other'"},
            {&Parts::config, "\"vt_num_attention_heads\":2", "\"vt_num_attention_heads\":3",
@@ -227,18 +230,18 @@ TEST(settings_of_llava_16_that_cannot_be_are_named) {
   CHECK_EQ((**(*unsaid)->integers("clip.vision.image_grid_pinpoints")).size(), 10u);  // the class's, where nobody says
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
-           {&Parts::config, "[[112,56],[56,168]]", "[]", "'image_grid_pinpoints' is no list of 1 to 4096 pairs"},
-           {&Parts::config, "[[112,56],[56,168]]", "7", "'image_grid_pinpoints' is no list of 1 to 4096 pairs"},
-           {&Parts::config, "[112,56]", "[112]", "'image_grid_pinpoints[0]' is no pair of height and width"},
-           {&Parts::config, "[56,168]", "168", "'image_grid_pinpoints[1]' is no pair of height and width"},
+           {&Parts::config, "[[112,56],[56,168]]", "[]", "'image_grid_pinpoints' is not a list of 1 to 4096 pairs"},
+           {&Parts::config, "[[112,56],[56,168]]", "7", "'image_grid_pinpoints' is not a list of 1 to 4096 pairs"},
+           {&Parts::config, "[112,56]", "[112]", "'image_grid_pinpoints[0]' is not a pair of height and width"},
+           {&Parts::config, "[56,168]", "168", "'image_grid_pinpoints[1]' is not a pair of height and width"},
            {&Parts::config, "[112,56]", "[112,-56]", "'image_grid_pinpoints[0][1]' is -56, expected an integer"},
            {&Parts::config, "[112,56]", "[4611686018427387904,56]", "'image_grid_pinpoints[0][0]'"},
-           {&Parts::processor, "[112,56]", "[56,112]", "'image_grid_pinpoints' is not that of config.json"},
+           {&Parts::processor, "[112,56]", "[56,112]", "'image_grid_pinpoints' differs from config.json"},
            {&Parts::processor, "\"shortest_edge\":56", "\"height\":28,\"width\":28",
-            "'size' is not the side that the tower has, 56"},
-           {&Parts::processor, "\"width\":56", "\"width\":28", "'crop_size' is no square"},
+            "'size' differs from the encoder's image size, 56"},
+           {&Parts::processor, "\"width\":56", "\"width\":28", "'crop_size' is not square"},
            {&Parts::config, "clip_vision_model", "siglip_vision_model",
-            "'vision_config.model_type' is 'siglip_vision_model': a tower of this kind is not read"}}) {
+            "'vision_config.model_type' is 'siglip_vision_model': this kind of vision encoder is not supported"}}) {
     Parts parts = whole;
     std::string& text = parts.*member;
     text.replace(text.find(from), from.size(), to);
@@ -246,14 +249,14 @@ TEST(settings_of_llava_16_that_cannot_be_are_named) {
   }
   // LLaVA 1.5 has no such tensor.
   whole.name = "LlavaForConditionalGeneration";
-  refused(whole, "'model.image_newline' is not known of this kind of vision tower");
+  refused(whole, "'model.image_newline' is not known for this kind of vision encoder");
 }
 
 TEST(tensors_of_towers_that_cannot_be_are_named) {
   const std::string at = "model.vision_tower.vision_model.";
   for (const auto& [tensor, message] : std::vector<std::pair<SafetensorData, std::string>>{
            {{at + "other.weight", "F32", {8}, std::string(32, 'a')},
-            "other.weight' is not known of this kind of vision tower"},
+            "other.weight' is not known for this kind of vision encoder"},
            {{at + "encoder.layers.0.mlp.fc1.weight", "I8", {8, 1}, std::string(8, 'a')}, "has type 'I8'"},
            {{at + "embeddings.patch_embedding.weight", "F32", {2, 1}, std::string(8, 'a')},
             "patches of 14 x 14 pixels"},
@@ -286,7 +289,7 @@ TEST(squares_of_lfm2_that_no_tower_has_are_named) {
   parts.config =
       R"("downsample_factor":1048576,"vision_config":{"hidden_size":8,"num_hidden_layers":2,"patch_size":1048576})";
   parts.processor = R"({"resample":2})";
-  refused(parts, "'vision_config' has squares of 1048576 patches of 1048576");
+  refused(parts, "'vision_config' has a merge size or patch size that is too large: 1048576 and 1048576");
 }
 
 }  // namespace monolith
