@@ -1,5 +1,4 @@
-// What an architecture's name stands for: the part of a network's description that files leave to
-// it. Constant tables; any thread.
+// The properties of each model architecture that GGUF files do not state. Constant tables; can be used from any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,137 +13,141 @@
 namespace monolith {
 
 enum class Windows : uint8_t {
-  kRefused,     // the architecture has none: a file that states one is another kind of model
-  kEveryLayer,  // `attention.sliding_window` is every layer's
-  kPattern,     // it is that of all layers but each `window_period`-th
-  kChunks,      // likewise, in chunks of `default_window`, unless the key is 0
+  kRefused,     // The architecture has no sliding window; a file that states one describes another kind of model.
+  kEveryLayer,  // All layers use `attention.sliding_window`.
+  kPattern,     // All layers use it except every `window_period`-th.
+  kChunks,      // As kPattern, but with attention in chunks of `default_window` positions, unless the key is 0.
 };
 
-// The frequencies of layers with a window, where the others have those the file describes.
+// RoPE frequencies of layers with a sliding window. Layers without one use the frequencies in the file.
 enum class WindowedRope : uint8_t {
   kSame,
-  kOwnBase,   // rope.freq_base_swa, or windowed_base, and rope.dimension_count_swa, without scaling
-  kUnscaled,  // the file's base without its scaling
+  kOwnBase,   // rope.freq_base_swa or windowed_base, and rope.dimension_count_swa, without scaling.
+  kUnscaled,  // The base in the file without its scaling.
 };
 
 enum class Experts : uint8_t {
   kNone,
   kOptional,
   kRequired,
-  kWhereCarried,   // required by layers that carry a router
-  kBesideNetwork,  // likewise, but optional, and beside the layer's network (FeedForwardKind::kGatedAndMixture)
+  kWhereCarried,  // Required in layers that have a router tensor.
+  // Optional, in layers that have a router tensor, in parallel with the layer's dense network
+  // (FeedForwardKind::kGatedAndMixture).
+  kBesideNetwork,
 };
 
 enum class Sinks : uint8_t { kNone, kAlways, kWhereCarried };
 
 enum class SharedExpert : uint8_t {
   kNone,
-  kPlain,    // where the file states its size
-  kCounted,  // where the file states how many there are; they are one network
-  kGated,    // always, its result scaled by a sigmoid of the row
+  kPlain,    // Present if the file states its width.
+  kCounted,  // Present if the file states the number of shared experts, which form one network.
+  kGated,    // Always present, with an output multiplied by a sigmoid gate.
 };
 
 enum class ParallelResidual : uint8_t {
   kNo,
   kAlways,
-  kWithoutFfnNorm,  // where the file has no norm of the feed-forward network's own
+  kWithoutFfnNorm,  // Only if the file has no norm for the feed-forward network.
 };
 
 enum class DeltaNetKind : uint8_t {
   kNone,
-  kTiled,     // key heads are dealt out to value heads in turn; beta and decay have matrices of their own
-  kRuns,      // a key head serves a run of value heads; beta and decay lie in one matrix
-  kChannels,  // Kimi delta attention: a decay for each dimension of a key
+  kTiled,     // Value head i uses key head i modulo the number of key heads; beta and decay have separate matrices.
+  kRuns,      // Each key head serves consecutive value heads; beta and decay share one matrix.
+  kChannels,  // Kimi delta attention: one decay per key dimension.
 };
 
-// What the layer that guesses reads of the network, and of itself for the guess after next. As engines have it that run
-// these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
+// Which hidden states the MTP layer reads, from the model and from itself for the following draft token. The choice
+// matches the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
 enum class GuessHidden : uint8_t {
-  kLeftOut,  // this build does not compute such layers of the architecture
-  kNormed,   // rows past the last norm
-  kRaw,      // the residual stream before it
+  kLeftOut,  // The engine does not support the MTP layers of this architecture.
+  kNormed,   // Hidden states after the final norm.
+  kRaw,      // The residual stream before the final norm.
 };
 
 struct ArchitectureTraits {
   std::string_view name;
   NormKind norm = NormKind::kRms;
   ParallelResidual parallel_residual = ParallelResidual::kNo;
-  // The mixer of layers that state no KV heads; kNone: every layer has some. Such networks may also have layers
-  // without a feed-forward network, which state a length of 0.
+  // The mixer of layers with 0 KV heads; kNone: every layer has KV heads. Such models may also have layers without a
+  // feed-forward network, which state a feed-forward length of 0.
   MixerKind other_mixer = MixerKind::kNone;
-  bool one_part = false;  // layers with a feed-forward network have no mixer
+  bool one_part = false;  // Layers with a feed-forward network have no mixer.
   DeltaNetKind delta_net = DeltaNetKind::kNone;
-  // layers attend as attention.recurrent_layers has it, else each full_attention_interval-th
+  // Attention layers are those given by attention.recurrent_layers, or every full_attention_interval-th layer.
   bool attention_interval = false;
-  bool output_gate = false;  // LayerParams::output_gate
-  // M-RoPE: rope.dimension_sections says which pairs turn by which of three numbers,
+  bool output_gate = false;  // See LayerParams::output_gate.
+  // M-RoPE: rope.dimension_sections states which pairs rotate by which of three position components.
   bool rope_sections = false;
-  bool interleaved_sections = false;  // in runs, or in turns as far as each section goes
-  bool deepstack = false;             // reads n_deepstack_layers
-  bool gateless = false;              // its feed-forward networks have no gate, nor have its experts
+  bool interleaved_sections = false;  // The sections are interleaved and not contiguous.
+  bool deepstack = false;             // Reads n_deepstack_layers.
+  bool gateless = false;              // Feed-forward networks and experts have no gate.
   RopeStyle rope_style = RopeStyle::kHalves;
-  bool rope_factors = false;             // applies rope_freqs.weight and rope_factors_*.weight
-  bool rope_switch = false;              // rope.scaling.finetuned = false: nothing rotates
-  bool rope_alpha = false;               // reads rope.scaling.alpha, by which the base grows
-  bool full_layers_rotate_half = false;  // of the dimensions stated, where layers see all positions
-  int unrotated_period = 0;              // each so-manieth layer does not rotate; 0: all do
-  bool rotates_windows_only = false;     // if any layer has a window, those without do not rotate
+  bool rope_factors = false;             // Applies rope_freqs.weight and rope_factors_*.weight.
+  bool rope_switch = false;              // rope.scaling.finetuned = false disables RoPE.
+  bool rope_alpha = false;               // Reads rope.scaling.alpha, which increases the RoPE base.
+  bool full_layers_rotate_half = false;  // Layers without a sliding window rotate only half of the stated dimensions.
+  int unrotated_period = 0;  // Every layer whose number is a multiple of this has no RoPE; 0: all layers have RoPE.
+  bool rotates_windows_only = false;  // If any layer has a sliding window, layers without one have no RoPE.
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
-  bool qk_norm_optional = false;  // where the file carries it
-  int unnormed_experts = 0;       // with so many experts there is none
+  bool qk_norm_optional = false;  // The QK norm is used only if the file contains it.
+  int unnormed_experts = 0;       // Models with this number of experts have no QK norm.
   bool pre_norm = true;
   bool post_norm = false;
   std::string_view ffn_norm_name = "ffn_norm.weight";
   std::string_view output_norm_name = "output_norm.weight";
   bool qkv_bias = false;
   bool fused_gate_up = false;
-  bool embedding_root = false;       // embeddings are scaled by sqrt(n_embd)
-  bool scale_keys = false;           // reads those of attention, embeddings, residuals, logits
-  bool scale_keys_required = false;  // the last three must be there
-  bool logit_factor = false;         // logit_scale multiplies the logits; it must be there
-  bool soft_cap_keys = false;        // reads attn_logit_softcapping and final_logit_softcapping
-  float attention_soft_cap = 0.0f;   // where the file states none
+  bool embedding_root = false;       // Embeddings are multiplied by sqrt(n_embd).
+  bool scale_keys = false;           // Reads the scale keys of attention, embeddings, residuals and logits.
+  bool scale_keys_required = false;  // The scale keys of embeddings, residuals and logits are required.
+  bool logit_factor = false;         // logit_scale is required and multiplies the logits.
+  bool soft_cap_keys = false;        // Reads attn_logit_softcapping and final_logit_softcapping.
+  float attention_soft_cap = 0.0f;   // Defaults if the file does not state the soft caps.
   float logit_soft_cap = 0.0f;
-  int wide_query_layers = 0;  // with so many, scores are scaled by sqrt(n_heads / n_embd)
+  // In models with this number of layers, attention scores are scaled by sqrt(n_heads / n_embd).
+  int wide_query_layers = 0;
   Windows windows = Windows::kRefused;
   int default_window = 0;
   int window_period = 0;
   WindowedRope windowed_rope = WindowedRope::kSame;
   double windowed_base = 0;
   Experts experts = Experts::kNone;
-  bool one_expert = false;                     // without experts an expert_count of 1 means none as well
-  bool normalized_weights = true;              // of experts, where the file does not state it
-  RouterScore router = RouterScore::kSoftmax;  // likewise
-  bool latent_experts = false;                 // reads moe_latent_size
-  bool expert_biases = false;                  // of the router and of the experts' matrices
-  bool weighs_input = false;                   // Mixture::weighs_input
+  bool one_expert = false;         // For an architecture without experts, an expert_count of 1 also means no experts.
+  bool normalized_weights = true;  // Whether expert weights are normalized, if the file does not state it.
+  RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
+  bool latent_experts = false;                 // Reads moe_latent_size.
+  bool expert_biases = false;                  // The router and the expert matrices have biases.
+  bool weighs_input = false;                   // See Mixture::weighs_input.
   Sinks sinks = Sinks::kNone;
-  float attention_scale = 0.0f;  // of scores; 0: as key lengths have it
+  float attention_scale = 0.0f;  // Scale of the attention scores; 0: 1 / sqrt(key length).
   bool value_norm = false;
-  bool value_scale_key = false;  // reads attention.value_scale
-  bool key_as_value = false;     // in layers that carry no attn_v.weight
-  bool head_gates = false;       // where carried
-  bool limit_keys = false;       // reads swiglu_clamp_exp and swiglu_clamp_shexp
-  bool limits_input = false;     // Gating::limits_input
-  bool block_attention = false;  // layers have block attention, and residual streams are mixed
-  bool shared_kv = false;        // reads attention.shared_kv_layers
-  int own_kv_layers = 0;         // where the file does not state them, layers behind so many share; 0: none do
+  bool value_scale_key = false;  // Reads attention.value_scale.
+  bool key_as_value = false;     // Layers without an attn_v.weight use their keys as values.
+  bool head_gates = false;       // Head gates are used if the file contains them.
+  bool limit_keys = false;       // Reads swiglu_clamp_exp and swiglu_clamp_shexp.
+  bool limits_input = false;     // See Gating::limits_input.
+  bool block_attention = false;  // Layers use block attention, and the model uses hyper-connections.
+  bool shared_kv = false;        // Reads attention.shared_kv_layers.
+  // If the file does not state the number of KV-sharing layers, all layers after this many share; 0: none share.
+  int own_kv_layers = 0;
   bool per_layer_inputs = false;
-  bool streams = false;  // see StreamParams; it implies per_layer_inputs
-  bool latents = false;  // layers that attend have latent attention
-  // rows choose what they attend to; how the index's keys rotate
+  bool streams = false;  // Uses several residual streams (StreamParams); implies per_layer_inputs.
+  bool latents = false;  // Attention layers use MLA.
+  // If set, the model has a sparse attention indexer, and this is the RoPE style of its keys.
   std::optional<RopeStyle> position_index = std::nullopt;
-  bool temperature_keys = false;  // reads attention.temperature_scale and attention.temperature_length
+  bool temperature_keys = false;  // Reads attention.temperature_scale and attention.temperature_length.
   YarnLog yarn_log = YarnLog::kRefused;
-  bool guess_layers = false;                         // its last layers may guess tokens
-  GuessHidden guess_hidden = GuessHidden::kLeftOut;  // what the first of these reads
+  bool guess_layers = false;                         // The last layers may be MTP layers.
+  GuessHidden guess_hidden = GuessHidden::kLeftOut;  // Which hidden states the first MTP layer reads.
   SharedExpert shared_expert = SharedExpert::kNone;
 };
 
-// Null if this build does not compute it.
+// Returns null if the engine does not support the architecture.
 const ArchitectureTraits* find_architecture(std::string_view name);
-// "llama, qwen2, ...", for messages.
+// "llama, qwen2, ...", for error messages.
 std::string known_architectures();
 
 }  // namespace monolith

@@ -1,13 +1,14 @@
-// The head of EAGLE-3 (Li et al. 2025, arXiv:2503.01840): one layer from a file of its own that guesses tokens for a network
-// from the residual stream before three of its layers. What it computes is llama.cpp's (src/models/eagle3.cpp); what reads
-// and keeps rows is guess_layer.h's.
+// An EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one layer from a separate file that drafts tokens from the
+// residual stream at the input of three of the target model's layers. The computation matches llama.cpp
+// (src/models/eagle3.cpp). guess_layer.h manages the hidden states.
 //
-//   hidden row of position j = W_fc [x before layer a, x before layer b, x before layer c] of j
-//   r[j] = hidden row of j - 1;  z[j] = r[j] + attention([norm(embedding of token j), norm(r[j])])
+//   hidden state of position j = W_fc [x before layer a, x before layer b, x before layer c] of j
+//   r[j] = hidden state of j - 1;  z[j] = r[j] + attention([norm(embedding of token j), norm(r[j])])
 //   y[j] = z[j] + feed_forward(norm(z[j]));  logits of token j + 1 = head(norm(y[j]))
 //
-// The published code has row j at position j - 1, and none for the first token: this has one, of a hidden row of zeros.
-// Rotations tell distances, so only that row can make a difference, and only to guesses.
+// The published code stores row j at position j - 1 and has no row for the first token. Here that token has a row with
+// a hidden state of zeros. RoPE depends only on distances, so that row is the only difference, and it affects only
+// draft tokens.
 #pragma once
 
 #include "model/eagle_params.h"
@@ -17,7 +18,7 @@ namespace monolith {
 
 class EagleHead final : public GuessLayer {
  public:
-  // `parts`: of EagleParams::own's layer. `params`: of the network, which has the head.
+  // `parts` are the parts of the layer in EagleParams::own. `params` describes the target model, including the head.
   EagleHead(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
             const Activations& activations, Parts parts);
 

@@ -1,6 +1,6 @@
-// What a file of architecture "eagle3" says about its head: one layer that guesses tokens for another model from what three
-// of that model's layers have left (EAGLE-3, Li et al. 2025, arXiv:2503.01840; the layout is llama.cpp's). Read once; any
-// thread.
+// Parameters of an EAGLE-3 head from a file of architecture "eagle3": one layer that drafts tokens for another model
+// from the hidden states of three of its layers (Li et al. 2025, arXiv:2503.01840; file layout as in llama.cpp). Read
+// once; can be used from any thread.
 #pragma once
 
 #include <array>
@@ -13,27 +13,30 @@
 namespace monolith {
 
 struct EagleParams {
-  // The head as a network of one layer with attention: n_embd is its own width, n_vocab the tokens it has logits for.
+  // The head described as a one-layer attention model. n_embd is its own width, and n_vocab is the number of its
+  // logits.
   HyperParams own{};
   static constexpr int kSources = 3;
-  // It reads the residual stream as it enters these layers of the model; the number of layers stands for what the last leaves.
+  // The head reads the residual stream at the input of these layers of the target model. The value n_layers means the
+  // output of the last layer.
   std::array<int, kSources> sources{};
-  int64_t source_dim = 0;                        // the model's n_embd
-  int64_t n_tokens = 0;                          // and n_vocab
-  bool norm_before_fc = false;                   // all of what is read passes a norm, as one row
-  bool norm_before_residual = false;             // the hidden row is added to past its norm
-  bool own_embedding = false, own_head = false;  // else the model's
-  bool chosen_tokens = false;                    // d2t says which tokens its logits are of
+  int64_t source_dim = 0;             // n_embd of the target model.
+  int64_t n_tokens = 0;               // n_vocab of the target model.
+  bool norm_before_fc = false;        // Whether the concatenated hidden states pass a norm before the fusion matrix.
+  bool norm_before_residual = false;  // Whether the residual connection starts from the normalized hidden state.
+  // If false, the target model's embedding table or output matrix is used.
+  bool own_embedding = false, own_head = false;
+  bool chosen_tokens = false;  // Whether tensor d2t lists the token ids of the logits.
 
   int64_t sources_dim() const { return kSources * source_dim; }
 };
 
-// Whether a file is such a head.
+// Whether a file is an EAGLE-3 head.
 bool is_eagle_head(const GgufFile& file);
 
-// Makes the head in `file` what guesses for the model of `params`, whose layers it is put behind. `max_context`: of a
-// sequence. Errors: kInvalidFile (keys missing or out of range), kInvalidArgument or kUnsupported where it does not fit the
-// model: its width, layers or vocabulary.
+// Attaches the head in `file` to the model described by `params`, after its layers. `max_context` is the maximum number
+// of positions per sequence. Errors: kInvalidFile (keys missing or out of range), kInvalidArgument or kUnsupported if
+// the head's width, layers or vocabulary do not fit the model.
 Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params);
 
 }  // namespace monolith

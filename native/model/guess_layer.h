@@ -1,16 +1,16 @@
-// What guesses tokens beside a network, from what the network has computed: layers of its own file (own_guess_layers.h) or a
-// head from another one (eagle_head.h). Here is what both have in common: rows, and where they come from. Used by the thread
-// that computes steps.
+// Base class of the drafters that propose draft tokens from the model's hidden states: MTP layers of the same file
+// (own_guess_layers.h) or an EAGLE-3 head from a separate file (eagle_head.h). It manages the hidden states for both.
+// Used by the engine thread.
 //
-//   y[j] = layer(token j, hidden row of position j - 1)    attends to its own keys and values, in the network's pages
-//   guess of token j + 1 = head(norm(y[j])); then y[j] is the hidden row of position j for the guess behind it
+//   y[j] = layer(token j, hidden state of position j - 1)    attends to its own keys and values, in the model's KV pages
+//   draft of token j + 1 = head(norm(y[j])); y[j] then is the hidden state of position j for the next draft token
 //
-// Rows stand at the position of their token, so that what is kept of position j depends on tokens 0 .. j alone: pages
-// are shared and forked as they are. A row behind a beginning that another sequence has computed has no hidden row, as the
-// first of all: nothing depends on it but a guess.
+// Keys and values are stored at the position of their token, so the data of position j depends only on tokens 0 .. j.
+// KV pages can therefore be shared and forked as usual. The first token after a prefix that another sequence computed
+// has no hidden state, like the first token of a text; only draft tokens are affected by that.
 //
-// There may be several levels: the layer of level k says what comes k tokens later still, and reads of the row before
-// what the layer of level k - 1 has left of it, where that of level 0 reads what the network has. A step feeds all of them.
+// There may be several levels (MTP layers). Level k drafts the token k positions further ahead. It reads the outputs of
+// level k - 1 for the previous position, while level 0 reads the model's hidden states. A step feeds all levels.
 #pragma once
 
 #include <memory>
@@ -28,29 +28,31 @@ class GuessLayer {
   using Parts = std::vector<std::unique_ptr<LayerPart>>;
 
   virtual ~GuessLayer() = default;
-  // Of a step whose residual stream `x`, of all its rows, enters layer `layer` of the network, or has left the last: what it
-  // reads of them. Called for every layer up to last_noted() in order.
+  // Records what the drafter needs of the residual stream `x` of all tokens of a step as it enters layer `layer`, or as
+  // it leaves the last layer. Called in order for every layer up to last_noted().
   virtual void note(int layer, const float* x, int n_rows) = 0;
   virtual int last_noted() const = 0;
-  // Computes the keys and values of all these rows, and keeps the hidden rows that the batch names. Overwrites the
-  // activations but the logits.
+  // Computes the keys and values of all tokens of the batch and saves the hidden states that the batch requests.
+  // Overwrites all activations except the logits.
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
-  // Leaves of each sequence's last row what its head reads, in Activations::normed.
+  // Leaves the input of the head for each sequence's last token in Activations::normed.
   void guess(const GuessBatch& batch, std::span<const std::span<const Segment>> tables);
-  // What of guess() makes logits; null: the network's. And which tokens these are of; empty: all.
+  // The output matrix for the result of guess(); null: the model's. tokens() lists the token ids of its logits; empty:
+  // the whole vocabulary.
   virtual const Matrix* head(int level) const = 0;
   virtual std::span<const int32_t> tokens() const { return {}; }
 
  protected:
-  // `n_embd`: of its hidden rows. `levels`: the parts of each. All else outlives this. Hidden rows kept are all zero at first.
+  // `n_embd` is the width of the hidden states, and `levels` holds the parts of each level. All references must outlive
+  // this object. The saved hidden states are initialized with zeros.
   GuessLayer(int n_embd, const ModelLimits& limits, Backend& backend, const Activations& activations,
              std::vector<Parts> levels);
 
-  // The rows as they enter a level's parts. `hidden`: of each the index of the hidden row it reads.
+  // Computes the input of a level's parts. `hidden` holds, per token, the index of the hidden state that it reads.
   virtual StepRows project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                            std::span<const std::span<const Segment>> tables) = 0;
-  // Of rows `x` that have passed the parts: past the norm before the head, into Activations::normed. Returns what of them the
-  // next guess reads: that, or `x`.
+  // Applies the norm before the head to the outputs `x` of the parts and writes the result to Activations::normed.
+  // Returns what the next draft token reads: the normalized outputs or `x`.
   virtual const float* finish(int level, const float* x, int n_rows) = 0;
 
   float* rows_from(int64_t row) const { return activations_.hidden + row * n_embd_; }
@@ -60,8 +62,8 @@ class GuessLayer {
   Backend& backend_;
   const Activations& activations_;
   const std::vector<Parts> levels_;
-  // Rows of Activations::hidden: those kept of each level, one of zeros, those of the last guesses, then a step's own and the
-  // embeddings of its tokens.
+  // Offsets in Activations::hidden: the saved hidden states of each level, one row of zeros, the outputs of the last
+  // drafting pass, the hidden states of the current step, and the embeddings of its tokens.
   const int of_level_, zeros_, guessed_, of_step_, of_tokens_;
 
  private:
@@ -70,7 +72,7 @@ class GuessLayer {
   std::vector<int32_t> hidden_, rows_;
 };
 
-// Rows of one pass of guesses, and rows that Activations::hidden must have.
+// The number of tokens of one drafting pass, and the number of rows that Activations::hidden needs.
 int guess_rows(const ModelLimits& limits, int n_levels);
 int64_t hidden_rows(const ModelLimits& limits, int n_levels);
 

@@ -1,16 +1,15 @@
-// How the keys and values of a model's layers lie in pages. All pages of a model have one size: kPageTokens
-// positions of `layers_per_page` layers. Layers that see all positions share pages among themselves, and layers
-// with a window do, so that pages of the latter can be given back once the window has passed them; a sequence has a
-// table of pages for each such set of layers. Any page may become one of either kind: long
-// and short sequences share one pool. Layers may differ in what they keep of a position: a slot of a page has room
-// for the largest of those that lie in it, or for several of the small ones, if these are alike; the choice of the number
-// of slots weighs what lies idle.
+// How the keys and values of a model's layers are distributed over pages. All pages of a model have the same size:
+// kPageTokens positions of `layers_per_page` layers. Layers without a sliding window share pages with each other, and
+// so do layers with one, so that pages of the latter can be freed once the window has moved past them. A sequence has
+// one page table per such set of layers. Any page can be used for either kind, so long and short sequences share one
+// pool. Layers may store different amounts per position. A slot of a page has room for the largest layer that uses it,
+// or for several smaller layers if these are alike. The number of slots is chosen to minimize unused memory.
 //
 //   5 windowed : 1 full, 12 layers   layers_per_page 2
 //     table 0      layers 5, 11                       kept as long as the sequence runs
 //     tables 1-5   layers 0, 1 | 2, 3 | 4, 6 | ...    the last `window` positions
 //
-// Pure functions, for loading and for planning alike.
+// Pure functions, used both for loading and for planning.
 #pragma once
 
 #include <cstdint>
@@ -22,45 +21,49 @@ namespace monolith {
 
 struct HyperParams;
 
-// Pages must do for a sequence alone that computes so many rows a step, or the most there are if these are fewer.
+// The pool must be large enough for a single sequence that computes this many tokens per step, or the maximum per step
+// if that is smaller.
 inline constexpr int kLeastRowsAlone = 128;
 
 struct KvLayout {
-  int layers_per_page = 1;  // slots, each for one layer, or for several that are small beside those of the other kind:
+  // Slots per page. A slot holds one layer, or several if layers of one kind are small compared with those of the other
+  // kind.
+  int layers_per_page = 1;
   int full_in_slot = 1, windowed_in_slot = 1;
-  int full = 1;      // tables of layers that see all positions
-  int windowed = 0;  // tables of layers with a window, behind those
-  int window = 0;    // positions that a row sees in any of the latter, its own included
+  int full = 1;      // Number of page tables for layers without a sliding window.
+  int windowed = 0;  // Number of page tables for layers with a sliding window, after those without.
+  int window = 0;    // The largest window of those layers: positions that a token attends to, including its own.
 
   int tables() const { return full + windowed; }
-  // Pages of each windowed table that hold all which `n_rows` consecutive rows see, wherever they stand.
+  // Pages per windowed table that hold everything that `n_rows` consecutive tokens attend to, at any position.
   int64_t window_pages(int64_t n_rows) const;
-  // Pages a sequence of so many positions holds at most, if a step computes up to `n_rows` of it.
+  // Maximum number of pages of a sequence with this many positions, if a step computes up to `n_rows` of its tokens.
   int64_t pages_at_once(int64_t positions, int64_t n_rows) const;
-  // The longest sequence for which `n_pages` are enough.
+  // The longest sequence that fits into `n_pages`.
   int64_t positions_in(int64_t n_pages, int64_t n_rows) const;
 };
 
-// `by_window` false: one table for all layers, and no page is given back early. `packs`: Loading::packs_layers().
+// With `by_window` false there is one table for all layers, and no page is freed early. `packs` is
+// Loading::packs_layers().
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs = false);
 
-// What of all tables' pages of one position layers keep something in: 1 where nothing lies idle.
+// Fraction of the page bytes that hold data; 1: no padding.
 double filled(const HyperParams& params, const KvLayout& layout);
 
-// The layers of the cache that keep, beside layer `index`'s own rows, the keys of its index and what stands for its blocks
-// of positions.
+// Numbers of the additional cache layers of layer `index` for the keys of its sparse attention indexer and for its
+// compressed blocks.
 int index_layer(const HyperParams& params, int index);
 int block_layer(const HyperParams& params, int index);
 
-// Where a layer's keys and values are: in slot `slot` of the pages of `table`, behind so many others. -1: it keeps none in
-// pages.
+// Where a layer's keys and values are stored: in slot `slot` of the pages of `table`, after `place` other layers. -1:
+// the layer stores nothing in pages.
 struct KvPlace {
   int table = -1, slot = -1, place = 0;
 };
 std::vector<KvPlace> kv_places(const HyperParams& params, const KvLayout& layout);
 
-// What the backend keeps of each layer, and where in a page; then, layer by layer, what stands for blocks and the keys of
-// an index where a layer has them.
+// What the backend stores for each layer and where in a page, followed by the entries for compressed blocks and indexer
+// keys of the layers that have them.
 KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pages, KvType type);
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// The parts of HyperParams::read that latent attention has of its own. Errors name the key.
+// The steps of HyperParams::read that are specific to MLA. Errors name the key.
 #pragma once
 
 #include "base/result.h"
@@ -8,10 +8,10 @@
 
 namespace monolith {
 
-// params.latents.index. `n_rotated`: dimensions of a key that rotate.
+// Fills params.latents.index. `n_rotated` is the number of key dimensions with RoPE.
 Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, int n_rotated, HyperParams& params);
 
-// params.latents, and what layers that attend keep instead of keys and values. Their heads have been read.
+// Fills params.latents and the cached sizes of the attention layers. Their head counts must have been read.
 Status read_latents(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params);
 

@@ -1,5 +1,4 @@
-// Reads `<architecture>.<key>` values of a GGUF file within stated bounds. Errors name the whole
-// key.
+// Reads `<architecture>.<key>` values of a GGUF file and checks them against limits. Errors name the full key.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +21,27 @@ class MetadataReader {
   bool has(std::string_view name) const { return file_.find(key(name)) != nullptr; }
   bool is_array(std::string_view name) const;
 
-  // An integer in [low, high]. An array of equal numbers (per-layer values) counts as one number;
-  // unequal ones are kUnsupported. Absent: `fallback`, or kInvalidFile if there is none. The
-  // fallback must be in range too.
+  // Returns an integer in [low, high]. An array of equal numbers (per-layer values) counts as one number; different
+  // numbers are kUnsupported. If the key is absent, the result is `fallback`, which must be in range too, or
+  // kInvalidFile without a fallback.
   Result<int> integer(std::string_view name, int64_t low, int64_t high,
                       std::optional<int64_t> fallback = std::nullopt) const;
-  // One for each of `count` layers: a number stands for all of them, an array has one for each, or more than that.
-  // Booleans count as 1 and 0.
+  // Returns one value for each of `count` layers. A single number applies to all layers, and an array must have at
+  // least one element per layer. Booleans count as 1 and 0.
   Result<std::vector<int>> integers(std::string_view name, int count, int64_t low, int64_t high,
                                     std::optional<int64_t> fallback = std::nullopt) const;
   Result<std::vector<double>> numbers(std::string_view name, int count, double low, double high,
                                       std::optional<double> fallback = std::nullopt) const;
-  // A finite number in [low, high].
+  // Returns a finite number in [low, high].
   Result<double> number(std::string_view name, double low, double high,
                         std::optional<double> fallback = std::nullopt) const;
   Result<bool> boolean(std::string_view name, bool fallback) const;
-  // An array of booleans, or of integers that stand for them; the key must be there.
+  // Reads a required array of booleans, or of integers that stand for booleans.
   Result<std::vector<bool>> flags(std::string_view name) const;
   Result<std::string> string(std::string_view name, std::string_view fallback) const;
 
-  // kUnsupported if the key is there with a value other than `harmless` (false counts as 0, true as
-  // 1; an array counts as the element that differs).
+  // Returns kUnsupported if the key exists with a value other than `harmless`. False counts as 0, true as 1, and an
+  // array counts as its element that differs.
   Status refuse_unless(std::string_view name, double harmless, std::string_view what) const;
 
  private:

@@ -1,5 +1,5 @@
-// WHAT is computed: hyper-parameters and weights of one model, and the order of operations of its
-// forward pass. Knows nothing of requests or scheduling.
+// What a model computes: its hyperparameters, its weights and the order of operations of its forward pass. This layer
+// knows nothing about requests or scheduling.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +18,14 @@
 
 namespace monolith {
 
-// Where queries and keys pass a norm before they are rotated, or after that.
+// Whether queries and keys are normalized, and whether before or after RoPE.
 enum class QkNorm : uint8_t {
   kNone,
   kEachHead,
-  kEachHeadApart,  // of each head, with a mean and weights of its own
+  kEachHeadApart,  // LayerNorm per head, with separate weights for each head.
   kWholeRow,
   kEachHeadRotated,
-  kUnweightedRotated,  // of each head, without weights, in layers that rotate
+  kUnweightedRotated,  // Per head without weights, only in layers with RoPE.
 };
 
 enum class NormKind : uint8_t {
@@ -33,53 +33,56 @@ enum class NormKind : uint8_t {
   kLayer,  // (x - mean) / deviation * weight
 };
 
-// The part of a layer that lets positions see each other.
+// The token mixer: the part of a layer in which a token reads other positions.
 enum class MixerKind : uint8_t {
   kAttention,
-  kLatentAttention,  // MLA: keys and values of all heads from one row of latents
-  kBlockAttention,   // of one row of latents as well, to a window and to blocks of positions before it
+  kLatentAttention,  // MLA: the keys and values of all heads come from one latent vector per position.
+  // One latent vector per position as well, with attention to a sliding window and to compressed blocks of earlier
+  // positions.
+  kBlockAttention,
   kDeltaNet,
   kMamba2,
   kShortConvolution,
-  kAttentionAndMamba2,  // side by side on one norm, added
+  kAttentionAndMamba2,  // Attention and Mamba-2 in parallel on the same normalized input; their outputs are added.
   kNone,
 };
 
-// The part that computes each position by itself.
+// The part of a layer that processes each position separately.
 enum class FeedForwardKind : uint8_t {
   kGated,    // W_down (activation(W_gate x) * W_up x)
   kPlain,    // W_down activation(W_up x)
-  kMixture,  // experts, with or without a network that all rows pass
-  // A gated network and experts, each between norms of its own, added (Gemma 4).
+  kMixture,  // Mixture of experts, optionally with a shared expert.
+  // A gated MLP and experts in parallel, each between its own norms; their outputs are added (Gemma 4).
   kGatedAndMixture,
   kNone,
 };
 
-// Which angles a layer turns queries and keys by; layers share them.
+// RoPE parameters that several layers share.
 struct RopeSet {
-  int n_dims = 0;                        // leading dimensions of a head that turn
-  std::vector<float> inverse_frequency;  // n_dims / 2, factors and scaling already applied
-  float magnitude = 1.0f;                // scales cos and sin (YaRN, LongRoPE)
-  float score_factor = 1.0f;             // scales the scores of latent attention besides (YaRN)
-  std::vector<uint8_t> axes;             // RopeParams::axes; empty: one number turns all
+  int n_dims = 0;                        // Number of leading dimensions of a head that rotate.
+  std::vector<float> inverse_frequency;  // n_dims / 2 values with all factors and scaling already applied.
+  float magnitude = 1.0f;                // Multiplies cos and sin (YaRN, LongRoPE).
+  float score_factor = 1.0f;             // Multiplies the attention scores of MLA layers (YaRN).
+  std::vector<uint8_t> axes;             // See RopeParams::axes. Empty: a single position rotates all dimensions.
 };
 
-// Of layers whose mixer is a delta net (DeltaRule): all alike.
+// Parameters of the delta-net layers (DeltaRule), the same for all of them.
 struct DeltaNetParams {
   int n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0;
-  int n_taps = 0;              // of the convolution that queries, keys and values pass
-  bool tiled = false;          // DeltaRule::tiled
-  bool channel_decay = false;  // DeltaRule::channel_decay
-  bool apart = false;          // each of queries, keys and values has a matrix and a convolution; gate and decay come
-  int low_rank = 0;            // through so many values
-  bool grouped_beta = false;   // beta and decay lie in one matrix, by key head
-  bool grouped_mixed = false;  // and so do queries, keys, values and the gate, in files from before they did not
-  Activation gate = Activation::kSilu;  // of the result
+  int n_taps = 0;              // Kernel size of the convolution over queries, keys and values.
+  bool tiled = false;          // See DeltaRule::tiled.
+  bool channel_decay = false;  // See DeltaRule::channel_decay.
+  // Queries, keys and values have separate matrices and convolutions; gate and decay use low-rank projections.
+  bool apart = false;
+  int low_rank = 0;            // Rank of the gate and decay projections.
+  bool grouped_beta = false;   // Beta and decay are in one matrix, grouped by key head.
+  bool grouped_mixed = false;  // Queries, keys, values and gate are in one matrix, grouped by key head (older files).
+  Activation gate = Activation::kSilu;  // Activation of the output gate.
 
   int64_t keys() const { return int64_t{n_key_heads} * key_dim; }
   int64_t values() const { return int64_t{n_value_heads} * value_dim; }
   int64_t channels() const { return 2 * keys() + values(); }
-  // Without weights. `eps`: the network's norms'.
+  // Returns the rule without weights. `eps` is the epsilon of the model's norms.
   DeltaRule rule(float eps) const {
     return {.n_key_heads = n_key_heads,
             .n_value_heads = n_value_heads,
@@ -92,302 +95,327 @@ struct DeltaNetParams {
   int64_t decays() const { return rule(0).decays(); }
 };
 
-// Of layers whose mixer is a state space (StateSpace), or has one: all alike.
+// Parameters of the layers with a state-space model (StateSpace), the same for all of them.
 struct StateSpaceParams {
   int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
-  int n_taps = 0;         // of the convolution that x, B and C pass
-  bool out_norm = false;  // of the gated result, in as many groups
+  int n_taps = 0;         // Kernel size of the convolution over x, B and C.
+  bool out_norm = false;  // Whether the gated output is normalized in `n_groups` groups.
   bool convolution_bias = true;
 
-  // Without weights.
+  // Returns the state-space model without weights.
   StateSpace space() const {
     return {.n_heads = n_heads, .n_groups = n_groups, .head_dim = head_dim, .state_dim = state_dim};
   }
   int64_t width() const { return space().width(); }
-  int64_t channels() const { return width() + 2 * space().group_width(); }  // x, B and C
+  int64_t channels() const { return width() + 2 * space().group_width(); }  // Channels of x, B and C together.
 };
 
-// What one layer may do otherwise than its neighbours.
+// Parameters that may differ between layers.
 struct LayerParams {
   MixerKind mixer = MixerKind::kAttention;
   FeedForwardKind feed_forward = FeedForwardKind::kGated;
-  // Of attention; of latent attention what its queries see: one head, whose key is a row of latents. See LatentParams.
+  // Attention head counts and sizes. MLA layers have one KV head whose key is a latent vector; see LatentParams.
   int n_heads = 0, n_kv_heads = 0, key_dim = 0, value_dim = 0;
-  int n_ff = 0;    // values inside its feed-forward network; of the experts' see ExpertParams
-  int window = 0;  // positions a row sees, its own included; 0: all up to its own
-  int rope = 0;    // index into HyperParams::ropes; -1: nothing rotates
-  int kv_of = -1;  // attends to the keys and values that this earlier layer keeps, and keeps none; -1: its own
-  float attention_scale = 1.0f;    // of scores
-  bool sinks = false;              // AttentionParams::sinks
-  bool chunked = false;            // AttentionParams::chunked
-  Xielu xielu = {};                // of Activation::kXielu
-  float temperature_scale = 0.0f;  // as AttentionParams has them
+  int n_ff = 0;  // Width of the dense feed-forward network. The width of experts is in ExpertParams.
+  // Sliding window: number of positions that a token attends to, including its own; 0: all positions up to its own.
+  int window = 0;
+  int rope = 0;    // Index into HyperParams::ropes; -1: no RoPE.
+  int kv_of = -1;  // Index of an earlier layer whose keys and values this layer attends to; -1: the layer has its own.
+  float attention_scale = 1.0f;    // Scale of the attention scores.
+  bool sinks = false;              // See AttentionParams::sinks.
+  bool chunked = false;            // See AttentionParams::chunked.
+  Xielu xielu = {};                // Parameters of Activation::kXielu.
+  float temperature_scale = 0.0f;  // Attention temperature; see AttentionParams.
   int temperature_length = 1, temperature_offset = 0;
-  // Of block attention: positions that one row stands for, 0: there is the window alone; and BlockPool::overlap.
+  // Block attention: positions per compressed block (0: the layer has only a sliding window), and BlockPool::overlap.
   int block = 0;
   bool blocks_overlap = false;
-  bool chooses = false;       // it has an index of its own (IndexParams), by which rows choose what they attend to
-  bool output_gate = false;   // what attention gives is scaled by a sigmoid of the row, each number by its own
-  bool value_is_key = false;  // no projection of values: they are the keys before their norm and rotation
-  float output_scale = 1.0f;  // of the residual stream behind the layer
-  // Gating::limit, of the experts and of a network that all rows pass; 0: none.
+  // Whether the layer has a sparse attention indexer of its own (IndexParams), which selects the positions to attend
+  // to.
+  bool chooses = false;
+  // Whether the attention output is multiplied elementwise by a sigmoid gate computed from the layer's input.
+  bool output_gate = false;
+  // Whether the layer has no value projection: the values are the keys before norm and RoPE.
+  bool value_is_key = false;
+  float output_scale = 1.0f;  // Factor of the residual stream after the layer.
+  // Gating::limit of the experts, and of the dense network or shared expert; 0: no limit.
   float expert_limit = 0.0f, gate_limit = 0.0f;
-  bool fused_qkv = false;  // one tensor holds Q, K and V, one below the other
-  // Of the gate's numbers only what lies so many standard deviations above their mean is kept; 0: all.
+  bool fused_qkv = false;  // Whether one tensor holds Q, K and V, concatenated by rows.
+  // Keeps only gate values that exceed their mean by this many standard deviations; 0: keeps all.
   float sparse_deviations = 0.0f;
 
-  bool experts_by_token = false;  // a row's token says which experts it has, and the router only how much they count
+  // Whether the token id selects the experts, so that the router only determines their weights.
+  bool experts_by_token = false;
 
   bool latent() const { return mixer == MixerKind::kLatentAttention; }
   bool keeps_latents() const { return latent() || mixer == MixerKind::kBlockAttention; }
   bool attends() const {
     return mixer == MixerKind::kAttention || mixer == MixerKind::kAttentionAndMamba2 || keeps_latents();
   }
-  // How its blocks become rows of `dim` numbers, without weights.
+  // Returns how blocks are pooled into vectors of `dim` values, without weights.
   BlockPool pool(int dim) const { return {.dim = dim, .block = block, .overlap = blocks_overlap}; }
-  // It takes room in the pages of keys and values.
+  // Whether the layer stores anything in KV pages.
   bool keeps_pages() const { return attends() && kv_of < 0; }
   bool has_state_space() const { return mixer == MixerKind::kMamba2 || mixer == MixerKind::kAttentionAndMamba2; }
   bool mixture() const { return feed_forward == FeedForwardKind::kMixture; }
   bool has_experts() const { return mixture() || feed_forward == FeedForwardKind::kGatedAndMixture; }
 };
 
-// The experts of the layers that have them.
+// Parameters of the MoE layers, the same for all of them.
 struct ExpertParams {
-  int count = 0;  // 0: there are none, and the rest means nothing
-  int used = 0;   // of each row
-  int n_ff = 0;   // values inside an expert
-  // experts read so many numbers made of a row, and one matrix makes a row of theirs; 0: rows
+  int count = 0;  // Number of experts per layer. If it is 0, the other fields have no meaning.
+  int used = 0;   // Experts used per token.
+  int n_ff = 0;   // Width of one expert.
+  // Width of the latent space that experts work in, with one projection into it and one back; 0: experts work on the
+  // hidden size.
   int latent = 0;
-  Router router;               // its bias is a layer's own
-  bool choice_bias = false;    // Router::bias
-  bool biases = false;         // of the router's logits and of every expert's three matrices
-  int n_ff_shared = 0;         // of the network that all rows pass besides; 0: none
-  bool shared_gate = false;    // its result is scaled by a sigmoid of the row
-  bool gateless = false;       // none of these networks has a gate
-  bool weighs_input = false;   // Mixture::weighs_input
-  bool fused_gate_up = false;  // one tensor holds each expert's gate and below it its up
-  bool scales = false;         // of experts beside a network: Router::expert_scales
+  Router router;             // Router settings; the bias is per layer.
+  bool choice_bias = false;  // Whether layers have a Router::bias.
+  bool biases = false;       // Whether the router logits and all expert matrices have biases.
+  int n_ff_shared = 0;       // Width of the shared expert; 0: there is none.
+  // Whether the output of the shared expert is multiplied by a sigmoid gate computed from its input.
+  bool shared_gate = false;
+  bool gateless = false;       // Whether experts and shared expert have no gate matrix.
+  bool weighs_input = false;   // See Mixture::weighs_input.
+  bool fused_gate_up = false;  // Whether one tensor holds the gate and up matrices of each expert, gate first.
+  // Whether there is a scale per expert (Router::expert_scales); only with a parallel dense network.
+  bool scales = false;
 };
 
-// Numbers that each layer gets of a row's token beside the residual stream (Gemma 3n and 4).
+// Per-layer inputs: values that each layer receives for a token in addition to the residual stream (Gemma 3n and 4).
 struct PerLayerInputs {
-  int dim = 0;  // of each layer; 0: there are none
+  int dim = 0;  // Values per layer; 0: there are no per-layer inputs.
 };
 
-// Several residual streams, of which one passes the layer's parts and the others are predicted and corrected (AltUp,
-// Baykal et al. 2023, arXiv:2301.13310), and a low-rank path beside attention (LAuReL, arXiv:2411.07501): Gemma 3n.
+// Several residual streams, of which one passes through the layers while the others are predicted and corrected (AltUp,
+// Baykal et al. 2023, arXiv:2301.13310), and a low-rank path in parallel with attention (LAuReL, arXiv:2411.07501).
+// Used by Gemma 3n.
 struct StreamParams {
-  int count = 1;  // 1: the residual stream alone, and no path beside attention
+  int count = 1;  // Number of streams; 1: a plain residual stream without LAuReL.
   int laurel_rank = 0;
 };
 
-// How rows choose among latents (PositionIndex), where there are so many that the choice matters. Layers without an index
-// of their own go by the choice of the last one before them that has one.
+// Sparse attention indexer of MLA and block attention layers (PositionIndex), used if there are more positions than it
+// selects. Layers without an indexer of their own use the selection of the nearest earlier layer that has one.
 struct IndexParams {
-  int most = 0;  // positions chosen; 0: there is no index
+  int most = 0;  // Number of selected positions (top-k); 0: there is no indexer.
   int n_heads = 0, key_dim = 0;
-  RopeStyle rope_style = RopeStyle::kHalves;  // of the leading dimensions, by the layer's angles
-  float norm_eps = 1e-6f;                     // of the norm with mean and bias that keys pass
+  RopeStyle rope_style = RopeStyle::kHalves;  // RoPE style of the leading dimensions, with the layer's frequencies.
+  float norm_eps = 1e-6f;                     // Epsilon of the LayerNorm with bias that the keys pass.
 };
 
-// What layers with latent attention have in common. A row of latents, `rank` numbers past a norm and `shared_dim` that
-// rotate, is the key of all heads at once: a matrix of each head takes its query to the former, and another one takes
-// what it attends to out of them.
+// Parameters of the MLA layers, the same for all of them. A latent vector has `rank` values that pass a norm and
+// `shared_dim` values with RoPE, and is the key of all heads. One matrix per head maps its query into the latent space,
+// and another maps the attention output back out of it.
 struct LatentParams {
-  int rank = 0;                    // 0: there are no such layers
-  int shared_dim = 0;              // the last dimensions of every head's query
-  int key_dim = 0, value_dim = 0;  // of a head
-  int q_rank = 0;                  // queries are made from so many numbers, past a norm of their own; 0: at once
-  bool split = true;               // the file has each head's two matrices apart
+  int rank = 0;                    // Width of the latent space; 0: there are no MLA layers.
+  int shared_dim = 0;              // Number of trailing query dimensions with RoPE, whose key part all heads share.
+  int key_dim = 0, value_dim = 0;  // Sizes of one head.
+  int q_rank = 0;                  // Rank of the query projection, which has a norm in between; 0: a single matrix.
+  bool split = true;               // Whether the file stores the key and value matrices of each head separately.
   IndexParams index;
 };
 
-struct EagleParams;  // eagle_params.h
+struct EagleParams;  // Defined in eagle_params.h.
 
-// What guesses tokens beside the network (guess_layer.h): layers behind its own (multi-token prediction), or a head from a
-// file of its own (EAGLE-3).
+// The model's drafter of draft tokens (guess_layer.h): MTP layers after the model's own layers, or an EAGLE-3 head from
+// a separate file.
 struct GuessLayerParams {
-  bool used = false;                         // it is there and computed
-  int n_levels = 1;                          // layers, each of which says what comes a token later than the one before
-  std::shared_ptr<const EagleParams> eagle;  // the head; null: layers, of which all below speaks
-  // The hidden rows it reads have passed the network's last norm, and those it reads of itself its own.
+  bool used = false;  // Whether there is a drafter and it is loaded.
+  int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one that the previous layer drafts.
+  std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head. Null for MTP layers, to which all fields below apply.
+  // Whether the hidden states that MTP layers read are normalized: those of the model by its final norm, those of the
+  // MTP layers by the norm before their head.
   bool normed = false;
-  bool own_embedding = false, own_head = false;  // else the network's
-  std::string_view head_norm_name;               // of its norm before the head; empty: the network's
+  bool own_embedding = false, own_head = false;  // If false, the model's embedding table or output matrix is used.
+  std::string_view head_norm_name;               // Name of the norm before the head; empty: the model's final norm.
 };
 
-// What layers with block attention have in common beside LatentParams::q_rank and its index. Each head's result rotates
-// back, and groups of heads have a matrix each that takes theirs to output_rank numbers.
+// Parameters of the block attention layers, in addition to LatentParams::q_rank and the indexer. The output of each
+// head is rotated back by RoPE, and each group of heads has a matrix that projects its output to output_rank values.
 struct BlockAttentionParams {
-  int n_groups = 0;  // of heads; 0: there are no such layers
+  int n_groups = 0;  // Number of head groups; 0: there are no block attention layers.
   int output_rank = 0;
-  int n_rotated = 0;  // the last dimensions of every head
+  int n_rotated = 0;  // Number of trailing dimensions of each head with RoPE.
 };
 
-// Several residual streams that every part reads from and writes to (StreamMix).
+// Hyper-connections: several residual streams that each block reads from and writes to (StreamMix).
 struct StreamMixParams {
-  int n_streams = 0;  // 0: there is one, and nothing is mixed
+  int n_streams = 0;  // 0: a plain residual stream.
   int iterations = 0;
   float eps = 0;
 
-  // Without weights.
+  // Returns the StreamMix without weights.
   StreamMix mix(bool reads_only) const {
     return {.n_streams = n_streams, .iterations = iterations, .eps = eps, .reads_only = reads_only};
   }
 };
 
-// What a network computes, in full: the forward pass asks for no architecture's name.
+// A complete description of what a model computes. The forward pass never looks at the architecture's name.
 struct HyperParams {
-  std::string architecture_name;  // as in the file
+  std::string architecture_name;  // The name in the file.
   int n_vocab, n_embd, n_layers;
-  int n_guess_layers = 0;  // further layers in the file, which guess tokens
-  GuessLayerParams guess;  // the first of these, if asked for, or a head in their place
-  int context_length;      // what the file says the model was made for
+  int n_guess_layers = 0;  // Number of MTP layers in the file, after the n_layers regular ones.
+  GuessLayerParams guess;  // The drafter: the MTP layers if they were requested, or an EAGLE-3 head.
+  int context_length;      // The context length that the file states.
   NormKind norm = NormKind::kRms;
   float norm_eps;
 
   RopeStyle rope_style;
-  std::vector<RopeSet> ropes;  // one or two
-  // Rows of embedding spans have so many further parts, each as long as the first, which are added to the residual
-  // stream behind the first so many layers (DeepStack, Meng et al. 2024, arXiv:2406.04334).
+  std::vector<RopeSet> ropes;  // One set, or two if layers with a sliding window have a set of their own.
+  // Number of additional parts of an embedding row (DeepStack, Meng et al. 2024, arXiv:2406.04334). Part i has n_embd
+  // values and is added to the residual stream after layer i.
   int n_deepstack = 0;
-  std::vector<LayerParams> layers;  // n_layers, and behind them those that guess, if they are used
+  // n_layers entries, followed by the MTP layers or the EAGLE-3 head if they are used.
+  std::vector<LayerParams> layers;
 
-  float attention_soft_cap = 0.0f;  // of scores; 0: none
+  float attention_soft_cap = 0.0f;  // Soft cap of attention scores; 0: none.
   float embedding_scale = 1.0f;
-  float residual_scale = 1.0f;  // of what attention and feed-forward add
+  float residual_scale = 1.0f;  // Factor of the outputs that mixers and feed-forward networks add.
   float logit_scale = 1.0f;
-  float logit_soft_cap = 0.0f;  // after the scale; 0: none
+  float logit_soft_cap = 0.0f;  // Applied after logit_scale; 0: none.
 
   Activation activation = Activation::kSilu;
   QkNorm qk_norm = QkNorm::kNone;
-  bool pre_norm = true;    // a norm before attention and before the feed-forward network
-  bool post_norm = false;  // a norm after each, before it is added
-  // The feed-forward network reads the norm that the mixer reads, and both results are added to what that norm was of.
+  bool pre_norm = true;    // Whether there is a norm before the mixer and before the feed-forward network.
+  bool post_norm = false;  // Whether there is a norm after each of them, before their output is added.
+  // Whether the feed-forward network reads the same normalized input as the mixer, and both outputs are added to the
+  // residual stream.
   bool parallel_residual = false;
-  std::string_view ffn_norm_name = "ffn_norm.weight";  // of the norm before the feed-forward network
+  std::string_view ffn_norm_name = "ffn_norm.weight";  // Name of the norm before the feed-forward network.
   std::string_view output_norm_name = "output_norm.weight";
   ExpertParams experts;
   LatentParams latents;
   BlockAttentionParams blocks;
   DeltaNetParams delta_net;
   StateSpaceParams state_space;
-  int convolution_taps = 0;  // of layers whose mixer is a short convolution
+  int convolution_taps = 0;  // Kernel size of layers whose mixer is a short convolution.
   PerLayerInputs per_layer;
   StreamParams streams;
   StreamMixParams stream_mix;
-  bool limits_input = false;  // Gating::limits_input
-  float value_scale = 1.0f;   // of what attention gathers
-  bool value_norm = false;    // each head of the values passes a norm without weights
-  bool head_gates = false;    // each head's result is scaled by a sigmoid of the row
+  bool limits_input = false;  // See Gating::limits_input.
+  float value_scale = 1.0f;   // Factor of the attention output before the output projection.
+  bool value_norm = false;    // Whether each value head passes a norm without weights.
+  // Whether each head's output is multiplied by a sigmoid gate computed from the layer's input.
+  bool head_gates = false;
 
-  bool tied_output;        // no output.weight: the embedding table is used
-  bool norm_bias = false;  // as all below: the architecture has them, or the file carries them
+  bool tied_output;  // The file has no output.weight, so the embedding table is used.
+  // This and the following biases are set if the architecture has them or the file contains them.
+  bool norm_bias = false;
   bool output_bias = false;
   bool qkv_bias;
-  bool attention_bias;  // on attention's output
+  bool attention_bias;  // Bias of the attention output projection.
   bool gate_bias, up_bias, down_bias;
-  bool fused_gate_up;  // ffn_up holds gate and up
+  bool fused_gate_up;  // Whether ffn_up holds gate and up.
 
-  // Numbers of an embedding span's row.
+  // Values per row of an embedding span.
   int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
-  // Rows have rotary positions of three numbers.
+  // Whether RoPE positions have three components (M-RoPE).
   bool turns_by_three() const { return !ropes.empty() && !ropes[0].axes.empty(); }
   bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
   bool has_state_spaces() const { return state_space.n_heads > 0; }
-  // The most that any layer has.
+  // The maximum of a field over all layers.
   int most(int LayerParams::*field) const {
     int most = 0;
     for (const LayerParams& layer : layers) most = std::max(most, layer.*field);
     return most;
   }
 
-  // `max_context`: the positions one sequence may have, which decides between the frequencies that
-  // LongRoPE keeps for short and long contexts; 0 stands for context_length. `guess_layer`: with the layer that
-  // guesses, if the file has one that this build computes. Errors name the key: kInvalidFile (missing, out of range),
-  // kUnsupported (architecture, scaling kind).
+  // `max_context` is the maximum number of positions per sequence and selects between LongRoPE's frequencies for short
+  // and long contexts; 0 stands for context_length. `guess_layer` includes the MTP layers if the file has any that the
+  // engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
+  // type).
   static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool guess_layer = false);
 };
 
 struct ModelLimits {
-  int max_batch_tokens = 256;  // rows of one step
-  int max_logit_rows = 64;     // rows whose logits one step may ask for
-  int guess_rows = 0;          // of these, beyond one for each sequence that may run
-  int max_context = 4096;      // positions of one sequence
-  int64_t n_pages = 256;       // KV pages in the pool
-  int n_slots = 16;            // of recurrent state, where the model has any
+  int max_batch_tokens = 256;  // Maximum number of tokens per step.
+  int max_logit_rows = 64;     // Maximum number of tokens per step whose logits can be requested.
+  int guess_rows = 0;          // The part of max_logit_rows that is reserved for draft tokens, beyond one per sequence.
+  int max_context = 4096;      // Maximum number of positions per sequence.
+  int64_t n_pages = 256;       // Number of KV pages in the pool.
+  int n_slots = 16;            // Number of slots for recurrent state, if the model has any.
   KvType kv_type = KvType::kF16;
-  bool pages_by_window = false;  // see KvLayout; false: one page table for all layers
-  bool guess_layer = false;      // with the layer that guesses, where the file has one: see Model::guesses()
+  // Whether layers with a sliding window have page tables of their own (see KvLayout). If false, all layers share one
+  // page table.
+  bool pages_by_window = false;
+  bool guess_layer = false;  // Whether to load the MTP layers if the file has any; see Model::guesses().
 
-  // Hidden rows of a sequence that are kept between steps for that layer: of its last token, and of guesses behind it.
+  // Hidden states that are saved per sequence between steps for the drafter: of its last token and of draft tokens
+  // after it.
   int kept_of_each() const { return 1 + guess_rows; }
   int most_sequences() const { return std::max(1, max_logit_rows - guess_rows); }
   int kept_rows() const { return most_sequences() * kept_of_each(); }
 };
 
-// What will be allocated, computed by the functions that allocate.
+// The memory that will be allocated, computed by the same functions that allocate it.
 struct MemoryPlan {
   size_t weight_bytes;
-  size_t kv_bytes;                // at most: see kv_start_bytes
-  size_t activation_bytes;        // buffers of one step, and the backend's scratch
-  size_t page_bytes;              // one page
-  size_t kv_start_bytes = 0;      // of kv_bytes, taken by the load; the rest becomes memory as pages are first used
-  size_t slot_bytes = 0;          // recurrent state of one sequence; 0: the model has none
-  size_t slots_bytes = 0;         // of all slots
-  size_t overhead_bytes = 0;      // what a device takes beside all these: an estimate, not in total()
-  KvLayout layout = {};           // of keys and values over pages
-  size_t guess_weight_bytes = 0;  // of the weights, those of the layer that guesses
-  size_t huge_bytes = 0;          // of a loaded model's weights, those in pages of 2 MiB; 0: not known
+  size_t kv_bytes;          // Upper limit of the KV cache; see kv_start_bytes.
+  size_t activation_bytes;  // Buffers of one step and scratch memory of the backend.
+  size_t page_bytes;        // Bytes per KV page.
+  // The part of kv_bytes that is allocated during loading. The rest is allocated when pages are first used.
+  size_t kv_start_bytes = 0;
+  size_t slot_bytes = 0;          // Recurrent state per sequence; 0: the model has none.
+  size_t slots_bytes = 0;         // Recurrent state of all slots.
+  size_t overhead_bytes = 0;      // Estimate of what a device allocates in addition; not part of total().
+  KvLayout layout = {};           // How keys and values are distributed over pages.
+  size_t guess_weight_bytes = 0;  // The part of weight_bytes that belongs to the drafter.
+  size_t huge_bytes = 0;          // The part of a loaded model's weights that lies in 2 MiB huge pages; 0: not known.
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
 
-// Rows of a step that are rows of an embedding span.
+// Tokens of a step whose embeddings come from an embedding span (an image).
 struct EmbeddedRows {
   int first_row = 0, n_rows = 0;
   const float* rows = nullptr;  // [n_rows][HyperParams::input_width()]
 };
 
-// Consecutive rows of one sequence in a step, for the layer that guesses. Kept rows are numbered from 0 to
+// Consecutive tokens of one sequence in a step, for the drafter. Saved hidden states are numbered from 0 to
 // ModelLimits::kept_rows() - 1.
 struct HiddenRun {
   int first_row, n_rows;
-  int from;    // the kept row of the position before the first; -1: there is none, as before a text's beginning
-  int to;      // the first of those to keep its last rows in,
-  int n_kept;  // so many
+  // Number of the saved hidden state of the position before the first token; -1: there is none, as at the start of a
+  // text.
+  int from;
+  int to;      // Number under which the first of the last hidden states is saved.
+  int n_kept;  // Number of hidden states to save.
 };
 
-// One step's input. Rows of a segment are consecutive; all host memory.
+// Input of one step. The tokens of a segment are consecutive. All arrays are in host memory.
 struct Batch {
-  std::span<const int32_t> tokens;  // one per row; of embedded rows any that is in range
-  // Cover all rows in order, and again for each further table of MemoryPlan::layout: the same runs of rows, with
-  // that table's pages. Of tables of layers with a window, pages that no row sees any more are not looked at.
+  std::span<const int32_t> tokens;  // Token ids; for embedded tokens any id in range.
+  // The segments cover all tokens in order. They are repeated for each further page table of MemoryPlan::layout, with
+  // the same token ranges and that table's pages. In tables of layers with a sliding window, pages that no token sees
+  // any more are not accessed.
   std::span<const Segment> segments;
-  std::span<const int32_t> logit_rows;  // rows whose logits are wanted, ascending
-  bool leaves_logits = false;           // in the backend's memory, for its sample()
-  // Cover all rows in order; the layer that guesses then keeps what it needs of them. Empty: it does not.
+  std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, ascending.
+  bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().
+  // Runs that cover all tokens in order; the drafter then saves the hidden states that it needs. Empty: the drafter is
+  // not run.
   std::span<const HiddenRun> hidden = {};
-  std::span<const EmbeddedRows> embedded = {};  // ascending
+  std::span<const EmbeddedRows> embedded = {};  // In ascending order.
 };
 
-// One pass of the layer that guesses: of each sequence a row, which says what follows its token. Where there are several
-// levels (GuessLayerParams), of the pass of level k the k rows before it as well, which no step has given that level.
+// One pass of the drafter over one token per sequence, which drafts the next token. If there are several MTP layers
+// (GuessLayerParams), the pass of layer k also processes the k tokens before it, which that layer has not seen in any
+// step.
 struct GuessBatch {
   std::span<const int32_t> tokens;
-  std::span<const Segment> segments;  // of each sequence one; tables as in Batch
-  // Of each row the hidden row of the position before: a kept one, or -1 - i for what row i of the last pass has left.
+  std::span<const Segment> segments;  // One segment per sequence, with the same page tables as in Batch.
+  // Per token, the hidden state of the previous position: the number of a saved hidden state, or -1 - i for the output
+  // of token i in the previous pass.
   std::span<const int32_t> hidden;
-  int level = 0;  // behind the last level: that one's again
+  int level = 0;  // The MTP layer to run; a level beyond the last one runs the last one again.
 };
 
 class Model {
  public:
-  using Progress = std::function<void(float fraction)>;  // called from the loading thread
+  using Progress = std::function<void(float fraction)>;  // Called on the thread that loads the model.
 
-  // `file` may be destroyed after return unless the backend maps it. Every missing, surplus-shaped or
-  // wrongly typed tensor is named in the Error. `head`: a file that guesses for this one (eagle_params.h), in the place of
-  // layers of its own; null: there is none.
+  // `file` may be destroyed after return unless the backend maps it. The Error names every tensor that is missing, has
+  // the wrong shape or has the wrong type. `head` is the file of an EAGLE-3 head for this model (eagle_params.h), which
+  // replaces MTP layers; null: none.
   static Result<std::unique_ptr<Model>> load(const GgufFile& file, Backend& backend, const ModelLimits& limits,
                                              const Progress& progress, const GgufFile* head = nullptr);
   static Result<MemoryPlan> plan(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
@@ -400,21 +428,20 @@ class Model {
   virtual KvCache& kv() = 0;
   virtual Backend& backend() = 0;
 
-  // Runs one step. Returns logits [logit_rows.size()][n_vocab], of the host unless the batch leaves them with the
-  // backend, valid until the next call.
-  // Does not allocate, but where logits are read from a backend that samples itself. The batch must respect limits();
-  // tokens must be in range (asserted).
+  // Runs one step. Returns logits [logit_rows.size()][n_vocab], valid until the next call. They are in host memory
+  // unless the batch leaves them in the backend. Does not allocate, except when logits are read from a backend that
+  // samples itself. The batch must respect limits() and all token ids must be in range (asserted).
   virtual const float* forward(const Batch& batch) = 0;
 
-  // Whether it has a layer that guesses, and forward() feeds it.
+  // Whether the model has a drafter that forward() feeds.
   virtual bool guesses() const { return false; }
-  // Which tokens that layer's logits are of, ascending or not; empty: of all, in their order.
+  // The token ids of the drafter's logits, in any order. Empty: the logits cover the whole vocabulary in order.
   virtual std::span<const int32_t> guessed_tokens() const { return {}; }
   virtual int guess_levels() const { return 1; }
-  // One pass of that layer over at most as many sequences as steps may have rows of logits, and rows as they may have rows:
-  // returns the logits of each sequence's last, one of each of guessed_tokens() or of n_vocab, of the host, valid until the
-  // next call of either. Writes the layer's keys and values at the rows' positions, which
-  // the next step that computes them writes anew. Does not allocate.
+  // Runs one pass of the drafter. The number of sequences is limited like the logits of a step, and the number of
+  // tokens like the tokens of a step. Returns the logits of each sequence's last token in host memory
+  // (guessed_tokens().size() or n_vocab values each), valid until the next call of guess() or forward(). The drafter's
+  // keys and values for these positions are overwritten by the next step that computes them. Does not allocate.
   virtual const float* guess(const GuessBatch& batch) { return static_cast<void>(batch), nullptr; }
 };
 

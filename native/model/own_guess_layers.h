@@ -1,10 +1,11 @@
-// The layers behind a network's own that guess tokens: multi-token prediction (Gloeckle et al. 2024, arXiv:2404.19737; as
-// DeepSeek V3 has it, arXiv:2412.19437). One for each level (guess_layer.h); behind the last, its own guesses go on.
+// The drafter that uses a model's own multi-token prediction (MTP) layers (Gloeckle et al. 2024, arXiv:2404.19737; as
+// in DeepSeek V3, arXiv:2412.19437). There is one layer per level (guess_layer.h). Beyond the last level, the last
+// layer continues from its own outputs.
 //
-//   x[j] = W [norm(embedding of token j), norm(hidden row of position j - 1)]
+//   x[j] = W [norm(embedding of token j), norm(hidden state of position j - 1)]
 //   y[j] = layer(x)[j]
 //
-// The network's hidden row is what it has computed before its head.
+// The model's hidden state is its output before the head.
 #pragma once
 
 #include "model/guess_layer.h"

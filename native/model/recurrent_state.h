@@ -1,5 +1,5 @@
-// What layers keep of a sequence in slots (backend/recurrence.h): how much, and where in a slot. Pure functions, for
-// loading and for planning alike.
+// Size and layout of the recurrent state of a sequence in its slot (backend/recurrence.h). Pure functions, used both
+// for loading and for planning.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ class Loading;
 struct HyperParams;
 struct LayerParams;
 
-// Floats a layer keeps; 0: it keeps none.
+// Number of floats that a layer stores; 0: the layer has no recurrent state.
 int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer);
 
-// Where each layer's begin in a slot, and behind them the slot's floats.
+// The offset of each layer's state in a slot, followed by the slot's total number of floats.
 std::vector<int64_t> recurrent_places(const HyperParams& params);
 
-// Whether a backend computes what these layers do. kUnsupported names the layer and the operation.
+// Whether the backend supports the recurrent operations of all layers. kUnsupported names the layer and the operation.
 Status can_carry_on(const HyperParams& params, const Loading& backend);
 
 }  // namespace monolith

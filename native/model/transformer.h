@@ -1,16 +1,16 @@
-// The decoder of all architectures this build knows: one implementation of Model. What a network
-// does and another does not is data (HyperParams), never a question after its name. It walks a list of the layers'
-// parts (layers/layer_part.h), of which each kind has its file.
+// The forward pass of all supported architectures: the single implementation of Model. Differences between models are
+// data (HyperParams), and the code never checks an architecture's name. It runs a list of blocks (layers/layer_part.h);
+// each kind of block has its own file.
 //
-//   x = embedding * scale, or a span's row         [rows][n_embd]: the residual stream
+//   x = embedding * scale, or a row of an embedding span    [tokens][n_embd]: the residual stream
 //   per layer:  x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x)))))
 //               x += scale * post_norm(feed_forward(pre_norm(x)))
-//   feed_forward(x) = W_down (activation(W_gate x) * W_up x), or a mixture of experts of that form,
-//               with or without a network that all rows pass besides
-//   logits = soft_cap(scale * W_out norm(x))       only for the rows that ask
+//   feed_forward(x) = W_down (activation(W_gate x) * W_up x), or MoE of that form,
+//               with or without a shared expert
+//   logits = soft_cap(scale * W_out norm(x))                only for tokens whose logits are requested
 //
-// Norms, scales and caps where HyperParams has them. Owned and used by one thread. All memory is
-// taken at load.
+// Norms, scales and soft caps apply where HyperParams has them. Owned and used by one thread. All memory is allocated
+// during loading.
 #pragma once
 
 #include <memory>
@@ -39,13 +39,13 @@ class Transformer final : public Model {
   int guess_levels() const override { return params_.guess.n_levels; }
   const float* guess(const GuessBatch& batch) override;
 
-  // What load() really took, counted where it was taken; equals memory().
+  // What load() actually allocated, counted at each allocation; equals memory().
   const MemoryPlan& allocated() const { return allocated_; }
 
-  // For diagnosis: from now on each step that has logits keeps, for the last row that has them, the
-  // residual stream after every layer and after the final norm. Off by default; allocates once.
+  // For debugging: from now on, each step with logits records the residual stream after every layer and after the final
+  // norm, for the last token with logits. Off by default; allocates once.
   Status observe();
-  // What the last such step left: [n_layers + 1][n_embd].
+  // The values recorded by the last such step: [n_layers + 1][n_embd].
   std::vector<float> observed();
 
  private:
@@ -53,7 +53,7 @@ class Transformer final : public Model {
       : params_(std::move(params)), limits_(limits), backend_(backend) {}
 
   Status build_layers(Backend& backend);
-  void compute(const Batch& batch);  // a step's operations
+  void compute(const Batch& batch);  // Runs the operations of one step.
   void place_embedded(const Batch& batch);
   void add_deepstack(const Batch& batch, const StepRows& rows, int part);
   static void note_logit_segments(const Batch& batch, std::span<const Segment> of_all, std::vector<Segment>& segments);
@@ -61,7 +61,7 @@ class Transformer final : public Model {
   const float* host_logits(int n_rows);
   void note(const float* x, int row, int index);
 
-  // Of all layers in order.
+  // One block of a layer; parts_ lists the blocks of all layers in order.
   struct Part {
     std::unique_ptr<LayerPart> part;
     int layer;
@@ -73,23 +73,23 @@ class Transformer final : public Model {
   Backend& backend_;
   Weights weights_;
   std::unique_ptr<KvCache> kv_;
-  LayerSlots slots_;  // of all layers; null where none has recurrent state
+  LayerSlots slots_;  // Recurrent state of all layers; null if the model has none.
   MemoryPlan plan_{}, allocated_{};
 
   Activations activations_;
   std::vector<Part> parts_;
-  size_t last_to_keep_ = 0;           // of parts_: the last that keeps something for later tokens
-  std::vector<size_t> logit_tables_;  // page tables that it reads and that parts after it read
+  size_t last_to_keep_ = 0;           // Index in parts_ of the last block that stores data for later tokens.
+  std::vector<size_t> logit_tables_;  // Page tables that this block and the blocks after it read.
   size_t n_tables_ = 1;
   std::vector<float> host_logits_;
-  std::vector<std::vector<Segment>> last_segments_;    // of each of logit_tables_
-  std::vector<std::span<const Segment>> logit_lists_;  // these by page table
-  std::vector<std::span<const Segment>> lists_;        // of each page table, and last_segments_
+  std::vector<std::vector<Segment>> last_segments_;    // One list per entry of logit_tables_.
+  std::vector<std::span<const Segment>> logit_lists_;  // The lists in last_segments_, indexed by page table.
+  std::vector<std::span<const Segment>> lists_;        // Segments of each page table, followed by last_segments_.
 
-  std::unique_ptr<GuessLayer> guess_layer_;  // null: it has none
-  std::vector<int32_t> repeated_;            // each row's number as often as there are streams that are mixed
+  std::unique_ptr<GuessLayer> guess_layer_;  // The drafter; null: none.
+  std::vector<int32_t> repeated_;  // Each token's index, repeated once per residual stream, for hyper-connections.
 
-  float* observed_ = nullptr;  // null: nobody observes
+  float* observed_ = nullptr;  // Null unless observe() was called.
 };
 
 }  // namespace monolith

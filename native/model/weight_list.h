@@ -1,4 +1,4 @@
-// How the kinds of layers say which tensors they need: each adds its own to the list (model/layers/*_weights.cc).
+// Collects the tensors that a model needs. Each kind of layer adds its own tensors (model/layers/*_weights.cc).
 #pragma once
 
 #include <memory>
@@ -17,11 +17,11 @@ class WeightList {
   explicit WeightList(const HyperParams& params) : params_(params) {}
 
   const HyperParams& params() const { return params_; }
-  // Names below are in this layer; -1: as they are.
+  // Prefixes the following names with this layer; -1: no prefix.
   void enter(int layer) { block_ = layer < 0 ? "" : "blk." + std::to_string(layer) + "."; }
   std::vector<WeightSlot> take() && { return std::move(slots_); }
 
-  // A whole matrix, and rows of one, `rows` from `first` on of `of_rows`.
+  // Add a whole matrix, or `rows` rows from `first` on of a matrix with `of_rows` rows.
   void matrix(std::string_view name, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
     part(name, 0, rows, rows, cols, to);
   }
@@ -29,37 +29,38 @@ class WeightList {
             std::unique_ptr<Matrix>& to) {
     add(name, rows, cols, &to, nullptr, {cols, of_rows, 1}, first);
   }
-  // `count` matrices of this shape, one below the other.
+  // Adds `count` stacked matrices of this shape.
   void matrices(std::string_view name, int64_t count, int64_t rows, int64_t cols, std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, rows, count}, 0);
   }
-  // A matrix of each head, in a tensor of its own for each or in one below the other.
+  // Add one matrix per head, which the file stores as a stack of matrices or as one concatenated matrix.
   void heads(std::string_view name, const HeadPart& part, int64_t cols, std::unique_ptr<Matrix>& to) {
     add_heads(name, part, {cols, part.of_rows, part.n_heads}, to);
   }
   void unsplit_heads(std::string_view name, const HeadPart& part, int64_t cols, std::unique_ptr<Matrix>& to) {
     add_heads(name, part, {cols, part.of_rows * part.n_heads, 1}, to);
   }
-  // Rows of every one of `count` matrices of `of_rows` rows: `rows` of each, from `first` on, one run below the other.
+  // Adds `rows` rows from `first` on of each of `count` stacked matrices with `of_rows` rows, concatenated.
   void matrix_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
                    std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, of_rows, count}, first);
     slots_.back().runs = count;
     slots_.back().run_stride = of_rows;
   }
-  // The same of one matrix: of every `of_rows` rows so many.
+  // The same for a single matrix: takes `rows` rows out of every `of_rows` rows.
   void part_runs(std::string_view name, int64_t count, int64_t first, int64_t rows, int64_t of_rows, int64_t cols,
                  std::unique_ptr<Matrix>& to) {
     add(name, rows * count, cols, &to, nullptr, {cols, of_rows * count, 1}, first);
     slots_.back().runs = count;
     slots_.back().run_stride = of_rows;
   }
-  // One of `count` matrices of this shape.
+  // Adds matrix `index` of `count` stacked matrices of this shape.
   void one_matrix(std::string_view name, int64_t index, int64_t count, int64_t rows, int64_t cols,
                   std::unique_ptr<Matrix>& to) {
     add(name, rows, cols, &to, nullptr, {cols, rows, count}, index * rows);
   }
-  // Likewise of vectors. Tensors of several dimensions may be kept as a vector: `shape`, the length of a row first.
+  // Add a vector or a part of one. Tensors with several dimensions can be stored as a vector; `shape` has the row
+  // length first.
   void vector(std::string_view name, int64_t count, const float*& to) { part(name, 0, count, count, to); }
   void part(std::string_view name, int64_t first, int64_t count, int64_t of_count, const float*& to) {
     add(name, 1, count, nullptr, &to, {of_count, 1, 1}, first);
@@ -67,12 +68,12 @@ class WeightList {
   void vector_of_shape(std::string_view name, std::array<int64_t, 3> shape, const float*& to) {
     add(name, 1, shape[0] * shape[1] * shape[2], nullptr, &to, shape, 0);
   }
-  // Rows of a table that is read as floats, whatever its type.
+  // Adds the rows of a table that is decoded to floats from any tensor type.
   void table(std::string_view name, int64_t rows, int64_t cols, const float*& to) {
     vector_of_shape(name, {cols, rows, 1}, to);
     slots_.back().any_type = true;
   }
-  // A table of numbers, each below `most`: those of one row, and rows.
+  // Adds an integer table of `rows` rows with `count` values each, all of them below `most`.
   void numbers(std::string_view name, int64_t count, int64_t rows, int32_t most, std::vector<int32_t>& to) {
     add(name, 1, count * rows, nullptr, nullptr, {count, rows, 1}, 0);
     slots_.back().numbers = &to;
@@ -81,7 +82,7 @@ class WeightList {
   void vector_if(bool carried, std::string_view name, int64_t count, const float*& to) {
     if (carried) vector(name, count, to);
   }
-  // `name` is that of its weight, "x.weight"; its bias, where the network's norms have any, is "x.bias".
+  // `name` is the name of the weight, "x.weight". The bias is "x.bias" if the model's norms have biases.
   void norm(std::string_view name, int64_t count, NormWeights& to) {
     vector(name, count, to.weight);
     if (!params_.norm_bias) return;
