@@ -368,7 +368,7 @@ struct MemoryPlan {
 // Tokens of a step whose embeddings come from an embedding span (an image).
 struct EmbeddedRows {
   int first_row = 0, n_rows = 0;
-  const float* rows = nullptr;  // [n_rows][HyperParams::input_width()]
+  const float* rows = nullptr;  // Shape [n_rows][HyperParams::input_width()].
 };
 
 // Consecutive tokens of one sequence in a step, for the drafter. Saved hidden states are numbered from 0 to

@@ -9,7 +9,7 @@ namespace monolith {
 
 namespace {
 
-// The most that any layer has.
+// Returns the maximum of dim(layer) over all layers.
 template <typename Dim>
 int64_t most(const HyperParams& p, Dim&& dim) {
   int64_t most = 0;
@@ -20,10 +20,10 @@ int64_t most(const HyperParams& p, Dim&& dim) {
 int64_t most_of_heads(const HyperParams& p, int dim) {
   return most(p, [&](const LayerParams& layer) { return latent_heads(p, layer, dim); });
 }
-// Values of a row that a delta net's layers take of a buffer; 0 where there are none.
+// Values per token that delta-net layers need in a buffer; 0 if there are none.
 int64_t delta_channels(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.channels() : 0; }
 int64_t delta_values(const HyperParams& p) { return p.has_delta_nets() ? p.delta_net.values() : 0; }
-// Likewise of state spaces and short convolutions.
+// The same for all recurrent layers: delta nets, state-space models and short convolutions.
 int64_t recurrent_channels(const HyperParams& p) {
   return std::max({delta_channels(p), p.has_state_spaces() ? p.state_space.channels() : 0,
                    p.convolution_taps > 0 ? int64_t{p.n_embd} : 0});
@@ -46,7 +46,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
   const int64_t gates = p.head_gates ? p.most(&LayerParams::n_heads) : 0;
   const int64_t streams = p.streams.count > 1 ? p.streams.count : 0;
   const int64_t mixed = p.stream_mix.n_streams, numbers = p.stream_mix.mix(false).numbers();
-  // Values and scores of both halves, where blocks overlap.
+  // Width of pooled values and scores; twice the vector size if blocks overlap.
   const auto pooled = [&](bool of_index) {
     return most(p, [&](const LayerParams& layer) {
       if (layer.block == 0 || (of_index && !layer.chooses)) return int64_t{0};
@@ -113,7 +113,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::joined, eagle ? std::min<int64_t>(rows, kJoinedRows) * eagle->sources_dim() : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
   };
-  // A head computes in the same buffers, once the network has.
+  // The EAGLE-3 head reuses the same buffers after the model has finished.
   if (eagle != nullptr) {
     const std::vector<ActivationBuffer> own = activation_buffers(eagle->own, limits);
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].count = std::max(buffers[i].count, own[i].count);
@@ -131,10 +131,10 @@ int64_t dense_ff(const HyperParams& p) {
 int64_t guess_dim(const HyperParams& p) { return p.guess.eagle ? p.guess.eagle->own.n_embd : p.n_embd; }
 
 int64_t widest_row(const HyperParams& p) {
-  // Inputs of heads' own matrices are packed one by one, in blocks of 32.
+  // Inputs of batched matmuls with one matrix per head are padded to blocks of 32 values per head.
   const LatentParams& latents = p.latents;
   const int head = (std::max({latents.key_dim, latents.value_dim, latents.rank}) + 31) / 32 * 32;
-  // Likewise of groups of heads.
+  // The same padding applies to groups of heads.
   const int64_t groups = std::max(p.blocks.n_groups, 1);
   const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
   const int64_t guessing =

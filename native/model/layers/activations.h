@@ -1,4 +1,5 @@
-// What the layers of a model share while a step passes them: buffers of the backend's memory, taken at load.
+// The buffers that the layers of a model share during a step. They are in the backend's memory and allocated during
+// loading.
 #pragma once
 
 #include <cstdint>
@@ -9,81 +10,86 @@
 
 namespace monolith {
 
-// Rows first. Null where the network has no use for it.
+// The first dimension of every buffer is the token. Buffers that the model does not need are null.
 struct Activations {
-  float* x = nullptr;  // the residual stream
+  float* x = nullptr;  // The residual stream.
   float* normed = nullptr;
   float* q = nullptr;
   float* k = nullptr;
   float* v = nullptr;
   float* attended = nullptr;
-  float* mixer_gate = nullptr;  // of what attention or a delta net gives
-  float* decay = nullptr;       // of a delta net, as the following four
+  float* mixer_gate = nullptr;  // Gate of the output of attention or a delta net.
+  float* decay =
+      nullptr;  // This and the next three buffers are for delta nets. Mamba-2 keeps its time steps in `beta`.
   float* beta = nullptr;
   float* low_decay = nullptr;
   float* low_gate = nullptr;
-  float* branch = nullptr;  // what a part of a layer adds, unless it adds directly
+  float* branch = nullptr;  // Output of a block, unless it is added to the residual stream directly.
   float* gate = nullptr;
   float* up = nullptr;
-  float* router = nullptr;     // [rows][n_experts]
-  float* expert_in = nullptr;  // of ExpertParams::latent: [rows][latent], and what experts make of it
+  float* router = nullptr;     // Shape [tokens][n_experts].
+  float* expert_in = nullptr;  // For ExpertParams::latent, [tokens][latent]: input and output of the experts.
   float* expert_out = nullptr;
-  float* shared = nullptr;       // result of a gated network beside the experts
-  float* shared_gate = nullptr;  // [rows]
-  float* low_q = nullptr;        // of latent attention: [rows][q_rank]
-  float* head_q = nullptr;       // queries before they are taken to the latents, [rows][n_heads][key_dim]
-  float* head_values = nullptr;  // what is attended to, taken out of them, [rows][n_heads][value_dim]
-  float* index_q = nullptr;      // [rows][heads of the index][key_dim]
+  float* shared = nullptr;       // Output of the gated shared expert, or of the experts next to a dense network.
+  float* shared_gate = nullptr;  // Shape [tokens].
+  float* low_q = nullptr;        // Low-rank queries of MLA: [tokens][q_rank].
+  float* head_q = nullptr;       // Queries before they are mapped to the latent space: [tokens][n_heads][key_dim].
+  // Attention output after it is mapped out of the latent space: [tokens][n_heads][value_dim].
+  float* head_values = nullptr;
+  float* index_q = nullptr;  // Queries of the sparse attention indexer: [tokens][indexer heads][key_dim].
   float* index_k = nullptr;
   float* index_weights = nullptr;
-  float* block_values = nullptr;  // of block attention: [rows][BlockPool::width()], and of its index
+  // Input of block pooling, for block attention and its indexer: [tokens][BlockPool::width()].
+  float* block_values = nullptr;
   float* block_scores = nullptr;
   float* index_values = nullptr;
   float* index_scores = nullptr;
-  float* block_rows = nullptr;  // what stands for the blocks that end in a step
-  float* chosen = nullptr;      // [rows][most], numbers of 32 bits; for the layers that follow too
+  float* block_rows = nullptr;  // Pooled vectors of the blocks that end in a step.
+  // Positions that the indexer selected, 32-bit integers [tokens][top_k]; later layers read them too.
+  float* chosen = nullptr;
   float* last_chosen = nullptr;
-  float* last_q = nullptr;  // the last layer's rows with logits, gathered
+  float* last_q = nullptr;  // The following buffers hold gathered rows: only the tokens whose logits are requested.
   float* last_x = nullptr;
   float* last_gate = nullptr;
   float* last_normed = nullptr;
-  float* head_gates = nullptr;  // [rows][n_heads] of Attention, and gathered like q
+  float* head_gates = nullptr;  // Head gates of Attention, [tokens][n_heads], and gathered like the queries.
   float* last_head_gates = nullptr;
-  float* per_layer = nullptr;  // [rows][n_layers * dim], see PerLayerInputs; and gathered
+  float* per_layer = nullptr;  // Per-layer inputs (PerLayerInputs), [tokens][n_layers * dim], and gathered.
   float* last_per_layer = nullptr;
-  float* per_layer_inner = nullptr;  // [rows][dim] twice: the gate, and this layer's input
-  // [count][rows][n_embd], see StreamParams; or [rows][count][n_embd], see StreamMixParams
+  float* per_layer_inner = nullptr;  // Twice [tokens][dim]: the gate and the input of the current layer.
+  // Residual streams: [count][tokens][n_embd] for StreamParams, or [tokens][count][n_embd] for StreamMixParams.
   float* streams = nullptr;
-  float* predicted = nullptr;       // likewise
-  float* mixing = nullptr;          // [rows][count * count] coefficients, and before them [rows][count]
-  float* stream_numbers = nullptr;  // of StreamMixParams, [rows][numbers]; and gathered, as the streams
+  float* predicted = nullptr;  // The same shape as `streams`.
+  float* mixing = nullptr;     // AltUp coefficients: [tokens][count], followed by [tokens][count * count].
+  // Mixing weights of hyper-connections, [tokens][numbers], and gathered like the streams.
+  float* stream_numbers = nullptr;
   float* last_streams = nullptr;
   float* last_stream_numbers = nullptr;
-  float* laurel = nullptr;        // [rows][n_embd]
-  float* laurel_inner = nullptr;  // [rows][rank]
-  float* inputs = nullptr;        // [rows][input_width] of rows of embedding spans, where these have further parts
-  float* deepstack = nullptr;     // [rows][n_embd]: one of the parts
-  float* hidden = nullptr;        // of the layer that guesses, see GuessLayer
-  float* guess_inputs = nullptr;  // [rows][2 * n_embd], likewise
-  // of an EAGLE-3 head: what it reads of the network, [EagleParams::kSources][rows][n_embd],
+  float* laurel = nullptr;        // Shape [tokens][n_embd].
+  float* laurel_inner = nullptr;  // Shape [tokens][rank].
+  float* inputs = nullptr;        // Rows of embedding spans, [tokens][input_width], if they have DeepStack parts.
+  float* deepstack = nullptr;     // One DeepStack part: [tokens][n_embd].
+  float* hidden = nullptr;        // Hidden states of the drafter; see GuessLayer.
+  float* guess_inputs = nullptr;  // Input of the drafter: [tokens][2 * n_embd].
+  // Hidden states that an EAGLE-3 head reads from the model: [EagleParams::kSources][tokens][n_embd].
   float* sources = nullptr;
-  float* joined = nullptr;  // and of some rows side by side
+  float* joined = nullptr;  // The same hidden states for some tokens, concatenated per token.
   float* logits = nullptr;
 };
 
-// Floats of one of them: so many for each row a step may have, or for each row of logits.
+// Number of floats of one buffer: some count per token of a step, or per token with logits.
 struct ActivationBuffer {
   float* Activations::*place;
   int64_t count;
 };
 std::vector<ActivationBuffer> activation_buffers(const HyperParams& params, const ModelLimits& limits);
 
-// Rows whose sources an EAGLE-3 head joins at once.
+// Number of tokens whose hidden states an EAGLE-3 head concatenates at a time.
 inline constexpr int kJoinedRows = 128;
 
 inline int64_t per_layer_dim(const HyperParams& p) { return int64_t{p.n_layers} * p.per_layer.dim; }
-// Values of a row of a layer's queries, keys and values, and of what it attends to. Of latent attention: once queries
-// are taken to the latents, rows of these as keys.
+// Values per token of a layer's queries, keys, values and attention output. For MLA: queries after the mapping to the
+// latent space, and latent vectors as keys.
 inline int64_t q_dim(const LayerParams& layer) { return int64_t{layer.n_heads} * layer.key_dim; }
 inline int64_t k_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.key_dim; }
 inline int64_t v_dim(const LayerParams& layer) { return int64_t{layer.n_kv_heads} * layer.value_dim; }
@@ -91,18 +97,18 @@ inline int64_t attended_dim(const LayerParams& layer) { return int64_t{layer.n_h
 inline int64_t latent_heads(const HyperParams& p, const LayerParams& layer, int dim) {
   return p.latents.rank > 0 && layer.latent() ? int64_t{layer.n_heads} * dim : 0;
 }
-// Values inside the widest feed-forward network that all rows pass; 0: there is none.
+// Width of the widest dense feed-forward network or shared expert; 0: there is none.
 int64_t dense_ff(const HyperParams& p);
-// Width of the hidden rows that a layer or head that guesses reads.
+// Width of the hidden states that the MTP layers or the EAGLE-3 head read.
 int64_t guess_dim(const HyperParams& p);
-// Values of the longest row any operation takes.
+// Length of the longest row that any operation receives.
 int64_t widest_row(const HyperParams& p);
-// Dimensions of the widest head; 1 where no layer attends.
+// Size of the largest attention head; 1 if no layer has attention.
 inline int most_head_dim(const HyperParams& p) {
   return std::max({p.most(&LayerParams::key_dim), p.most(&LayerParams::value_dim), p.latents.index.key_dim, 1});
 }
 MixtureShape mixture_shape(const HyperParams& p);
-// Of latent attention's products of each head with a matrix of its own.
+// Shape of the batched matmul of MLA, with one matrix per head.
 HeadProductShape head_product_shape(const HyperParams& p);
 
 }  // namespace monolith

@@ -76,7 +76,7 @@ void Attention::project(StepRows& rows) const {
   }
 }
 
-// Rotates queries and keys, and stores keys and values.
+// Applies RoPE to queries and keys, and stores keys and values in the cache.
 void Attention::store(const StepRows& rows) const {
   RopeParams rope{params_.rope_style, 0, nullptr, 1.0f};
   if (layer_.rope >= 0) {
@@ -100,7 +100,7 @@ void Attention::store(const StepRows& rows) const {
                              kv_layer_, cache_);
 }
 
-// Returns their queries. When every row has logits nothing is copied.
+// Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.
 const float* Attention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count) return buffers_.q;

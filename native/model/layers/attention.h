@@ -1,4 +1,4 @@
-// The part of a layer that attends: x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x))))).
+// The attention block of a layer: x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x))))).
 #pragma once
 
 #include "model/layers/layer_part.h"

@@ -8,7 +8,7 @@ namespace monolith {
 void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightList& list) {
   const HyperParams& p = list.params();
   const int64_t q = q_dim(layer), k = k_dim(layer), v = v_dim(layer);
-  // Beside a state space it reads that one's norm.
+  // Attention in parallel with a state-space model reads the norm of that block.
   if (p.pre_norm && !layer.has_state_space()) list.norm("attn_norm.weight", p.n_embd, weights.norm);
   if (layer.fused_qkv) {
     const int64_t all = q + k + v;
@@ -22,7 +22,7 @@ void list_weights(const LayerParams& layer, AttentionWeights& weights, WeightLis
     }
   } else {
     if (layer.output_gate) {
-      // Of each head the query, then its gate.
+      // For each head, the query rows precede the gate rows.
       const int64_t of_query = layer.key_dim, of_both = of_query + layer.value_dim;
       list.part_runs("attn_q.weight", layer.n_heads, 0, of_query, of_both, p.n_embd, weights.q);
       list.part_runs("attn_q.weight", layer.n_heads, of_query, layer.value_dim, of_both, p.n_embd, weights.gate);

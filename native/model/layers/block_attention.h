@@ -1,10 +1,12 @@
-// The part of a layer that attends as DeepSeek V4 does: to the rows of a window, each key and value of all heads at once,
-// and besides to rows that stand for blocks of positions before it: all of them, or those that an index chooses.
+// The block attention of DeepSeek V4. A token attends to the vectors of a sliding window, each of which is key and
+// value of all heads, and to vectors that represent compressed blocks of earlier positions. It attends to all blocks or
+// to those that the sparse attention indexer selects.
 //
 //   q = rope(norm of each head(W_qb norm(W_qa h))),  row = rope(norm(W_kv h))
-//   x += W_ob (of each group of heads: W_oa rope^-1(attention(q, rows, blocks)))
+//   x += W_ob (for each group of heads: W_oa rope^-1(attention(q, rows, blocks)))
 //
-// Rows carry the angle of their position, so what heads gather is turned back by the angle of the row that attends.
+// The stored vectors are rotated by their position, so the attention output is rotated back by the position of the
+// query.
 #pragma once
 
 #include "model/kv_layout.h"
@@ -20,7 +22,7 @@ class BlockAttention final : public LayerPart {
   bool mixes() const override { return true; }
 
  private:
-  // How blocks become rows of one layer of the cache.
+  // How compressed blocks are pooled into the vectors of one cache layer.
   struct Blocks {
     BlockPool pool;
     LayerSlots state;
@@ -32,7 +34,7 @@ class BlockAttention final : public LayerPart {
   void store(const StepRows& rows) const;
   void store_blocks(const StepRows& rows, const Blocks& blocks, const float* values, const float* scores) const;
   void choose(const StepRows& rows) const;
-  // Turns the last dimensions of each head of x.
+  // Applies RoPE to the trailing dimensions of each head of x.
   void rotate(std::span<const Segment> segments, bool back, float* x, int n_heads, int head_dim) const;
   RopeParams angles(bool back) const;
   std::span<const Segment> segments(const StepRows& rows) const {

@@ -1,4 +1,4 @@
-// What block attention needs of a file.
+// Weights of a block attention layer.
 #pragma once
 
 #include <memory>
@@ -10,24 +10,25 @@ namespace monolith {
 
 class WeightList;
 
-// How a block of positions becomes a row (BlockPool, BlockRows).
+// Weights that pool a block of positions into one vector (BlockPool, BlockRows).
 struct BlockPoolWeights {
-  std::unique_ptr<Matrix> values, scores;  // [BlockPool::width(), n_embd]
-  const float* bias = nullptr;             // [block][width()]
-  const float* norm = nullptr;             // [dim]
+  std::unique_ptr<Matrix> values, scores;  // Shape [BlockPool::width(), n_embd].
+  const float* bias = nullptr;             // Shape [block][width()].
+  const float* norm = nullptr;             // Shape [dim].
 };
 
-// Null where a layer has none.
+// Weights that a layer does not have are null.
 struct BlockAttentionWeights {
   NormWeights norm;
-  std::unique_ptr<Matrix> q_a, q_b;  // of queries, by way of q_rank numbers
+  std::unique_ptr<Matrix> q_a, q_b;  // Low-rank query projection through q_rank values.
   const float* q_a_norm = nullptr;
-  std::unique_ptr<Matrix> kv;  // a position's row: key and value of all heads
+  std::unique_ptr<Matrix> kv;  // Projection to a position's vector, which is key and value of all heads.
   const float* kv_norm = nullptr;
-  const float* sinks = nullptr;                // [n_heads]
-  std::unique_ptr<Matrix> output_a, output_b;  // of each group of heads, HeadProducts::weight; and of what that makes
+  const float* sinks = nullptr;  // Shape [n_heads].
+  // Output projections: one per group of heads (HeadProducts::weight), and one over their results.
+  std::unique_ptr<Matrix> output_a, output_b;
   BlockPoolWeights pool;
-  // Of the layer's own index of blocks.
+  // Weights of the layer's own block indexer.
   std::unique_ptr<Matrix> index_q, index_weights;
   BlockPoolWeights index_pool;
 };

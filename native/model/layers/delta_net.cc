@@ -32,7 +32,7 @@ DeltaNet::DeltaNet(const LayerContext& context)
 
 void DeltaNet::run(StepRows& rows, bool last) const {
   project(rows);
-  const std::span<const Segment> segments = rows.tables.front();  // slots are the same in all
+  const std::span<const Segment> segments = rows.tables.front();  // The slots are the same in all page tables.
   const int64_t channels = delta_.channels(), values = delta_.values();
   float* const mixed = buffers_.q;
   for (size_t i = 0; i < n_convolutions_; ++i) {

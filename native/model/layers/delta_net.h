@@ -1,5 +1,5 @@
-// The part of a layer that is a gated delta net: queries, keys and values past a short convolution, the delta rule over
-// a state of each head (backend/recurrence.h), and the result past a norm of each head and a gate.
+// A gated delta-net block: queries, keys and values pass a short convolution, the delta rule updates one state per head
+// (backend/recurrence.h), and the result passes a norm per head and a gate.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ class DeltaNet final : public LayerPart {
   const Activations& buffers_;
   const Residual residual_;
   DeltaRule rule_;
-  LayerSlots state_;  // of the rule
-  // One over all channels, or one each over queries, keys and values; with their states and first channels.
+  LayerSlots state_;  // State of the delta rule.
+  // One convolution over all channels, or one each over queries, keys and values, with its state and first channel.
   struct Convolved {
     Convolution convolution;
     LayerSlots state;

@@ -1,4 +1,4 @@
-// What a delta net needs of a file.
+// Weights of a delta-net block.
 #pragma once
 
 #include <memory>
@@ -10,21 +10,23 @@ namespace monolith {
 
 class WeightList;
 
-// Null where the network's kind has none.
+// Weights that this kind of delta net does not have are null.
 struct DeltaNetWeights {
   NormWeights norm;
-  std::unique_ptr<Matrix> mixed;        // queries, keys and values in one
-  std::unique_ptr<Matrix> q, k, v;      // or each by itself
-  std::unique_ptr<Matrix> gate, decay;  // of the result; from the row, or from what the two below make of it
+  std::unique_ptr<Matrix> mixed;    // Queries, keys and values in one matrix.
+  std::unique_ptr<Matrix> q, k, v;  // Separate matrices for queries, keys and values.
+  // Output gate and decay. They are computed from the layer's input or from the outputs of the two low-rank matrices
+  // below.
+  std::unique_ptr<Matrix> gate, decay;
   std::unique_ptr<Matrix> gate_low, decay_low;
   std::unique_ptr<Matrix> beta;
-  const float* convolution = nullptr;    // [channels][taps], of all channels
-  const float* q_convolution = nullptr;  // or each by itself
+  const float* convolution = nullptr;    // [channels][taps], over all channels.
+  const float* q_convolution = nullptr;  // Separate convolutions for queries, keys and values.
   const float* k_convolution = nullptr;
   const float* v_convolution = nullptr;
   const float* decay_bias = nullptr;
-  const float* rate = nullptr;      // [n_value_heads]
-  const float* out_norm = nullptr;  // [value_dim]
+  const float* rate = nullptr;      // Shape [n_value_heads].
+  const float* out_norm = nullptr;  // Shape [value_dim].
   std::unique_ptr<Matrix> output;
   NormWeights post_norm;
 };

@@ -1,4 +1,4 @@
-// What an EAGLE-3 head needs of its file (eagle_head.h).
+// Weights of an EAGLE-3 head from its own file (eagle_head.h).
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace monolith {
 class WeightList;
 
 struct EagleWeights {
-  const float* sources_norm = nullptr;  // EagleParams::norm_before_fc
-  std::unique_ptr<Matrix> fusion;       // of the rows read of the model, side by side
+  const float* sources_norm = nullptr;  // Used with EagleParams::norm_before_fc.
+  std::unique_ptr<Matrix> fusion;       // Applied to the concatenated hidden states of the target model.
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;
-  LayerWeights layer;  // whose attention reads both, side by side
+  LayerWeights layer;  // Its attention reads the token embedding and the hidden state, concatenated.
   NormWeights head_norm;
-  std::unique_ptr<Matrix> embedding;  // null: the model's
-  std::unique_ptr<Matrix> head;       // likewise
-  std::vector<int32_t> tokens;        // that its logits are of; empty: all
+  std::unique_ptr<Matrix> embedding;  // Null: the target model's embedding table.
+  std::unique_ptr<Matrix> head;       // Null: the target model's output matrix.
+  std::vector<int32_t> tokens;        // Token ids of the logits; empty: the whole vocabulary.
 };
 
 void list_weights(const EagleParams& params, EagleWeights& weights, WeightList& list);

@@ -1,4 +1,4 @@
-// Experts in the place of a layer's feed-forward network, with or without a network that all rows pass besides.
+// An MoE block: experts in place of a dense feed-forward network, optionally with a shared expert.
 #pragma once
 
 #include "model/layers/feed_forward.h"
@@ -11,7 +11,7 @@ class ExpertMixture final : public FeedForward {
  public:
   using FeedForward::FeedForward;
   void run(StepRows& rows, bool last) const override;
-  // As operations take it.
+  // The experts in the form that the backend's operations take.
   Mixture mixture() const { return mixture_of(params_, layer_, weights_.experts); }
 };
 

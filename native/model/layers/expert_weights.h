@@ -1,4 +1,4 @@
-// What a mixture of experts needs of a file.
+// Weights of an MoE block.
 #pragma once
 
 #include <memory>
@@ -9,21 +9,21 @@
 namespace monolith {
 
 struct ExpertWeights {
-  std::unique_ptr<Matrix> router;                  // [n_experts, n_embd]
-  std::unique_ptr<Matrix> to_latent, from_latent;  // ExpertParams::latent
-  const float* router_bias = nullptr;              // [n_experts]
-  const float* choice_bias = nullptr;              // [n_experts]
-  std::vector<int32_t> of_token;                   // TokenExperts::of_token
-  NetworkWeights all;                              // see Mixture
-  std::unique_ptr<Matrix> shared_gate;             // [1, n_embd]
-  // Beside a network (FeedForwardKind::kGatedAndMixture): norms of the experts' input, of both results and of the
-  // router's input, which has factors in the place of weights; and factors of what the experts count.
+  std::unique_ptr<Matrix> router;                  // Shape [n_experts, n_embd].
+  std::unique_ptr<Matrix> to_latent, from_latent;  // Projections for ExpertParams::latent.
+  const float* router_bias = nullptr;              // Shape [n_experts].
+  const float* choice_bias = nullptr;   // Added to the router scores only for the selection of experts: [n_experts].
+  std::vector<int32_t> of_token;        // See TokenExperts::of_token.
+  NetworkWeights all;                   // The matrices of all experts; see Mixture.
+  std::unique_ptr<Matrix> shared_gate;  // Shape [1, n_embd].
+  // For experts in parallel with a dense network (FeedForwardKind::kGatedAndMixture): norms of the experts' input and
+  // of both outputs, the factors that the norm of the router's input has instead of weights, and a scale per expert.
   NormWeights norm, post_norm, network_post_norm;
-  const float* router_scale = nullptr;   // [n_embd]
-  const float* expert_scales = nullptr;  // [n_experts]
+  const float* router_scale = nullptr;   // Shape [n_embd].
+  const float* expert_scales = nullptr;  // Shape [n_experts].
 };
 
-// `shared`: of the network that all rows pass besides, if there is one.
+// `shared` receives the weights of the shared expert, if there is one.
 void list_weights(const LayerParams& layer, ExpertWeights& weights, NetworkWeights& shared, WeightList& list);
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// What the kinds of feed-forward network have in common: what they are given, and how they join the residual stream.
+// Base class of the feed-forward blocks: holds their inputs and connects them to the residual stream.
 #pragma once
 
 #include "model/layers/layer_part.h"

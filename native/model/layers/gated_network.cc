@@ -7,7 +7,7 @@ void run_gated_network(const HyperParams& params, const LayerParams& layer, cons
                        bool add, InputUse use) {
   float* const gate = activations.gate;
   float* const up = activations.up;
-  if (weights.gate == nullptr) {  // beside experts without one
+  if (weights.gate == nullptr) {  // A shared expert without a gate.
     const MatmulTarget inner{weights.up.get(), gate, n_ff, weights.up_bias};
     operations.matmul({&inner, 1}, x, n_rows, use);
     operations.activate(params.activation, gate, int64_t{n_rows} * n_ff);

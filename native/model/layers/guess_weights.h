@@ -1,4 +1,4 @@
-// What the layer that guesses tokens needs beside the weights of a layer (own_guess_layers.h).
+// Weights of an MTP layer in addition to those of a regular layer (own_guess_layers.h).
 #pragma once
 
 #include <memory>
@@ -13,13 +13,13 @@ class WeightList;
 struct GuessWeights {
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;
-  std::unique_ptr<Matrix> projection;  // of both, the token's before the hidden row's
-  std::unique_ptr<Matrix> embedding;   // null: the network's
-  std::unique_ptr<Matrix> head;        // likewise
-  NormWeights head_norm;               // likewise
+  std::unique_ptr<Matrix> projection;  // Projection of the concatenated token embedding and hidden state.
+  std::unique_ptr<Matrix> embedding;   // Null: the model's embedding table.
+  std::unique_ptr<Matrix> head;        // Null: the model's output matrix.
+  NormWeights head_norm;               // Null: the model's final norm.
 };
 
-// In the layer that `list` is in.
+// Lists the tensors of the layer that `list` has entered.
 void list_weights(GuessWeights& weights, WeightList& list);
 
 }  // namespace monolith

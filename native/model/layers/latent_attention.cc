@@ -37,7 +37,7 @@ void LatentAttention::run(StepRows& rows, bool last) const {
   residual_.add(weights_.post_norm, rows);
 }
 
-// Queries, as heads have them and taken to the latents, and latents past their norm.
+// Computes the queries, per head and mapped to the latent space, and the normalized latent vectors.
 void LatentAttention::project(StepRows& rows) const {
   const LatentParams& latents = params_.latents;
   const Activations& to = buffers_;
@@ -78,7 +78,7 @@ RopeParams LatentAttention::angles() const {
   return {params_.rope_style, angles.n_dims, angles.inverse_frequency.data(), angles.magnitude};
 }
 
-// Keeps the keys of the index, and leaves what rows choose by it.
+// Stores the indexer keys and selects the positions that each token attends to.
 void LatentAttention::choose(const StepRows& rows) const {
   const IndexParams& index = params_.latents.index;
   const Activations& to = buffers_;
@@ -99,7 +99,7 @@ void LatentAttention::choose(const StepRows& rows) const {
                                segments, cache_, to.chosen);
 }
 
-// Rotates, and keeps the latents.
+// Applies RoPE and stores the latent vectors in the cache.
 void LatentAttention::store(const StepRows& rows) const {
   const RopeParams rope = angles();
   const LatentQueries queries{.from = buffers_.head_q,
@@ -112,7 +112,7 @@ void LatentAttention::store(const StepRows& rows) const {
                                      kv_layer_, cache_);
 }
 
-// Returns their queries. When every row has logits nothing is copied.
+// Reduces the step to the tokens with logits and returns their queries. Nothing is copied if all tokens have logits.
 const float* LatentAttention::leave_logit_rows(StepRows& rows) const {
   const int n = static_cast<int>(rows.logit_rows.size());
   if (n == rows.count) return buffers_.q;

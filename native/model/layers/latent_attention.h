@@ -1,8 +1,9 @@
-// The part of a layer that attends to latents (LatentParams): x += scale * W_o W_v attention(W_k q, latents), where W_k
-// and W_v are each head's own, and a position's latents are norm(W_a h) and a rotated part that all heads share.
+// The MLA block (LatentParams): x += scale * W_o W_v attention(W_k q, latents). W_k and W_v exist per head. A
+// position's latent vector is norm(W_a h) and a part with RoPE that all heads share.
 //
-// Queries are taken to the latents also in prompts, where making keys and values for each head would need fewer
-// operations: the two differ in their rounding, and a row must not depend on how its prompt was cut.
+// Queries are mapped to the latent space during prefill too, although expanding keys and values for each head would
+// take fewer operations there. The two ways round differently, and a token's result must not depend on how its prompt
+// was split into chunks.
 #pragma once
 
 #include "model/kv_layout.h"

@@ -23,7 +23,7 @@ void list_weights(const LayerParams& layer, LatentAttentionWeights& weights, Wei
     list.heads("attn_k_b.weight", {n_heads, rank, 0, rank}, own_dim, weights.k_b);
     list.heads("attn_v_b.weight", {n_heads, value_dim, 0, value_dim}, rank, weights.v_b);
   } else {
-    // The part for keys makes them of latents. What takes queries to the latents is the same the other way.
+    // In the file, the key part maps latent vectors to keys. Its transpose maps queries to the latent space.
     const int64_t both = own_dim + value_dim;
     list.unsplit_heads("attn_kv_b.weight", {n_heads, both, 0, own_dim, true}, rank, weights.k_b);
     list.unsplit_heads("attn_kv_b.weight", {n_heads, both, own_dim, value_dim}, rank, weights.v_b);

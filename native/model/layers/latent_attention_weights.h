@@ -1,4 +1,4 @@
-// What latent attention needs of a file.
+// Weights of an MLA block.
 #pragma once
 
 #include <memory>
@@ -10,18 +10,19 @@ namespace monolith {
 
 class WeightList;
 
-// Null where the network has none.
+// Weights that the model does not have are null.
 struct LatentAttentionWeights {
   NormWeights norm;
-  std::unique_ptr<Matrix> q;         // of queries at once,
-  std::unique_ptr<Matrix> q_a, q_b;  // or by way of q_rank numbers
+  std::unique_ptr<Matrix> q;         // Full-rank query projection.
+  std::unique_ptr<Matrix> q_a, q_b;  // Low-rank query projection through q_rank values.
   const float* q_a_norm = nullptr;
-  std::unique_ptr<Matrix> kv_a;      // a row of latents
-  const float* kv_a_norm = nullptr;  // [rank]
-  std::unique_ptr<Matrix> k_b, v_b;  // of each head, HeadProducts::weight
+  std::unique_ptr<Matrix> kv_a;      // Projection to the latent vector.
+  const float* kv_a_norm = nullptr;  // Shape [rank].
+  std::unique_ptr<Matrix> k_b, v_b;  // One matrix per head; see HeadProducts::weight.
   std::unique_ptr<Matrix> output;
   NormWeights post_norm;
-  // Of the layer's own index of positions: queries from q_rank numbers, a key, and how much each query counts.
+  // Weights of the layer's own sparse attention indexer: queries from q_rank values, one key, and a weight per query
+  // head.
   std::unique_ptr<Matrix> index_q, index_k, index_weights;
   const float* index_norm = nullptr;
   const float* index_norm_bias = nullptr;

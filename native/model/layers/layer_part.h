@@ -1,21 +1,22 @@
-// What a layer is made of: parts that each read the residual stream and add to it. A new kind of layer is a new part,
-// in a file of its own.
+// The blocks that layers consist of. Each block reads the residual stream and adds to it. A new kind of layer is added
+// as a new block in its own file.
 //
-//   attention.h        keys and values of all rows are kept; each row attends
-//   latent_attention.h likewise, of one row of latents for all heads
-//   block_attention.h  likewise, to a window and to rows that stand for blocks of positions
-//   delta_net.h        a state of each head is carried on from row to row
-//   mamba2.h           likewise, of a state space
-//   short_convolution.h  the last few rows' inputs are carried on
-//   gated_network.h    the feed-forward network that all rows pass
-//   plain_network.h    likewise, without a gate
-//   expert_mixture.h   experts that rows choose among
-//   network_and_experts.h   both side by side
-//   per_layer_input.h  inputs of each layer's own are added
-//   streams.h          several residual streams, predicted and corrected around a layer
-//   stream_mix.h       several residual streams, mixed around each part
+//   attention.h        stores keys and values of all tokens; each token attends to them
+//   latent_attention.h MLA: stores one latent vector per token for all heads
+//   block_attention.h  MLA-like, with a sliding window and compressed blocks of earlier positions
+//   delta_net.h        updates a recurrent state per head with each token
+//   mamba2.h           updates the recurrent state of a state-space model
+//   short_convolution.h  stores the inputs of the last few tokens
+//   gated_network.h    dense feed-forward network with a gate
+//   plain_network.h    dense feed-forward network without a gate
+//   expert_mixture.h   mixture of experts
+//   network_and_experts.h   dense network and experts in parallel
+//   per_layer_input.h  adds per-layer inputs
+//   streams.h          several residual streams, predicted and corrected around a layer (AltUp)
+//   stream_mix.h       several residual streams, mixed around each block (hyper-connections)
 //
-// What a kind needs of a file is listed beside it (*_weights.h); make_layer.h puts a layer's parts together.
+// The weights of each kind are listed in the file next to it (*_weights.h). make_layer.h assembles the blocks of a
+// layer.
 #pragma once
 
 #include <cstdint>
@@ -27,63 +28,64 @@
 
 namespace monolith {
 
-// A step on its way through the parts.
+// The state of a step while it passes through the blocks.
 struct StepRows {
-  std::span<const std::span<const Segment>> tables;  // all rows, by page table
-  std::span<const int32_t> logit_rows;               // of all rows
-  // Those as segments of one token, by page table; of tables that no part reads any more once only these rows are left,
-  // and where all rows have logits, none.
+  std::span<const std::span<const Segment>> tables;  // Segments of all tokens, for each page table.
+  std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, among all tokens.
+  // The tokens with logits as segments of one token, for each page table. Empty for tables that no block reads after
+  // only these tokens are left, and if all tokens have logits.
   std::span<const std::span<const Segment>> logit_tables;
-  float* x;  // the residual stream of the rows that are still wanted, [count][n_embd]
+  float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
   int count;
-  bool all = true;                       // these are all of the step's; else those with logits
-  const float* per_layer = nullptr;      // inputs of each layer's own, [count][n_layers * dim]
-  std::span<const int32_t> tokens = {};  // of all rows
-  // Of StreamMixParams: the streams of the rows that are still wanted, [count][n_streams][n_embd], of which x is what the
-  // part reads; and how it does, [count][numbers].
+  bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
+  const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
+  std::span<const int32_t> tokens = {};  // Ids of all tokens.
+  // For hyper-connections: the streams of the tokens that are still computed, [count][n_streams][n_embd], from which x
+  // is mixed for each block, and the mixing weights, [count][numbers].
   float* streams = nullptr;
   float* stream_numbers = nullptr;
-  const float* normed = nullptr;  // of x, as the layer's mixer has read it; for parts beside it
-  // What attention reads in the place of x past its norm, of all rows; null: that.
+  const float* normed = nullptr;  // The normalized x that the layer's mixer has read, for blocks in parallel with it.
+  // If set, attention reads this input for all tokens instead of the normalized x.
   const float* mixer_input = nullptr;
 };
 
-// What a layer's parts are made of.
+// Everything that the blocks of a layer are constructed from.
 struct LayerContext {
   const HyperParams& params;
-  const LayerParams& layer;  // what it does otherwise than its neighbours
+  const LayerParams& layer;  // Parameters that can differ per layer.
   const LayerWeights& weights;
   Operations& operations;
   const Activations& activations;
   KvCache& cache;
-  int index;         // the layer's number
-  int kv_layer;      // of the cache, whose keys and values it attends to
-  int table;         // the pages of these
-  int max_rows;      // of a step
-  LayerSlots slots;  // the layer's part of recurrent state
+  int index;         // Number of the layer.
+  int kv_layer;      // The cache layer whose keys and values the layer attends to.
+  int table;         // Page table of that cache layer.
+  int max_rows;      // Maximum number of tokens per step.
+  LayerSlots slots;  // The layer's part of the recurrent state.
 };
 
 class LayerPart {
  public:
   virtual ~LayerPart() = default;
-  // Adds its result to rows.x. `last`: of all layers' parts the last one that keeps something for later tokens. What
-  // comes after that serves only the logits: it leaves the rows that have them.
+  // Adds the block's output to rows.x. `last` marks the last block of the model that stores data for later tokens.
+  // Everything after it serves only the logits, so that block reduces `rows` to the tokens with logits.
   virtual void run(StepRows& rows, bool last) const = 0;
-  // Rows see other positions in it.
+  // Whether tokens read other positions in this block.
   virtual bool mixes() const { return false; }
-  // It keeps something for later tokens. Attention to what an earlier layer keeps does not.
+  // Whether the block stores data for later tokens. Attention to an earlier layer's keys and values does not.
   virtual bool keeps() const { return mixes(); }
 };
 
-// For the last part that mixes positions: leaves the rows with logits, and returns `mixed`, dense rows of `dim` numbers
-// that the part has made, of these alone. Nothing is copied where all have logits.
+// For the last block that mixes positions: reduces `rows` to the tokens with logits, and returns the rows of `mixed`,
+// the block's output with `dim` values per token, for these tokens only. Nothing is copied if all tokens have logits.
 const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations,
                               const Activations& buffers, const float* mixed, int64_t dim);
 
-// How a part reads the residual stream and adds to it, as the network has norms and a scale.
+// How a block reads the residual stream and adds to it, with the model's norms and scale.
 class Residual {
  public:
-  // `beside`: the part reads the norm that the layer's mixer has read before it. `mix`: of a part other than the mixer.
+  // `beside`: the block reads the normalized input that the layer's mixer has already computed. `mix`: hyper-connection
+  // weights of a block other than the mixer.
   explicit Residual(const LayerContext& context, bool beside = false, const StreamMixWeights* mix = nullptr)
       : params_(context.params),
         operations_(context.operations),
@@ -91,19 +93,20 @@ class Residual {
         beside_(beside),
         mix_(mix != nullptr ? *mix : context.weights.mixer_mix) {}
 
-  // What a part computes with: x past its norm, if there is one.
+  // Returns the input of a block: x, normalized if the model has such a norm.
   const float* read(StepRows& rows, const NormWeights& norm) const;
-  // Of that, once the part reads it for the last time: the residual stream itself is read again, and so is a norm that
-  // another part reads.
+  // InputUse for the last read of the block's input. The residual stream itself and a norm shared with another block
+  // are read again later.
   InputUse last_use() const {
     return params_.pre_norm && (beside_ || !params_.parallel_residual) ? InputUse::kLast : InputUse::kAgain;
   }
-  // A part's result goes straight to the residual stream, or to a buffer of its own and through add().
+  // Whether a block can write its output directly to the residual stream. Otherwise it uses a separate buffer and
+  // add().
   bool is_direct() const {
     return !params_.post_norm && params_.residual_scale == 1.0f && params_.stream_mix.n_streams == 0;
   }
   float* target(const StepRows& rows) const { return is_direct() ? rows.x : buffers_.branch; }
-  // Of what was written to target(). Nothing if that was direct.
+  // Adds the output in target() to the residual stream. Does nothing if it was written there directly.
   void add(const NormWeights& post_norm, const StepRows& rows) const;
 
  private:

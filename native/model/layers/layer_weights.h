@@ -1,4 +1,4 @@
-// The weights of one layer, whatever parts it has.
+// The weights of one layer, for all kinds of blocks.
 #pragma once
 
 #include "model/layers/attention_weights.h"
@@ -15,7 +15,7 @@
 
 namespace monolith {
 
-// Of parts that the layer does not have, empty.
+// Weights of blocks that the layer does not have are empty.
 struct LayerWeights {
   AttentionWeights attention;
   LatentAttentionWeights latent_attention;
@@ -24,7 +24,7 @@ struct LayerWeights {
   Mamba2Weights mamba2;
   ShortConvolutionWeights short_convolution;
   NormWeights ffn_norm;
-  NetworkWeights network;  // that all rows pass; beside experts too
+  NetworkWeights network;  // The dense network, or the shared expert of an MoE layer.
   ExpertWeights experts;
   NormWeights ffn_post_norm;
   PerLayerInputWeights per_layer;
@@ -32,7 +32,7 @@ struct LayerWeights {
   StreamMixWeights mixer_mix, network_mix;
 };
 
-// Lists the tensors of the layer that `list` is in, as its kinds need them.
+// Lists the tensors that the layer entered in `list` needs.
 void list_weights(const LayerParams& layer, LayerWeights& weights, WeightList& list);
 
 }  // namespace monolith

@@ -29,7 +29,7 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
     case MixerKind::kDeltaNet: parts.push_back(std::make_unique<DeltaNet>(context)); return {};
     case MixerKind::kMamba2: parts.push_back(std::make_unique<Mamba2>(context)); return {};
     case MixerKind::kShortConvolution: parts.push_back(std::make_unique<ShortConvolution>(context)); return {};
-    case MixerKind::kAttentionAndMamba2:  // the first makes the norm that both read
+    case MixerKind::kAttentionAndMamba2:  // The first block computes the norm that both read.
       parts.push_back(std::make_unique<Mamba2>(context));
       parts.push_back(std::make_unique<Attention>(context));
       return {};
@@ -64,8 +64,9 @@ Status add_feed_forward(const LayerContext& context, const Loading& backend, Par
 Result<Parts> make_layer(const LayerContext& context, const Loading& backend) {
   Parts parts;
   if (context.params.stream_mix.n_streams > 0 && !backend.mixes_streams())
-    return Error{ErrorCode::kUnsupported, "the network has " + std::to_string(context.params.stream_mix.n_streams) +
-                                              " residual streams, which this backend does not mix"};
+    return Error{ErrorCode::kUnsupported,
+                 "the model has " + std::to_string(context.params.stream_mix.n_streams) +
+                     " residual streams (hyper-connections), which this backend does not support"};
   const bool streams = context.params.streams.count > 1;
   if (streams) {
     parts.push_back(std::make_unique<PredictStreams>(context));

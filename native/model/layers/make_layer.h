@@ -1,4 +1,4 @@
-// Puts a layer's parts together: the one place that knows all kinds.
+// Assembles the blocks of a layer. This is the only place that knows all kinds of blocks.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-// In the order they run. kUnsupported names what this build or the backend does not compute.
+// Returns the blocks in execution order. kUnsupported names what the engine or the backend does not support.
 Result<std::vector<std::unique_ptr<LayerPart>>> make_layer(const LayerContext& context, const Loading& backend);
 
 }  // namespace monolith

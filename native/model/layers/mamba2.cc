@@ -31,7 +31,7 @@ void Mamba2::run(StepRows& rows, bool last) const {
                                   {weights_.mixed.get(), to.q, channels},
                                   {weights_.step.get(), to.beta, shape_.n_heads}};
   operations_.matmul(targets, x, rows.count, use_);
-  const std::span<const Segment> segments = rows.tables.front();  // slots are the same in all
+  const std::span<const Segment> segments = rows.tables.front();  // The slots are the same in all page tables.
   operations_.convolve(convolution_, segments, inputs_, to.q, channels);
   operations_.state_space(
       space_, segments, state_,

@@ -1,5 +1,5 @@
-// The part of a layer that is a state space of Mamba-2 (backend/recurrence.h): x, B and C past a short convolution, and
-// the result past a gate and a norm of groups.
+// The Mamba-2 block of a layer (backend/recurrence.h): x, B and C pass a short convolution, and the output passes a
+// gate and a norm per group.
 #pragma once
 
 #include "model/layers/layer_part.h"
@@ -20,10 +20,10 @@ class Mamba2 final : public LayerPart {
   Operations& operations_;
   const Activations& buffers_;
   const Residual residual_;
-  const InputUse use_;  // of the norm: attention beside it reads it again
+  const InputUse use_;  // Use of the normalized input: parallel attention reads it again.
   StateSpace space_;
   Convolution convolution_;
-  LayerSlots state_, inputs_;  // of the space and of the convolution
+  LayerSlots state_, inputs_;  // State of the state-space model, and of the convolution.
 };
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// What a state space of Mamba-2 needs of a file.
+// Weights of a Mamba-2 block.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@ class WeightList;
 
 struct Mamba2Weights {
   NormWeights norm;
-  std::unique_ptr<Matrix> gate, mixed, step;  // of one tensor: z; x, B and C; the heads' steps
-  const float* convolution = nullptr;         // [channels][taps]
+  std::unique_ptr<Matrix> gate, mixed, step;  // Parts of one tensor: z; x, B and C; the time steps of the heads.
+  const float* convolution = nullptr;         // Shape [channels][taps].
   const float* convolution_bias = nullptr;
-  const float* rate = nullptr;  // these three [n_heads]
+  const float* rate = nullptr;  // This and the following two vectors: [n_heads].
   const float* step_bias = nullptr;
   const float* skip = nullptr;
-  const float* out_norm = nullptr;  // [groups][width / groups]; null: none
+  const float* out_norm = nullptr;  // [groups][width / groups]; null: no norm.
   std::unique_ptr<Matrix> output;
   NormWeights post_norm;
 };

@@ -1,5 +1,5 @@
-// A gated network and experts side by side, each between norms of its own: x += post_norm(norm_1(network(pre_norm(x))) +
-// norm_2(experts(pre_norm_2(x)))). The router reads x past a norm whose weights are factors, over sqrt(n_embd).
+// A gated MLP and experts in parallel, each between its own norms: x += post_norm(norm_1(network(pre_norm(x))) +
+// norm_2(experts(pre_norm_2(x)))). The router reads x through an RMSNorm with factors divided by sqrt(n_embd).
 #pragma once
 
 #include "model/layers/expert_mixture.h"

@@ -1,4 +1,4 @@
-// What a feed-forward network that all rows pass needs of a file, and what surrounds any feed-forward part.
+// Weights of a dense feed-forward network, which is also used for shared experts.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace monolith {
 class WeightList;
 
 struct NetworkWeights {
-  std::unique_ptr<Matrix> gate, up, down;  // no gate: a plain network
+  std::unique_ptr<Matrix> gate, up, down;  // `gate` is null for a network without a gate.
   const float* gate_bias = nullptr;
   const float* up_bias = nullptr;
   const float* down_bias = nullptr;
 };
 
-// With a gate or without, as the layer is.
+// Lists gate, up and down matrices; the gate only if the layer has one.
 void list_weights(const LayerParams& layer, NetworkWeights& weights, WeightList& list);
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// Norms of rows, as a network has them.
+// Norms over rows, of the kind that the model uses.
 #pragma once
 
 #include "backend/operations.h"
@@ -8,10 +8,10 @@ namespace monolith {
 
 struct NormWeights {
   const float* weight = nullptr;
-  const float* bias = nullptr;  // added behind; null: none
+  const float* bias = nullptr;  // Added after the weight is applied; null: none.
 };
 
-// out[row] = norm(x[row]). In place allowed.
+// Computes out[row] = norm(x[row]). `out` may be `x`.
 void apply_norm(const HyperParams& params, const NormWeights& weights, Operations& operations, const float* x,
                 int n_rows, int64_t dim, float* out);
 

@@ -1,17 +1,17 @@
-// Inputs of each layer's own: what a row's token has in a table, and a projection of its embedding. Behind the layer
-// x += post_norm(W (activation(W_gate x) * input)).
+// Per-layer inputs: for each token a value from a table plus a projection of its embedding. After the layer x +=
+// post_norm(W (activation(W_gate x) * input)).
 #pragma once
 
 #include "model/layers/layer_part.h"
 
 namespace monolith {
 
-// Of all layers, into activations.per_layer: (norm(W embedding / sqrt(n_embd)) + sqrt(dim) * table[token]) / sqrt(2).
-// `embedding`: of the rows, scaled as the network takes it.
+// Computes the inputs of all layers into activations.per_layer: (norm(W embedding / sqrt(n_embd)) + sqrt(dim) *
+// table[token]) / sqrt(2). `embedding` holds the scaled token embeddings.
 void compute_per_layer_inputs(const HyperParams& params, const PerLayerTables& weights, Operations& operations,
                               const Activations& activations, std::span<const int32_t> tokens, const float* embedding);
 
-// What a layer makes of `x` and its input, in activations.branch, past its norm.
+// Computes a layer's output from `x` and its per-layer input, normalizes it and stores it in activations.branch.
 void run_per_layer_input(const LayerContext& context, const StepRows& rows, const float* x);
 
 class PerLayerInput final : public LayerPart {
@@ -23,7 +23,7 @@ class PerLayerInput final : public LayerPart {
   const LayerContext context_;
 };
 
-// The residual stream behind a layer, scaled.
+// Scales the residual stream after a layer.
 class OutputScale final : public LayerPart {
  public:
   explicit OutputScale(const LayerContext& context) : context_(context) {}

@@ -1,4 +1,4 @@
-// What inputs of each layer's own need of a file.
+// Weights of per-layer inputs.
 #pragma once
 
 #include <memory>
@@ -10,20 +10,20 @@ namespace monolith {
 
 class WeightList;
 
-// Of all layers.
+// Weights shared by all layers.
 struct PerLayerTables {
-  std::unique_ptr<Matrix> embedding;   // [n_vocab, n_layers * dim]
-  std::unique_ptr<Matrix> projection;  // [n_layers * dim, n_embd]
-  const float* norm = nullptr;         // [dim]
+  std::unique_ptr<Matrix> embedding;   // Shape [n_vocab, n_layers * dim].
+  std::unique_ptr<Matrix> projection;  // Shape [n_layers * dim, n_embd].
+  const float* norm = nullptr;         // Shape [dim].
 };
-// Of one.
+// Weights of one layer.
 struct PerLayerInputWeights {
-  std::unique_ptr<Matrix> gate;        // [dim, n_embd]
-  std::unique_ptr<Matrix> projection;  // [n_embd, dim]
+  std::unique_ptr<Matrix> gate;        // Shape [dim, n_embd].
+  std::unique_ptr<Matrix> projection;  // Shape [n_embd, dim].
   NormWeights post_norm;
 };
 
-// Nothing where the network has none.
+// These functions list nothing if the model has no per-layer inputs.
 void list_weights(PerLayerTables& weights, WeightList& list);
 void list_weights(PerLayerInputWeights& weights, WeightList& list);
 

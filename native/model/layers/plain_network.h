@@ -1,4 +1,5 @@
-// A feed-forward network without a gate: x += scale * post_norm(W_down activation(W_up h)), h = pre_norm(x).
+// A dense feed-forward network without a gate: x += scale * post_norm(W_down activation(W_up h)), where h =
+// pre_norm(x).
 #pragma once
 
 #include "model/layers/feed_forward.h"

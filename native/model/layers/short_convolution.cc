@@ -12,7 +12,8 @@ void ShortConvolution::run(StepRows& rows, bool last) const {
   operations_.matmul(targets, x, rows.count, residual_.last_use());
   float* gated = to.mixer_gate;
   operations_.gated(Activation::kIdentity, to.q, to.attended, rows.count, n, to.q);
-  operations_.convolve(convolution_, rows.tables.front(), inputs_, to.q, n);  // slots are the same in all tables
+  // The slots are the same in all page tables.
+  operations_.convolve(convolution_, rows.tables.front(), inputs_, to.q, n);
   operations_.gated(Activation::kIdentity, gated, to.q, rows.count, n, gated);
   const float* const out = last ? leave_logit_rows(rows, params_, operations_, to, gated, n) : gated;
   if (rows.count == 0) return;

@@ -1,5 +1,5 @@
-// The part of a layer that is a short convolution between two gates (LFM2): x += W_out (c * convolve(b * v)), where b, c and v
-// are made from pre_norm(x).
+// A short convolution between two gates (LFM2): x += W_out (c * convolve(b * v)), where b, c and v are projections of
+// pre_norm(x).
 #pragma once
 
 #include "model/layers/layer_part.h"

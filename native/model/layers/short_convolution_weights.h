@@ -1,4 +1,4 @@
-// What a short convolution needs of a file.
+// Weights of a short convolution block.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@ class WeightList;
 
 struct ShortConvolutionWeights {
   NormWeights norm;
-  std::unique_ptr<Matrix> before, after, input;  // of one tensor: what scales the input, and the result
-  const float* convolution = nullptr;            // [n_embd][taps]
+  // Parts of one tensor: the gate of the convolution's input, the gate of its output, and the input itself.
+  std::unique_ptr<Matrix> before, after, input;
+  const float* convolution = nullptr;  // Shape [n_embd][taps].
   std::unique_ptr<Matrix> output;
   NormWeights post_norm;
 };

@@ -1,5 +1,5 @@
-// Several residual streams that every part of a network reads a mixture of and writes to (StreamMix): before the first
-// layer, around each part (Residual), and behind the last layer.
+// Hyper-connections: several residual streams, of which each block reads a weighted mix and to which it writes
+// (StreamMix). The functions apply before the first layer, around each block (Residual) and after the last layer.
 #pragma once
 
 #include <vector>
@@ -8,11 +8,12 @@
 
 namespace monolith {
 
-// The streams of the embeddings, all alike. `repeated`: each row's number as often as there are streams.
+// Initializes all streams with the embeddings. `repeated` holds each token's index, repeated once per stream.
 void open_mixed_streams(const HyperParams& params, Operations& operations, const Activations& activations,
                         const std::vector<int32_t>& repeated, int n_rows);
 
-// What a part, or the output, reads of `streams`, in `x`; and in `numbers` how, for write_streams().
+// Mixes the input of a block or of the output head from `streams` into `x`, and stores the mixing weights in `numbers`
+// for write_streams().
 void read_mixed(const HyperParams& params, const StreamMixWeights& weights, bool reads_only, Operations& operations,
                 const Activations& activations, const float* streams, int n_rows, float* numbers, float* x);
 

@@ -1,4 +1,4 @@
-// What the mixing of residual streams (StreamMix) needs of a file, around each part and behind the last layer.
+// Weights of hyper-connections (StreamMix), around each block and after the last layer.
 #pragma once
 
 #include <memory>
@@ -11,12 +11,12 @@ namespace monolith {
 class WeightList;
 
 struct StreamMixWeights {
-  std::unique_ptr<Matrix> numbers;  // [StreamMix::numbers(), n_streams * n_embd]
-  const float* scale = nullptr;     // [3], or where streams are only read [1]
-  const float* base = nullptr;      // [numbers()]
+  std::unique_ptr<Matrix> numbers;  // Shape [StreamMix::numbers(), n_streams * n_embd].
+  const float* scale = nullptr;     // [3], or [1] if the streams are only read.
+  const float* base = nullptr;      // Shape [numbers()].
 };
 
-// `stem`: of the tensors' names.
+// `stem` is the prefix of the tensor names.
 void list_weights(std::string_view stem, bool reads_only, StreamMixWeights& weights, WeightList& list);
 
 }  // namespace monolith

@@ -7,7 +7,8 @@
 namespace monolith {
 namespace {
 
-// tanh(W_router (norm(x) / n_embd)), and a product with it: [rows][products.rows] behind the [rows][count] of the former.
+// Computes tanh(W_router (norm(x) / n_embd)), [tokens][count], and its product with a matrix, [tokens][products.rows],
+// stored after it. Returns the latter.
 const float* coefficients(const LayerContext& context, const Matrix& products, const float* x, int n_rows) {
   const HyperParams& p = context.params;
   const StreamWeights& weights = context.weights.streams;
@@ -100,7 +101,8 @@ void CorrectStreams::run(StepRows& rows, bool) const {
   Operations& operations = context_.operations;
   const int n = p.streams.count;
   const float* const weights = coefficients(context_, *context_.weights.streams.correct, rows.x, rows.count);
-  operations.add_rows(rows.x, to.predicted, -1.0f, nullptr, rows.count, p.n_embd);  // what the layer has found out
+  // The change that the layer made to the predicted stream.
+  operations.add_rows(rows.x, to.predicted, -1.0f, nullptr, rows.count, p.n_embd);
   for (int s = 0; s < n; ++s) {
     float* const own = stream(to.streams, p, context_.max_rows, s);
     operations.copy_rows(stream(to.predicted, p, context_.max_rows, s), p.n_embd, rows.count, p.n_embd, own);

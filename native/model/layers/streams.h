@@ -1,19 +1,20 @@
-// Several residual streams of which the first passes the layer, and a low-rank path beside attention (StreamParams).
+// AltUp: several residual streams, of which the first passes through the layer. LAuReL: a low-rank path in parallel
+// with attention (StreamParams).
 //
 //   predicted[s] = stream[s] + sum over j of coefficient(stream[0])[s][j] * stream[j];   x = predicted[0]
-//   x = (attention(x) + laurel(x)) / sqrt(2), where both have the residual in them;   x = feed_forward(x)
+//   x = (attention(x) + laurel(x)) / sqrt(2), where both include the residual;   x = feed_forward(x)
 //   stream[s] = predicted[s] + (1 + coefficient(x)[s]) * (x - predicted[0])
-//   stream[1..] += what the layer makes of its own input and of stream[0] * scale
+//   stream[1..] += output of the per-layer input, gated by stream[0] * scale
 #pragma once
 
 #include "model/layers/layer_part.h"
 
 namespace monolith {
 
-// Before the first layer: the streams that come of the embedding, x.
+// Computes the streams from the embedding x, before the first layer.
 void open_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
                   const Activations& activations, int n_rows, int max_rows);
-// Behind the last: their mean, in x.
+// Computes the mean of the streams into x, after the last layer.
 void close_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
                    const Activations& activations, int n_rows, int max_rows);
 
@@ -26,7 +27,7 @@ class PredictStreams final : public LayerPart {
   const LayerContext context_;
 };
 
-// The path beside attention, before it; and joining both, behind it.
+// Laurel computes the low-rank path before attention, and JoinLaurel adds its result after attention.
 class Laurel final : public LayerPart {
  public:
   explicit Laurel(const LayerContext& context) : context_(context) {}
