@@ -1,5 +1,5 @@
-// Of networks that attend to a window and to blocks of positions (MixerKind::kBlockAttention), from a file's keys: sizes,
-// blocks and their index, the two angles; and the mixing of their residual streams.
+// Reads the parameters of models with block attention (MixerKind::kBlockAttention): sizes, blocks and their indexer,
+// the two sets of RoPE frequencies, and hyper-connections.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -14,9 +14,10 @@ namespace {
 constexpr int64_t kMaxRank = 1 << 16;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxIterations = 1000;
-constexpr int kOverlappingBlock = 4, kLongBlock = 128;  // positions of the two kinds of blocks that files have
+// Positions per block of the two kinds of blocks that files have.
+constexpr int kOverlappingBlock = 4, kLongBlock = 128;
 
-// Which layers have blocks of which length, 0 standing for none.
+// Reads the number of positions per block of each layer; 0: no blocks.
 Status read_blocks(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kKey = "attention.compress_ratios";
   auto blocks = read.integers(kKey, params.n_layers, 0, INT32_MAX);
@@ -25,14 +26,14 @@ Status read_blocks(const MetadataReader& read, HyperParams& params) {
     const int block = (*blocks)[i];
     if (block != 0 && block != kOverlappingBlock && block != kLongBlock)
       return Error{ErrorCode::kUnsupported, "'" + read.key(kKey) + "' is " + std::to_string(block) + " for layer " +
-                                                std::to_string(i) + ", supported are 0, 4 and 128"};
+                                                std::to_string(i) + ", expected 0, 4 or 128"};
     params.layers[i].block = block;
     params.layers[i].blocks_overlap = params.layers[i].chooses = block == kOverlappingBlock;
   }
   return {};
 }
 
-// Angles of layers without blocks and of those with them, each followed by its opposite.
+// Reads the RoPE sets of layers without and with blocks. Each set is followed by its inverse.
 Status read_angles(const GgufFile& file, const MetadataReader& read, int max_context, HyperParams& params) {
   const int dims = params.blocks.n_rotated;
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
@@ -42,7 +43,7 @@ Status read_angles(const GgufFile& file, const MetadataReader& read, int max_con
                                       "attention.compress_rope_freq_base");
   if (!scaled) return scaled.error();
   const std::vector<double> plain = plain_rope_frequencies(dims, *base);
-  scaled->magnitude = 1.0f;  // YaRN changes angles alone
+  scaled->magnitude = 1.0f;  // YaRN changes only the angles here.
   for (const RopeSet& set :
        {RopeSet{.n_dims = dims, .inverse_frequency = {plain.begin(), plain.end()}, .axes = {}}, *scaled}) {
     RopeSet back = set;
@@ -88,10 +89,10 @@ Status read_block_attention(const GgufFile& file, const MetadataReader& read, co
   const BlockAttentionParams& own = params.blocks;
   if (own.n_rotated % 2 != 0 || own.n_rotated > first.key_dim)
     return Error{ErrorCode::kInvalidFile, "'" + read.key(kRotated) + "' is " + std::to_string(own.n_rotated) +
-                                              ", expected even and at most " + std::to_string(first.key_dim)};
+                                              ", expected an even number of at most " + std::to_string(first.key_dim)};
   if (own.output_rank % kExpertRowMultiple != 0)
     return Error{ErrorCode::kUnsupported, "'" + read.key(kRank) + "' is " + std::to_string(own.output_rank) +
-                                              ", supported are multiples of " + std::to_string(kExpertRowMultiple)};
+                                              ", expected a multiple of " + std::to_string(kExpertRowMultiple)};
   for (LayerParams& layer : params.layers) {
     if (layer.n_heads % own.n_groups != 0)
       return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.head_count") + "' is " +
@@ -100,7 +101,7 @@ Status read_block_attention(const GgufFile& file, const MetadataReader& read, co
     if (layer.n_kv_heads != 1 || layer.key_dim != layer.value_dim || layer.window == 0)
       return Error{ErrorCode::kInvalidFile,
                    "architecture '" + params.architecture_name +
-                       "' has one head of keys and values of one size, and a window of positions"};
+                       "' requires one key and value head, keys and values of the same size, and a sliding window"};
     layer.mixer = MixerKind::kBlockAttention;
   }
   if (Status s = read_blocks(read, params); !s) return s;

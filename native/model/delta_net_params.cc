@@ -1,4 +1,4 @@
-// Sizes of delta nets, from a file's keys.
+// Reads the sizes of delta-net layers from metadata.
 #include <string>
 
 #include "model/layer_params.h"
@@ -14,7 +14,7 @@ Error misfit(const MetadataReader& read, std::string_view key, int value, std::s
                                        read.key(other_key) + "' (" + std::to_string(other) + ")"};
 }
 
-// Kimi delta attention has as many key heads as value heads, all of one size.
+// Kimi delta attention has the same number of key heads and value heads, all of the same size.
 Status read_channel_decay(const GgufFile& file, const MetadataReader& read, HyperParams& params) {
   DeltaNetParams& delta = params.delta_net;
   auto heads = read.integers("attention.head_count", params.n_layers, 0, kMaxHeads);
@@ -25,9 +25,9 @@ Status read_channel_decay(const GgufFile& file, const MetadataReader& read, Hype
     const auto at = static_cast<size_t>(i);
     if (params.layers[at].mixer != MixerKind::kDeltaNet) continue;
     if ((*heads)[at] == 0 || (delta.n_value_heads > 0 && (*heads)[at] != delta.n_value_heads))
-      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " is a delta net of " +
+      return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + " is a delta-net layer with " +
                                                 std::to_string((*heads)[at]) +
-                                                " heads, where all must have as many, and one at least"};
+                                                " heads, but all must have the same number, at least 1"};
     delta.n_key_heads = delta.n_value_heads = (*heads)[at];
     if (delta.low_rank > 0) continue;
     const GgufTensor* low = file.tensor("blk." + std::to_string(i) + ".ssm_f_a.weight");

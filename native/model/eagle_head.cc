@@ -32,7 +32,8 @@ void EagleHead::note(int layer, const float* x, int n_rows) {
   if (layer == last_noted()) fuse(n_rows);
 }
 
-// The step's hidden rows, from the sources' rows side by side: some rows after others, which changes no bit of them.
+// Computes the hidden states of the step from the concatenated source rows. Tokens are processed in groups, which does
+// not change the result of any of them.
 void EagleHead::fuse(int n_rows) {
   const int64_t width = eagle_.sources_dim();
   for (int first = 0; first < n_rows; first += kJoinedRows) {
@@ -56,7 +57,7 @@ StepRows EagleHead::project(int, std::span<const int32_t> tokens, std::span<cons
   const int64_t n_embd = n_embd_;
   const Matrix& table = weights_.eagle.embedding ? *weights_.eagle.embedding : *weights_.embedding;
   backend_.embed(table, tokens.data(), n_rows, rows_from(of_tokens_));
-  // Side by side: a token's row, then the hidden one.
+  // Concatenates each token's embedding and hidden state.
   indices_.clear();
   for (int row = 0; row < n_rows; ++row) {
     indices_.push_back(of_tokens_ + row);

@@ -16,12 +16,13 @@ Error does_not_fit(const std::string& what) {
   return {ErrorCode::kInvalidArgument, "this EAGLE-3 head does not fit the model: " + what};
 }
 
-// `target_layers`; early files say `extract_layers`. Nothing: those that the published code takes, early, in the middle and late.
+// Reads `target_layers`, which early files call `extract_layers`. The default is the choice of the published code: an
+// early, a middle and a late layer.
 Status read_sources(const GgufFile& file, const MetadataReader& read, const HyperParams& model, EagleParams& head) {
   const std::string key = read.key(read.has("target_layers") ? "target_layers" : "extract_layers");
   if (file.find(key) == nullptr) {
     if (model.n_layers < 6)
-      return does_not_fit("it does not say which layers it reads ('" + read.key("target_layers") +
+      return does_not_fit("the layers that it reads are not stated ('" + read.key("target_layers") +
                           "'), and the model has only " + std::to_string(model.n_layers));
     head.sources = {2, model.n_layers / 2, model.n_layers - 3};
     return {};
@@ -34,14 +35,14 @@ Status read_sources(const GgufFile& file, const MetadataReader& read, const Hype
                                               " layers, expected " + std::to_string(head.sources.size())};
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i] < 0 || items[i] > model.n_layers)
-      return does_not_fit("'" + key + "' names layer " + std::to_string(items[i]) + ", and it has " +
+      return does_not_fit("'" + key + "' names layer " + std::to_string(items[i]) + ", but the model has only " +
                           std::to_string(model.n_layers));
     head.sources[i] = static_cast<int>(items[i]);
   }
   return {};
 }
 
-// Sizes of the head as a network of its own.
+// Reads the sizes of the head, which is described as a one-layer model.
 Status read_own(const GgufFile& file, const MetadataReader& read, int max_context, HyperParams& own) {
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
@@ -85,7 +86,7 @@ Status read_own(const GgufFile& file, const MetadataReader& read, int max_contex
   return {};
 }
 
-// Which tokens it reads and which it has logits for.
+// Reads which tokens the head embeds and which tokens its logits are for.
 Status read_vocabulary(const GgufFile& file, const HyperParams& model, EagleParams& head) {
   const auto rows_of = [&](const GgufTensor& tensor) { return tensor.shape[1]; };
   const GgufTensor* const tokens = file.tensor("d2t");
@@ -95,16 +96,16 @@ Status read_vocabulary(const GgufFile& file, const HyperParams& model, EaglePara
   head.own_embedding = embedding != nullptr;
   head.own_head = file.tensor("output.weight") != nullptr;
   if (head.own_embedding && rows_of(*embedding) != model.n_vocab)
-    return does_not_fit("it embeds " + std::to_string(rows_of(*embedding)) + " tokens, and the model has " +
+    return does_not_fit("it embeds " + std::to_string(rows_of(*embedding)) + " tokens, but the model has " +
                         std::to_string(model.n_vocab));
   const int64_t n_tokens = tokens != nullptr ? tokens->shape[0] : model.n_vocab;
   if (n_tokens < 1 || n_tokens > model.n_vocab)
-    return does_not_fit("'d2t' names " + std::to_string(n_tokens) + " tokens, and the model has " +
+    return does_not_fit("'d2t' names " + std::to_string(n_tokens) + " tokens, but the model has " +
                         std::to_string(model.n_vocab));
   head.own.n_vocab = static_cast<int>(n_tokens);
   const bool same_width = head.own.n_embd == model.n_embd;
   const auto lacks = [&](const char* tensor) {
-    return does_not_fit("it has no tensor '" + std::string(tensor) + "', and the model's is of width " +
+    return does_not_fit("it has no tensor '" + std::string(tensor) + "', and the model's tensor has width " +
                         std::to_string(model.n_embd) + ", not " + std::to_string(head.own.n_embd));
   };
   if (!head.own_embedding && !same_width) return lacks("token_embd.weight");
@@ -126,15 +127,16 @@ Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params
   const MetadataReader read(file, kArchitecture);
   auto head = std::make_shared<EagleParams>();
   if (params.streams.count > 1 || params.stream_mix.n_streams > 0)
-    return Error{ErrorCode::kUnsupported, "an EAGLE-3 head reads one residual stream, and architecture '" +
+    return Error{ErrorCode::kUnsupported, "an EAGLE-3 head requires a single residual stream, but architecture '" +
                                               params.architecture_name + "' has several"};
   if (Status status = read_own(file, read, max_context, head->own); !status) return status;
   if (Status status = read_sources(file, read, params, *head); !status) return status;
   auto width = read.integer("target_hidden_size", 1, kMaxEmbedding, params.n_embd);
   if (!width) return width.error();
   if (*width != params.n_embd)
-    return does_not_fit("it reads rows of " + std::to_string(*width) + " numbers ('" + read.key("target_hidden_size") +
-                        "'), and the model's have " + std::to_string(params.n_embd));
+    return does_not_fit("it reads hidden states of " + std::to_string(*width) + " numbers ('" +
+                        read.key("target_hidden_size") + "'), but those of the model have " +
+                        std::to_string(params.n_embd));
   head->source_dim = *width;
   auto before_fc = read.boolean("norm_before_fc", false);
   if (!before_fc) return before_fc.error();
@@ -143,10 +145,10 @@ Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params
   head->norm_before_fc = *before_fc;
   head->norm_before_residual = *before_residual;
   if (Status status = read_vocabulary(file, params, *head); !status) return status;
-  // Its keys and values lie in the pages of the model's layers, as one layer more.
+  // The head's keys and values are stored in the model's KV pages, like those of one more layer.
   params.layers.resize(static_cast<size_t>(params.n_layers));
   params.layers.push_back(head->own.layers[0]);
-  params.layers.back().rope = -1;  // its angles are its own
+  params.layers.back().rope = -1;  // The head has its own RoPE frequencies.
   params.guess = {};
   params.guess.used = true;
   params.guess.eagle = std::move(head);

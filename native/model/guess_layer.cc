@@ -44,7 +44,7 @@ void GuessLayer::feed(const Batch& batch, std::span<const std::span<const Segmen
     assert(hidden_.size() == batch.tokens.size());
     StepRows rows = project(level, batch.tokens, hidden_, tables);
     keep(level, batch);
-    // Of the last level no row is wanted any further: the first part keeps its keys and values, and that is all.
+    // The outputs of the last level are not needed, so only its first block runs, which stores the keys and values.
     const bool last = level == last_level();
     for (size_t i = 0; i < levels_[static_cast<size_t>(level)].size() && rows.count > 0; ++i) {
       const LayerPart& part = *levels_[static_cast<size_t>(level)][i];
@@ -54,7 +54,7 @@ void GuessLayer::feed(const Batch& batch, std::span<const std::span<const Segmen
   }
 }
 
-// Of the step's hidden rows those that the next step goes on from.
+// Saves the hidden states of this step from which the next step continues.
 void GuessLayer::keep(int level, const Batch& batch) {
   for (const HiddenRun& run : batch.hidden) {
     const int first = of_step_ + run.first_row + run.n_rows - run.n_kept;

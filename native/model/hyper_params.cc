@@ -1,5 +1,5 @@
-// What a GGUF file says about the shape of its network, checked so that all later arithmetic on it
-// is safe: no product of two of these values overflows 64 bits.
+// Reads the hyperparameters of a model from GGUF metadata. All values are checked against limits, so that the product
+// of any two of them fits into 64 bits and later arithmetic is safe.
 #include <array>
 #include <cmath>
 #include <string>
@@ -15,15 +15,15 @@
 namespace monolith {
 namespace {
 
-// Bounds are several times beyond the largest published models.
+// Limits that are several times larger than in the largest published models.
 constexpr int64_t kMaxVocab = 1 << 22;
 constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxGuessLayers = 16;
 constexpr int64_t kMaxContext = 1 << 27;
 
-// Keys that change what a network computes, with the value that means "not used". `computed` says
-// for which architectures the key is read elsewhere.
+// Metadata keys that change what a model computes, each with the value that means "not used". `computed` marks the
+// architectures for which other code reads the key.
 struct RefusedKey {
   std::string_view name;
   double harmless;
@@ -35,31 +35,31 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"attn_logit_softcapping", 0, "a soft cap on attention scores", &ArchitectureTraits::soft_cap_keys},
     RefusedKey{"final_logit_softcapping", 0, "a soft cap on logits", &ArchitectureTraits::soft_cap_keys},
     RefusedKey{"router_logit_softcapping", 0, "a soft cap on router logits"},
-    RefusedKey{"attention.scale", 0, "an attention scale of its own", &ArchitectureTraits::scale_keys},
+    RefusedKey{"attention.scale", 0, "a custom attention scale", &ArchitectureTraits::scale_keys},
     RefusedKey{"attention.clamp_kqv", 0, "clamping of queries, keys and values"},
     RefusedKey{"attention.max_alibi_bias", 0, "an ALiBi bias"},
-    RefusedKey{"attention.causal", 1, "attention that is not causal"},
+    RefusedKey{"attention.causal", 1, "non-causal attention"},
     RefusedKey{"attention.temperature_length", 0, "attention temperature by position",
                &ArchitectureTraits::temperature_keys},
     RefusedKey{"attention.temperature_scale", 0, "attention temperature by position",
                &ArchitectureTraits::temperature_keys},
-    RefusedKey{"attention.output_scale", 0, "a scale on attention's output"},
+    RefusedKey{"attention.output_scale", 0, "a scale on the attention output"},
     RefusedKey{"attention.value_scale", 0, "a scale on values", &ArchitectureTraits::value_scale_key},
-    RefusedKey{"attention.shared_kv_layers", 0, "keys and values that layers share", &ArchitectureTraits::shared_kv},
-    RefusedKey{"embedding_length_per_layer_input", 0, "inputs of each layer's own",
-               &ArchitectureTraits::per_layer_inputs},
+    RefusedKey{"attention.shared_kv_layers", 0, "sharing keys and values between layers",
+               &ArchitectureTraits::shared_kv},
+    RefusedKey{"embedding_length_per_layer_input", 0, "per-layer inputs", &ArchitectureTraits::per_layer_inputs},
     RefusedKey{"altup.num_inputs", 1, "several residual streams", &ArchitectureTraits::streams},
-    RefusedKey{"altup.active_idx", 0, "a residual stream other than the first as the active one"},
-    RefusedKey{"swiglu_clamp_exp", 0, "a limit on gated numbers", &ArchitectureTraits::limit_keys},
-    RefusedKey{"swiglu_clamp_shexp", 0, "a limit on gated numbers", &ArchitectureTraits::limit_keys},
+    RefusedKey{"altup.active_idx", 0, "an active residual stream other than the first"},
+    RefusedKey{"swiglu_clamp_exp", 0, "a limit on gated activations", &ArchitectureTraits::limit_keys},
+    RefusedKey{"swiglu_clamp_shexp", 0, "a limit on gated activations", &ArchitectureTraits::limit_keys},
     RefusedKey{"activation_sparsity_scale", 0, "sparse activations", &ArchitectureTraits::streams},
     RefusedKey{"logit_scale", 1, "a scale on logits", &ArchitectureTraits::scale_keys},
     RefusedKey{"embedding_scale", 1, "a scale on embeddings", &ArchitectureTraits::scale_keys},
     RefusedKey{"residual_scale", 1, "a scale on residuals", &ArchitectureTraits::scale_keys},
-    RefusedKey{"deepstack_mapping", -1, "images fed to inner layers"},
-    RefusedKey{"nextn_predict_layers", 0, "layers that predict further tokens", &ArchitectureTraits::guess_layers},
-    RefusedKey{"rope.scaling.alpha", 0, "a RoPE base that grows by 'alpha'", &ArchitectureTraits::rope_alpha},
-    RefusedKey{"rope.dimension_sections", 0, "RoPE in sections", &ArchitectureTraits::rope_sections},
+    RefusedKey{"deepstack_mapping", -1, "DeepStack image features in inner layers"},
+    RefusedKey{"nextn_predict_layers", 0, "multi-token prediction layers", &ArchitectureTraits::guess_layers},
+    RefusedKey{"rope.scaling.alpha", 0, "a RoPE base scaled by 'alpha'", &ArchitectureTraits::rope_alpha},
+    RefusedKey{"rope.dimension_sections", 0, "sectioned RoPE", &ArchitectureTraits::rope_sections},
     RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
 };
 
@@ -69,20 +69,22 @@ Result<const ArchitectureTraits*> read_architecture(const GgufFile& file) {
   if (!*name) return Error{ErrorCode::kInvalidFile, "metadata key 'general.architecture' is missing"};
   if (auto kind = file.string("general.type"); kind && *kind && **kind == "adapter")
     return Error{ErrorCode::kUnsupported,
-                 "the file is an adapter (LoRA), which is not supported; merged into its model it can be served"};
+                 "the file is an adapter (LoRA), which is not supported; merge it into its model first"};
   if (const ArchitectureTraits* known = find_architecture(**name)) return known;
   if (is_eagle_head(file))
     return Error{ErrorCode::kUnsupported,
-                 "architecture 'eagle3' is a head that guesses for another model: it is that model's draft"};
+                 "architecture 'eagle3' is a draft head for another model; configure it as that model's draft"};
   if (**name == "clip")
-    return Error{ErrorCode::kUnsupported,
-                 "architecture 'clip' is a vision tower: it is served with its text model, found beside that or named "
-                 "by models.<id>.vision"};
+    return Error{
+        ErrorCode::kUnsupported,
+        "architecture 'clip' is a vision encoder; serve its text model, and place this file next to it or set it as "
+        "models.<id>.vision"};
   return Error{ErrorCode::kUnsupported,
                "architecture " + quoted(**name) + " is not supported (known: " + known_architectures() + ")"};
 }
 
-// The embedding table's rows decide; what the tokenizer and the vocab_size key say must agree.
+// The number of rows of the embedding table is the vocabulary size. The tokenizer and the vocab_size key must agree
+// with it.
 Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
   const GgufTensor* table = file.tensor("token_embd.weight");
   if (table == nullptr) return Error{ErrorCode::kInvalidFile, "tensor 'token_embd.weight' is missing"};
@@ -97,7 +99,9 @@ Result<int> read_vocab(const GgufFile& file, const MetadataReader& read) {
                                               " tokens, but tensor 'token_embd.weight' has " + std::to_string(rows) +
                                               " rows"};
   }
-  if (tokens != nullptr) return static_cast<int>(rows);  // files whose vocabulary has grown may keep the old number
+  // Files whose vocabulary was extended may still state the old vocab_size, so the key is ignored if there is a
+  // tokenizer.
+  if (tokens != nullptr) return static_cast<int>(rows);
   auto stated = read.integer("vocab_size", 1, kMaxVocab, rows);
   if (!stated) return stated;
   if (*stated != rows) {
@@ -116,8 +120,8 @@ Status refuse_what_is_not_computed(const MetadataReader& read, const Architectur
   return {};
 }
 
-// Of the layers that guess tokens the first, and those behind it that have all it has, where the file has what it is made of: some state how many there are and
-// leave them out.
+// Uses the first MTP layer and each following one whose tensors are all present: some files declare MTP layers but do
+// not contain them.
 void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
   const auto carries = [&](int level, std::string_view name) {
     return file.tensor("blk." + std::to_string(params.n_layers + level) + "." + std::string(name)) != nullptr;
@@ -125,7 +129,8 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
   const auto carried = [&](std::string_view name) { return carries(0, name); };
   if (params.n_guess_layers == 0 || traits.guess_hidden == GuessHidden::kLeftOut || !carried("nextn.eh_proj.weight"))
     return;
-  constexpr std::string_view kIndex = "indexer.proj.weight";  // without it there is nothing to attend to
+  // Without this tensor the layer has no sparse attention indexer, so it cannot attend.
+  constexpr std::string_view kIndex = "indexer.proj.weight";
   if (traits.position_index && !carried(kIndex)) return;
   GuessLayerParams& guess = params.guess;
   guess.used = true;
@@ -144,10 +149,10 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
   while (guess.n_levels < params.n_guess_layers && like_the_first(guess.n_levels)) ++guess.n_levels;
 }
 
-// n_vocab, n_embd, n_layers, norm_eps.
+// Reads n_vocab, n_embd, n_layers and norm_eps.
 Status read_sizes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, bool guess_layer,
                   HyperParams& params) {
-  // Assigns or remembers the first error, so that the list below reads as a list.
+  // Assigns a field or remembers the first error, so that the code below can be a plain list.
   Status failed;
   const auto set = [&failed](auto& field, auto&& result) {
     if (!failed) return;
@@ -178,7 +183,7 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, const Archit
   return failed;
 }
 
-// Scales and soft caps. 0 stands for "none" in all these keys.
+// Reads scales and soft caps. The value 0 means "none" for all of these keys.
 Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   const bool wide_queries = traits.wide_query_layers > 0 && params.n_layers == traits.wide_query_layers;
   for (LayerParams& layer : params.layers) {
@@ -206,7 +211,7 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
           std::pair{"residual_scale", &params.residual_scale}, std::pair{"logit_scale", &params.logit_scale}}) {
       if (Status s = read_factor(key, *field); !s) return s;
     }
-    params.logit_scale = 1.0f / params.logit_scale;  // the key holds a divisor
+    params.logit_scale = 1.0f / params.logit_scale;  // The key holds a divisor.
     for (LayerParams& layer : params.layers) {
       if (attention_scale > 0) layer.attention_scale = attention_scale;
     }
@@ -230,8 +235,8 @@ Status read_scales(const MetadataReader& read, const ArchitectureTraits& traits,
   return {};
 }
 
-// Which of the tensors that some files carry and others do not are here. If one layer has it, every layer of its kind
-// must.
+// Detects which optional tensors the file contains. If one layer has such a tensor, all layers of the same kind must
+// have it.
 void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
   const auto carried = [&](std::string_view name) {
     for (int i = 0; i < params.n_layers; ++i)
@@ -239,7 +244,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
     return false;
   };
   params.tied_output = file.tensor("output.weight") == nullptr;
-  // such nets have one of their own
+  // Delta-net layers have an attn_qkv tensor of their own.
   const bool fused_qkv = carried("attn_qkv.weight") && traits.delta_net == DeltaNetKind::kNone;
   for (LayerParams& layer : params.layers) layer.fused_qkv = fused_qkv;
   for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)

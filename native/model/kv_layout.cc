@@ -10,7 +10,8 @@
 namespace monolith {
 namespace {
 
-// And lists of the rows with logits: one, or one of each of two kinds of layers that read what others keep.
+// Two segment lists are reserved for the tokens with logits: one for each of two kinds of layers that read other
+// layers' keys and values.
 constexpr int64_t kMostTables = kMostSegmentLists - 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -21,7 +22,7 @@ int64_t pages_of(int64_t positions) { return ceil_div(positions, kPageTokens); }
 
 int64_t KvLayout::window_pages(int64_t n_rows) const {
   const int64_t seen = window - 1 + n_rows;
-  return ceil_div(seen - 1, kPageTokens) + 1;  // the first may be the last position of its page
+  return ceil_div(seen - 1, kPageTokens) + 1;  // The range may start at the last position of a page.
 }
 
 int64_t KvLayout::pages_at_once(int64_t positions, int64_t n_rows) const {
@@ -38,7 +39,8 @@ int64_t KvLayout::positions_in(int64_t n_pages, int64_t n_rows) const {
 
 namespace {
 
-// Numbers that a layer keeps of a position, as keys and as values: pages are weighed by them, whatever a number takes.
+// Number of values that a layer stores per position, as keys and as values. Pages are compared by these numbers,
+// regardless of the bytes per value.
 struct Kept {
   int64_t keys = 0, values = 0;
   int64_t sum() const { return keys + values; }
@@ -50,13 +52,14 @@ Kept kept(const LayerParams& layer) {
   return layer.keeps_latents() ? Kept{0, heads * layer.key_dim} : Kept{heads * layer.key_dim, heads * layer.value_dim};
 }
 
-// Layers of one kind in the order in which they fill its tables: slot by slot, `in_slot` to each.
+// Places layer `index` of a kind: layers fill the tables slot by slot, `in_slot` layers per slot.
 KvPlace place_of(int64_t index, int64_t in_slot, int64_t slots) {
   const int64_t slot = index / in_slot;
   return {static_cast<int>(slot / slots), static_cast<int>(slot % slots), static_cast<int>(index % in_slot)};
 }
 
-// What a page of one position weighs: each slot has room for the most that lies in it in any table.
+// Returns the number of values per position of a page. Each slot is as large as the largest layers that use it in any
+// table.
 int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std::vector<Kept>& windowed,
                   int64_t windowed_in_slot, int64_t slots) {
   std::vector<Kept> room(static_cast<size_t>(slots));
@@ -74,7 +77,7 @@ int64_t weight_of(const std::vector<Kept>& full, int64_t full_in_slot, const std
                          [](int64_t sum, const Kept& slot) { return sum + slot.sum(); });
 }
 
-// How many layers of a kind, all alike, a slot for one of the other kind has room for; 1 where they differ.
+// Returns how many layers of a kind fit into a slot for one layer of the other kind; 1 if the layers are not all alike.
 int64_t most_in_slot(const std::vector<Kept>& kind, const std::vector<Kept>& other) {
   const auto alike = [](const std::vector<Kept>& layers) {
     return std::ranges::all_of(layers, [&](const Kept& layer) { return layer == layers.front(); });
@@ -86,7 +89,7 @@ int64_t most_in_slot(const std::vector<Kept>& kind, const std::vector<Kept>& oth
 }
 
 struct Kinds {
-  std::vector<Kept> full, windowed;  // of each layer that keeps pages
+  std::vector<Kept> full, windowed;  // One entry per layer that stores data in pages.
   int window = 0;
 };
 Kinds kinds_of(const HyperParams& params, bool by_window) {
@@ -103,7 +106,8 @@ Kinds kinds_of(const HyperParams& params, bool by_window) {
 }  // namespace
 
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
-  if (params.blocks.n_groups > 0) by_window = false;  // what stands for blocks lies beside the window's rows
+  // Compressed blocks are stored in the same pages as the vectors of the window.
+  if (params.blocks.n_groups > 0) by_window = false;
   const auto [full, windowed, window] = kinds_of(params, by_window);
   const auto n_full = static_cast<int64_t>(full.size()), n_windowed = static_cast<int64_t>(windowed.size());
   KvLayout layout{.layers_per_page = static_cast<int>(std::max<int64_t>(n_full, 1)), .window = window};
@@ -112,8 +116,8 @@ KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
   layout.windowed_in_slot = static_cast<int>(packs ? most_in_slot(windowed, full) : 1);
   const int64_t of_full = ceil_div(n_full, layout.full_in_slot),
                 of_windowed = ceil_div(n_windowed, layout.windowed_in_slot);
-  // Layers that fill no whole page waste memory, and pages of few layers make many tables: one table more
-  // weighs as much as a hundredth of the memory.
+  // Layers that do not fill whole pages waste memory, while pages with few layers need many page tables. Each
+  // additional table counts as much as one percent of the memory.
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int64_t slots = std::max(of_full, of_windowed); slots >= 1; --slots) {
     const int64_t n_full_tables = ceil_div(of_full, slots), n_windowed_tables = ceil_div(of_windowed, slots);
@@ -185,7 +189,7 @@ KvShape kv_shape(const HyperParams& params, const KvLayout& layout, int64_t n_pa
       shape.layers.push_back({.kind = StateKind::kNothing});
     }
   }
-  // Behind the slots of the layers: networks with an index or blocks have one page table for all.
+  // These entries follow the slots of the layers. Models with an indexer or compressed blocks have a single page table.
   const IndexParams& index = params.latents.index;
   int slot = layout.layers_per_page;
   shape.most_chosen = index.most;

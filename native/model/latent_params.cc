@@ -13,7 +13,8 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxIndexHeads = 1024;
 constexpr int64_t kMaxChosen = 1 << 20;
 
-// Which layers have an index of their own. Files of GLM 5.2 from before the key: after the first two, each fourth.
+// Reads which layers have a sparse attention indexer of their own. GLM 5.2 files that predate the key have one in the
+// first two layers and in every fourth layer after them.
 Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kTypes = "attention.indexer.types";
   constexpr int kSharesWithout = 1 << 20;
@@ -25,13 +26,13 @@ Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
   for (size_t i = 0; i < params.layers.size(); ++i) {
     LayerParams& layer = params.layers[i];
     if (!layer.latent()) continue;
-    // One that guesses has its own: what a layer before it has chosen is of other rows.
+    // An MTP layer has its own indexer, because earlier layers have selected positions for other tokens.
     const bool guesses = i >= static_cast<size_t>(params.n_layers);
     layer.chooses = guesses || (shares ? i < 2 || (i - 2) % 4 == 0 : (*types)[i] == 1);
     any |= layer.chooses;
     if (!any)
       return Error{ErrorCode::kInvalidFile, "'" + read.key(kTypes) + "': layer " + std::to_string(i) +
-                                                " goes by the choice of a layer before it, and none has an index"};
+                                                " uses the selection of an earlier layer, but none has an indexer"};
   }
   return {};
 }
@@ -40,7 +41,7 @@ Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
 
 Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, int n_rotated, HyperParams& params) {
   constexpr std::string_view kKeyLength = "attention.indexer.key_length";
-  if (!traits.position_index) return read.refuse_unless("attention.indexer.top_k", 0, "an index of positions");
+  if (!traits.position_index) return read.refuse_unless("attention.indexer.top_k", 0, "a sparse attention indexer");
   IndexParams& index = params.latents.index;
   auto n_heads = read.integer("attention.indexer.head_count", 1, kMaxIndexHeads);
   if (!n_heads) return n_heads.error();
@@ -52,14 +53,14 @@ Status read_index(const MetadataReader& read, const ArchitectureTraits& traits, 
   if (!eps) return eps.error();
   if (*key_dim < n_rotated)
     return Error{ErrorCode::kInvalidFile, "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) +
-                                              ", fewer than the " + std::to_string(n_rotated) +
-                                              " dimensions that rotate"};
+                                              ", but must be at least the " + std::to_string(n_rotated) +
+                                              " dimensions with RoPE"};
   if (*key_dim % 16 != 0)
     return Error{ErrorCode::kUnsupported,
-                 "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) + ", supported are multiples of 16"};
+                 "'" + read.key(kKeyLength) + "' is " + std::to_string(*key_dim) + ", expected a multiple of 16"};
   if (params.latents.q_rank == 0)
-    return Error{ErrorCode::kInvalidFile,
-                 "'" + read.key("attention.q_lora_rank") + "' is 0: an index needs that form of queries"};
+    return Error{ErrorCode::kInvalidFile, "'" + read.key("attention.q_lora_rank") +
+                                              "' is 0, but the sparse attention indexer requires low-rank queries"};
   index = {*most, *n_heads, *key_dim, *traits.position_index, static_cast<float>(*eps)};
   return {};
 }
@@ -76,7 +77,8 @@ Status read_latents(const GgufFile& file, const MetadataReader& read, const Arch
     else
       failed = result.error();
   };
-  // Files from before the keys that end in _mla state a head's sizes, the others those of what is kept.
+  // Files without the keys that end in _mla state the sizes of a head in the other keys. Newer files state there the
+  // sizes of what is cached.
   const bool stated = read.has("attention.key_length_mla");
   set(latents.rank, read.integer("attention.kv_lora_rank", 1, kMaxRank));
   set(latents.shared_dim, read.integer("rope.dimension_count", 2, kMaxHeadDim));
@@ -88,7 +90,7 @@ Status read_latents(const GgufFile& file, const MetadataReader& read, const Arch
   if (latents.shared_dim >= latents.key_dim)
     return Error{ErrorCode::kInvalidFile,
                  "'" + read.key("rope.dimension_count") + "' is " + std::to_string(latents.shared_dim) +
-                     ", which leaves nothing of keys of " + std::to_string(latents.key_dim) + " dimensions"};
+                     ", expected less than the key length of " + std::to_string(latents.key_dim) + " dimensions"};
   const auto first = std::ranges::find_if(params.layers, &LayerParams::attends);
   if (first == params.layers.end()) return {};
   const std::string block = "blk." + std::to_string(first - params.layers.begin()) + ".";

@@ -20,8 +20,9 @@ constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxWindow = INT32_MAX;
 constexpr int64_t kMaxExperts = 1 << 12;
 
-// windowed[i]: layer i sees a window. The key is a period, each so-manieth layer seeing all, or one
-// flag per layer. Layers that guess are as the first ones if nothing is said of them (EXAONE's files).
+// Reads the window pattern: windowed[i] means that layer i has a sliding window. The key holds a period n (every n-th
+// layer has none) or one flag per layer. If the file states nothing about the MTP layers, they follow the first layers
+// (as in EXAONE files).
 Result<std::vector<bool>> read_pattern(const MetadataReader& read, const ArchitectureTraits& traits,
                                        const HyperParams& params) {
   constexpr std::string_view kKey = "attention.sliding_window_pattern";
@@ -31,7 +32,7 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
     auto flags = read.flags(kKey);
     if (!flags) return flags.error();
     for (size_t i = 0; flags->size() >= own && flags->size() < n && i < own; ++i) flags->push_back((*flags)[i]);
-    // Those of layers that the network leaves out may follow.
+    // The file may contain additional flags for layers that are not loaded.
     if (flags->size() < n) {
       return Error{ErrorCode::kInvalidFile, "metadata key '" + read.key(kKey) + "' has " +
                                                 std::to_string(flags->size()) + " elements, expected one per layer, " +
@@ -50,7 +51,7 @@ Result<std::vector<bool>> read_pattern(const MetadataReader& read, const Archite
 Status read_windows(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kKey = "attention.sliding_window";
   if (traits.windows == Windows::kRefused) {
-    // A window as long as the context hides nothing.
+    // A window of at least the context length has no effect.
     auto window = read.number(kKey, 0, 1e18, 0.0);
     if (!window) return window.error();
     if (*window > 0 && *window < params.context_length)
@@ -82,12 +83,12 @@ Error not_a_multiple(const MetadataReader& read, std::string_view key, int value
                                        read.key(divisor_key) + "' (" + std::to_string(divisor) + ")"};
 }
 
-// Kinds, heads and lengths. Keys that end in _swa are those of layers with a window.
+// Reads kinds, head counts and sizes. Keys that end in _swa apply to layers with a sliding window.
 Status read_shapes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                    HyperParams& params) {
   const auto n = static_cast<int>(params.layers.size());
   const bool mixed = traits.other_mixer != MixerKind::kNone;
-  // One longer than the network leaves no layer that attends.
+  // If the interval exceeds the number of layers, no layer has attention.
   constexpr int kUsualInterval = 4;
   auto interval = traits.attention_interval ? read.integer("full_attention_interval", 1, INT32_MAX, kUsualInterval)
                                             : Result<int>(1);
@@ -108,7 +109,7 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
                       ? read.integers("attention.head_count_kv", n, mixed ? 0 : 1, kMaxHeads)
                       : heads;
   if (!kv_heads) return kv_heads.error();
-  // Networks of experts only need not state what other layers would have.
+  // Models with only MoE layers need not state the width of dense layers.
   const bool may_lack_ff = mixed || traits.block_attention;
   const bool unstated =
       may_lack_ff && (traits.experts == Experts::kRequired || traits.other_mixer == MixerKind::kMamba2);
@@ -119,7 +120,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   const int first_heads = with_heads == heads->end() ? 0 : *with_heads;
   if (!read.has("attention.key_length") && first_heads > 0 && params.n_embd % first_heads != 0)
     return not_a_multiple(read, "embedding_length", params.n_embd, "attention.head_count", first_heads);
-  const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;  // no head: it means nothing
+  // Without attention heads this value is not used.
+  const int64_t usual = first_heads > 0 ? params.n_embd / first_heads : 2;
   auto key_dim = read.integer("attention.key_length", 2, kMaxHeadDim, usual);
   if (!key_dim) return key_dim.error();
   auto value_dim = read.integer("attention.value_length", 1, kMaxHeadDim, *key_dim);
@@ -135,11 +137,11 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     layer.feed_forward = layer.n_ff == 0   ? FeedForwardKind::kNone
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
-    const bool guesses = i >= params.n_layers;  // such a layer attends, whatever its turn
+    const bool guesses = i >= params.n_layers;  // An MTP layer always has attention, regardless of the interval.
     if ((*kv_heads)[at] == 0 || recurrent[at] != 0) {
       if (guesses)
         return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) +
-                                                  ", which guesses tokens, does not attend ('" +
+                                                  " is an MTP layer but has no attention ('" +
                                                   read.key("attention.head_count_kv") + "' is 0)"};
       layer.mixer = traits.one_part && layer.n_ff > 0 ? MixerKind::kNone : traits.other_mixer;
       continue;
@@ -160,8 +162,8 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
   return {};
 }
 
-// The last layers may attend to the keys and values of others: of the last layer before them that has its own, or with a
-// window of the last but one. Its kind must be theirs.
+// The last layers may use the keys and values of another layer: of the last layer that has its own, or, for layers with
+// a sliding window, of the one before it. That layer must have the same shape.
 Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   if (!traits.shared_kv) return {};
   const int n = params.n_layers;
@@ -175,17 +177,18 @@ Status read_shared_kv(const MetadataReader& read, const ArchitectureTraits& trai
     const auto* source = from >= 0 ? &params.layers[static_cast<size_t>(from)] : nullptr;
     if (source == nullptr || source->window != layer.window || source->n_kv_heads != layer.n_kv_heads ||
         source->key_dim != layer.key_dim || source->value_dim != layer.value_dim) {
-      return Error{ErrorCode::kUnsupported,
-                   "'" + read.key("attention.shared_kv_layers") + "' is " + std::to_string(*shared) + ": layer " +
-                       std::to_string(from) + " has no keys and values as layer " + std::to_string(i) + " reads them"};
+      return Error{ErrorCode::kUnsupported, "'" + read.key("attention.shared_kv_layers") + "' is " +
+                                                std::to_string(*shared) + ": layer " + std::to_string(from) +
+                                                " does not have the keys and values that layer " + std::to_string(i) +
+                                                " needs"};
     }
     layer.kv_of = from;
   }
   return {};
 }
 
-// Leading dimensions that rotate, of layers that see all positions or of those with a window; the key's default is
-// `usual`. 0: there are no such layers.
+// Reads the number of leading dimensions with RoPE, either of layers with a sliding window or of those without. `usual`
+// is the default of the key. 0: there are no such layers.
 Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, const HyperParams& params, bool windowed,
                            std::optional<int> usual = std::nullopt) {
   int head = 0;
@@ -195,23 +198,24 @@ Result<int> read_rope_dims(const MetadataReader& read, std::string_view key, con
   if (head == 0) return 0;
   auto dims = read.integer(key, 2, head, std::min(usual.value_or(head), head));
   if (dims && *dims % 2 != 0)
-    return Error{ErrorCode::kInvalidFile, "'" + read.key(key) + "' is " + std::to_string(*dims) + ", expected even"};
+    return Error{ErrorCode::kInvalidFile,
+                 "'" + read.key(key) + "' is " + std::to_string(*dims) + ", expected an even number"};
   return dims;
 }
 
-// Keys that would give layers with a window rotations that are not computed.
+// Rejects keys that specify unsupported RoPE settings for layers with a sliding window.
 Status refuse_other_rotations(const MetadataReader& read, const ArchitectureTraits& traits, int dims) {
   if (traits.windowed_rope == WindowedRope::kOwnBase) return {};
-  if (Status s =
-          read.refuse_unless("rope.dimension_count_swa", dims, "RoPE over other dimensions in layers with a window");
+  if (Status s = read.refuse_unless("rope.dimension_count_swa", dims,
+                                    "a different number of RoPE dimensions in layers with a sliding window");
       !s)
     return s;
   auto base = read.number("rope.freq_base", kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
-  return read.refuse_unless("rope.freq_base_swa", *base, "another RoPE base in layers with a window");
+  return read.refuse_unless("rope.freq_base_swa", *base, "a different RoPE base in layers with a sliding window");
 }
 
-// The second set of frequencies, where layers with a window have their own.
+// Adds the second RoPE set if layers with a sliding window have their own.
 Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& traits, int dims, HyperParams& params) {
   const bool own = traits.windowed_rope == WindowedRope::kOwnBase;
   auto base = own ? read.number("rope.freq_base_swa", kMinRopeBase, kMaxRopeBase, traits.windowed_base)
@@ -228,7 +232,7 @@ Status read_windowed_rope(const MetadataReader& read, const ArchitectureTraits& 
   return {};
 }
 
-// All sets of frequencies, and which layer turns by which.
+// Reads all RoPE sets and assigns them to layers.
 Status read_ropes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
                   HyperParams& params) {
   constexpr std::string_view kKey = "rope.dimension_count", kWindowed = "rope.dimension_count_swa";
@@ -238,8 +242,8 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
   const bool own = traits.windowed_rope == WindowedRope::kOwnBase && read.has(kWindowed);
   auto windowed_dims = read_rope_dims(read, own ? kWindowed : kKey, params, true);
   if (!windowed_dims) return windowed_dims.error();
-  const int dims = *full_dims > 0 ? *full_dims : *windowed_dims;  // every layer may have a window
-  if (dims == 0) return {};                                       // none attends
+  const int dims = *full_dims > 0 ? *full_dims : *windowed_dims;  // All layers may have a sliding window.
+  if (dims == 0) return {};                                       // No layer has attention.
   if (Status s = refuse_other_rotations(read, traits, dims); !s) return s;
   auto rope = read_rope_frequencies(file, params.architecture_name, dims, params.context_length,
                                     max_context > 0 ? max_context : params.context_length, traits.rope_factors,
@@ -256,7 +260,7 @@ Status read_ropes(const GgufFile& file, const MetadataReader& read, const Archit
   return read_windowed_rope(read, traits, *windowed_dims, params);
 }
 
-// Keys without the architecture's name: one number for each layer.
+// Reads the xIELU parameters. Their keys do not start with the architecture's name and hold one number per layer.
 Status read_xielu(const GgufFile& file, HyperParams& params) {
   if (params.activation != Activation::kXielu) return {};
   const MetadataReader read(file, "xielu");
@@ -275,10 +279,10 @@ Status read_xielu(const GgufFile& file, HyperParams& params) {
   return {};
 }
 
-// By how much queries grow with their position.
+// Reads the attention temperature: how much queries are scaled up with their position.
 Status read_temperature(const MetadataReader& read, const ArchitectureTraits& traits, HyperParams& params) {
   constexpr std::string_view kScale = "attention.temperature_scale", kLength = "attention.temperature_length";
-  if (traits.windows == Windows::kChunks) {  // Llama 4, whose files do not say it
+  if (traits.windows == Windows::kChunks) {  // Llama 4 files do not state the temperature.
     for (LayerParams& layer : params.layers) {
       if (layer.rope >= 0) continue;
       layer.temperature_scale = 0.1f;
@@ -303,10 +307,11 @@ Status read_temperature(const MetadataReader& read, const ArchitectureTraits& tr
   return {};
 }
 
-// Layers before the first stated have none, and of the others each so-manieth has.
+// Determines which layers are MoE layers: from the stated first layer on, every n-th one.
 Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                            HyperParams& params) {
-  for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)  // those that guess
+  // MTP layers are MoE layers if they have a router.
+  for (size_t i = static_cast<size_t>(params.n_layers); i < params.layers.size(); ++i)
     if (file.tensor("blk." + std::to_string(i) + ".ffn_gate_inp.weight") != nullptr)
       params.layers[i].feed_forward = FeedForwardKind::kMixture;
   if (traits.experts == Experts::kWhereCarried || traits.experts == Experts::kBesideNetwork) {
@@ -339,11 +344,11 @@ Status read_mixture_layers(const GgufFile& file, const MetadataReader& read, con
   }
   if (any) return {};
   return Error{ErrorCode::kInvalidFile, "'" + read.key("interleave_moe_layer_step") + "' and '" +
-                                            read.key("leading_dense_block_count") + "' leave no layer for the experts"};
+                                            read.key("leading_dense_block_count") + "' leave no layer for experts"};
 }
 
-// Width of the network that all rows pass. Its tensors decide: converters do not agree on whether the
-// key is that of one shared expert or of all.
+// Returns the width of the shared expert. Its tensors take precedence, because converters do not agree on whether the
+// key counts one shared expert or all of them.
 Result<int> read_counted_experts(const GgufFile& file, const MetadataReader& read, const std::string& block, int n_ff) {
   auto count = read.integer("expert_shared_count", 0, kMaxExperts, 0);
   if (!count) return count.error();
@@ -361,13 +366,14 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
   constexpr int kMaxGroups = 64;
   Router& router = experts.router;
   router.score = traits.router;
-  // Early files of GLM 4.7 Flash leave it out. Of this family only networks whose scores are sigmoids have a bias.
+  // Early files of GLM 4.7 Flash omit the scoring function. In this family only models with sigmoid scores have a
+  // selection bias.
   if (traits.latents && experts.choice_bias) router.score = RouterScore::kSigmoid;
   auto score = read.integer("expert_gating_func", 0, 255, kNotStated);
   if (!score) return score.error();
   if (*score == kSoftmax || *score == kSoftmaxOfChosen) {
     router.score = RouterScore::kSoftmax;
-    // Of a softmax over those chosen, by their logits alone, only their proportions are left.
+    // A softmax over the logits of the selected experts equals a full softmax that is renormalized over them.
     if (*score == kSoftmaxOfChosen) {
       router.normalized = true;
       experts.choice_bias = false;
@@ -377,7 +383,7 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
   } else if (*score == kRootSoftplus) {
     router.score = RouterScore::kRootSoftplus;
   } else if (*score != kNotStated) {
-    return read.refuse_unless("expert_gating_func", kSoftmax, "a router whose scores are none of these");
+    return read.refuse_unless("expert_gating_func", kSoftmax, "this router scoring function");
   }
   auto groups = read.integer("expert_group_count", 0, kMaxGroups, 0);
   if (!groups) return groups.error();
@@ -390,7 +396,7 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
                                               " and '" + read.key("expert_group_used_count") + "' is " +
                                               std::to_string(*groups_used) + ", which " +
                                               std::to_string(experts.count) + " experts with " +
-                                              std::to_string(experts.used) + " for each row do not allow"};
+                                              std::to_string(experts.used) + " used per token do not allow"};
   }
   if (*groups_used == *groups) return {};
   router.groups = *groups;
@@ -424,7 +430,7 @@ Status read_layers(const GgufFile& file, const MetadataReader& read, const Archi
     }
   }
   if (Status s = read_temperature(read, traits, params); !s) return s;
-  for (LayerParams& layer : params.layers) {  // what no position reaches
+  for (LayerParams& layer : params.layers) {  // Disables settings that have no effect within max_context positions.
     if (max_context == 0) break;
     if (layer.window >= max_context) layer.chunked = false;
     if (layer.temperature_length >= max_context + layer.temperature_offset) layer.temperature_scale = 0;
@@ -438,8 +444,9 @@ Status read_layers(const GgufFile& file, const MetadataReader& read, const Archi
 Status read_experts(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits,
                     HyperParams& params) {
   if (traits.experts == Experts::kNone) {
-    if (Status one = read.refuse_unless("expert_count", 1, "a mixture of experts"); traits.one_expert && one) return {};
-    return read.refuse_unless("expert_count", 0, "a mixture of experts");
+    if (Status one = read.refuse_unless("expert_count", 1, "mixture of experts (MoE)"); traits.one_expert && one)
+      return {};
+    return read.refuse_unless("expert_count", 0, "mixture of experts (MoE)");
   }
   const bool required = traits.experts == Experts::kRequired || traits.experts == Experts::kWhereCarried;
   auto count =
@@ -452,7 +459,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   const std::string block = "blk." + std::to_string(first - params.layers.begin()) + ".";
   ExpertParams& experts = params.experts;
   experts.count = *count;
-  // Files from before the key leave the size to the tensor.
+  // If the key is missing in an older file, the tensor's shape determines the width.
   const GgufTensor* gate = file.tensor(block + "ffn_gate_exps.weight");
   const int64_t held = gate != nullptr && gate->shape[1] <= kMaxFeedForward ? gate->shape[1] : dense_ff;
   auto used = read.integer("expert_used_count", 1, *count);
@@ -503,7 +510,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
         std::pair{std::string("the experts' feed-forward length"), *n_ff}}) {
     if (value % kExpertRowMultiple == 0) continue;
     return Error{ErrorCode::kUnsupported, what + " is " + std::to_string(value) +
-                                              "; a mixture of experts is supported where it is a multiple of " +
+                                              ", but MoE layers require a multiple of " +
                                               std::to_string(kExpertRowMultiple)};
   }
   return {};
@@ -511,18 +518,19 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
 
 namespace {
 
-// activation_sparsity_scale, or what Gemma 3n's files leave out: 95 percent of the first ten layers' numbers are dropped.
+// Reads activation_sparsity_scale. Gemma 3n files omit the key; then 95 percent of the gate values in the first ten
+// layers are dropped.
 Status read_sparsity(const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kKey = "activation_sparsity_scale";
   constexpr int kSparseLayers = 10;
-  constexpr float kDeviations = 1.6448533535003662f;  // the normal distribution's 95th percentile
+  constexpr float kDeviations = 1.6448533535003662f;  // The 95th percentile of the standard normal distribution.
   const int n = params.n_layers;
   if (!read.has(kKey)) {
     for (int i = 0; i < std::min(n, kSparseLayers); ++i)
       params.layers[static_cast<size_t>(i)].sparse_deviations = kDeviations;
     return {};
   }
-  // where all is kept: minus infinity
+  // Minus infinity means that all values are kept.
   auto scales = read.numbers(kKey, n, -std::numeric_limits<double>::infinity(), 1e6);
   if (!scales) return scales.error();
   for (int i = 0; i < n; ++i)
@@ -539,7 +547,7 @@ Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const
   const auto n = static_cast<int>(params.layers.size());
   params.limits_input = traits.limits_input;
   if (traits.limit_keys) {
-    // Where one limit is for both, files state the first.
+    // If one limit applies to both, files state only the first key.
     const bool both = traits.limits_input && !read.has("swiglu_clamp_shexp");
     for (const auto& [key, field] : {std::pair{"swiglu_clamp_exp", &LayerParams::expert_limit},
                                      std::pair{"swiglu_clamp_shexp", &LayerParams::gate_limit}}) {
@@ -554,7 +562,7 @@ Status read_layer_extras(const GgufFile& file, const MetadataReader& read, const
     if (scale == nullptr || !traits.per_layer_inputs) continue;
     if (traits_of(scale->type).block_values != 1 || scale->n_values() != 1)
       return Error{ErrorCode::kInvalidFile,
-                   "tensor '" + std::string(scale->name) + "' must be one number in F32, F16 or BF16"};
+                   "tensor '" + std::string(scale->name) + "' must be a single number in F32, F16 or BF16"};
     std::vector<std::byte> scratch;
     dequantize(scale->type, file.read(*scale, 0, scale->bytes(), scratch).data(), 1,
                &params.layers[static_cast<size_t>(i)].output_scale);

@@ -33,14 +33,14 @@ Result<int> MetadataReader::integer(std::string_view name, int64_t low, int64_t 
     for (const int64_t item : items) {
       if (item != items[0]) {
         return Error{ErrorCode::kUnsupported,
-                     "metadata key '" + full + "' differs from layer to layer, which this build does not support"};
+                     "metadata key '" + full + "' differs between layers, which is not supported"};
       }
     }
     value = items[0];
   } else {
     auto number = file_.unsigned_integer(full);
     if (!number) return number.error();
-    // Beyond any bound used here; keeps the comparison below signed.
+    // Larger than any limit used here; the clamp keeps the comparison below signed.
     value = **number > uint64_t{INT64_MAX} ? INT64_MAX : static_cast<int64_t>(**number);
   }
   if (value < low || value > high) {
@@ -57,7 +57,7 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
   if (!found) return found.error();
   if (!*found && !fallback) return missing(full);
   const double value = *found ? **found : *fallback;
-  if (!(value >= low && value <= high)) {  // NaN fails
+  if (!(value >= low && value <= high)) {  // NaN fails this check.
     return Error{ErrorCode::kInvalidFile, "metadata key '" + full + "' is " + text_of(value) + ", expected " +
                                               text_of(low) + " to " + text_of(high)};
   }
@@ -66,7 +66,7 @@ Result<double> MetadataReader::number(std::string_view name, double low, double 
 
 namespace {
 
-// Arrays of layers that the network leaves out are longer.
+// Arrays may be longer, with elements for layers that are not loaded.
 template <typename Value, typename Item>
 Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<Item>& items, int count, double low,
                                      double high) {
@@ -77,7 +77,7 @@ Result<std::vector<Value>> of_layers(const std::string& key, const std::vector<I
   std::vector<Value> values;
   for (int i = 0; i < count; ++i) {
     const auto item = static_cast<double>(items[static_cast<size_t>(i)]);
-    if (!(item >= low && item <= high)) {  // NaN fails
+    if (!(item >= low && item <= high)) {  // NaN fails this check.
       return Error{ErrorCode::kInvalidFile, "metadata key '" + key + "' is " + text_of(item) + " for layer " +
                                                 std::to_string(i) + ", expected " + text_of(low) + " to " +
                                                 text_of(high)};
@@ -135,7 +135,7 @@ Result<std::vector<bool>> MetadataReader::flags(std::string_view name) const {
   const GgufValue* found = file_.find(full);
   if (found == nullptr) return missing(full);
   if (found->type == GgufValueType::kArray && found->element_type != GgufValueType::kBool) {
-    // Converters write a checkpoint's own list as it is, which may hold 0 and 1 (MiMo V2).
+    // Some converters copy the checkpoint's own list, which may consist of 0 and 1 (MiMo V2).
     if (auto items = file_.integers(full); items && *items) {
       std::vector<bool> flags;
       for (const int64_t item : **items) flags.push_back(item != 0);

@@ -25,7 +25,7 @@ StepRows OwnGuessLayers::project(int level, std::span<const int32_t> tokens, std
   const Matrix& table = weights.embedding ? *weights.embedding : *weights_.embedding;
   backend_.embed(table, tokens.data(), n_rows, rows_from(of_tokens_));
   if (params_.embedding_scale != 1.0f) backend_.scale(rows_from(of_tokens_), n_rows * n_embd, params_.embedding_scale);
-  // Side by side: a token's row, then the hidden one.
+  // Concatenates each token's embedding and hidden state.
   pairs_.clear();
   for (int row = 0; row < n_rows; ++row) {
     pairs_.push_back(of_tokens_ + row);

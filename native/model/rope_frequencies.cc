@@ -11,12 +11,12 @@
 namespace monolith {
 namespace {
 
-// Where on the axis of dimension pairs a wave turns `rotations` times within the original context.
+// Returns the (fractional) index of the dimension pair that rotates `rotations` times within the original context.
 double pair_turning(double rotations, int n_dims, double original_context, double base) {
   return n_dims * std::log(original_context / (rotations * 2 * std::numbers::pi)) / (2 * std::log(base));
 }
 
-// The tensor whose values divide the frequencies; null if the file has none.
+// Returns the name of the tensor whose values divide the frequencies, or null if the file has none.
 const char* factors_name(const GgufFile& file, bool is_long) {
   constexpr const char* kLong = "rope_factors_long.weight";
   constexpr const char* kShort = "rope_factors_short.weight";
@@ -28,7 +28,7 @@ const char* factors_name(const GgufFile& file, bool is_long) {
 Status divide_by_factors(const GgufFile& file, const std::string& name, std::vector<double>& frequencies) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' is missing"};
-  // Where layers rotate different shares of a head, the tensor has as many as the largest needs.
+  // If layers rotate different shares of a head, the tensor has enough values for the largest one.
   const int64_t n = static_cast<int64_t>(frequencies.size());
   if (tensor->type != TensorType::kF32 || tensor->shape[0] < n || tensor->n_values() != tensor->shape[0]) {
     return Error{ErrorCode::kInvalidFile, "tensor '" + name + "' must be F32 with at least " + std::to_string(n) +
@@ -41,7 +41,7 @@ Status divide_by_factors(const GgufFile& file, const std::string& name, std::vec
   for (size_t i = 0; i < factors.size(); ++i) {
     if (!(factors[i] > 0) || !std::isfinite(factors[i])) {
       return Error{ErrorCode::kInvalidFile,
-                   "tensor '" + name + "' holds a factor that is not positive, at index " + std::to_string(i)};
+                   "tensor '" + name + "' contains a factor that is not positive, at index " + std::to_string(i)};
     }
     frequencies[i] /= factors[i];
   }
@@ -78,8 +78,8 @@ std::vector<uint8_t> rope_axes(int n_pairs, std::span<const int> sections, bool 
 
 float apply_yarn(const YarnScaling& yarn, double base, std::vector<double>& frequencies) {
   const int n_dims = static_cast<int>(frequencies.size()) * 2;
-  // The paper's ramp runs over the number of rotations; the authors' code, which trained the
-  // models, runs it over the pair's index between these two, rounded outwards.
+  // In the paper, the ramp depends on the number of rotations. The authors' code, with which the models were trained,
+  // interpolates by the pair's index between these two limits, rounded outwards.
   const double first = std::max(0.0, std::floor(pair_turning(yarn.beta_fast, n_dims, yarn.original_context, base)));
   const double last =
       std::min(n_dims - 1.0, std::ceil(pair_turning(yarn.beta_slow, n_dims, yarn.original_context, base)));
@@ -98,13 +98,13 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
   const MetadataReader read(file, architecture);
   auto base = read.number(base_key, kMinRopeBase, kMaxRopeBase, kDefaultRopeBase);
   if (!base) return base.error();
-  // "NTK-aware": where networks have it, as find_architecture() says
+  // "NTK-aware" scaling; find_architecture() determines which models use it.
   auto alpha = read.number("rope.scaling.alpha", 0, 1e6, 0.0);
   if (!alpha) return alpha.error();
   if (*alpha > 0 && n_dims > 2) *base *= std::pow(*alpha, static_cast<double>(n_dims) / (n_dims - 2));
   if (!(*base >= kMinRopeBase && *base <= kMaxRopeBase))
     return Error{ErrorCode::kInvalidFile,
-                 "'" + read.key("rope.scaling.alpha") + "' takes the base of the rotations out of its bounds"};
+                 "'" + read.key("rope.scaling.alpha") + "' results in a RoPE base that is out of range"};
   auto original = read.integer("rope.scaling.original_context_length", 1, int64_t{1} << 27, context_length);
   if (!original) return original.error();
   std::vector<double> frequencies = plain_rope_frequencies(n_dims, *base);
@@ -115,7 +115,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     }
   }
 
-  // A factor without a kind means linear; early files spell the factor rope.scale_linear. 0 stands
+  // A factor without a scaling type means linear scaling. Early files use the key rope.scale_linear. The value 0 stands
   // for 1.
   auto kind = read.string("rope.scaling.type", "linear");
   if (!kind) return kind.error();
@@ -141,7 +141,8 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     auto fast = read.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0);
     auto slow = read.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0);
     auto extrapolation = read.number("rope.scaling.yarn_ext_factor", 0, 1, 1.0);
-    // Files of Olmo 3 state yarn_attn_factor as well: the whole magnitude, which the factor gives.
+    // Olmo 3 files also contain yarn_attn_factor. That is the complete magnitude, which already follows from the
+    // factor.
     auto attention = read.number("rope.scaling.attn_factor", 1e-3, 1e3, 1.0);
     for (const auto* value : {&fast, &slow, &extrapolation, &attention}) {
       if (!*value) return value->error();
@@ -149,7 +150,7 @@ Result<RopeSet> read_rope_frequencies(const GgufFile& file, std::string_view arc
     result.magnitude = apply_yarn({stretch, static_cast<double>(*original), *fast, *slow, *extrapolation, *attention},
                                   *base, frequencies);
     if (log == YarnLog::kWhole) *tenth *= 0.1;
-    const double grown = 1 + *tenth * std::log(std::max(stretch, 1.0));  // m(l)
+    const double grown = 1 + *tenth * std::log(std::max(stretch, 1.0));  // The function m(l) of YarnLog.
     if (*tenth > 0) {
       const bool alone = log == YarnLog::kTenthAlone && *extrapolation > 0;
       result.magnitude = alone ? static_cast<float>(*attention) : static_cast<float>(result.magnitude / grown);

@@ -1,4 +1,4 @@
-// Sizes of state spaces and short convolutions, from a file's keys.
+// Reads the sizes of state-space models and short convolutions from metadata.
 #include <algorithm>
 #include <string>
 

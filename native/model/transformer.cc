@@ -19,12 +19,14 @@ namespace monolith {
 namespace {
 
 constexpr int kMaxBatchTokens = 1 << 16;
-constexpr int kGuessedAtOnce = 32;  // sequences whose guesses' logits the host has room for; it takes more for more
-constexpr int64_t kMaxPages = int64_t{1} << 31;  // page numbers are 32 bits
-constexpr size_t kMaxKvBytes = size_t{1} << 46;  // keeps every sum of a plan far from overflow
+// Number of sequences for whose draft logits the host buffer is allocated; it grows if there are more.
+constexpr int kGuessedAtOnce = 32;
+constexpr int64_t kMaxPages = int64_t{1} << 31;  // Page numbers have 32 bits.
+constexpr size_t kMaxKvBytes = size_t{1} << 46;  // Keeps all sums of a memory plan far below the overflow limit.
 
-// How long loading may take beyond itself so that the weights lie in large pages. Where they do already it takes none of it, and
-// where they fill most of the memory little comes of it: 13 to 316 pages of a 30 B mixture, thousands refused, in up to 20 s.
+// The time limit for moving the weights to huge pages after loading. If they are in huge pages already, the call
+// returns immediately. If they fill most of the memory, few pages can be converted, so the limit is short: for a 30 B
+// MoE model, 13 to 316 pages were converted and thousands refused in up to 20 s.
 std::chrono::steady_clock::duration time_to_gather(std::chrono::steady_clock::duration loading, bool crowded) {
   using std::chrono::milliseconds;
   if (crowded) return milliseconds(2'000);
@@ -55,7 +57,8 @@ Result<HyperParams> read_params(const GgufFile& file, const ModelLimits& limits,
   return params;
 }
 
-// Each once. Folders hold distances in d2t, and GGUF files that an early conversion made: there some are equal.
+// Checks the token ids of an EAGLE-3 head; each may occur once. Folders, and GGUF files from an early converter, store
+// distances in d2t, of which some may be equal.
 Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights& weights) {
   const auto distances = head.boolean(params.guess.eagle->own.architecture_name + ".token_distances");
   if (!distances) return distances.error();
@@ -65,20 +68,21 @@ Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights
     if (distances->value_or(false)) token += static_cast<int32_t>(i);
     if (token >= params.n_vocab)
       return Error{ErrorCode::kInvalidFile,
-                   "tensor 'd2t' names token " + std::to_string(token) + " of " + std::to_string(params.n_vocab)};
+                   "tensor 'd2t' contains token " + std::to_string(token) + " of " + std::to_string(params.n_vocab)};
     if (named[static_cast<size_t>(token)])
-      return Error{ErrorCode::kInvalidFile, "tensor 'd2t' names token " + std::to_string(token) + " twice"};
+      return Error{ErrorCode::kInvalidFile, "tensor 'd2t' contains token " + std::to_string(token) + " twice"};
     named[static_cast<size_t>(token)] = true;
   }
   return {};
 }
 
-// Its steps name no rows but those with logits, and no experts but those that rows choose.
+// Whether the operations of a step refer to tokens by index only where logits are requested. Other steps cannot be
+// recorded as CUDA graphs.
 bool names_no_rows(const HyperParams& params) {
   return params.stream_mix.n_streams == 0 && std::ranges::none_of(params.layers, &LayerParams::experts_by_token);
 }
 
-// Of the slots of all weights those of layers that guess.
+// Keeps only the weight slots of MTP layers.
 std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperParams& params) {
   std::erase_if(slots, [&](const WeightSlot& slot) {
     for (int i = 0; i < params.guess.n_levels; ++i)
@@ -90,8 +94,9 @@ std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperPa
 
 }  // namespace
 
-// Host copies of the logits count as activations: one more buffer like logits_, where that is not the host's and the
-// backend does not choose tokens itself; where it does, of guesses, which the host chooses.
+// Number of floats of the host copy of the logits, which counts as activations. It is needed if the logits are not in
+// host memory and the backend does not sample itself. If it does, only draft logits are copied, because draft tokens
+// are sampled on the host.
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits, const Backend& backend) {
   if (backend.is_host_memory()) return 0;
   int rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
@@ -127,25 +132,28 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   plan.layout = kv_layout(*params, limits.pages_by_window, backend.packs_layers());
   KvShape shape = kv_shape(*params, plan.layout, limits);
   if (Status status = backend.can_keep_states(shape); !status) return status.error();
-  // What one more page takes: a backend may keep pages of its own besides.
+  // The cost of one additional page, because a backend may allocate pages of its own.
   shape.n_pages = 1;
   const size_t of_one = backend.kv_cache_bytes(shape);
   shape.n_pages = 2;
   const size_t of_two = backend.kv_cache_bytes(shape);
   plan.page_bytes = of_two == SIZE_MAX ? of_two : of_two - of_one;
   if (plan.page_bytes > kMaxKvBytes / static_cast<size_t>(limits.n_pages)) {
-    return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) + ", which at " +
-                                                  std::to_string(plan.page_bytes) + " bytes a page is out of range"};
+    return Error{ErrorCode::kInvalidArgument, "n_pages is " + std::to_string(limits.n_pages) +
+                                                  ", which is out of range with " + std::to_string(plan.page_bytes) +
+                                                  " bytes per page"};
   }
   plan.kv_bytes = backend.kv_cache_bytes(kv_shape(*params, plan.layout, limits));
-  plan.kv_start_bytes = backend.free_memory() > 0 ? plan.kv_bytes : 0;  // a device has no pages that wait for a touch
+  // Device memory is allocated completely; only host memory is allocated on first use.
+  plan.kv_start_bytes = backend.free_memory() > 0 ? plan.kv_bytes : 0;
   if (const int64_t floats = recurrent_places(*params).back(); floats > 0) {
     if (Status status = can_carry_on(*params, backend); !status) return status.error();
     plan.slot_bytes = static_cast<size_t>(floats) * sizeof(float);
     plan.slots_bytes = plan.slot_bytes * static_cast<size_t>(limits.n_slots);
     if (plan.slots_bytes / plan.slot_bytes != static_cast<size_t>(limits.n_slots) || plan.slots_bytes > kMaxKvBytes)
-      return Error{ErrorCode::kInvalidArgument, "n_slots is " + std::to_string(limits.n_slots) + ", which at " +
-                                                    std::to_string(plan.slot_bytes) + " bytes a slot is out of range"};
+      return Error{ErrorCode::kInvalidArgument, "n_slots is " + std::to_string(limits.n_slots) +
+                                                    ", which is out of range with " + std::to_string(plan.slot_bytes) +
+                                                    " bytes per slot"};
   }
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
   plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
@@ -218,7 +226,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
     if (!memory) return memory.error();
     const auto of_slot = static_cast<int64_t>(plan->slot_bytes / sizeof(float));
     model->slots_ = {*memory, of_slot};
-    // Touched here: slots for which the machine has no room fail while loading.
+    // The slots are written here, so that loading fails if the machine lacks the memory for them.
     const std::vector<float> zeros(static_cast<size_t>(of_slot));
     for (int32_t slot = 0; slot < limits.n_slots; ++slot)
       backend.write_floats(model->slots_.of(slot), zeros.data(), of_slot);
@@ -236,7 +244,8 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   try {
     model->host_logits_.resize(host_logit_count(p, limits, backend));
   } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kOutOfMemory, "no memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
+    return Error{ErrorCode::kOutOfMemory,
+                 "out of memory for " + std::to_string(limits.max_logit_rows) + " rows of logits"};
   }
   allocated.activation_bytes += model->host_logits_.size() * sizeof(float);
 
@@ -250,7 +259,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   return model;
 }
 
-// Weights, cache and activations are there.
+// Builds the blocks. Weights, KV cache and activations must exist.
 Status Transformer::build_layers(Backend& backend) {
   const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
   const std::vector<int64_t> in_slot = recurrent_places(params_);
@@ -335,7 +344,7 @@ const float* Transformer::forward(const Batch& batch) {
 const float* Transformer::host_logits(int n_rows) {
   if (backend_.is_host_memory()) return activations_.logits;
   const int64_t count = int64_t{n_rows} * params_.n_vocab;
-  // Only who looks into a model that samples for itself finds too little.
+  // The buffer is too small only for debugging tools that read the logits of a model that samples in the backend.
   if (host_logits_.size() < static_cast<size_t>(count)) host_logits_.resize(static_cast<size_t>(count));
   if (count > 0) backend_.read_floats(host_logits_.data(), activations_.logits, count);
   return host_logits_.data();
@@ -386,7 +395,8 @@ void Transformer::compute(const Batch& batch) {
                 .tokens = batch.tokens,
                 .streams = activations_.streams,
                 .stream_numbers = activations_.stream_numbers};
-  // It may want rows of all behind the part that leaves only those with logits.
+  // The drafter may need the hidden states of all tokens after the block that reduces the step to the tokens with
+  // logits.
   const bool feeds = guess_layer_ && !batch.hidden.empty();
   const bool wants_all = feeds && guess_layer_->last_noted() > parts_[last_to_keep_].layer;
   int next_noted = 0;
@@ -421,8 +431,8 @@ void Transformer::compute(const Batch& batch) {
   if (feeds) guess_layer_->feed(batch, std::span(lists_).first(n_tables_));
 }
 
-// Embedded rows in the place of tokens' embeddings, not scaled as those are. With further parts all of a row waits in
-// `inputs`, at its place in the step.
+// Replaces token embeddings by the rows of embedding spans, which are not scaled. With DeepStack parts, the complete
+// rows are also kept in `inputs` at the position of their token.
 void Transformer::place_embedded(const Batch& batch) {
   const int64_t n_embd = params_.n_embd, width = params_.input_width();
   for (const EmbeddedRows& some : batch.embedded) {
@@ -437,7 +447,7 @@ void Transformer::place_embedded(const Batch& batch) {
   }
 }
 
-// Adds that part of embedded rows to the residual stream, of those rows that are still wanted.
+// Adds a DeepStack part of the embedding span rows to the residual stream of the tokens that are still computed.
 void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int part) {
   const int64_t n_embd = params_.n_embd, width = params_.input_width();
   const auto add = [&](int from, int n, float* x) {
@@ -456,8 +466,8 @@ void Transformer::add_deepstack(const Batch& batch, const StepRows& rows, int pa
   }
 }
 
-// The rows with logits, each as a segment of one token with its pages of one table, whose segments `of_all` are; none
-// when every row has logits (a step of decodes).
+// Builds the list of tokens with logits, each as a segment of one token with its pages in the table whose segments are
+// `of_all`. The list is empty if all tokens have logits, as in a decode-only step.
 void Transformer::note_logit_segments(const Batch& batch, std::span<const Segment> of_all,
                                       std::vector<Segment>& segments) {
   segments.clear();
@@ -477,7 +487,7 @@ void Transformer::note_logit_segments(const Batch& batch, std::span<const Segmen
   }
 }
 
-// Of the rows in `normed`, `n_tokens` each. `head`: null for the network's own.
+// Computes logits of the rows in `normed`, `n_tokens` values each. `head` is null for the model's own output matrix.
 void Transformer::write_logits(const Matrix* head, int n_tokens, int n_rows) {
   const Matrix& output = head ? *head : params_.tied_output ? *weights_.embedding : *weights_.output;
   float* const logits = activations_.logits;

@@ -1,4 +1,5 @@
-// The list of every tensor a model needs, and its check against the file. What a layer needs is listed beside its parts.
+// Lists all tensors that a model needs and checks them against the file. The tensors of a layer are listed next to its
+// blocks.
 #include <algorithm>
 #include <string_view>
 #include <unordered_set>
@@ -11,9 +12,9 @@
 namespace monolith {
 namespace {
 
-// A message lists this many faults in full; a file of another kind may have hundreds.
+// Number of problems that a message lists in full; a file of the wrong kind may have hundreds.
 constexpr size_t kNamedFaults = 8;
-// Layers that wanted_tensors() lists, whose file need not have a tensor for each.
+// Maximum number of layers in wanted_tensors(), where the file does not limit the list by its number of tensors.
 constexpr int kMostWantedLayers = 4096;
 
 class Faults {
@@ -33,7 +34,7 @@ class Faults {
   std::string text_;
 };
 
-// Row length first, as the file has it.
+// Row length first, as in the file.
 std::string shape_text(const GgufTensor& tensor) {
   std::string text = "[";
   for (int i = 0; i < tensor.n_dims; ++i) {
@@ -53,7 +54,7 @@ std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   WeightList list(p);
   list.matrix("token_embd.weight", p.n_vocab, p.n_embd, weights.embedding);
   weights.layers.resize(p.layers.size());
-  const size_t n_own = p.layers.size() - (p.guess.eagle ? 1 : 0);  // a head's layer is of another file
+  const size_t n_own = p.layers.size() - (p.guess.eagle ? 1 : 0);  // The layer of an EAGLE-3 head is in another file.
   for (size_t i = 0; i < n_own; ++i) {
     list.enter(static_cast<int>(i));
     list_weights(p.layers[i], weights.layers[i], list);
@@ -75,36 +76,37 @@ std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   return std::move(list).take();
 }
 
-// HyperParams has it already.
+// Whether HyperParams::read() has already read the tensor.
 bool read_with_params(std::string_view name, const HyperParams& params) {
   return find_architecture(params.architecture_name)->per_layer_inputs && name.starts_with("blk.") &&
          name.ends_with(".layer_output_scale.weight");
 }
 
-// Tensors that hold nothing the network would use, or what HyperParams has of it already.
+// Whether an unknown tensor can be ignored, because the model does not use its values or HyperParams contains them
+// already.
 bool is_harmless(std::string_view name, const HyperParams& params, bool applies_factors) {
   if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight")
     return applies_factors;
   for (int i = params.n_layers; i < params.n_layers + params.n_guess_layers; ++i)
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
-  // Layers that attend to another's keys and values may carry projections of their own all the same.
+  // Layers that use another layer's keys and values may still contain unused projections.
   for (int i = 0; i < params.n_layers; ++i) {
     if (params.layers[static_cast<size_t>(i)].kv_of < 0) continue;
     const std::string block = "blk." + std::to_string(i) + ".";
     for (const char* unused : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
       if (name == block + unused) return true;
   }
-  for (int i = 0; i < params.n_layers; ++i)  // an index that is not asked
+  for (int i = 0; i < params.n_layers; ++i)  // An indexer in a layer that uses another layer's selection.
     if (params.latents.index.most > 0 && !params.layers[static_cast<size_t>(i)].chooses &&
         name.starts_with("blk." + std::to_string(i) + ".indexer."))
       return true;
-  // RoPE frequencies, derived; both of each head's matrices in one, beside the two.
+  // RoPE frequencies, which are computed, and the combined matrix of each head next to the two separate ones.
   return name.starts_with("blk.") &&
          (name.ends_with(".attn_rot_embd.weight") ||
           (params.latents.rank > 0 && params.latents.split && name.ends_with(".attn_kv_b.weight")));
 }
 
-// Finds the slot's tensor. `faults` is null where another slot's check names the same tensor's.
+// Finds the tensor of a slot. `faults` is null if the check of another slot already reports this tensor.
 void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   slot.tensor = file.tensor(slot.name);
   if (faults == nullptr) return;
@@ -121,25 +123,25 @@ void check_slot(const GgufFile& file, WeightSlot& slot, Faults* faults) {
   } else if ((tensor.type == TensorType::kI32 || tensor.type == TensorType::kI64) != (slot.numbers != nullptr)) {
     faults->add(ErrorCode::kInvalidFile,
                 "tensor '" + slot.name + "' has type " + std::string(traits_of(tensor.type).name) +
-                    (slot.numbers != nullptr ? ", expected I32 or I64" : ", which holds no weights"));
+                    (slot.numbers != nullptr ? ", expected I32 or I64" : ", which is not a weight type"));
   } else if (is_vector && !slot.any_type && traits_of(tensor.type).block_values != 1) {
     faults->add(ErrorCode::kUnsupported, "tensor '" + slot.name + "' has type " +
                                              std::string(traits_of(tensor.type).name) + ", expected F32, F16 or BF16");
   } else if (const int64_t row = slot.heads.n_heads > 0 || slot.any_type ? slot.shape[0] : slot.cols;
              row % traits_of(tensor.type).block_values != 0) {
     faults->add(ErrorCode::kInvalidFile, "tensor '" + slot.name + "' has rows of " + std::to_string(row) +
-                                             " values, not a multiple of the block of " +
+                                             " values, which is not a multiple of the block size of " +
                                              std::string(traits_of(tensor.type).name));
   }
 }
 
-// The scale beside a matrix, by which its products are multiplied: of one number, or one for each of several matrices. NVFP4
-// files have them, as its own scales have four bits of exponent only.
+// Finds the scale stored next to a matrix: one number for the whole matrix, or one per stacked matrix. NVFP4 files need
+// such scales because the block scales have only four exponent bits.
 void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set<std::string_view>& expected,
                 Faults* faults) {
   if (!slot.name.ends_with(".weight")) return;
   const std::string name = slot.name.substr(0, slot.name.size() - 6) + "scale";
-  if (expected.contains(name)) return;  // a part of the network
+  if (expected.contains(name)) return;  // The tensor of that name is part of the model.
   const GgufTensor* const found = file.tensor(name);
   if (found == nullptr) return;
   const bool one = found->n_values() == 1, each = found->n_values() == slot.shape[2] && slot.heads.n_heads == 0;
@@ -149,11 +151,11 @@ void find_scale(const GgufFile& file, WeightSlot& slot, const std::unordered_set
   } else if (faults != nullptr) {
     faults->add(ErrorCode::kUnsupported, "tensor " + quoted(name) + " " + shape_text(*found) + " of " +
                                              std::string(traits_of(found->type).name) +
-                                             " is no number, nor one for each matrix of " + quoted(slot.name));
+                                             " must be one number, or one for each matrix of " + quoted(slot.name));
   }
 }
 
-// Finds the tensors of all slots. Of the file's others those are no fault that `known` says are not needed.
+// Finds the tensors of all slots. Other tensors in the file are reported unless `known` says that they are not needed.
 template <typename Known>
 Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<WeightSlot> slots,
                                           const HyperParams& params, Known&& known) {
@@ -163,7 +165,8 @@ Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<Weig
     const bool seen = !expected.insert(slot.name).second;
     check_slot(file, slot, seen ? nullptr : &faults);
   }
-  std::unordered_set<std::string> beside;  // matrices; inputs are not quantized here, whatever scale they would have
+  // Names of scale tensors. Input scales are ignored, because inputs are not quantized to FP4.
+  std::unordered_set<std::string> beside;
   for (WeightSlot& slot : slots) {
     if (slot.matrix == nullptr) continue;
     const std::string input_scale = slot.name.substr(0, slot.name.rfind('.')) + ".input_scale";
@@ -173,9 +176,9 @@ Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<Weig
   for (const GgufTensor& tensor : file.tensors()) {
     if (expected.contains(tensor.name) || known(tensor.name) || beside.contains(std::string(tensor.name))) continue;
     faults.add(ErrorCode::kUnsupported, "tensor " + quoted(tensor.name) + " " + shape_text(tensor) +
-                                            " has no place in architecture '" + params.architecture_name + "' with " +
+                                            " is not known for architecture '" + params.architecture_name + "' with " +
                                             std::to_string(params.n_layers) +
-                                            " layers as this build computes it; leaving it out would change results");
+                                            " layers; ignoring it would change results");
   }
   if (faults.any()) return faults.error();
   return slots;
@@ -192,7 +195,7 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
   Weights none;
   const std::vector<WeightSlot> slots = list_all(*params, none);
   std::vector<WantedTensor> wanted;
-  std::unordered_set<std::string_view> named;  // slots may share a tensor
+  std::unordered_set<std::string_view> named;  // Slots may share a tensor.
   for (const WeightSlot& slot : slots) {
     if (!named.insert(slot.name).second) continue;
     const bool is_vector = slot.vector != nullptr && !slot.any_type;
@@ -204,8 +207,8 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
 }
 
 Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperParams& params, Weights& weights) {
-  // Each layer needs several tensors, so a block_count beyond their number is certainly wrong; this
-  // keeps the list in proportion to the file.
+  // Each layer needs several tensors, so a block_count above the number of tensors is certainly wrong. The check keeps
+  // the list in proportion to the file.
   if (static_cast<size_t>(params.n_layers) > file.tensors().size()) {
     return Error{ErrorCode::kInvalidFile, "'" + params.architecture_name + ".block_count' is " +
                                               std::to_string(params.n_layers) + ", but the file has only " +
@@ -221,7 +224,7 @@ Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperPar
   const EagleParams& eagle = *params.guess.eagle;
   WeightList list(eagle.own);
   list_weights(eagle, weights.eagle, list);
-  // What leads back from tokens to rows of logits follows from d2t.
+  // t2d, the inverse token map, follows from d2t.
   return check_all(head, std::move(list).take(), eagle.own,
                    [](std::string_view name) { return name == "t2d" || name == "rope_freqs.weight"; });
 }

@@ -1,4 +1,4 @@
-// Loading: bytes of every slot, and filling them. The list itself is weight_slots.cc's.
+// Computes the size of all weight slots and fills them. The list of slots is in weight_slots.cc.
 #include "model/weights.h"
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace monolith {
 namespace {
 
-// Floats a vector takes in the backend.
+// Bytes of a vector in the backend.
 size_t vector_bytes(const WeightSlot& slot) { return static_cast<size_t>(slot.cols) * sizeof(float); }
 
 constexpr int kGatherRounds = 3;
 
-// The part of its tensor's bytes that a slot takes.
+// The byte range of a tensor that a slot uses.
 struct Part {
   size_t offset, size;
 };
@@ -30,7 +30,7 @@ Part part_of(const WeightSlot& slot) {
   return {bytes(before), bytes(slot.rows * slot.cols)};
 }
 
-// The part of run `i` alone, of a slot whose rows lie in several.
+// The byte range of run `i` of a slot whose rows consist of several runs.
 Part part_of_run(const WeightSlot& slot, int64_t i) {
   WeightSlot run = {.name = {}, .rows = slot.rows / slot.runs, .cols = slot.cols};
   run.first = slot.first + i * slot.run_stride;
@@ -38,7 +38,7 @@ Part part_of_run(const WeightSlot& slot, int64_t i) {
   return part_of(run);
 }
 
-// The bytes of a slot's rows where they lie in several runs, one behind the other in `gathered`.
+// Reads a slot whose rows consist of several runs, concatenated in `gathered`.
 std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& gathered,
                                      std::vector<std::byte>& scratch) {
   gathered.clear();
@@ -58,7 +58,7 @@ size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
                    (slot.scale != nullptr && backend.keeps_factors() ? backend.factor_bytes(slot.rows) : 0);
 }
 
-// Of each of a slot's rows the number by which its products are multiplied; none: by 1.
+// Returns the factor of each row of a slot; empty if there is none.
 Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& slot, std::vector<std::byte>& scratch) {
   if (slot.scale == nullptr) return std::vector<float>();
   std::vector<float> scales(static_cast<size_t>(slot.scale->n_values()));
@@ -66,7 +66,8 @@ Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& sl
   dequantize(slot.scale->type, data.data(), slot.scale->n_values(), scales.data());
   for (const float scale : scales)
     if (!std::isfinite(scale))
-      return Error{ErrorCode::kInvalidFile, "tensor " + quoted(slot.scale->name) + " holds what is no number"};
+      return Error{ErrorCode::kInvalidFile,
+                   "tensor " + quoted(slot.scale->name) + " contains a value that is not finite"};
   std::vector<float> factors(static_cast<size_t>(slot.rows), scales[0]);
   const int64_t of_run = slot.rows / slot.runs;
   for (int64_t row = 0; row < slot.rows && scales.size() > 1; ++row) {
@@ -76,7 +77,7 @@ Result<std::vector<float>> factors_of(const GgufFile& file, const WeightSlot& sl
   return factors;
 }
 
-// Rows as floats, each times its factor.
+// Returns the rows as floats, each multiplied by its factor.
 std::vector<std::byte> widened_rows(const WeightSlot& slot, TensorType type, std::span<const std::byte> data,
                                     std::span<const float> factors) {
   std::vector<std::byte> bytes(static_cast<size_t>(slot.rows * slot.cols) * sizeof(float));
@@ -87,12 +88,13 @@ std::vector<std::byte> widened_rows(const WeightSlot& slot, TensorType type, std
   return bytes;
 }
 
-// The matrix of a slot with a HeadPart, from the tensor's whole data; padding is zero.
+// Builds the matrix of a slot with a HeadPart from the whole tensor. Padding is zero.
 std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::byte> data) {
   const HeadPart& heads = slot.heads;
   const GgufTensor& tensor = *slot.tensor;
   const TensorTypeTraits& traits = traits_of(tensor.type);
-  const int64_t values = slot.shape[0], padded = slot.rows / heads.n_heads;  // of a row of the tensor; rows of a head
+  // Values per row of the tensor, and padded rows per head.
+  const int64_t values = slot.shape[0], padded = slot.rows / heads.n_heads;
   const auto row_bytes = static_cast<size_t>(values / traits.block_values * traits.block_bytes);
   const auto from_row = [&](int64_t head, int64_t row) {
     return data.data() + static_cast<size_t>(head * heads.of_rows + heads.first + row) * row_bytes;
@@ -115,7 +117,7 @@ std::vector<std::byte> head_rows(const WeightSlot& slot, std::span<const std::by
   return rows;
 }
 
-// Checked, as numbers say which expert is read.
+// Loads an integer table. The values are checked because they are used as indices of experts or tokens.
 Status load_numbers(const WeightSlot& slot, std::span<const std::byte> data) {
   slot.numbers->resize(static_cast<size_t>(slot.cols));
   const bool wide = slot.tensor->type == TensorType::kI64;
@@ -151,11 +153,11 @@ Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend) {
     if (!backend.keeps_type(slot.kept_as(backend))) {
       return Error{ErrorCode::kUnsupported,
                    "tensor " + quoted(slot.name) + " has type " + std::string(traits_of(slot.tensor->type).name) +
-                       ", which is computed on processors only: the device is " + backend.info().name};
+                       ", which is only supported on the CPU, but the device is " + backend.info().name};
     }
     if (!slot.tensor->fp8 || backend.keeps_fp8()) continue;
     return Error{ErrorCode::kUnsupported,
-                 "'quantize' is fp8, which needs a CUDA device: the device is " + backend.info().name};
+                 "'quantize' is fp8, which requires a CUDA device, but the device is " + backend.info().name};
   }
   return {};
 }
@@ -180,8 +182,9 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
     total += part_of(slot).size;
     if (slot.vector != nullptr) longest_vector = std::max(longest_vector, slot.cols);
   }
-  // What the system would keep of the file only stands in the way of huge pages if it cannot keep it all. What it has of
-  // it now goes at once, and leaves memory in large pieces: read again, a part at a time, it costs less than they are worth.
+  // If the page cache cannot hold the whole file next to the weights, cached pages only prevent the allocation of huge
+  // pages. The cache is then dropped first, which leaves large contiguous memory. Reading the file again part by part
+  // costs less than the huge pages gain.
   const bool crowded = !file.fits_beside(weight_bytes(slots, backend));
   if (crowded) file.leave_cache();
   std::vector<float> decoded(static_cast<size_t>(longest_vector));
@@ -222,7 +225,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
       *slot.matrix = std::move(*matrix);
       allocated += (*slot.matrix)->bytes;
     }
-    // The repacked copy is what will be read from now on: without this, both would count as resident.
+    // From now on only the repacked copy is read. Without this call both copies would count as resident memory.
     for (int64_t i = 0; i < slot.runs; ++i) {
       const Part run = slot.runs > 1 ? part_of_run(slot, i) : part;
       file.give_back(tensor, run.offset, run.size, crowded);
@@ -238,7 +241,7 @@ size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend,
                       std::chrono::steady_clock::duration most) {
   const auto until = std::chrono::steady_clock::now() + most;
   size_t gathered = 0, before = 0;
-  // What the system makes room for in a first round lets more succeed in another.
+  // Memory that the system frees during one round can let more pages succeed in the next.
   for (int round = 0; round < kGatherRounds && (round == 0 || gathered > before); ++round) {
     before = gathered;
     gathered = 0;

@@ -122,7 +122,7 @@ t.test('inspect', (t) => {
   const alone = monolith(['inspect', tower]);
   t.match(alone, {
     status: 1,
-    out: /cannot be served +architecture 'clip' is a vision tower: it is served with its text model, .*\n\nVision: /,
+    out: /cannot be served +architecture 'clip' is a vision encoder; serve its text model, .*\n\nVision: /,
   });
   t.notMatch(alone.out, 'does not fit');
   t.match(monolith(['inspect', embeddedModel, '--vision', tower]), {

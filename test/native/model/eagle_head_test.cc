@@ -171,33 +171,33 @@ TEST(eagle_head_that_does_not_fit_is_refused_by_what_does_not) {
       check::fail(__FILE__, __LINE__, "\"" + message + "\" does not say \"" + expected + "\"");
   };
   check([](TinyModel& head) { head.key("target_hidden_size", 80u); },
-        "it reads rows of 80 numbers ('eagle3.target_hidden_size'), and the model's have 64");
+        "it reads hidden states of 80 numbers ('eagle3.target_hidden_size'), but those of the model have 64");
   check(
       [](TinyModel& head) {
         head.key("target_layers", std::vector<uint32_t>{0, 2, 5});
       },
-      "'eagle3.target_layers' names layer 5, and it has 4");
+      "'eagle3.target_layers' names layer 5, but the model has only 4");
   check(
       [](TinyModel& head) {
         head.key("target_layers", std::vector<uint32_t>{0, 2});
       },
       "'eagle3.target_layers' names 2 layers, expected 3");
   check([](TinyModel& head) { head.keys.erase("eagle3.target_layers"); },
-        "it does not say which layers it reads ('eagle3.target_layers'), and the model has only 4");
-  check([](TinyModel& head) { head.matrix("token_embd.weight", 44, 48); }, "it embeds 44 tokens, and the model has 40");
+        "the layers that it reads are not stated ('eagle3.target_layers'), and the model has only 4");
+  check([](TinyModel& head) { head.matrix("token_embd.weight", 44, 48); }, "it embeds 44 tokens, but the model has 40");
   check([](TinyModel& head) { head.tensors.erase("token_embd.weight"); },
-        "it has no tensor 'token_embd.weight', and the model's is of width 64, not 48");
+        "it has no tensor 'token_embd.weight', and the model's tensor has width 64, not 48");
   check([](TinyModel& head) { head.tensors.erase("fc.weight"); }, "tensor 'fc.weight' is missing");
   check([](TinyModel& head) { head.matrix("blk.0.attn_q.weight", kQ, 48); },
         "tensor 'blk.0.attn_q.weight' has shape [48, 64], expected [96, 64]");
   check([](TinyModel& head) { head.matrix("blk.1.attn_q.weight", kQ, 48); },
-        "tensor 'blk.1.attn_q.weight' [48, 64] has no place in architecture 'eagle3'");
+        "tensor 'blk.1.attn_q.weight' [48, 64] is not known for architecture 'eagle3'");
   check([](TinyModel& head) { head.key("block_count", 2u); }, "'eagle3.block_count' is 2, expected 1 to 1");
   check([](TinyModel& head) { head.tensors["d2t"].data[8] = std::byte{40}; },
         "tensor 'd2t' holds 40 at index 1, expected 0 to 39");
   check([](TinyModel& head) { head.tensors["d2t"] = {{20}}; }, "tensor 'd2t' has type F32, expected I32 or I64");
   check([](TinyModel& head) { head.key("target_hidden_size", 64u), head.tensors["d2t"].data[8] = std::byte{3}; },
-        "tensor 'd2t' names token 3 twice");
+        "tensor 'd2t' contains token 3 twice");
 }
 
 }  // namespace

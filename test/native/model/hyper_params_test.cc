@@ -203,12 +203,12 @@ TEST(what_is_not_computed_is_refused_by_name) {
   const std::tuple<const char*, TinyModel::Value, const char*> cases[] = {
       {"attn_logit_softcapping", 50.0f, "soft cap"},
       {"final_logit_softcapping", 30.0f, "soft cap"},
-      {"attention.causal", false, "not causal"},
+      {"attention.causal", false, "non-causal"},
       {"logit_scale", 0.5f, "scale on logits"},
       {"pooling_type", 3u, "pooled"},
       {"rope.freq_base_swa", 5000.0f, "llama.rope.freq_base_swa"},
       {"rope.dimension_count_swa", 8u, "llama.rope.dimension_count_swa"},
-      {"rope.dimension_sections", std::vector<uint32_t>{4, 4, 0, 0}, "RoPE in sections"},
+      {"rope.dimension_sections", std::vector<uint32_t>{4, 4, 0, 0}, "sectioned RoPE"},
       {"rope.scaling.type", std::string("dynamic"), "'dynamic'"},
   };
   for (const auto& [key, value, part] : cases) {
@@ -285,14 +285,15 @@ TEST(last_layers_read_the_keys_and_values_of_others) {
   }
   // The last layer with keys and values of its own must be one that sees all, and the one before it one with a window.
   model.key("attention.shared_kv_layers", 4u);
-  check_refused(model, ErrorCode::kUnsupported, "'gemma4.attention.shared_kv_layers' is 4: layer 1 has no keys");
+  check_refused(model, ErrorCode::kUnsupported,
+                "'gemma4.attention.shared_kv_layers' is 4: layer 1 does not have the keys");
   model.key("attention.shared_kv_layers", 6u);
-  check_refused(model, ErrorCode::kUnsupported, "layer -2 has no keys");
+  check_refused(model, ErrorCode::kUnsupported, "layer -2 does not have the keys");
   model.key("attention.shared_kv_layers", 7u);
   check_refused(model, ErrorCode::kInvalidFile, "'gemma4.attention.shared_kv_layers' is 7, expected 0 to 6");
   TinyModel other("gemma3", 6);
   other.key("attention.shared_kv_layers", 3u);
-  check_refused(other, ErrorCode::kUnsupported, "keys and values that layers share");
+  check_refused(other, ErrorCode::kUnsupported, "sharing keys and values between layers");
 }
 
 // What Gemma 3n's files state of streams and sparsity, and what stands for it where they do not.
@@ -318,7 +319,7 @@ TEST(streams_have_their_numbers_from_the_file_or_the_usual_ones) {
   CHECK_EQ(params->streams.count, 3);
   for (size_t i = 0; i < 12; ++i) CHECK_EQ(params->layers[i].sparse_deviations, i == 2 ? 1.25f : 0.0f);
   model.key("altup.active_idx", 1u);
-  check_refused(model, ErrorCode::kUnsupported, "a residual stream other than the first");
+  check_refused(model, ErrorCode::kUnsupported, "an active residual stream other than the first");
   model.key("altup.active_idx", 0u);
   model.key("altup.num_inputs", 40u);
   check_refused(model, ErrorCode::kInvalidFile, "'gemma3n.altup.num_inputs' is 40, expected 2 to 16");
@@ -347,7 +348,7 @@ TEST(layers_have_limits_and_rotated_shares_of_their_own) {
   TinyModel other("dots1", 3);
   other.key("expert_count", 8u);
   other.key("swiglu_clamp_exp", std::vector<float>{0, 0, 7});
-  check_refused(other, ErrorCode::kUnsupported, "a limit on gated numbers");
+  check_refused(other, ErrorCode::kUnsupported, "a limit on gated activations");
 }
 
 // (groups, of them used, experts of a row) among 8 experts.
@@ -467,10 +468,10 @@ TEST(what_files_leave_out_is_as_their_networks_have_it) {
   const double base = 10000 * std::pow(1000.0, 16.0 / 14);
   CHECK(std::abs(params->ropes[0].inverse_frequency[4] * std::sqrt(base) - 1) < 1e-5);
   hunyuan.key("expert_count", 2u);
-  check_refused(hunyuan, ErrorCode::kUnsupported, "a mixture of experts");
+  check_refused(hunyuan, ErrorCode::kUnsupported, "mixture of experts (MoE)");
   TinyModel slight("hunyuan-dense");
   slight.key("rope.scaling.alpha", 1e-30f);
-  check_refused(slight, ErrorCode::kInvalidFile, "'hunyuan-dense.rope.scaling.alpha' takes the base");
+  check_refused(slight, ErrorCode::kInvalidFile, "'hunyuan-dense.rope.scaling.alpha' results in a RoPE base");
   TinyModel other;
   other.key("rope.scaling.alpha", 1000.0f);
   check_refused(other, ErrorCode::kUnsupported, "'llama.rope.scaling.alpha' is 1000");

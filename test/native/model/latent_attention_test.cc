@@ -207,7 +207,7 @@ TEST(faults_of_latent_attention_are_named) {
   told(model, "'deepseek2.attention.temperature_length'");
   model = latent_model(Form::kSplit, true, false);
   model.key("attention.indexer.top_k", 4u);
-  told(model, "an index of positions");
+  told(model, "a sparse attention indexer");
 }
 
 }  // namespace monolith

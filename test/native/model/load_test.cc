@@ -112,7 +112,8 @@ TEST(weights_in_fp8_need_a_backend_that_keeps_them) {
     const auto backend = make_backend();
     const auto plan = Model::plan(*parsed.file, *backend, kLimits);
     CHECK_EQ(plan.ok(), !floats);  // what is quantized stays as it is
-    if (!plan) check_contains(plan.error().message, "'quantize' is fp8, which needs a CUDA device: the device is cpu");
+    if (!plan)
+      check_contains(plan.error().message, "'quantize' is fp8, which requires a CUDA device, but the device is cpu");
   }
 }
 

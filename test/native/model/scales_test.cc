@@ -102,12 +102,12 @@ TEST(what_is_no_scale_of_a_matrix_is_named) {
   };
   CHECK(with("blk.0.attn_q.scale", {2.0f}).empty());
   says(with("blk.0.attn_q.scale", {1.0f, 2.0f}),
-       "tensor 'blk.0.attn_q.scale' [2] of F32 is no number, nor one for each matrix of 'blk.0.attn_q.weight'");
-  says(with("blk.0.ffn_up_exps.scale", {1.0f, 2.0f}), "tensor 'blk.0.ffn_up_exps.scale' [2] of F32 is no number");
-  says(with("blk.0.attn_q.scale", {std::nanf("")}), "tensor 'blk.0.attn_q.scale' holds what is no number");
-  says(with("blk.0.attn_norm.scale", {2.0f}), "tensor 'blk.0.attn_norm.scale' [1] has no place");
-  says(with("blk.0.attn_norm.input_scale", {2.0f}), "has no place");
-  says(with("blk.7.attn_q.scale", {2.0f}), "has no place");
+       "tensor 'blk.0.attn_q.scale' [2] of F32 must be one number, or one for each matrix of 'blk.0.attn_q.weight'");
+  says(with("blk.0.ffn_up_exps.scale", {1.0f, 2.0f}), "tensor 'blk.0.ffn_up_exps.scale' [2] of F32 must be one number");
+  says(with("blk.0.attn_q.scale", {std::nanf("")}), "tensor 'blk.0.attn_q.scale' contains a value that is not finite");
+  says(with("blk.0.attn_norm.scale", {2.0f}), "tensor 'blk.0.attn_norm.scale' [1] is not known");
+  says(with("blk.0.attn_norm.input_scale", {2.0f}), "is not known");
+  says(with("blk.7.attn_q.scale", {2.0f}), "is not known");
 }
 
 }  // namespace monolith::testing

@@ -95,7 +95,7 @@ TEST(a_type_that_the_device_does_not_have_is_refused_by_name) {
   for (const Error& error : {loaded.error(), planned.error()}) {
     CHECK(error.code == ErrorCode::kUnsupported);
     CHECK(error.message.starts_with(
-        "tensor 'token_embd.weight' has type IQ2_XS, which is computed on processors only: the device is "));
+        "tensor 'token_embd.weight' has type IQ2_XS, which is only supported on the CPU, but the device is "));
   }
 }
 
