@@ -394,7 +394,7 @@ struct Batch {
   // Runs that cover all tokens in order; the drafter then saves the hidden states that it needs. Empty: the drafter is
   // not run.
   std::span<const HiddenRun> hidden = {};
-  std::span<const EmbeddedRows> embedded = {};  // In ascending order.
+  std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
 };
 
 // One pass of the drafter over one token per sequence, which drafts the next token. If there are several MTP layers

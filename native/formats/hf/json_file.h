@@ -58,7 +58,7 @@ class JsonValue {
 
   std::string where() const { return path_.empty() ? file_ : file_ + ": '" + path_ + "'"; }
   Error invalid(std::string_view what) const;      // A kInvalidFile error whose message is where() followed by `what`.
-  Error unsupported(std::string_view what) const;  // The same with kUnsupported.
+  Error unsupported(std::string_view what) const;  // A kUnsupported error with the same message.
   const JsonDocument* document() const { return document_; }
   JsonId id() const { return id_; }
 

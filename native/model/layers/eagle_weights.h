@@ -20,8 +20,8 @@ struct EagleWeights {
   const float* hidden_norm = nullptr;
   LayerWeights layer;  // Its attention reads the token embedding and the hidden state, concatenated.
   NormWeights head_norm;
-  std::unique_ptr<Matrix> embedding;  // Null: the target model's embedding table.
-  std::unique_ptr<Matrix> head;       // Null: the target model's output matrix.
+  std::unique_ptr<Matrix> embedding;  // Null: the target model's embedding table is used.
+  std::unique_ptr<Matrix> head;       // Null: the target model's output matrix is used.
   std::vector<int32_t> tokens;        // Token ids of the logits; empty: the whole vocabulary.
 };
 

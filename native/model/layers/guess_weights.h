@@ -14,9 +14,9 @@ struct GuessWeights {
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;
   std::unique_ptr<Matrix> projection;  // Projection of the concatenated token embedding and hidden state.
-  std::unique_ptr<Matrix> embedding;   // Null: the model's embedding table.
-  std::unique_ptr<Matrix> head;        // Null: the model's output matrix.
-  NormWeights head_norm;               // Null: the model's final norm.
+  std::unique_ptr<Matrix> embedding;   // Null: the model's embedding table is used.
+  std::unique_ptr<Matrix> head;        // Null: the model's output matrix is used.
+  NormWeights head_norm;               // Null: the model's final norm is used.
 };
 
 // Lists the tensors of the layer that `list` has entered.
