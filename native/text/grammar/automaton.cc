@@ -9,15 +9,16 @@ namespace {
 
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-constexpr uint32_t kMostSpaces = 20;  // in a row: a model in doubt would write them for ever
+// Maximum number of white-space characters in a row. An undecided model would otherwise emit white space forever.
+constexpr uint32_t kMostSpaces = 20;
 
 }  // namespace
 
 Automaton::Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options)
     : schema_(schema), pool_(schema.expressions()), trie_(trie), options_(options) {
-  frames_.push_back({false, 0, 0, 0});  // 0: no frame, the value is the whole text
+  frames_.push_back({false, 0, 0, 0});  // Frame 0 means no frame: the value is the whole text.
   lexes_.push_back({ExpressionPool::kNothing});
-  intern(false);  // kDead
+  intern(false);  // State 0 is kDead.
   bool accepts = false;
   if (options_.lead.most > 0) {
     put({Phase::kLead, 0, 0, 0});
@@ -39,7 +40,7 @@ StateId Automaton::compute(StateId state, uint8_t byte) {
   const Header header = headers_[state];
   if (!pool_.fuel().spend(1 + header.n_places)) pool_.run_dry();
   for (uint32_t i = 0; i < header.n_places && !failed(); ++i) {
-    const Place place = places_[header.first_place + i];  // a copy: places_ may grow
+    const Place place = places_[header.first_place + i];  // A copy, because places_ may be reallocated.
     advance(place, byte);
   }
   if (failed()) return kDead;
@@ -94,13 +95,14 @@ StateId Automaton::intern(bool accepts) {
 }
 
 int Automaton::only_byte(StateId state) {
-  constexpr uint32_t kMostPlaces = 64;  // where a text may be in more, it has hardly one way to go on
+  // A state with more configurations than this hardly ever has a single next byte.
+  constexpr uint32_t kMostPlaces = 64;
   if (only_bytes_[state] != kUnknownByte) return only_bytes_[state];
   const Header header = headers_[state];
   int only = kNoByte;
   if (!header.accepts && header.free == 0 && header.n_places > 0 && header.n_places <= kMostPlaces) {
     for (int i = 0; i < 256; ++i) {
-      const int byte = (i + 0x20) & 0xFF;  // what is text first: a second one is soon found
+      const int byte = (i + 0x20) & 0xFF;  // Printable bytes come first, so that a second possible byte is found soon.
       if (step(state, static_cast<uint8_t>(byte)) == kDead) continue;
       if (only != kNoByte) {
         only = kNoByte;
@@ -326,7 +328,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
       if (index >= array.most) return;
       const ShapeId shape = index < array.prefix.size() ? array.prefix[index] : array.rest;
       if (shape == kNoShape) return;
-      // Items are counted as far as their number matters.
+      // Items are counted only as far as the count matters: an unbounded array needs no exact count past its minimum.
       uint32_t count = frame.progress + 1;
       if (array.most == kUnbounded)
         count = std::min(count, std::max(array.least, static_cast<uint32_t>(array.prefix.size())));
@@ -342,14 +344,14 @@ void Automaton::advance(const Place& place, uint8_t byte) {
 }
 
 size_t Automaton::bytes() const {
-  constexpr size_t kEntry = 48;  // of a hash table
+  constexpr size_t kEntry = 48;  // Estimated bytes per hash table entry.
   return headers_.size() * (sizeof(Header) + 4 + 2 + kEntry) + places_.size() * sizeof(Place) +
          transitions_.size() * sizeof(StateId) + lexes_.size() * (sizeof(Lex) + kEntry) +
          frames_.size() * (sizeof(Frame) + kEntry) + progress_.size() * (sizeof(Progress) + kEntry + 32) +
          known_masks_.size() * (trie_.n_tokens() / 8 + sizeof(KnownMask) + kEntry);
 }
 
-// ---- what was, beside what is ----
+// ---- Importing states of the previous automaton ----
 
 std::unique_ptr<Automaton::Past> Automaton::into_past(std::unique_ptr<ExpressionPool::Past> expressions) {
   auto past = std::make_unique<Past>();
@@ -385,7 +387,7 @@ StateId Automaton::recall(Past& past, StateId state) {
   return now;
 }
 
-// The outermost first: frames may nest as deep as a text.
+// Imports frames from the outermost to the innermost, without recursion: frames may nest as deeply as the text.
 uint32_t Automaton::recall_frame(Past& past, uint32_t frame) {
   std::vector<uint32_t> open;
   for (; frame != 0 && !past.recalled_frames.contains(frame); frame = past.frames[frame].parent) open.push_back(frame);
@@ -424,7 +426,7 @@ uint32_t Automaton::longer_name(uint32_t name, uint32_t code_point) {
 }
 
 size_t Automaton::Past::bytes() const {
-  constexpr size_t kEntry = 48;  // of a hash table
+  constexpr size_t kEntry = 48;  // Estimated bytes per hash table entry.
   return headers.size() * sizeof(Header) + places.size() * sizeof(Place) + lexes.size() * sizeof(Lex) +
          frames.size() * sizeof(Frame) + progress.size() * (sizeof(Progress) + 32) +
          (states.size() + recalled_frames.size()) * kEntry + name_origins.size() * 8 + expressions->bytes();

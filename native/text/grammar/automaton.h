@@ -1,8 +1,9 @@
-// The pushdown automaton of a schema over bytes, made deterministic as it is used: a state is the set of places
-// a text so far may have led to, each with its stack of open objects and arrays; states are interned, so a
-// transition and the tokens allowed at a state are computed once. Bounded: past its limits it fails, and what
-// uses it has to begin with a new one, which recalls the states still in use (Grammar does). Out of fuel it stops, and
-// with more of it goes on from what was found. One thread at a time.
+// Pushdown automaton over bytes for a compiled schema, made deterministic lazily. A state is the set of configurations
+// that the text read so far can lead to, and each configuration has its own stack of open objects and arrays. States
+// are interned, so each transition and each token mask is computed once.
+// The automaton is bounded. When it reaches a size limit it fails, and the caller must build a new automaton, which can
+// import the states still in use with recall() (`Grammar` does so). When it runs out of fuel it stops; after
+// refuelling, the same call resumes from the work already done. An automaton may be used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +24,33 @@ namespace monolith::grammar {
 using StateId = uint32_t;
 
 enum class PropertyOrder : uint8_t { kSchema, kAny };
-// kWithin: in the value, none before it.
+// kWithin: white space is allowed inside the value but not before it.
 enum class WhiteSpace : uint8_t { kNone, kFlexible, kWithin };
 
 struct AutomatonOptions {
   PropertyOrder order = PropertyOrder::kSchema;
   WhiteSpace white_space = WhiteSpace::kNone;
-  std::string suffix;                // bytes that follow the value
-  Lead lead;                         // and stand before it
-  std::optional<Spelling> spelling;  // of the value, an object; its texts are bytes
+  std::string suffix;  // Bytes that must follow the value.
+  Lead lead;           // Prefix before the value: generated characters and a fixed text.
+  // Non-JSON syntax of the value, which is then an object. Its texts are bytes, with special tokens as symbols.
+  std::optional<Spelling> spelling;
   size_t most_states = 200'000;
-  size_t most_places = 4'000'000;     // of all states together
-  size_t most_rows = 200'000;         // states with transitions: 1 KiB each
-  size_t most_mask_bytes = 64 << 20;  // beyond, the oldest masks go
+  size_t most_places = 4'000'000;  // Maximum number of configurations in all states together.
+  size_t most_rows = 200'000;      // Maximum number of states with a transition table, of 1 KiB each.
+  // Maximum size of the cached token masks, in bytes. Beyond it the oldest mask is overwritten.
+  size_t most_mask_bytes = 64 << 20;
 };
 
 class Automaton {
  public:
   static constexpr StateId kDead = 0;
 
-  // `schema` and `trie` outlive it.
+  // The caller keeps `schema` and `trie` alive for longer than the automaton.
   Automaton(Schema& schema, const TokenTrie& trie, const AutomatonOptions& options);
 
   StateId start() const { return start_; }
-  // The state after one more byte; kDead if no valid text begins so (or, failed(), a limit was met or the fuel is used up).
+  // Returns the state after one more byte. Returns kDead if no valid text starts with these bytes, and also if failed()
+  // is true: a limit was reached or the fuel is used up.
   StateId step(StateId state, uint8_t byte) {
     const uint32_t row = rows_[state];
     if (row != kNoRow) {
@@ -55,29 +59,33 @@ class Automaton {
     }
     return compute(state, byte);
   }
-  // Whether the text so far is complete, and whether nothing can follow.
+  // accepts(): the text so far is complete. ends(): it is complete and nothing can follow.
   bool accepts(StateId state) const { return headers_[state].accepts; }
   bool ends(StateId state) const { return headers_[state].accepts && headers_[state].n_places == 0; }
-  // The only byte that may come next; kNoByte where there are several or none, or where the text may end.
+  // Returns the only byte that may come next. Returns kNoByte if there are several or none, or if the text may end
+  // here.
   static constexpr int kNoByte = -1;
   int only_byte(StateId state);
-  // Whether some token begins with `text` and goes on with a byte that may come at `state`.
+  // Returns whether some token starts with `text` and continues with a byte that is allowed at `state`.
   bool goes_on_in_a_token(std::string_view text, StateId state);
-  // The tokens whose bytes may come next. `mask` has one bit per token of the trie.
+  // Computes the tokens whose bytes may come next. `mask` has one bit per token of the trie.
   void allowed(StateId state, TokenMask& mask);
-  // The same, kept until a later call needs the room.
+  // Like the overload above, but returns the cached mask. The reference is valid until a later call overwrites the
+  // cache entry.
   const TokenMask& allowed(StateId state);
-  // Whether that is there already.
+  // Returns whether the token mask of `state` is cached.
   bool knows_allowed(StateId state) const { return masks_.contains(state); }
   bool knows_step(StateId state, uint8_t byte) const {
     return rows_[state] != kNoRow && transitions_[size_t{rows_[state]} * 256 + byte] != kUnknown;
   }
   bool knows_only_byte(StateId state) const { return only_bytes_[state] != kUnknownByte; }
   int known_only_byte(StateId state) const { return only_bytes_[state]; }
-  // The states of an automaton that has grown to its limits, without its transitions.
+  // The states of an automaton that has reached its limits, without their transitions.
   struct Past;
-  std::unique_ptr<Past> into_past(std::unique_ptr<ExpressionPool::Past> expressions);  // it is empty from then on
-  // The same state in this automaton, of the same schema and options; kDead when failed().
+  // Moves the states out. The automaton is empty afterwards.
+  std::unique_ptr<Past> into_past(std::unique_ptr<ExpressionPool::Past> expressions);
+  // Imports a state of an earlier automaton of the same schema and options, and returns its id in this automaton.
+  // Returns kDead if failed().
   StateId recall(Past& past, StateId state);
   size_t bytes() const;
   bool failed() const { return failed_ || schema_.expressions().failed(); }
@@ -99,7 +107,7 @@ class Automaton {
     kNextKey,
     kArrayStart,
     kAfterItem,
-    // automaton_spelling.cc's
+    // Phases of automaton_spelling.cc.
     kLead,
     kLeadClose,
     kNameOpen,
@@ -113,7 +121,7 @@ class Automaton {
     kValueClose,
     kSeparator,
     kBraceClose,
-    // automaton_tags.cc's
+    // Phases of automaton_tags.cc.
     kItemOpen,
     kTagClose,
     kCloseName,
@@ -122,43 +130,45 @@ class Automaton {
 
   struct Place {
     Phase phase;
-    // kValue, kColon, kJsonOpen: shape; kTextOpen, kStringOpen: see text_of(); kSuffix: bytes read
+    // kValue, kColon, kJsonOpen: the shape. kTextOpen, kStringOpen: the key of text_of(). kSuffix: bytes read.
     uint32_t what = 0;
-    uint32_t lex = 0;  // has_lex(): into lexes_; a literal: bytes read; others: spaces read
+    uint32_t lex = 0;  // Where has_lex() is true: index into lexes_. Literals: bytes read. Other phases: spaces read.
     uint32_t frame = 0;
     auto operator<=>(const Place&) const = default;
   };
   struct Header {
     uint32_t first_place, n_places;
     bool accepts;
-    uint32_t free;  // so many characters of a string may follow, whatever they are
+    uint32_t free;  // Number of arbitrary string characters that may follow without leaving the grammar.
   };
   struct Lex {
     ExprId expression;
-    uint32_t sub = 0;  // within a character: see automaton_characters.cc
+    uint32_t sub = 0;  // State within a character; see automaton_characters.cc.
     uint32_t more = 0;
-    bool between() const { return sub == 0; }  // characters
-    uint32_t name = 0;                         // of the names tree, where names are remembered
-    bool plain = false;  // escapes only where a character cannot stand as it is, in their short form if there is one
+    bool between() const { return sub == 0; }  // True between two characters.
+    uint32_t name = 0;  // Node of the name tree, for objects whose member names are remembered; otherwise 0.
+    // Escapes are allowed only for characters that require them, in the short form if there is one.
+    bool plain = false;
     auto operator<=>(const Lex&) const = default;
   };
   struct Frame {
     bool is_object;
-    uint32_t shape;     // into the schema's objects or arrays
-    uint32_t progress;  // object: into progress_; array: items so far
+    uint32_t shape;     // Index into the schema's objects or arrays.
+    uint32_t progress;  // Object: index into progress_. Array: number of items so far.
     uint32_t parent;
-    // in tags: the member or item whose value is being written, its tag and one more; 0: between them
+    // Tag syntax: 1 + the tag number of the member or item whose value is being written; 0 between members.
     uint32_t open = 0;
     auto operator<=>(const Frame&) const = default;
   };
-  // How far an object is.
+  // The members that an object has so far.
   struct Progress {
     uint32_t object;
     std::vector<uint64_t> seen;
-    uint32_t next = 0;            // kSchema: first property that may still come
-    uint32_t others = 0;          // members that are no properties
-    std::vector<uint32_t> names;  // of the others, sorted, where names are remembered
-    // Found on first use.
+    uint32_t next = 0;    // PropertyOrder::kSchema: index of the first property that may still come.
+    uint32_t others = 0;  // Number of members that are not declared properties.
+    // Sorted names of the members counted in `others`, if the object's names are remembered.
+    std::vector<uint32_t> names;
+    // Computed on first use by progress().
     bool known = false, may_close = false;
     ExprId keys = ExpressionPool::kNothing;
   };
@@ -167,12 +177,13 @@ class Automaton {
     return phase == Phase::kText || phase == Phase::kScalar || phase == Phase::kString || phase == Phase::kKey ||
            phase == Phase::kName || phase == Phase::kBare || phase == Phase::kMarked || phase == Phase::kCloseName;
   }
-  // Names, and strings of which few fit, as JSON writers spell them: where texts are read that others wrote, any spelling.
+  // Returns whether member names, and strings restricted by the schema, must be escaped the way JSON encoders escape
+  // them. Input that the model did not generate in schema order (`kAny`) may use any valid escape.
   bool writes_plainly() const { return options_.order == PropertyOrder::kSchema; }
   StateId compute(StateId state, uint8_t byte);
   StateId intern(bool accepts);
   void advance(const Place& place, uint8_t byte);
-  void complete(uint32_t frame);  // a value in it has ended
+  void complete(uint32_t frame);  // Called when a value inside `frame` has ended.
   void put(Place place) { next_.push_back(place); }
   void put_lex(Phase phase, const Lex& lex, uint32_t frame);
   bool step_character(Lex& lex, uint8_t byte, bool& at_boundary);
@@ -238,12 +249,12 @@ class Automaton {
   StateId start_ = kDead;
   bool failed_ = false;
   bool accepts_next_ = false;
-  std::vector<Place> next_;     // scratch
-  std::vector<uint32_t> tags_;  // scratch
+  std::vector<Place> next_;     // Scratch.
+  std::vector<uint32_t> tags_;  // Scratch.
   std::vector<Header> headers_;
   std::vector<Place> places_;
-  std::vector<uint32_t> rows_;       // state -> row of transitions_
-  std::vector<int16_t> only_bytes_;  // of states: only_byte(), or kUnknownByte
+  std::vector<uint32_t> rows_;       // Maps a state to its row of transitions_.
+  std::vector<int16_t> only_bytes_;  // Cached only_byte() of each state, or kUnknownByte.
   std::vector<StateId> transitions_;
   std::unordered_multimap<uint64_t, StateId> states_by_hash_;
   std::vector<Lex> lexes_;
@@ -252,30 +263,32 @@ class Automaton {
   std::unordered_multimap<uint64_t, uint32_t> frames_by_hash_;
   std::vector<Progress> progress_;
   std::unordered_multimap<uint64_t, uint32_t> progress_by_hash_;
-  std::unordered_map<uint64_t, uint32_t> name_children_;  // name << 21 | code point -> name
-  std::vector<uint64_t> name_origins_{0, 0};              // and back. 1: of no characters
-  // The names that an object has taken, by what they begin with: each next character, and how many go on with it.
+  std::unordered_map<uint64_t, uint32_t> name_children_;  // Key: name << 21 | code point. Value: the child name.
+  std::vector<uint64_t> name_origins_{0, 0};              // Inverse of name_children_. Name 1 is the empty name.
+  // Prefix counts of the names that one object already has: for each prefix, the possible next characters and the
+  // number of names that continue with each.
   std::unordered_map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> taken_;
-  uint32_t taken_of_ = UINT32_MAX;                          // into progress_
-  std::vector<std::vector<ExprId>> name_expressions_;       // by object: each property's name with its tag
-  std::unordered_map<uint32_t, ExprId> texts_;              // of text_of()
-  std::unordered_map<uint32_t, ExprId> tagged_texts_;       // of tagged_text()
-  std::unordered_map<uint64_t, std::string> closing_tags_;  // object << 32 | property
-  std::unordered_map<ExprId, ExprId> python_;               // of python_scalar()
-  std::vector<StateId> stack_;                              // scratch of walks
+  uint32_t taken_of_ = UINT32_MAX;  // Index into progress_ of the object that taken_ describes.
+  // Per object: an expression for each property's name, with its tag.
+  std::vector<std::vector<ExprId>> name_expressions_;
+  std::unordered_map<uint32_t, ExprId> texts_;              // Cache of text_of().
+  std::unordered_map<uint32_t, ExprId> tagged_texts_;       // Cache of tagged_text().
+  std::unordered_map<uint64_t, std::string> closing_tags_;  // Key: object << 32 | property.
+  std::unordered_map<ExprId, ExprId> python_;               // Cache of python_scalar().
+  std::vector<StateId> stack_;                              // Scratch of walk(): the state at each trie depth.
   struct KnownMask {
     StateId state;
     TokenMask mask;
   };
-  std::vector<KnownMask> known_masks_;  // a ring
+  std::vector<KnownMask> known_masks_;  // Ring buffer.
   struct Walk {
     StateId state;
-    bool subtracts;  // begins with all plain tokens and removes those that may not come
+    bool subtracts;  // The walk starts with all plain tokens allowed and removes the disallowed ones.
     uint32_t tree, node;
   };
-  Walk unfinished_{kDead, false, 0, 0};          // of the mask that is found next
-  size_t next_mask_ = 0;                         // to be overwritten
-  std::unordered_map<StateId, uint32_t> masks_;  // into the ring
+  Walk unfinished_{kDead, false, 0, 0};  // Progress of the mask that is being computed; resumed after refuelling.
+  size_t next_mask_ = 0;                 // Index in known_masks_ of the entry to overwrite next.
+  std::unordered_map<StateId, uint32_t> masks_;  // Maps a state to its index in known_masks_.
 };
 
 struct Automaton::Past {
@@ -286,7 +299,7 @@ struct Automaton::Past {
   std::vector<Progress> progress;
   std::vector<uint64_t> name_origins;
   std::unique_ptr<ExpressionPool::Past> expressions;
-  std::unordered_map<StateId, StateId> states;  // recalled
+  std::unordered_map<StateId, StateId> states;  // Old state to imported state.
   std::unordered_map<uint32_t, uint32_t> recalled_frames;
   size_t bytes() const;
 };

@@ -1,4 +1,4 @@
-// The characters of a string, byte by byte: UTF-8, JSON's escapes, surrogate pairs.
+// Reads the characters of a string byte by byte: UTF-8, JSON escapes and surrogate pairs.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -6,21 +6,21 @@
 namespace monolith::grammar {
 namespace {
 
-// Within a character of a string: the low four bits of Lex::sub.
+// State within a character of a string, in the low four bits of Lex::sub.
 enum Sub : uint32_t {
-  kBetween = 0,     // characters
-  kUtf8 = 1,        // bits 4..7: bytes to come; more: bits so far
-  kEscape = 2,      // behind a backslash
-  kHex = 3,         // bits 4..7: digits so far; more: their value
-  kHigh = 4,        // behind a high surrogate (more)
-  kHighEscape = 5,  // and a backslash
-  kLowHex = 6,      // bits 4..7: digits so far, from bit 8 their value; more: the high surrogate
-  // What the character is no longer matters: the expression is that behind it already.
-  kAnyUtf8 = 7,  // bits 4..7: bytes to come
-  kAnyHex = 8,   // bits 4..7: digits so far
-  kAnyHigh = 9,  // behind any high surrogate
+  kBetween = 0,     // Between two characters.
+  kUtf8 = 1,        // Bits 4..7: bytes to come. `more`: the bits so far.
+  kEscape = 2,      // After a backslash.
+  kHex = 3,         // Bits 4..7: digits so far. `more`: their value.
+  kHigh = 4,        // After an escaped high surrogate, which is in `more`.
+  kHighEscape = 5,  // After a high surrogate and a backslash.
+  kLowHex = 6,      // Bits 4..7: digits so far. Bits from 8: their value. `more`: the high surrogate.
+  // In the states below, the exact character no longer matters: the expression is already the one after it.
+  kAnyUtf8 = 7,  // Bits 4..7: bytes to come.
+  kAnyHex = 8,   // Bits 4..7: digits so far.
+  kAnyHigh = 9,  // After any escaped high surrogate.
   kAnyHighEscape = 10,
-  kAnyLowHex = 11,  // bits 4..7: digits so far, from bit 8 the value of the first two
+  kAnyLowHex = 11,  // Bits 4..7: digits so far. Bits from 8: the value of the first two.
 };
 
 int hex_digit(uint8_t c) {
@@ -34,7 +34,7 @@ bool has_short_escape(uint32_t c) { return c == '\b' || c == '\t' || c == '\n' |
 
 }  // namespace
 
-// One more character; false if nothing fits then.
+// Reads one more character. Returns false if nothing matches afterwards.
 bool Automaton::read(Lex& lex, uint32_t code_point) {
   lex.expression = pool_.derivative(lex.expression, pool_.partition().class_of(code_point));
   if (!pool_.alive(lex.expression)) return false;
@@ -45,7 +45,7 @@ bool Automaton::read(Lex& lex, uint32_t code_point) {
   return n_taken == 0 || pool_.count(lex.expression, n_taken + 1) > n_taken;
 }
 
-// Whether one of these characters may come next.
+// Returns whether a character in [first, last] may come next.
 bool Automaton::any_alive(const Lex& lex, uint32_t first, uint32_t last) {
   const ExprId e = lex.expression;
   const uint64_t n_taken = lex.name == 0 ? 0 : n_taken_behind(lex.name, first, last);
@@ -59,7 +59,8 @@ bool Automaton::any_alive(const Lex& lex, uint32_t first, uint32_t last) {
   return n_texts > n_taken;
 }
 
-// The one expression behind every character of the range, or kNothing if they differ.
+// Returns the single expression that follows every character in [first, last], or kNothing if the characters lead to
+// different expressions.
 ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   if (pool_.free_characters(e) == kUnbounded && pool_.derivative(e, pool_.partition().class_of(0xE9)) == e) return e;
   ExprId one = ExpressionPool::kFailed;
@@ -73,14 +74,14 @@ ExprId Automaton::uniform(ExprId e, uint32_t first, uint32_t last) {
   return same && one != ExpressionPool::kFailed && pool_.alive(one) ? one : ExpressionPool::kNothing;
 }
 
-// Forgets what the unfinished character is where that makes no difference, so that its forms are one state.
+// Drops the value of an unfinished character if it makes no difference, so that all its variants share one state.
 void Automaton::forget(Lex& lex) {
   if (lex.name != 0) return;
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
   uint32_t first, last, sub;
   switch (kind) {
     case kUtf8:
-      // The second byte is not free behind these first ones.
+      // After these first bytes, the range of the second byte is restricted.
       if ((count == 2 && (lex.more == 0 || lex.more == 0xD)) || (count == 3 && (lex.more == 0 || lex.more == 4)))
         return;
       first = lex.more << (6 * count);
@@ -108,13 +109,14 @@ void Automaton::forget(Lex& lex) {
   lex.more = 0;
 }
 
-// Whether the unfinished character can become one that fits.
+// Returns whether the unfinished character can become a character that matches.
 bool Automaton::partial_is_alive(const Lex& lex) {
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
   switch (kind) {
     case kUtf8: {
       uint32_t first = lex.more << (6 * count), last = first | ((1u << (6 * count)) - 1);
-      // Shortest forms only; after the first byte of three or four the range's beginning is not one.
+      // Overlong encodings are excluded: after the first byte of a three- or four-byte sequence, the range starts above
+      // the shorter forms.
       if (count == 2 && lex.more == 0) first = 0x800;
       if (count == 3 && lex.more == 0) first = 0x10000;
       if (count == 2 && lex.more == 0xD) last = 0xD7FF;
@@ -130,7 +132,7 @@ bool Automaton::partial_is_alive(const Lex& lex) {
           if (!has_short_escape(c) && any_alive(lex, c, c)) return true;
         return false;
       }
-      // Surrogates are no characters; a high one is the first half of one.
+      // Surrogates are not characters. A high surrogate is the first half of a pair.
       if (first < 0xD800 && any_alive(lex, first, std::min(last, 0xD7FFu))) return true;
       if (last > 0xDFFF && any_alive(lex, std::max(first, 0xE000u), last)) return true;
       const uint32_t low = std::max(first, 0xD800u), high = std::min(last, 0xDBFFu);
@@ -152,13 +154,13 @@ bool Automaton::partial_is_alive(const Lex& lex) {
   }
 }
 
-// One more byte of text that is no JSON.
+// Reads one more byte of text outside JSON, where control characters and backslashes need no escape.
 bool Automaton::step_plain_character(Lex& lex, uint8_t byte, bool& at_boundary) {
   if (lex.sub == kBetween && (byte < 0x20 || byte == '\\')) return at_boundary = true, read(lex, byte);
   return step_character(lex, byte, at_boundary);
 }
 
-// One more byte of a string. False if nothing fits then.
+// Reads one more byte of a string. Returns false if nothing matches afterwards.
 bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
   at_boundary = false;
   const uint32_t kind = lex.sub & 15, count = lex.sub >> 4 & 15;
@@ -225,7 +227,7 @@ bool Automaton::step_character(Lex& lex, uint8_t byte, bool& at_boundary) {
       const uint32_t value = lex.more << 4 | static_cast<uint32_t>(digit);
       if (count < 3) return partial(kHex | (count + 1) << 4, value);
       if (lex.plain && (value > 0x1F || has_short_escape(value))) return false;
-      if (value >= 0xDC00 && value <= 0xDFFF) return false;  // a low surrogate alone is no character
+      if (value >= 0xDC00 && value <= 0xDFFF) return false;  // A low surrogate alone is not a character.
       if (value >= 0xD800 && value <= 0xDBFF) return partial(kHigh, value);
       return at_boundary = true, read(lex, value);
     }

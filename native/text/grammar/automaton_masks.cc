@@ -1,4 +1,4 @@
-// The tokens that may come next at a state.
+// Computes the mask of tokens that may come next at a state.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -6,14 +6,14 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr uint32_t kNodesOfAStep = 16;  // of a tree whose bytes lead to known states
+constexpr uint32_t kNodesOfAStep = 16;  // Trie nodes per fuel step, where the transitions are already cached.
 
 }  // namespace
 
 void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateId state, TokenMask& mask) {
   const auto& nodes = tree.nodes;
   if (first == end) return;
-  const uint32_t base = nodes[first].depth;  // the first node's parent is at `state`
+  const uint32_t base = nodes[first].depth;  // The parent of the first node is at `state`.
   if (stack_.size() < TokenTrie::kLongest + 2) stack_.resize(TokenTrie::kLongest + 2);
   stack_[base - 1] = state;
   const bool plain = &tree == &trie_.plain();
@@ -37,10 +37,12 @@ void Automaton::walk(const TokenTree& tree, uint32_t first, uint32_t end, StateI
     stack_[node.depth] = next;
     ++i;
   }
-  pool_.fuel().spend(n_seen / kNodesOfAStep);  // used up: whatever is done next stops, and this stays done
+  // If this uses up the fuel, the next operation stops, but this walk still counts as done.
+  pool_.fuel().spend(n_seen / kNodesOfAStep);
 }
 
-// Where most first bytes lead to where anything may follow, all is allowed first and the rest looked at.
+// Returns whether most tokens are allowed: after their first byte, arbitrary characters may follow. The mask then
+// starts with all tokens set, and only the remaining first bytes are checked.
 bool Automaton::mostly_free(StateId state) {
   const TokenTree& tree = trie_.plain();
   uint32_t n_free = 0;
@@ -52,7 +54,7 @@ bool Automaton::mostly_free(StateId state) {
   return n_free * 2 >= tree.tokens.size();
 }
 
-// Goes by first bytes. When the fuel is used up, the bytes that are done are kept.
+// Computes the mask one first byte at a time. When the fuel runs out, the finished first bytes are kept.
 void Automaton::find_allowed(StateId state, TokenMask& mask) {
   Walk& done = unfinished_;
   if (done.state != state) {
@@ -99,7 +101,7 @@ const TokenMask& Automaton::allowed(StateId state) {
   masks_.erase(place.state);
   place.state = kDead;
   find_allowed(state, place.mask);
-  if (failed()) return place.mask;  // the place is free still
+  if (failed()) return place.mask;  // The cache entry stays free.
   place.state = state;
   masks_.emplace(state, static_cast<uint32_t>(next_mask_++));
   return place.mask;

@@ -1,4 +1,4 @@
-// How far an object is: which members may come, and whether it may end.
+// Progress within an object: which members may come next, and whether the object may end.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ bool has(const std::vector<uint64_t>& bits, size_t i) { return bits[i / 64] >> (
 
 bool Automaton::remembers_names(const ObjectShape& object) { return !object.others.empty() && counts_names(object); }
 
-// Members still to be had that are no properties, as far as their number matters.
+// Returns how many more undeclared members are possible, as far as the number matters.
 uint64_t Automaton::others_left(const ObjectShape& object, const Progress& progress) {
   if (!remembers_names(object)) return !object.others.empty() && progress.others == 0 ? 1 : 0;
   uint64_t n = 0;
@@ -22,7 +22,7 @@ uint64_t Automaton::others_left(const ObjectShape& object, const Progress& progr
   return n > progress.others ? n - progress.others : 0;
 }
 
-// Whether the object can still be completed.
+// Returns whether the object can still be completed.
 bool Automaton::feasible(const ObjectShape& object, const Progress& progress) {
   const size_t n = object.properties.size();
   const bool ordered = options_.order == PropertyOrder::kSchema;
@@ -43,15 +43,16 @@ bool Automaton::feasible(const ObjectShape& object, const Progress& progress) {
   return can.value_or(false);
 }
 
-// The names that may come next where properties come in order and none requires another. Counting the properties behind
-// each name answers feasible() for all names in one pass.
+// Collects the names that may come next when properties must come in schema order and none requires another. Counting
+// the properties after each name answers feasible() for all names in one pass.
 void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now, const std::vector<ExprId>& names,
                                   std::vector<ExprId>& ways) {
   const uint32_t n = static_cast<uint32_t>(object.properties.size());
   if (now.others > 0 || now.next >= n) return;
   if (!pool_.fuel().spend(1 + n / 8)) return pool_.run_dry();
   const uint64_t n_others = others_left(object, now);
-  uint64_t n_seen = 0, required = 0, possible = 0;  // the latter two: behind
+  // `required` and `possible` count the properties after the current one.
+  uint64_t n_seen = 0, required = 0, possible = 0;
   for (const uint64_t word : now.seen) n_seen += static_cast<uint64_t>(__builtin_popcountll(word));
   const size_t first_way = ways.size();
   for (uint32_t i = n; i-- > now.next;) {
@@ -59,9 +60,10 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
     const bool available = property.shape != kNoShape;
     const uint64_t counted = n_seen + 1 + required;
     const bool enough = counted + possible + n_others >= object.least;
-    if (property.required) ways.resize(first_way);  // none behind it can come before it
+    if (property.required) ways.resize(first_way);  // No property after a required one may come before it.
     if (available && counted <= object.most && enough) ways.push_back(names[i]);
-    if (property.required && !available) return;  // never to be had, so that none before it leads to an end
+    // The required property can never be written, so no earlier name leads to a complete object.
+    if (property.required && !available) return;
     if (property.required)
       ++required;
     else
@@ -69,7 +71,7 @@ void Automaton::add_next_in_order(const ObjectShape& object, const Progress& now
   }
 }
 
-// What n_taken_behind() tells of.
+// Builds the prefix counts that n_taken_behind() reads.
 void Automaton::know_taken(uint32_t progress_id) {
   if (taken_of_ == progress_id) return;
   if (!pool_.fuel().spend(progress_[progress_id].names.size())) return pool_.run_dry();
@@ -87,7 +89,7 @@ void Automaton::know_taken(uint32_t progress_id) {
     }
 }
 
-// How many of the object's names begin like that and go on with one of the characters.
+// Returns how many of the object's existing names start with `name` and continue with a character in [first, last].
 uint32_t Automaton::n_taken_behind(uint32_t name, uint32_t first, uint32_t last) const {
   const auto next = taken_.find(name);
   uint32_t n = 0;
@@ -110,7 +112,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
       names.push_back(pool_.concat(pool_.literal(object.properties[i].name), pool_.tag(i)));
     for (uint32_t i = 0; i < object.others.size(); ++i)
       names.push_back(pool_.concat(other_name(now.object, i), pool_.tag(static_cast<uint32_t>(n) + i)));
-    if (failed()) {  // some of them are not what they should be
+    if (failed()) {  // Some of the name expressions are incomplete, because the pool has failed.
       names.clear();
       return progress_[id];
     }
@@ -131,7 +133,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
       if (!feasible(object, with)) continue;
     }
     ways.push_back(names[i]);
-    // In order: behind a required one nothing can be chosen before it.
+    // In schema order, no later property may come before a required one.
     if (simple && ordered && object.properties[i].required) break;
   }
   if (!remembers_names(object) ? !object.others.empty() : others_left(object, now) > 0) {
@@ -142,7 +144,7 @@ const Automaton::Progress& Automaton::progress(uint32_t id) {
   }
   now.keys = pool_.either(std::move(ways));
   if (!pool_.alive(now.keys)) now.keys = ExpressionPool::kNothing;
-  // It may end if nothing is missing: the same question with no member more.
+  // The object may end if no required member is missing and it has enough members.
   uint32_t n_seen = 0;
   bool complete = true;
   for (size_t i = 0; i < n; ++i) {
@@ -170,13 +172,13 @@ uint32_t Automaton::with_member(uint32_t progress_id, uint32_t index) {
     if (options_.order == PropertyOrder::kSchema) now.next = index + 1;
   } else {
     ++now.others;
-    // More of them are told apart only where their number matters.
+    // Further undeclared members are distinguished only if their number matters.
     if (object.most == kUnbounded && !remembers_names(object)) now.others = 1;
   }
   return intern_progress(std::move(now));
 }
 
-// A member's name has ended.
+// Handles the end of a member's name.
 void Automaton::close_key(const Place& place) {
   const Lex lex = lexes_[place.lex];
   const Frame frame = frames_[place.frame];
@@ -190,7 +192,8 @@ void Automaton::close_key(const Place& place) {
     if (!is_property && remembers_names(object)) {
       Progress now = progress_[progress_id];
       const auto at = std::lower_bound(now.names.begin(), now.names.end(), lex.name);
-      if (at != now.names.end() && *at == lex.name) continue;  // the same member twice counts once
+      // A repeated name would count only once, so it is not allowed.
+      if (at != now.names.end() && *at == lex.name) continue;
       now.names.insert(at, lex.name);
       now.known = false;
       progress_id = intern_progress(std::move(now));

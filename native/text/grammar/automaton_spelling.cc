@@ -1,11 +1,12 @@
-// Objects that are not written as JSON: what stands around members, names and strings (spelling.h).
+// Automaton phases for objects in a non-JSON syntax: the literals around members, names and strings (see spelling.h).
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
 
 namespace monolith::grammar {
 
-// The arguments themselves; with `nested` every object.
+// Returns whether the object of `frame` uses the non-JSON syntax: the outermost object always, and with `nested` every
+// object.
 bool Automaton::is_spelled(uint32_t frame) const {
   return options_.spelling && frame != 0 && frames_[frame].is_object &&
          (frames_[frame].parent == 0 || options_.spelling->nested);
@@ -27,7 +28,7 @@ const std::string& Automaton::literal(Phase phase, uint32_t frame) {
   }
 }
 
-// The text of `phase` is to come, if there is any.
+// Starts reading the literal of `phase`. An empty literal ends immediately.
 void Automaton::begin_literal(Phase phase, uint32_t what, uint32_t frame) {
   if (literal(phase, frame).empty())
     end_literal({phase, what, 0, frame});
@@ -48,7 +49,7 @@ void Automaton::end_literal(const Place& place) {
   switch (place.phase) {
     case Phase::kNameOpen: {
       const Lex name{progress(frames_[place.frame].progress).keys};
-      if (pool_.nullable(name.expression)) end_name(place.frame, name);  // a name may be empty
+      if (pool_.nullable(name.expression)) end_name(place.frame, name);  // A name may be empty.
       put_lex(Phase::kName, name, place.frame);
       return;
     }
@@ -65,11 +66,11 @@ void Automaton::end_literal(const Place& place) {
     case Phase::kTagEnd: return end_tag(place.frame);
     case Phase::kStringClose: return complete(place.frame);
     case Phase::kValueClose: return end_member(place.frame);
-    default: return begin_literal(Phase::kNameOpen, 0, place.frame);  // a separator
+    default: return begin_literal(Phase::kNameOpen, 0, place.frame);  // kSeparator.
   }
 }
 
-// An object of which nothing is written yet, its brace included where it has one.
+// Starts an object before any of its members. If objects have braces in this syntax, the opening brace has been read.
 void Automaton::begin_members(uint32_t object, uint32_t parent) {
   Progress fresh;
   fresh.object = object;
@@ -96,7 +97,7 @@ void Automaton::end_member(uint32_t frame) {
   if (has_members) begin_literal(Phase::kSeparator, 0, frame);
 }
 
-// A name may have ended here, that of these members.
+// Handles a name that may end here: `lex` carries the tags of the members with this name.
 void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
   const Frame frame = frames_[frame_id];
   const ObjectShape& object = schema_.object(frame.shape);
@@ -116,7 +117,7 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
     Spelling::Kind kind = Spelling::Kind::kJson;
     if (is_outermost) kind = is_property ? spelling.kind_of(object.properties[tag].name) : spelling.others;
     const Shape& shape = schema_.shape(shape_id);
-    // Where what opens the value tells strings from others, each may come.
+    // If the opening literal distinguishes strings from other values, both are possible.
     const bool told_apart = is_outermost && spelling.text_open != spelling.json_open;
     if (is_outermost && (told_apart || kind != Spelling::Kind::kJson)) {
       const uint32_t text = shape_id * 2 + (kind == Spelling::Kind::kNullable && !told_apart);
@@ -130,7 +131,8 @@ void Automaton::end_name(uint32_t frame_id, const Lex& lex) {
   }
 }
 
-// A name that the schema does not know; where no quotation marks end it, a plain one.
+// Expression for a name that the schema does not declare. In the non-JSON syntax, where no quotation marks delimit
+// names, only plain name characters are allowed.
 ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   const ExprId name = schema_.object(object).others[index].name;
   if (!options_.spelling) return name;
@@ -141,7 +143,7 @@ ExprId Automaton::other_name(uint32_t object, uint32_t index) {
   return pool_.both(name, pool_.repeat(pool_.set(Spelling::name_characters()), 1, kUnbounded));
 }
 
-// What such strings may be: `what` is twice their shape, and one more if null is one of them.
+// Expression for an unquoted string. `what` is twice the shape, plus one if null is also allowed.
 ExprId Automaton::text_of(uint32_t what) {
   if (const auto known = texts_.find(what); known != texts_.end()) return known->second;
   const Shape& shape = schema_.shape(what / 2);
@@ -151,7 +153,7 @@ ExprId Automaton::text_of(uint32_t what) {
   return text;
 }
 
-// Texts in which what would be taken for a string's end is not.
+// Restricts `text` to texts that do not contain a string delimiter.
 ExprId Automaton::without_end(ExprId text) {
   const ExprId any = pool_.star(pool_.set(CodePointSet::all()));
   for (const std::string* end : {&options_.spelling->text_end, &options_.spelling->mark_text}) {
@@ -161,8 +163,8 @@ ExprId Automaton::without_end(ExprId text) {
   return text;
 }
 
-// What strings within JSON may be: those that are read find the end of the text around them in none. A string that nothing is
-// left of stays as it is.
+// Expression for a string inside JSON. It must not contain the delimiter of the text around the JSON, because parsers
+// look for the first delimiter. If no text remains under this restriction, the string is left unrestricted.
 ExprId Automaton::json_string_of(ShapeId shape) {
   if (!options_.spelling || options_.spelling->text_end.empty() ||
       schema_.shape(shape).string == ExpressionPool::kNothing)
@@ -188,7 +190,8 @@ void Automaton::end_text(Phase phase, uint32_t frame) {
     begin_literal(Phase::kStringClose, 0, frame);
 }
 
-// One more byte of a name, or of a string as it stands. Where it may end, what follows may come too.
+// Advances by one byte of a name or an unquoted string. If the text may end after this byte, its continuations are
+// added too.
 void Automaton::advance_text(const Place& place, uint8_t byte) {
   Lex lex = lexes_[place.lex];
   bool at_boundary;
@@ -200,7 +203,7 @@ void Automaton::advance_text(const Place& place, uint8_t byte) {
   put_lex(place.phase, lex, place.frame);
 }
 
-// Scalars as Python writes them.
+// Expression for scalars in Python notation (True, False, None).
 ExprId Automaton::python_scalar(ExprId scalar) {
   if (const auto known = python_.find(scalar); known != python_.end()) return known->second;
   static constexpr std::pair<const char*, const char*> kWords[] = {
@@ -218,7 +221,7 @@ ExprId Automaton::python_scalar(ExprId scalar) {
   return all;
 }
 
-// A digit or letter of what stands before the value, or of the text behind it.
+// Advances by one digit or letter of the prefix before the value, or by one byte of the literal that ends the prefix.
 void Automaton::advance_lead(Place place, uint8_t byte) {
   const Lead& lead = options_.lead;
   if (place.phase == Phase::kLead) {

@@ -1,6 +1,6 @@
-// Objects and arrays as members in tags, within one another (Spelling::item): <name>VALUE</name>, arrays <item>VALUE</item>. A value
-// that may be a string stands as it is, as long as it could not be taken for other JSON that its schema allows; readers tell them
-// apart by the schema's types.
+// Tag syntax (Spelling::item): object members are written as <name>VALUE</name> and array items as <item>VALUE</item>,
+// nested to any depth. A string value is written without quotes, unless it could be mistaken for another JSON value
+// that its schema allows. Parsers distinguish the two by the types in the schema.
 #include "text/grammar/automaton.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace monolith::grammar {
 namespace {
 
-// kNoShape: there is no such item.
+// Returns the shape of the item at `index`, or kNoShape if there is no such item.
 ShapeId item_shape(const ArrayShape& array, size_t index) {
   if (index >= array.most) return kNoShape;
   return index < array.prefix.size() ? array.prefix[index] : array.rest;
@@ -16,12 +16,12 @@ ShapeId item_shape(const ArrayShape& array, size_t index) {
 
 }  // namespace
 
-// What ends the member that is open in `frame`, or what begins an item. Of names that the schema does not know, only what stands
-// before the name: any name ends the member that was opened last, so that none has to be remembered.
+// Returns the literal that closes the open member of `frame` or opens an item. For an undeclared name, the literal is
+// only the part before the name: any name then closes the member opened last, so names need not be remembered.
 const std::string& Automaton::closing_tag(uint32_t frame_id, bool opens_item) {
   const Frame& frame = frames_[frame_id];
   const Spelling& spelling = *options_.spelling;
-  constexpr uint32_t kItem = UINT32_MAX;  // in an object's place
+  constexpr uint32_t kItem = UINT32_MAX;  // Stands for an object id in the cache key.
   const auto keep = [&](uint32_t object, uint32_t property, const std::string& before,
                         const std::string& name) -> const std::string& {
     const auto [found, is_new] = closing_tags_.try_emplace(uint64_t{object} << 32 | property);
@@ -35,7 +35,7 @@ const std::string& Automaton::closing_tag(uint32_t frame_id, bool opens_item) {
   return keep(frame.shape, frame.open, spelling.value_close, properties[frame.open - 1].name);
 }
 
-// Behind closing_tag().
+// Continues after the literal of closing_tag().
 void Automaton::close_tag(uint32_t frame_id) {
   const Frame& frame = frames_[frame_id];
   if (!frame.is_object || frame.open <= schema_.object(frame.shape).properties.size()) return end_tag(frame_id);
@@ -43,13 +43,13 @@ void Automaton::close_tag(uint32_t frame_id) {
   put_lex(Phase::kCloseName, {name}, frame_id);
 }
 
-// A string, or null and nothing else.
+// Returns whether null is the only value of the shape that is not a string.
 bool Automaton::is_nullable(const Shape& shape) {
   return shape.objects.empty() && shape.arrays.empty() && shape.scalar != ExpressionPool::kNothing &&
          !pool_.alive(pool_.both(shape.scalar, pool_.negate(pool_.literal("null"))));
 }
 
-// A string as it stands, or null; kNothing: none may come.
+// Expression for an unquoted string, or null where the shape allows it. Returns kNothing if no string is possible.
 ExprId Automaton::tagged_text(ShapeId shape_id) {
   if (const auto known = tagged_texts_.find(shape_id); known != tagged_texts_.end()) return known->second;
   const Shape& shape = schema_.shape(shape_id);
@@ -69,7 +69,7 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
       const ExprId spaces = pool_.star(one_of("\t\n\r "));
       std::vector<ExprId> words;
       for (const std::string_view word : Spelling::kWords) words.push_back(pool_.literal(word));
-      // And all that numbers are made of.
+      // Also anything that consists of the characters of numbers.
       words.push_back(pool_.concat(one_of("-0123456789"), pool_.star(one_of("+-.0123456789eE"))));
       std::vector<ExprId> json = {pool_.concat(pool_.set(Spelling::json_beginnings()), any),
                                   pool_.concat(pool_.either(std::move(words)), spaces)};
@@ -80,18 +80,18 @@ ExprId Automaton::tagged_text(ShapeId shape_id) {
   return text;
 }
 
-// A value whose opening tag has been written.
+// Starts a value after its opening tag.
 void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   const Shape& shape = schema_.shape(shape_id);
   const ExprId text = tagged_text(shape_id);
   const bool has_text = text != ExpressionPool::kNothing;
   if (has_text) begin_text(Phase::kBare, text, frame);
-  // Numbers, words, and whatever else is written as JSON where a string may be meant.
+  // Numbers, literal words and everything else that is written as JSON, where a string is also possible.
   const bool has_others = shape.scalar != ExpressionPool::kNothing || !shape.objects.empty() || !shape.arrays.empty();
   const bool as_json = has_text ? has_others && !is_nullable(shape)
                                 : shape.scalar != ExpressionPool::kNothing || shape.string != ExpressionPool::kNothing;
   if (as_json) put({Phase::kValue, shape_id, 0, frame});
-  // Nothing at all is a string where one may come, else no items, else no members.
+  // Empty content means the empty string if a string is allowed, else an empty array, else an empty object.
   for (const uint32_t id : shape.objects) {
     Progress fresh;
     fresh.object = id;
@@ -109,7 +109,7 @@ void Automaton::begin_tagged_value(ShapeId shape_id, uint32_t frame) {
   }
 }
 
-// Behind an item's opening tag.
+// Starts an item's value after the item's opening tag.
 void Automaton::begin_item(uint32_t frame_id) {
   const Frame frame = frames_[frame_id];
   const ArrayShape& array = schema_.array(frame.shape);
@@ -120,7 +120,7 @@ void Automaton::begin_item(uint32_t frame_id) {
   begin_tagged_value(shape, intern_frame({false, frame.shape, count, frame.parent, 1}));
 }
 
-// A member's or item's closing tag has been written.
+// Handles the end of a closing tag of a member or item.
 void Automaton::end_tag(uint32_t frame_id) {
   Frame frame = frames_[frame_id];
   frame.open = 0;

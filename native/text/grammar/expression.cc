@@ -1,4 +1,4 @@
-// Expressions are built here: each once, and in the simplest form that is found at once.
+// Constructors of expressions. Each expression exists once, in the simplest form that cheap checks find.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ ExprId ExpressionPool::intern(Node node, std::span<const uint32_t> list) {
     node.b = static_cast<uint32_t>(lists_.size());
   }
   const ExprId id = static_cast<ExprId>(nodes_.size());
-  // Without intersection and complement nothing that is built here is empty: the constructors see to it.
+  // Without intersection and complement every expression built here matches some text; the constructors guarantee it.
   bool plain = node.kind != Kind::kBoth && node.kind != Kind::kNegate;
   switch (node.kind) {
     case Kind::kConcat: plain = life_[node.a] == Life::kAlive && life_[node.b] == Life::kAlive; break;
@@ -101,7 +101,7 @@ ExprId ExpressionPool::concat(ExprId first, ExprId then) {
   if (first == kNothing || then == kNothing) return kNothing;
   if (first == kEmpty) return then;
   if (then == kEmpty) return first;
-  // To the right, without recursion: a chain of concatenations may be long.
+  // Makes the chain right-associative. A chain of concatenations may be long, so there is no recursion.
   std::vector<ExprId> parts;
   while (nodes_[first].kind == Kind::kConcat) {
     parts.push_back(nodes_[first].a);
@@ -114,7 +114,7 @@ ExprId ExpressionPool::concat(ExprId first, ExprId then) {
       if (e == kAnything) continue;
       if (nodes_[e].kind == Kind::kConcat && nodes_[e].a == kAnything) continue;
     }
-    // x*x* is x*.
+    // x*x* equals x*.
     if (repeats_for_ever(*at) && (e == *at || (nodes_[e].kind == Kind::kConcat && nodes_[e].a == *at))) continue;
     e = intern({Kind::kConcat, nodes_[*at].nullable && nodes_[e].nullable, *at, e});
     if (e == kNothing) return kNothing;
@@ -145,7 +145,7 @@ ExprId ExpressionPool::repeat(ExprId a, uint32_t least, uint32_t most) {
       if (whole) return kAnything;
     }
   }
-  // x{b,c}{l,m} is x{lb,mc} where the counts leave no gap: (x{1,3}){1,3} is x{1,9}.
+  // x{b,c}{l,m} equals x{lb,mc} if the counts leave no gap. Example: (x{1,3}){1,3} is x{1,9}.
   if (const Node node = nodes_[a]; node.kind == Kind::kRepeat) {
     const uint64_t l = least, b = node.b, c = node.c;
     const bool gapless = node.c == kUnbounded ? (l > 0 || b <= 1) : l * (c - b) + 1 >= b;
@@ -160,7 +160,7 @@ ExprId ExpressionPool::remainder(uint32_t modulus, uint32_t value) {
   return intern({Kind::kRemainder, value == 0, modulus, value});
 }
 
-// ---- rules ----
+// ---- Rules ----
 
 ExprId ExpressionPool::rule(uint32_t index, bool nullable) {
   if (definitions_.size() <= index) definitions_.resize(index + 1, kNothing);

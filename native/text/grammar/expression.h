@@ -1,8 +1,9 @@
-// Regular expressions with intersection and complement over character classes, and with rules that name one another.
-// They are hash-consed and stepped by derivatives (Brzozowski 1964): an expression is itself the state of its automaton,
-// and states come into being as they are reached. Where rules nest, the concatenation that is left to read serves as the
-// stack. Bounded by fuel: an expression that would grow past it is a failure, never a wrong answer. Not thread-safe: one
-// compiled grammar, one thread at a time.
+// Regular expressions over character classes, with intersection, complement and (possibly recursive) rules. Expressions
+// are hash-consed and stepped with Brzozowski derivatives (Brzozowski 1964): an expression is itself a state of its
+// automaton, so states are created only as they are reached. For nested rules, the concatenation that remains to be
+// read serves as the stack.
+// The pool is bounded by fuel and by a node limit. An expression that would exceed them is reported as a failure, never
+// as a wrong result. The pool is not thread-safe: one compiled grammar is used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +25,12 @@ inline constexpr uint32_t kUnbounded = UINT32_MAX;
 
 class ExpressionPool {
  public:
-  static constexpr ExprId kNothing = 0;          // no text
-  static constexpr ExprId kEmpty = 1;            // the empty text
-  static constexpr ExprId kAnything = 2;         // every text
-  static constexpr ExprId kFailed = UINT32_MAX;  // out of fuel
+  static constexpr ExprId kNothing = 0;          // Matches no text.
+  static constexpr ExprId kEmpty = 1;            // Matches only the empty text.
+  static constexpr ExprId kAnything = 2;         // Matches every text.
+  static constexpr ExprId kFailed = UINT32_MAX;  // Out of fuel.
 
-  // `partition` is frozen and outlives the pool. `most_nodes` bounds what it may ever hold.
+  // `partition` must be frozen and must outlive the pool. `most_nodes` is the maximum number of nodes.
   ExpressionPool(const CharPartition& partition, size_t most_nodes);
 
   ExprId set(const CodePointSet& set);
@@ -40,71 +41,78 @@ class ExpressionPool {
   ExprId either(std::vector<ExprId> parts);
   ExprId both(ExprId a, ExprId b);
   ExprId both(std::vector<ExprId> parts);
-  ExprId negate(ExprId a);                                 // every other text
-  ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // most: or kUnbounded
+  ExprId negate(ExprId a);                                 // Complement: matches every text that `a` does not match.
+  ExprId repeat(ExprId a, uint32_t least, uint32_t most);  // `most` may be kUnbounded.
   ExprId star(ExprId a) { return repeat(a, 0, kUnbounded); }
-  // Decimal digits whose value, read on behind digits of remainder `value`, is a multiple of `modulus`; the empty
-  // text too if `value` is 0. The partition has told the ten digits apart.
+  // Matches decimal digits that, read after digits whose remainder is `value`, make the number a multiple of `modulus`.
+  // Also matches the empty text if `value` is 0. The partition must have the ten digits in separate classes.
   ExprId remainder(uint32_t modulus, uint32_t value);
-  // The empty text, marked: tells which of several alternatives was completed. Only at the end of alternatives
-  // of an either(), not within both() or negate().
+  // The empty text with a mark that identifies which of several alternatives was completed. Allowed only at the end of
+  // alternatives of either(), and not inside both() or negate().
   ExprId tag(uint32_t value);
 
-  // What define() says of the rule. Never within both() or negate(); some text fits it, and more than the empty one.
+  // Matches whatever define() assigns to the rule. Not allowed inside both() or negate(). The rule must match at least
+  // one non-empty text.
   ExprId rule(uint32_t index, bool nullable);
-  // A rule's definition may begin with other rules as long as that leads back to none.
+  // Defines a rule. The definition may start with other rules as long as they do not lead back to this rule.
   void define(uint32_t index, ExprId definition);
   ExprId definition(uint32_t index) const { return definitions_[index]; }
   size_t n_rules() const { return definitions_.size(); }
-  // Every text of a rule but the empty one.
+  // Every non-empty text of the rule.
   ExprId non_empty(ExprId rule);
-  // How texts of `e` that are not empty begin: with something of `first`, which is a set, a rule or what non_empty() made
-  // of one, and then `rest`. Without `rests` those are left out.
+  // Lists how the non-empty texts of `e` can begin: with a text of `first`, which is a set, a rule or a non_empty() of
+  // a rule, followed by `rest`. If `rests` is false, every `rest` is kEmpty.
   struct Beginning {
     ExprId first, rest;
   };
   void beginnings(ExprId e, bool rests, std::vector<Beginning>& out);
-  // The rule that the expression is, if it is one.
+  // Returns the rule index if the expression is a rule.
   std::optional<uint32_t> as_rule(ExprId e) const {
     return nodes_[e].kind == Kind::kRule ? std::optional(nodes_[e].a) : std::nullopt;
   }
   bool is_set(ExprId e) const { return nodes_[e].kind == Kind::kSet; }
 
-  // What may follow after a character of the class. kFailed when out of fuel.
+  // Returns the expression for the rest of the text after a character of class `c`. Returns kNothing if the fuel runs
+  // out (failed() is then true).
   ExprId derivative(ExprId e, CharClassId c);
-  // Whether the whole text fits.
+  // Returns whether the whole text matches.
   bool fits(ExprId e, std::string_view utf8);
   bool nullable(ExprId e) const { return nodes_[e].nullable; }
-  // Whether some text fits. Searched for and remembered; false when out of fuel (failed() tells).
+  // Returns whether some text matches. The result is searched for once and cached. Returns false when out of fuel
+  // (check failed()).
   bool alive(ExprId e);
-  // How many texts fit, up to `enough`; `enough` when out of fuel (failed() tells).
+  // Returns the number of matching texts, up to `enough`. Returns `enough` when out of fuel (check failed()).
   uint64_t count(ExprId e, uint64_t enough);
-  // The tags of the alternatives that are complete at `e`, ascending.
+  // Returns the tags of the alternatives that are complete at `e`, in ascending order.
   void tags(ExprId e, std::vector<uint32_t>& out) const;
-  // So many characters, whatever they are, surely leave something that can be completed; 0 if that is not seen at once.
+  // Returns a number of characters that may be arbitrary and still leave something that can be completed. Returns 0 if
+  // a cheap check cannot prove this.
   uint32_t free_characters(ExprId e) const;
-  // The same where texts of repeated characters must not have a certain one within: so many cannot bring it about.
+  // Like free_characters(), also for repeated characters that must not contain a certain text: that many characters
+  // cannot complete the forbidden text.
   uint32_t free_before(ExprId e) const;
   bool failed() const { return halt_ != Halt::kNone; }
-  // Out of fuel, and nothing else: with more of it what failed can be asked again, and goes on from what was found.
+  // True if the pool ran out of fuel and has no other failure. After refuel() the failed call can be repeated and
+  // resumes from the work already done.
   bool spent() const { return halt_ == Halt::kSpent; }
   void give_up() { halt_ = Halt::kFull; }
   void run_dry() {
     if (halt_ == Halt::kNone) halt_ = Halt::kSpent;
   }
-  // What building and deriving may still cost.
+  // Remaining budget for building and deriving.
   Fuel& fuel() { return fuel_; }
   void refuel(const Fuel& fuel) {
     fuel_ = fuel;
     if (spent()) halt_ = Halt::kNone;
   }
-  // Keeps all nodes there are. Use may add up to `most_nodes` more; forget() removes those, and clears a failure.
+  // keep() marks all present nodes as permanent; later use may add up to `most_nodes` more. forget() removes the added
+  // nodes and clears a failure.
   void keep(size_t most_nodes);
   void forget();
-  // A copy of the nodes that use has added, taken before they are forgotten.
+  // Copy of the nodes added since keep(), taken before they are removed.
   struct Past;
   std::unique_ptr<Past> forget_into_past();
-  // An expression of that time as one of now; kFailed when there is no room for it.
+  // Returns the present equivalent of an expression saved in `past`, or kFailed if there is no room for it.
   ExprId recall(Past& past, ExprId e);
   size_t bytes() const;
   size_t n_nodes() const { return nodes_.size(); }
@@ -129,8 +137,9 @@ class ExpressionPool {
   struct Node {
     Kind kind;
     bool nullable;
-    // children: set index; first, then; [a, b) of lists_; negated; repeated, least, most; modulus, value; rule;
-    // rule's expression; tag
+    // Meaning of a, b, c by kind. Set: set index. Concat: first, then. Either, both: [a, b) of lists_. Negate: the
+    // operand. Repeat: the operand, least, most. Remainder: modulus, value. Rule: rule index. Non-empty: the rule
+    // expression. Tag: the value.
     uint32_t a = 0, b = 0, c = 0;
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
@@ -138,7 +147,7 @@ class ExpressionPool {
   struct DigitCount {
     uint32_t least, most;
   };
-  // A search for a text that fits, begun at `root`.
+  // Depth-first search for a text that matches `root`.
   struct Search {
     struct Step {
       ExprId at;
@@ -181,8 +190,8 @@ class ExpressionPool {
   uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
-  static constexpr size_t kMostSearches = 8;  // kept
-  static constexpr size_t kMostCounts = 64;   // of digits, compared at once
+  static constexpr size_t kMostSearches = 8;  // Maximum number of interrupted searches that are kept.
+  static constexpr size_t kMostCounts = 64;   // Maximum number of digit-count ranges compared in one check.
 
   const CharPartition& partition_;
   size_t most_nodes_;
@@ -190,20 +199,20 @@ class ExpressionPool {
   size_t words_per_set_;
   std::vector<Node> nodes_;
   std::vector<uint32_t> lists_;
-  std::vector<uint64_t> sets_;  // bits of classes
+  std::vector<uint64_t> sets_;  // Bit sets of character classes.
   std::unordered_multimap<uint64_t, ExprId> by_hash_;
   std::unordered_multimap<uint64_t, uint32_t> sets_by_hash_;
-  std::unordered_map<uint64_t, ExprId> derivatives_;  // e << 16 | class
+  std::unordered_map<uint64_t, ExprId> derivatives_;  // Key: e << 16 | class.
   std::vector<Life> life_;
-  std::vector<ExprId> definitions_;  // of rules
-  int depth_ = 0;                    // of derivatives within one another
+  std::vector<ExprId> definitions_;  // Definitions of the rules, by rule index.
+  int depth_ = 0;                    // Current recursion depth of derivative().
   Halt halt_ = Halt::kNone;
-  std::vector<Search> searches_;  // that ran out of fuel, the latest last
+  std::vector<Search> searches_;  // Searches that ran out of fuel, the latest last.
   size_t kept_nodes_ = 0, kept_lists_ = 0, kept_sets_ = 0;
 };
 
 struct ExpressionPool::Past {
-  size_t first_node, first_list, first_set;  // what was there before, and still is
+  size_t first_node, first_list, first_set;  // Start of the saved ranges. Everything below is still in the pool.
   std::vector<Node> nodes;
   std::vector<Life> life;
   std::vector<uint32_t> lists;

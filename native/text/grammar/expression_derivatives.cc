@@ -1,4 +1,4 @@
-// Derivatives: what may follow after a character.
+// Derivatives: the expression for the rest of the text after a character.
 #include "text/grammar/expression.h"
 
 #include "text/tokenizer/unicode.h"
@@ -6,7 +6,7 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr int kDeepest = 128;  // derivatives on the thread's stack; deeper ones on a stack of their own
+constexpr int kDeepest = 128;  // Maximum recursion depth of derivative(). Deeper expressions use an explicit stack.
 
 }  // namespace
 
@@ -24,7 +24,8 @@ ExprId ExpressionPool::derivative(ExprId e, CharClassId c) {
   return result;
 }
 
-// The same without recursion, parts first: where rules nest, an expression may be as deep as the text is long.
+// Computes the same derivative bottom-up without recursion. With nested rules an expression may be as deep as the text
+// is long.
 ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
   std::vector<ExprId> open{e};
   const auto need = [&](ExprId part) {
@@ -72,7 +73,7 @@ ExprId ExpressionPool::derive_upwards(ExprId e, CharClassId c) {
 }
 
 ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
-  const Node node = nodes_[e];  // a copy: nodes_ may grow
+  const Node node = nodes_[e];  // A copy, because nodes_ may be reallocated.
   switch (node.kind) {
     case Kind::kNothing:
     case Kind::kEmpty:
@@ -80,7 +81,7 @@ ExprId ExpressionPool::compute(ExprId e, CharClassId c) {
     case Kind::kAnything: return kAnything;
     case Kind::kSet: return set_has(node.a, c) ? kEmpty : kNothing;
     case Kind::kConcat: {
-      // Along a chain whose parts may be empty, each may be the one that takes the character.
+      // In a chain whose leading parts may be empty, any of these parts may consume the character.
       std::vector<ExprId> ways;
       for (ExprId at = e;;) {
         const Node part = nodes_[at];
@@ -131,7 +132,7 @@ void ExpressionPool::beginnings(ExprId e, bool rests, std::vector<Beginning>& ou
     const Beginning now = open.back();
     open.pop_back();
     if (!fuel_.spend()) run_dry();
-    const Node node = nodes_[now.first];  // a copy: nodes_ may grow
+    const Node node = nodes_[now.first];  // A copy, because nodes_ may be reallocated.
     switch (node.kind) {
       case Kind::kSet:
       case Kind::kRule:

@@ -1,4 +1,4 @@
-// Whether some text fits an expression: searched for, or told by arithmetic. Dead states are never entered.
+// Decides whether some text matches an expression, by search or by arithmetic. The automaton never enters dead states.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ bool ExpressionPool::alive(ExprId e) {
     return life_[id];
   };
   if (known(e) != Life::kUnknown) return life_[e] == Life::kAlive;
-  // One that ran out of fuel goes on where it was.
+  // A search that ran out of fuel resumes where it stopped.
   Search search{e, {{e, 0}}, {e}, {e}};
   const auto kept = std::ranges::find(searches_, e, &Search::root);
   if (kept != searches_.end()) {
@@ -47,14 +47,16 @@ bool ExpressionPool::alive(ExprId e) {
     search.seen.push_back(to);
     search.path.push_back({to, 0});
   }
-  for (const ExprId id : search.seen) life_[id] = Life::kDead;  // none of them leads anywhere
+  for (const ExprId id : search.seen) life_[id] = Life::kDead;  // None of the visited expressions leads to a match.
   return false;
 }
 
-// Goes by length. Ways that differ lead to texts that differ, so that each counts before its text has ended. One that is longer
-// than there are expressions has met one of them twice, and goes round for ever.
+// Counts matching texts by length. Different paths spell different texts, so a path counts as a text as soon as it can
+// be completed. A path longer than the number of expressions has visited one of them twice, so there are infinitely
+// many texts.
 uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
-  std::unordered_map<ExprId, uint64_t> ends;  // of the ways of a length
+  // Expressions reached by paths of the current length, with the number of paths to each.
+  std::unordered_map<ExprId, uint64_t> ends;
   if (enough > 0 && alive(e)) ends.emplace(e, 1);
   std::unordered_set<ExprId> met{e};
   uint64_t texts = 0;
@@ -80,7 +82,8 @@ uint64_t ExpressionPool::count(ExprId e, uint64_t enough) {
   return texts;
 }
 
-// Where no search is needed: multiples within bounds are too many states to walk through, and arithmetic tells.
+// Decides without a search where possible. Multiples within bounds have too many states for a search, but arithmetic on
+// digit counts decides them.
 ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   const Node& node = nodes_[e];
   if (node.kind == Kind::kConcat)
@@ -106,7 +109,8 @@ ExpressionPool::Life ExpressionPool::life_at_once(ExprId e) const {
   return exact ? Life::kDead : Life::kUnknown;
 }
 
-// How many digits all of the parts take, whatever the digits are; not `exact`: some take other texts, too.
+// Returns the numbers of digits that all parts accept, whatever the digits are. `exact` becomes false if some part also
+// matches other texts.
 std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<const ExprId> parts, int depth,
                                                                      bool& exact) const {
   std::vector<DigitCount> counts{{0, kUnbounded}}, both;
@@ -150,7 +154,7 @@ std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(ExprId e, i
   return {};
 }
 
-// Seen at once: no text of it begins with a digit.
+// Returns true only if a cheap check shows that no matching text begins with a digit.
 bool ExpressionPool::begins_without_digit(ExprId e) const {
   const Node& node = nodes_[e];
   switch (node.kind) {
@@ -168,10 +172,10 @@ bool ExpressionPool::begins_without_digit(ExprId e) const {
   }
 }
 
-// Whether so many more digits can make the remainder 0.
+// Returns whether appending `count` digits can make the remainder 0.
 bool ExpressionPool::digits_reach(const DigitCount& count, const Node& remainder) const {
   const uint64_t modulus = remainder.a;
-  uint64_t value = remainder.b, reach = 1;  // behind n digits: to value, whatever is below reach may be added
+  uint64_t value = remainder.b, reach = 1;  // After n digits the remainder is `value` plus any number below `reach`.
   for (uint32_t n = 0; n <= count.most; ++n) {
     if (n >= count.least && (value == 0 || reach >= modulus || modulus - value < reach)) return true;
     value = value * 10 % modulus;

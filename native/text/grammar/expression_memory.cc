@@ -1,4 +1,4 @@
-// What use has added to a pool is forgotten, and recalled where it is needed again.
+// Removes the expressions that use has added to a pool, and imports them again when needed.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -43,8 +43,8 @@ std::unique_ptr<ExpressionPool::Past> ExpressionPool::forget_into_past() {
   return past;
 }
 
-// What it is made of first, from a stack of its own: an expression may nest as deep as a text. Parts come before what
-// is made of them, in the order of their numbers.
+// Imports operands before the expressions that contain them, with an explicit stack: an expression may nest as deeply
+// as the text. An operand always has a lower id than its parent.
 ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
   const auto of_now = [&](ExprId e) { return e < past.first_node ? e : past.recalled.at(e); };
   const auto is_known = [&](ExprId e) { return e < past.first_node || past.recalled.contains(e); };
@@ -106,7 +106,7 @@ ExprId ExpressionPool::recall(Past& past, ExprId wanted) {
 }
 
 size_t ExpressionPool::bytes() const {
-  constexpr size_t kEntry = 48;  // of a hash table
+  constexpr size_t kEntry = 48;  // Estimated bytes per hash table entry.
   return nodes_.size() * (sizeof(Node) + 1 + kEntry) + lists_.size() * 4 + sets_.size() * 8 +
          sets_by_hash_.size() * kEntry + derivatives_.size() * kEntry + definitions_.size() * 4;
 }

@@ -1,4 +1,4 @@
-// Questions about an expression that need no derivatives.
+// Queries on expressions that need no derivatives.
 #include "text/grammar/expression.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     case Kind::kBoth: {
       uint32_t least = kUnbounded;
       for (const uint32_t child : list(node)) {
-        // One that may end wherever it is leaves no more to come than the others do.
+        // A part that may end at any point does not allow fewer characters than the other parts.
         const Node& part = nodes_[child];
         if (part.kind == Kind::kNegate)
           least = std::min(least, free_before(child));
@@ -50,13 +50,14 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
     }
     case Kind::kNegate: {
       const uint32_t length = shortest(node.a);
-      return length == 0 ? 0 : length - 1;  // behind fewer, the empty text is none of those
+      // After fewer characters than the shortest match, the empty text is not in the negated set.
+      return length == 0 ? 0 : length - 1;
     }
     default: return free_characters(e);
   }
 }
 
-// What every text of `e` has in characters, or less.
+// Returns a lower bound on the length of the texts of `e`, in characters.
 uint32_t ExpressionPool::shortest(ExprId e, int depth) const {
   constexpr int kDeepest = 16;
   constexpr uint32_t kMost = 1 << 16;
@@ -85,7 +86,7 @@ void ExpressionPool::tags(ExprId e, std::vector<uint32_t>& out) const {
       case Kind::kEither:
         for (const uint32_t child : list(node)) open.push_back(child);
         break;
-      case Kind::kConcat: open.push_back(node.b); break;  // a tag stands last
+      case Kind::kConcat: open.push_back(node.b); break;  // A tag is always last in a concatenation.
       default: break;
     }
   }

@@ -6,7 +6,7 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr uint64_t kStepsOfACut = 64;  // of a short text into tokens
+constexpr uint64_t kStepsOfACut = 64;  // Fuel steps charged for tokenizing one short text.
 
 }  // namespace
 
@@ -92,9 +92,9 @@ std::shared_ptr<Grammar> Grammar::compile(const GrammarOptions& options,
   pool.refuel(Fuel(limits.use_steps, deadline, cancelled));
   const TokenMask& first = grammar->automaton_->allowed(grammar->automaton_->start());
   if (grammar->automaton_->failed())
-    return refuse(SchemaProblem::Kind::kTooLarge, "its first token takes too many steps to find");
+    return refuse(SchemaProblem::Kind::kTooLarge, "computing the first token mask takes too many steps");
   if (first.count() == 0 && !grammar->automaton_->accepts(grammar->automaton_->start()))
-    return refuse(SchemaProblem::Kind::kImpossible, "the model has no token that such a text begins with");
+    return refuse(SchemaProblem::Kind::kImpossible, "the model has no token that can start such a text");
   grammar->count_bytes();
   return grammar;
 }
@@ -115,7 +115,7 @@ Grammar::Urgent::Urgent(Grammar& grammar) {
   grammar.urgent_.store(false, std::memory_order_relaxed);
 }
 
-// Begins a new automaton. The last one's states are kept, so that positions in it can be recalled.
+// Starts a new automaton. The states of the previous one are kept, so that its positions can be imported.
 void Grammar::begin() {
   auto expressions = schema_->expressions().forget_into_past();
   past_ = automaton_ ? automaton_->into_past(std::move(expressions)) : nullptr;
@@ -140,8 +140,8 @@ void Grammar::count_bytes() {
   if (memory_ && before != now) memory_->change(before, now);
 }
 
-// Runs `work` at the position. It may spend what its state has left, and no more than `fuel`. If the automaton meets its
-// memory limit, the work is done once more in a new one.
+// Runs `work` at the position. The work may spend the remaining budget of the position's state, and at most `fuel`. If
+// the automaton reaches its memory limit, the work is repeated once in a new automaton.
 template <class Work>
 Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> before, Fuel* fuel, Work work) {
   ExpressionPool& pool = schema_->expressions();
@@ -162,7 +162,7 @@ Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> b
     left = pool.fuel();
     if (automaton_->failed()) {
       if (automaton_->spent()) return end(fuel ? Outcome::kSpent : Outcome::kFailed);
-      is_new = false;  // it was another state that filled it
+      is_new = false;  // Another state filled the automaton, so a new automaton may be tried once more.
       continue;
     }
     const StateId state = position.state;
@@ -195,7 +195,7 @@ void Grammar::settle(Position& position, StateId state, size_t n_read) {
   position = {epoch_, state, automaton_->accepts(state), automaton_->ends(state), static_cast<uint32_t>(n_read)};
 }
 
-// Makes the position one of the present automaton, behind all of `before`. Where it stops it can go on.
+// Moves the position into the present automaton, after all of `before`. If the fuel runs out, the next call resumes.
 void Grammar::renew(Position& position, std::span<const TokenId> before) {
   if (position.epoch != epoch_) {
     if (past_ && position.epoch + 1 == epoch_) {
@@ -252,13 +252,13 @@ Grammar::Outcome Grammar::forced(Position& position, std::span<const TokenId> be
   });
 }
 
-// Null: none, or a limit was met.
+// Returns null if no byte is forced or a limit was reached.
 const std::vector<TokenId>* Grammar::find_run(StateId state, const Tokenizer& tokenizer) {
   if (automaton_->only_byte(state) == Automaton::kNoByte) return nullptr;
   if (const auto known = runs_.find(state); known != runs_.end()) return &known->second;
   std::vector<TokenId> run = cut_run(state, tokenizer);
   if (automaton_->failed()) return nullptr;
-  constexpr size_t kEntry = 64;  // of a hash table, with the vector
+  constexpr size_t kEntry = 64;  // Estimated bytes per hash table entry, including the vector.
   if (run_bytes_ > limits_.most_run_bytes) {
     runs_.clear();
     run_bytes_ = 0;
@@ -291,8 +291,9 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   std::string spelled;
   for (const TokenId token : tokens)
     if (static_cast<size_t>(token) < vocabulary_->trie().n_tokens()) spelled += vocabulary_->bytes(token);
-  if (spelled != text) return {};  // a vocabulary without some byte
-  // Where a token could begin that ends in what follows, these tokens may end as well as others.
+  if (spelled != text) return {};  // The vocabulary lacks some byte, so the tokens do not spell the text.
+  // If a longer token could start inside this text and continue into the text that follows, the last tokens may turn
+  // out differently. They are dropped.
   size_t kept = tokens.size();
   for (size_t at = 0; at < text.size() && kept > 0; ++at) {
     if (!schema_->expressions().fuel().spend(kStepsOfACut))
@@ -304,7 +305,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
   return tokens;
 }
 
-// The number of leading `tokens` that `text` is cut into as well.
+// Returns how many leading tokens of `tokens` also result from tokenizing `text`.
 size_t Grammar::tokens_alike(std::string_view text, const Tokenizer& tokenizer, std::span<const TokenId> tokens) const {
   std::vector<TokenId> others;
   tokenizer.encode(text, {.continues = true, .verbatim = true}, others);
@@ -337,7 +338,7 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
 Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
   if (urgent_.load(std::memory_order_relaxed)) return Outcome::kSpent;
   const std::lock_guard lock(mutex_);
-  // One that must read its text again is asked for again when it has.
+  // The position is too old and must be recomputed from its own tokens. The owner asks again after that.
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
   Fuel left = fuel.until(urgent_);
   return bounded(position, {}, &left, [&] {

@@ -1,8 +1,10 @@
-// A compiled grammar: what a text has to be, and which tokens may come next in it. Shared by any number of
-// sequences, each with a position of its own; any thread. Bounded in memory: an automaton that has grown to its limits
-// is begun anew, and recalls where each sequence was; one that has not asked for longer than that reads its own text
-// again. Bounded in time: whoever asks says what that may cost (`fuel`, of which it is taken; null: as much as the limits
-// say), and what takes more goes on from there when it is asked again, here or on a thread that has the time.
+// A compiled grammar: which texts are valid, and which tokens may come next. One grammar is shared by any number of
+// sequences, each with its own `Position`. All functions may be called from any thread.
+// - Memory is bounded. When the automaton reaches its limits, a new one is started, and it imports the positions of the
+//   previous one. A position older than that is recomputed from the sequence's own tokens.
+// - Time is bounded. The caller passes a budget in `fuel`, which is reduced by the steps used (null: the grammar's own
+//   limits apply). An operation that needs more can be repeated later, on this or another thread, and resumes from the
+//   work already done.
 #pragma once
 
 #include <atomic>
@@ -26,94 +28,98 @@ namespace monolith::grammar {
 struct GrammarOptions {
   enum class Kind : uint8_t { kJsonSchema, kJsonObject, kJson, kRegex, kChoice, kRules };
   Kind kind = Kind::kJson;
-  std::string text;  // the schema, the pattern or the rules
+  std::string text;  // The schema, the pattern or the rules.
   std::vector<std::string> choices;
-  std::string suffix;  // literal text behind the value; special tokens' spellings are those tokens
-  // before it; in its text and the next one's tokens' spellings are those tokens too
+  std::string suffix;  // Literal text after the value. Spellings of special tokens in it stand for those tokens.
+  // Prefix before the value. Spellings of special tokens in the prefix and in `spelling` stand for those tokens.
   Lead lead;
-  std::optional<Spelling> spelling;  // of the value, whose schema is an object's; its mark_text is found from its mark
+  // Non-JSON syntax of the value. The schema must then be an object schema. `mark_text` is derived from `string_mark`.
+  std::optional<Spelling> spelling;
   bool strict = true;
   bool one_of_as_any_of = false;
   PropertyOrder order = PropertyOrder::kSchema;
   WhiteSpace white_space = WhiteSpace::kNone;
 
-  std::string key() const;  // equal if and only if the options are
+  std::string key() const;  // Cache key: two keys are equal if and only if the options are equal.
 };
 
 struct GrammarLimits {
   int compile_ms = 150;
   uint64_t compile_steps = 10'000'000;
   size_t most_expressions = 200'000, most_shapes = 20'000;
-  // Of use, from one beginning of the automaton to the next.
+  // Limits of one automaton while it is in use, until it is replaced by a new one.
   size_t most_new_expressions = 100'000, most_states = 50'000, most_rows = 16'000, most_places = 500'000;
   size_t most_mask_bytes = 8 << 20, most_run_bytes = 1 << 20;
-  uint64_t use_steps = 10'000'000;  // for one place in a text, by however many calls
+  uint64_t use_steps = 10'000'000;  // Maximum number of steps for one position in a text, over all calls.
 };
 
 class Grammar {
  public:
-  // Null with the reason as the last of `problems`; else they are what was left out. `cancelled` may be null.
+  // Compiles a grammar. Returns null on failure, with the reason as the last entry of `problems`. On success `problems`
+  // lists the keywords that were ignored. `cancelled` may be null.
   ~Grammar();
   static std::shared_ptr<Grammar> compile(const GrammarOptions& options,
                                           std::shared_ptr<const GrammarVocabulary> vocabulary,
                                           const GrammarLimits& limits, const std::atomic<bool>* cancelled,
                                           std::vector<SchemaProblem>& problems);
 
-  // Where a text is.
+  // A position in a text: the state of the automaton after the tokens read so far.
   struct Position {
     uint32_t epoch = 0;
     StateId state = 0;
-    bool accepts = false;  // it may end here
-    bool ends = false;     // nothing can follow
-    uint32_t n_read = 0;   // tokens since start()
+    bool accepts = false;  // The text may end here.
+    bool ends = false;     // Nothing can follow.
+    uint32_t n_read = 0;   // Tokens read since start().
   };
-  // kFailed: past the limits; kSpent: the fuel was used up before that was found out, and nothing has changed.
+  // kFailed: a limit was exceeded. kSpent: the fuel ran out before the result was known, and nothing has changed.
   enum class Outcome : uint8_t { kOk, kRefused, kFailed, kSpent };
 
   Position start();
-  // Reads `token`, or refuses it and changes nothing. `before`: what was read since start().
+  // Reads `token`, or returns kRefused and changes nothing. `before` holds the tokens read since start().
   Outcome advance(Position& position, std::span<const TokenId> before, TokenId token, Fuel* fuel = nullptr);
-  // What may come next into `out`, in which every token of the vocabulary has a bit. Never kRefused.
+  // Writes the mask of tokens that may come next to `out`, which has one bit per token of the vocabulary. Never returns
+  // kRefused.
   Outcome allowed(Position& position, std::span<const TokenId> before, TokenMask& out, Fuel* fuel = nullptr);
-  // The tokens the text goes on with whatever the model says, into `out` (cleared first): how `tokenizer`, that of
-  // the vocabulary, cuts the bytes that alone may come, without the last tokens where these could be others once
-  // more text stands behind them. At most kMostForced, possibly none. Depends on the text so far and on nothing else.
-  // Never kRefused.
+  // Writes the forced tokens to `out` (cleared first): the tokens that follow whatever the model predicts, because only
+  // one byte sequence is allowed. `tokenizer`, which must be the vocabulary's, splits these bytes. Trailing tokens that
+  // could be split differently once more text follows are left out. Returns at most kMostForced tokens, possibly none.
+  // The result depends only on the text so far. Never returns kRefused.
   Outcome forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer,
                  std::vector<TokenId>& out, Fuel* fuel = nullptr);
   static constexpr size_t kMostForced = 64;
-  // Finds in advance what allowed() will need, and forced() too if `tokenizer` is not null. For a thread with nothing
-  // better to do; it stops when another wants the grammar. kSpent: there is more to find.
-  // With a token, finds what advance() by that token will need.
+  // Precomputes the result of allowed(), and of forced() if `tokenizer` is not null. With a token, it precomputes
+  // advance() by that token. Meant for a background thread: it stops when another thread needs the grammar. Returns
+  // kSpent if there is more to compute.
   Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token = kNoToken);
-  // Whether that is done: kSpent if not yet. Never waits for it.
+  // Returns kOk if prepare() has finished for this position, otherwise kSpent. Never waits for the lock.
   Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
                    TokenId token = kNoToken);
 
-  // The bytes that may come next behind `text`, for tests. Null if no text begins so, or past the limits.
+  // Returns the bytes that may come next after `text`. For tests. Returns nullopt if no valid text starts with `text`,
+  // or if a limit is exceeded.
   struct Next {
     std::bitset<256> bytes;
     bool accepts = false;
   };
   std::optional<Next> follow(std::string_view text);
 
-  // Gives up what use has found and can find again, but for where sequences are; a second time in a row also that, and
-  // whoever goes on reads its own text again.
+  // Frees the states that can be recomputed, except those at which sequences stand. A second call in a row frees these
+  // too, and each sequence then recomputes its position from its own tokens.
   void shrink();
-  // From now on what it takes is part of `memory`; once.
+  // From now on the size of this grammar is counted in `memory`. Call it once.
   void count_in(std::shared_ptr<GrammarMemory> memory);
-  // By memory's count; 0: not since count_in().
+  // Time of the last use, as a use number of `memory`. 0: not used since count_in().
   uint64_t last_used() const { return used_.load(std::memory_order_relaxed); }
 
   const GrammarVocabulary& vocabulary() const { return *vocabulary_; }
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  uint32_t epoch() const { return epoch_; }  // for tests
+  uint32_t epoch() const { return epoch_; }  // For tests.
 
  private:
   Grammar(std::shared_ptr<const GrammarVocabulary> vocabulary, const GrammarLimits& limits)
       : vocabulary_(std::move(vocabulary)), limits_(limits) {}
 
-  // Of a thread that serves: whoever prepares makes room for it.
+  // Lock of a serving thread. A thread in prepare() yields to it.
   class Urgent {
    public:
     explicit Urgent(Grammar& grammar);
@@ -139,17 +145,18 @@ class Grammar {
   const GrammarLimits limits_;
   std::atomic<size_t> bytes_{0};
   std::atomic<uint64_t> used_{0};
-  std::atomic<bool> urgent_{false};  // somebody waits for the lock who must not wait long
-  std::mutex mutex_;                 // guards what follows
+  std::atomic<bool> urgent_{false};  // A serving thread is waiting for the lock.
+  std::mutex mutex_;                 // Guards all members below.
   std::shared_ptr<GrammarMemory> memory_;
   std::unique_ptr<Schema> schema_;
   AutomatonOptions automaton_options_;
   std::unique_ptr<Automaton> automaton_;
-  std::unique_ptr<Automaton::Past> past_;  // the last epoch's; null: there is none
-  // Fuel already spent on states that are not finished, in this epoch and in the last.
+  std::unique_ptr<Automaton::Past> past_;  // States of the previous epoch; null if there is none.
+  // Fuel already spent on unfinished states, in this epoch and in the previous one.
   std::unordered_map<StateId, uint64_t> spent_, spent_before_;
   size_t schema_bytes_ = 0, run_bytes_ = 0;
-  std::unordered_map<StateId, std::vector<TokenId>> runs_;  // forced(), where a byte alone may come
+  // Cached results of forced(), for states with a single next byte.
+  std::unordered_map<StateId, std::vector<TokenId>> runs_;
   uint32_t epoch_ = 0;
 };
 
