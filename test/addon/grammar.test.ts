@@ -80,7 +80,7 @@ t.test('problems are told, with their place', async (t) => {
   t.match(await of({ kind: 'regex', pattern: '[^\\s\\S]' }), { grammar: null, problems: [{ kind: 'impossible' }] });
   t.match(await of({ kind: 'grammar', grammar: 'root ::= a' }), {
     grammar: null,
-    problems: [{ kind: 'invalid', what: 'the grammar is wrong: line 1, column 10: there is no rule "a"' }],
+    problems: [{ kind: 'invalid', what: 'the grammar is invalid: line 1, column 10: undefined rule "a"' }],
   });
   t.match(await of({ kind: 'grammar', grammar: 'root ::= "(" root' }), {
     grammar: null,

@@ -1,5 +1,5 @@
-// Sets of Unicode code points as sorted ranges, and their partition into classes that a set of sets cannot
-// tell apart. Pure values; any thread.
+// Sets of Unicode code points as sorted ranges, and a partition of all code points into the classes that a given list
+// of sets distinguishes. Pure values; any thread.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace monolith::grammar {
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
 inline constexpr uint32_t kFirstSurrogate = 0xD800, kLastSurrogate = 0xDFFF;
 
-// Inclusive, ascending, neither overlapping nor touching. Surrogates are never part of one.
+// A set of code points as inclusive ranges, ascending, neither overlapping nor adjacent. Surrogates are never in a set.
 class CodePointSet {
  public:
   struct Range {
@@ -40,15 +40,16 @@ class CodePointSet {
 
 using CharClassId = uint16_t;
 
-// Code points that every given set either has or lacks together. Class ids are dense from 0.
+// Partition into equivalence classes: two code points share a class if every given set contains both or neither. Class
+// ids are dense from 0.
 class CharPartition {
  public:
   static constexpr size_t kMostClasses = 4096;
 
-  // Adds a set whose members must be told apart from others. Before freeze().
+  // Adds a set whose members must be distinguished from all other code points. Only before freeze().
   void separate(const CodePointSet& set);
   void separate(uint32_t code_point);
-  // False if there are more than kMostClasses.
+  // Builds the classes. Returns false if there are more than kMostClasses.
   bool freeze();
 
   size_t n_classes() const { return n_classes_; }
@@ -56,8 +57,8 @@ class CharPartition {
     if (code_point < 128) return ascii_[code_point];
     return wide_class_of(code_point);
   }
-  // Calls `visit(class, n)` for every class that has code points in [first, last], each once per range: `n` of them are
-  // characters, none where they are surrogates.
+  // Calls `visit(class, n)` for every interval of one class within [first, last]. `n` is the number of characters in
+  // the interval, or 0 for surrogates. A class may be visited several times.
   template <typename Visit>
   void for_each_class(uint32_t first, uint32_t last, Visit&& visit) const {
     for (size_t at = interval_of(first); at < starts_.size() && starts_[at] <= last; ++at) {
@@ -66,9 +67,9 @@ class CharPartition {
       visit(classes_[at], is_surrogate ? 0 : std::min(end, last) - std::max(starts_[at], first) + 1);
     }
   }
-  // Code points of a class, for messages and forced text: one of them.
+  // Some code point of the class, for messages and forced text.
   uint32_t example(CharClassId id) const { return examples_[id]; }
-  // How many characters a class has.
+  // Number of characters in the class.
   uint32_t size(CharClassId id) const { return sizes_[id]; }
 
  private:
@@ -76,11 +77,11 @@ class CharPartition {
   CharClassId wide_class_of(uint32_t code_point) const { return classes_[interval_of(code_point)]; }
 
   std::vector<std::vector<CodePointSet::Range>> sets_;
-  std::vector<uint32_t> starts_;      // of intervals whose code points are alike
-  std::vector<CharClassId> classes_;  // of each interval
+  std::vector<uint32_t> starts_;  // First code point of each interval; all code points of an interval are in one class.
+  std::vector<CharClassId> classes_;  // Class of each interval.
   std::vector<uint32_t> examples_, sizes_;
-  std::vector<uint32_t> points_;  // boundaries gathered
-  std::vector<bool> single_;      // ASCII code points asked for alone
+  std::vector<uint32_t> points_;  // Boundaries collected before freeze().
+  std::vector<bool> single_;      // ASCII code points that were added individually.
   CharClassId ascii_[128] = {};
   size_t n_classes_ = 0;
 };

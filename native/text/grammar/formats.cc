@@ -11,7 +11,7 @@ const std::string kDate =
     "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1["
     "0-9]|2[0-8]))"
     "|(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)";
-// A leap second only where it falls at midnight UTC is not checked: without it.
+// Leap seconds are rejected: they are valid only at midnight UTC, which is not checked here.
 const std::string kTime =
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
 const std::string kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
@@ -21,7 +21,7 @@ const std::string kIpv4 = kByte + "(?:\\." + kByte + "){3}";
 const std::string kGroup = "[0-9A-Fa-f]{1,4}";
 const std::string kLast = "(?:" + kGroup + ":" + kGroup + "|" + kIpv4 + ")";
 
-// RFC 4291: eight groups, one run of zeros as ::.
+// RFC 4291: eight groups, with one run of zeros written as ::.
 std::string ipv6() {
   std::string out = "(?:(?:" + kGroup + ":){6}" + kLast + "|::(?:" + kGroup + ":){5}" + kLast;
   out += "|(?:" + kGroup + ")?::(?:" + kGroup + ":){4}" + kLast;
@@ -52,7 +52,7 @@ const std::string kNoColon = "(?:[" + kUnreserved + kSub + "@]|" + kPercent + ")
 const std::string kRelative = "(?://" + kAuthority + "(?:/" + kPchar + "*)*|/(?:" + kPchar + "+(?:/" + kPchar +
                               "*)*)?|" + kNoColon + "+(?:/" + kPchar + "*)*|)" + kTail;
 
-// RFC 3987: a URI whose unreserved characters are also those beyond ASCII.
+// RFC 3987: a URI whose unreserved characters include characters beyond ASCII.
 std::string international(std::string pattern) {
   const std::string wide = kUnreserved + "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{EFFFD}";
   for (size_t at = 0; (at = pattern.find(kUnreserved, at)) != std::string::npos; at += wide.size())
@@ -60,7 +60,7 @@ std::string international(std::string pattern) {
   return pattern;
 }
 
-// Of RFC 5321's mailboxes those that validators take: no quoted names, and a domain of two labels or more.
+// The mailboxes of RFC 5321 that common validators accept: no quoted local parts, and a domain of at least two labels.
 const std::string kAtom = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+";
 const std::string kEmail = "(?:" + kAtom + "(?:\\." + kAtom + ")*)@(?:" + kLabel + "\\.)+" + kLabel;
 

@@ -7,7 +7,7 @@ struct Name {
   const char *brief, *name;
 };
 
-// In the order of the generated table, after Unicode's PropertyValueAliases.
+// In the order of the generated table. The names come from Unicode's PropertyValueAliases.
 constexpr Name kNames[] = {
     {"Lu", "Uppercase_Letter"},    {"Ll", "Lowercase_Letter"},  {"Lt", "Titlecase_Letter"},
     {"Lm", "Modifier_Letter"},     {"Lo", "Other_Letter"},      {"Mn", "Nonspacing_Mark"},
@@ -23,7 +23,7 @@ constexpr Name kNames[] = {
 
 struct Group {
   const char *brief, *name;
-  uint32_t first, last;  // of kNames
+  uint32_t first, last;  // Indices into kNames.
 };
 
 constexpr Group kGroups[] = {

@@ -1,4 +1,4 @@
-// Unicode's general categories by the names that patterns have for them. Pure; any thread.
+// Unicode general categories by the names used in patterns. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace monolith::grammar {
 
-// Of \p{…}: "Lu", "Uppercase_Letter", "L", "Letter", "LC" and so on, without surrogates. Nothing if there is no such category.
+// Returns the set for a category name as in \p{…}: "Lu", "Uppercase_Letter", "L", "Letter", "LC" and so on. Surrogates
+// are left out. Returns nullopt for an unknown name.
 std::optional<CodePointSet> general_category(std::string_view name);
 
-// Where runs of one category begin, ascending from 0: the code point times 32, plus the category by its place in the table
-// of names. A run goes on to the next.
+// Starts of the runs of code points with one category, ascending from 0: the code point times 32, plus the index of the
+// category in the table of names. A run extends to the start of the next one.
 std::span<const uint32_t> general_category_starts();
 
 }  // namespace monolith::grammar

@@ -1,4 +1,5 @@
-// What the grammars of an engine take together, and which of them was used last. Any thread.
+// Total memory of an engine's grammars, and a use counter that orders them by last use. All functions may be called
+// from any thread.
 #pragma once
 
 #include <atomic>
@@ -10,9 +11,9 @@ namespace monolith::grammar {
 class GrammarMemory {
  public:
   size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // One of them takes so much now, and took so much before.
+  // Records that the size of one grammar has changed from `before` to `now` bytes.
   void change(size_t before, size_t now) { bytes_.fetch_add(now - before, std::memory_order_relaxed); }
-  // Later uses have higher numbers.
+  // Returns a number that is higher than those of earlier uses.
   uint64_t use() { return uses_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
  private:

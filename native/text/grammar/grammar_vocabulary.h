@@ -1,6 +1,7 @@
-// A tokenizer's tokens as grammars see them. Ordinary tokens are their bytes. Special ones (control tokens, and
-// user-defined ones that look like markers) are symbols of four bytes, the first of which no text has: only a
-// grammar that names one allows it, and none takes its spelling for it. Immutable; any thread.
+// A tokenizer's tokens in the form that grammars use. Ordinary tokens are their bytes. Special tokens (control tokens,
+// and user-defined tokens that look like markers) are four-byte symbols that start with a byte no text contains. A
+// grammar therefore allows a special token only by naming it, and the text of its spelling never matches it. Immutable;
+// any thread.
 #pragma once
 
 #include <string>
@@ -14,9 +15,9 @@ namespace monolith::grammar {
 
 class GrammarVocabulary {
  public:
-  // Of the tokens below `n_tokens`.
+  // Uses the tokens with ids below `n_tokens`.
   GrammarVocabulary(const Tokenizer& tokenizer, int n_tokens);
-  // Tokens by their bytes, none of them special.
+  // Builds a vocabulary from the tokens' bytes, without special tokens.
   explicit GrammarVocabulary(const std::vector<std::string>& bytes);
 
   const TokenTrie& trie() const { return trie_; }
@@ -25,13 +26,13 @@ class GrammarVocabulary {
     const auto at = static_cast<size_t>(token);
     return std::string_view(bytes_).substr(starts_[at], starts_[at + 1] - starts_[at]);
   }
-  // Text with the spellings of special tokens, the longest first, as their symbols.
+  // Replaces the spellings of special tokens in `text` by their symbols, the longest spelling first.
   std::string symbols(std::string_view text) const;
   static constexpr size_t kSymbolBytes = 4;
   static bool begins_symbol(int byte) { return byte == 0xFF; }
-  // The token of a symbol; kNoToken if `text` is none.
+  // Returns the token of a symbol, or kNoToken if `text` is not a symbol.
   TokenId of_symbol(std::string_view text) const;
-  // Tokens of white space only.
+  // Tokens that consist of white space only.
   const TokenMask& spaces() const { return spaces_; }
 
  private:
@@ -39,7 +40,8 @@ class GrammarVocabulary {
 
   std::string bytes_;
   std::vector<uint32_t> starts_;
-  std::vector<std::pair<std::string, TokenId>> special_;  // by spelling, descending: a longer one before its beginning
+  // Sorted by spelling in descending order, so that a longer spelling precedes its own prefixes.
+  std::vector<std::pair<std::string, TokenId>> special_;
   TokenTrie trie_;
   TokenMask spaces_;
 };

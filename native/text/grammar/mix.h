@@ -1,4 +1,4 @@
-// Mixing of numbers into one hash, for the tables of interned things. Pure.
+// Mixes a number into a hash, for the tables of interned objects. Pure.
 #pragma once
 
 #include <cstdint>

@@ -24,9 +24,9 @@ class Ranges {
   ExprId zeros() { return pool_.star(pool_.character('0')); }
   ExprId optional(ExprId e) { return pool_.either(ExpressionPool::kEmpty, e); }
 
-  // Digit strings as long as `bound`, at least / at most it.
+  // Digit strings of the same length as `bound` that are at least (`at_least`) or at most the bound.
   ExprId same_length(const std::string& bound, bool at_least) {
-    ExprId e = ExpressionPool::kEmpty;  // the bound itself, from the last digit to the first
+    ExprId e = ExpressionPool::kEmpty;  // The bound itself, built from the last digit to the first.
     for (size_t i = bound.size(); i-- > 0;) {
       const char d = bound[i];
       const ExprId beyond = at_least ? digit(static_cast<char>(d + 1), '9') : digit('0', static_cast<char>(d - 1));
@@ -36,7 +36,7 @@ class Ranges {
     return e;
   }
 
-  // Whole numbers without sign.
+  // Unsigned whole numbers.
   ExprId whole_at_least(const std::string& bound) {
     const ExprId longer =
         pool_.concat(digit('1', '9'), pool_.repeat(digit('0', '9'), static_cast<uint32_t>(bound.size()), kUnbounded));
@@ -48,10 +48,11 @@ class Ranges {
     return e;
   }
 
-  // Digits behind the point, at least one: more (or equal) than `bound` read as a fraction.
+  // Digits after the point, at least one, whose value is above or below the fraction `bound`. The bound itself is
+  // included unless `strict`.
   ExprId fraction_beyond(const std::string& bound, bool at_least, bool strict) {
     const ExprId equal_tail = strict ? ExpressionPool::kNothing : zeros();
-    // Behind all of the bound's digits.
+    // The part after all digits of the bound.
     ExprId e;
     if (at_least)
       e = strict ? pool_.concat(zeros(), pool_.concat(digit('1', '9'), more_digits())) : more_digits();
@@ -62,7 +63,7 @@ class Ranges {
       const ExprId beyond = at_least ? digit(static_cast<char>(d + 1), '9') : digit('0', static_cast<char>(d - 1));
       ExprId way = pool_.concat(digit(d, d), e);
       way = pool_.either(way, pool_.concat(beyond, more_digits()));
-      // The number may end here: what is left out counts as zeros.
+      // The number may end here: missing digits count as zeros.
       const bool rest_is_zero = bound.find_first_not_of('0', i) == std::string::npos;
       if (at_least ? (rest_is_zero && !strict) : (!rest_is_zero || !strict))
         way = pool_.either(way, ExpressionPool::kEmpty);
@@ -71,7 +72,7 @@ class Ranges {
     return e;
   }
 
-  // Numbers without sign and exponent, at least / at most `bound`.
+  // Numbers without sign and exponent that are at least (`at_least`) or at most the bound.
   ExprId beyond(const Decimal& bound, bool at_least, bool strict) {
     const std::string& whole_part = bound.whole;
     ExprId e = ExpressionPool::kNothing;
@@ -86,7 +87,7 @@ class Ranges {
     const ExprId tail =
         pool_.both(fraction_beyond(bound.fraction, at_least, strict), pool_.repeat(digit('0', '9'), 1, kUnbounded));
     e = pool_.either(e, pool_.concat(same, pool_.concat(point, tail)));
-    // Without a fraction.
+    // Numbers without a fraction.
     const bool fits_alone = bound.fraction.empty() ? !strict : !at_least;
     if (fits_alone) e = pool_.either(e, same);
     return e;
@@ -102,7 +103,7 @@ class Ranges {
     }
     return "1" + digits;
   }
-  static std::string minus_one(std::string digits) {  // of a positive number
+  static std::string minus_one(std::string digits) {  // Requires a positive number.
     for (size_t i = digits.size(); i-- > 0;) {
       if (digits[i] != '0') {
         --digits[i];
@@ -165,14 +166,14 @@ int Decimal::compare(const Decimal& other) const {
 
 ExprId integers(ExpressionPool& pool, const NumberBounds& bounds) {
   Ranges ranges(pool);
-  // Whole bounds, inclusive, by sign.
-  const auto least_whole = [&](const Decimal& bound) {  // of a bound that is not negative: the least magnitude
+  // Whole-number bounds, inclusive, by sign.
+  const auto least_whole = [&](const Decimal& bound) {  // For a non-negative bound: the smallest magnitude allowed.
     return bound.is_whole() && !bounds.above_least ? bound.whole : Ranges::plus_one(bound.whole);
   };
   const ExprId minus = pool.character('-');
   const ExprId any = ranges.whole();
   const ExprId positive_any = pool.concat(ranges.digit('1', '9'), ranges.more_digits());
-  ExprId positive = any, negative = positive_any;  // magnitudes; -0 is not written
+  ExprId positive = any, negative = positive_any;  // Magnitudes. -0 is never written.
   if (!bounds.least && !bounds.most) return pool.concat(ranges.optional(minus), any);
   if (bounds.least) {
     const Decimal& b = *bounds.least;

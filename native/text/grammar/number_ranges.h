@@ -1,4 +1,4 @@
-// Expressions for numbers as JSON writes them, within bounds. Pure.
+// Expressions for JSON numbers within bounds. Pure.
 #pragma once
 
 #include <optional>
@@ -8,25 +8,27 @@
 
 namespace monolith::grammar {
 
-// A decimal fraction, exactly: ±digits.digits without leading or trailing zeros.
+// An exact decimal fraction: ±digits.digits without leading or trailing zeros.
 struct Decimal {
   bool negative = false;
   std::string whole = "0", fraction;
-  // From a JSON number; nothing if it has more than 64 digits on either side once written out.
+  // Parses a JSON number. Returns nullopt if the number, written out, has more than 64 digits on either side of the
+  // point.
   static std::optional<Decimal> parse(const std::string& json);
   bool is_whole() const { return fraction.empty(); }
   bool is_zero() const { return whole == "0" && fraction.empty(); }
   std::string text() const { return (negative ? "-" : "") + whole + (fraction.empty() ? "" : "." + fraction); }
-  int compare(const Decimal& other) const;  // < 0, 0, > 0
+  int compare(const Decimal& other) const;  // Returns < 0, 0 or > 0.
 };
 
 struct NumberBounds {
   std::optional<Decimal> least, most;
-  bool above_least = false, below_most = false;  // the bound itself is excluded
+  bool above_least = false, below_most = false;  // The bound itself is excluded.
 };
 
 ExprId integers(ExpressionPool& pool, const NumberBounds& bounds);
-// Also those that are integers. With bounds other than "at least 0" written without an exponent.
+// Expression for all numbers within the bounds, including integers. Exponents are allowed only without bounds or with
+// the single bound "at least 0".
 ExprId decimals(ExpressionPool& pool, const NumberBounds& bounds);
 
 }  // namespace monolith::grammar

@@ -6,13 +6,13 @@
 namespace monolith::grammar {
 namespace {
 
-// Numbers from 0 to `most`.
+// Set of numbers from 0 to `most`.
 class Numbers {
  public:
   explicit Numbers(size_t most) : words_(most / 64 + 1) {}
   void add(size_t number) { words_[number / 64] |= uint64_t{1} << (number % 64); }
   bool has(size_t number) const { return words_[number / 64] >> (number % 64) & 1; }
-  // Each of the others and so much more; those beyond `most` are none of a sum.
+  // Adds `more` to each number of `others` and inserts the sums. Sums beyond `most` are dropped.
   void add(const Numbers& others, size_t more) {
     const size_t bits = more % 64;
     for (size_t to = words_.size(), from = to - more / 64; from-- > 0;) {
@@ -25,7 +25,7 @@ class Numbers {
   std::vector<uint64_t> words_;
 };
 
-// Members that may be there or not, and which of them need which.
+// Optional members and the requirements between them.
 class OpenMembers {
  public:
   OpenMembers(const ObjectShape& object, const std::vector<bool>& must, const std::vector<bool>& may) {
@@ -47,15 +47,16 @@ class OpenMembers {
     find_groups();
   }
 
-  // Whether `least` to `most` of them can be there: more than none, fewer than all.
+  // Returns whether between `least` and `most` of the members can occur, excluding the trivial cases of none and all.
   std::optional<bool> some_number_within(uint64_t least, uint64_t most, Fuel& fuel) const {
-    // From none to all goes by one group at a time, each after what it needs: steps that are too short to pass by.
+    // Groups can be added one at a time, each after those it requires. The count then grows in steps of at most the
+    // largest group, so it cannot skip a window that is at least that wide.
     if (*std::ranges::max_element(group_sizes_) <= most - least + 1) return true;
     const size_t n = needs_.size();
     std::vector<bool> placed(n);
     Numbers sums(n);
     sums.add(0);
-    size_t n_loose = 0;  // of parts in which any number can be there
+    size_t n_loose = 0;  // Number of members in components in which any count is possible.
     for (uint32_t i = 0; i < n; ++i) {
       if (placed[i]) continue;
       const std::vector<uint32_t> part = part_of(i, placed);
@@ -81,8 +82,8 @@ class OpenMembers {
 
   bool is_grouped(uint32_t member) const { return group_sizes_[group_of_[member]] > 1; }
 
-  // Members that need one another, directly or by way of others: the strongly connected components (Tarjan 1972), without
-  // recursion.
+  // Finds the groups of members that require one another, directly or indirectly: strongly connected components (Tarjan
+  // 1972), without recursion.
   void find_groups() {
     constexpr uint32_t kNew = UINT32_MAX;
     struct Visit {
@@ -127,7 +128,7 @@ class OpenMembers {
     }
   }
 
-  // All that `member` is tied to by needs, in either direction.
+  // Returns the connected component of `member`, following requirements in both directions.
   std::vector<uint32_t> part_of(uint32_t member, std::vector<bool>& placed) const {
     std::vector<uint32_t> part{member};
     placed[member] = true;
@@ -138,8 +139,8 @@ class OpenMembers {
     return part;
   }
 
-  // How many of a part can be there. Groups are chosen or left out, each way; once that is decided, what is open comes one by one.
-  // False when out of fuel.
+  // Adds the possible member counts of one component. Each group is tried both included and excluded; the remaining
+  // members can then be added one by one. Returns false when out of fuel.
   bool add_sizes(std::span<const uint32_t> part, Numbers& sizes, Fuel& fuel) const {
     if (group_sizes_[group_of_[part.front()]] == part.size()) {
       sizes.add(0);
@@ -188,7 +189,7 @@ class OpenMembers {
   std::vector<uint32_t> group_of_, group_sizes_;
 };
 
-// What it takes to look at all needs once.
+// Fuel steps for one pass over all requirements.
 size_t steps_of(const ObjectShape& object) {
   size_t steps = object.needs.size();
   for (const auto& [property, others] : object.needs) steps += others.size();
@@ -229,7 +230,7 @@ bool drop_unmet(const ObjectShape& object, std::vector<bool>& may, Fuel& fuel) {
     may[need.first] = false;
     changed = true;
   };
-  // To and fro, so that chains take two rounds, whichever way they run.
+  // Passes alternate in direction, so that chains take two passes whichever way they run.
   const size_t steps = steps_of(object) / 8;
   do {
     if (!fuel.spend(steps)) return false;

@@ -1,4 +1,5 @@
-// Which properties an object can have together, where some need others and all are counted. Pure; any thread.
+// Decides which properties of an object can occur together when some require others and the number of members is
+// limited. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,19 @@
 
 namespace monolith::grammar {
 
-// Whether names that are no property's are told apart, since an object needs several: what comes twice counts once.
+// Returns whether the names of undeclared members must be distinguished, because the object needs several of them. A
+// name that occurs twice counts once.
 bool counts_names(const ObjectShape& object);
 
-// Adds to the properties that are there, or must be, what these need.
+// Adds the properties required by those in `there`, directly or indirectly.
 void add_needed(const ObjectShape& object, std::vector<bool>& there);
 
-// Takes away the properties that need what may not be there. False when out of fuel.
+// Removes from `may` the properties that require an impossible property. Returns false when out of fuel.
 bool drop_unmet(const ObjectShape& object, std::vector<bool>& may, Fuel& fuel);
 
-// Whether `least` to `most` properties can be there together: all of `must`, no others than those of `may`, each with what it
-// needs. Nothing when out of fuel: to choose a number of members that need each other in groups is as hard as packing.
+// Returns whether between `least` and `most` properties can occur together: all of `must`, and otherwise only those of
+// `may`, each with the properties that it requires. Returns nullopt when out of fuel: with groups of properties that
+// require each other the problem is as hard as subset sum.
 std::optional<bool> can_have(const ObjectShape& object, std::vector<bool> must, std::vector<bool> may, uint64_t least,
                              uint64_t most, Fuel& fuel);
 

@@ -54,7 +54,7 @@ class RegexParser {
     if (text_.size() > Regex::kMostBytes) return refuse("it is longer than 16 KiB");
     const uint32_t root = either(0);
     if (failed_) return false;
-    if (at_ < text_.size()) return refuse("there is a ) without its (");
+    if (at_ < text_.size()) return refuse("unmatched )");
     out_.root_ = root;
     return true;
   }
@@ -78,7 +78,7 @@ class RegexParser {
     if (at_ >= text_.size()) return kEnd;
     const Utf8Char c = decode_utf8(text_.substr(at_));
     at_ += c.size;
-    if (c.code_point == kInvalidByte) refuse("it is not UTF-8");
+    if (c.code_point == kInvalidByte) refuse("invalid UTF-8");
     return c.code_point;
   }
   bool take_if(std::string_view wanted) {
@@ -110,7 +110,7 @@ class RegexParser {
   uint32_t either(int depth) {
     std::vector<uint32_t> ways;
     if (depth > Regex::kDeepest) {
-      refuse("its groups are nested too deeply");
+      refuse("groups are nested too deeply");
       return 0;
     }
     do ways.push_back(concat(depth));
@@ -140,9 +140,9 @@ class RegexParser {
     else if (peek() != '{' || !counts(least, most))
       return part;
     if (failed_) return part;
-    take_if("?");  // lazy: the same texts
+    take_if("?");  // A lazy quantifier matches the same texts.
     if (peek() == '*' || peek() == '+' || peek() == '?') {
-      refuse("a quantifier follows another");
+      refuse("a quantifier follows another quantifier");
       return part;
     }
     const Kind kind = out_.nodes_[part].kind;
@@ -157,7 +157,7 @@ class RegexParser {
     return add({Kind::kRepeat, out_.nodes_[part].asserts, part, least, most});
   }
 
-  // {2}, {2,}, {2,5}; anything else is a brace.
+  // {2}, {2,} or {2,5}. Anything else is a literal brace.
   bool counts(uint32_t& least, uint32_t& most) {
     size_t at = at_ + 1;
     const auto number = [&](uint32_t& value) {
@@ -177,9 +177,9 @@ class RegexParser {
     if (at >= text_.size() || text_[at] != '}') return false;
     at_ = at + 1;
     if (most < least)
-      refuse("a repetition's bounds are out of order");
+      refuse("the bounds of a repetition are out of order");
     else if (least > Regex::kMostRepeats || (most != kUnbounded && most > Regex::kMostRepeats))
-      unsupported("a repetition of more than 65535");
+      unsupported("a repetition count above 65535");
     return true;
   }
 
@@ -200,7 +200,7 @@ class RegexParser {
   }
 
   uint32_t group(int depth) {
-    Kind kind = Kind::kConcat;  // a plain group
+    Kind kind = Kind::kConcat;  // A plain group.
     if (take_if("?:")) {
     } else if (take_if("?=")) {
       kind = Kind::kAhead;
@@ -211,7 +211,7 @@ class RegexParser {
       return 0;
     } else if (take_if("?<")) {
       while (at_ < text_.size() && text_[at_] != '>') ++at_;
-      if (!take_if(">")) refuse("a group's name is not closed");
+      if (!take_if(">")) refuse("the name of a group is not closed");
     } else if (peek() == '?') {
       unsupported("a group with flags");
       return 0;
@@ -245,7 +245,7 @@ class RegexParser {
     return failed_ ? 0 : add_set(CodePointSet::of(character));
   }
 
-  // \d \D \w \W \s \S \p{…} \P{…}, the backslash being taken.
+  // Parses \d \D \w \W \s \S \p{…} or \P{…} after the backslash.
   std::optional<CodePointSet> class_escape() {
     switch (peek()) {
       case 'd': ++at_; return digits();
@@ -283,7 +283,7 @@ class RegexParser {
   uint32_t character_escape(bool in_bracket) {
     const uint32_t c = take();
     switch (c) {
-      case kEnd: refuse("it ends with a backslash"); return 0;
+      case kEnd: refuse("the pattern ends with a backslash"); return 0;
       case 't': return '\t';
       case 'n': return '\n';
       case 'v': return '\v';
@@ -305,22 +305,22 @@ class RegexParser {
           uint32_t value = 0;
           while (hex_digit(peek()) >= 0 && value <= kLastCodePoint)
             value = value * 16 + static_cast<uint32_t>(hex_digit(take()));
-          if (!take_if("}") || value > kLastCodePoint) refuse("\\u{…} is no code point");
+          if (!take_if("}") || value > kLastCodePoint) refuse("\\u{…} is not a code point");
           return value;
         }
         const uint32_t first = hex(4);
         if (first >= 0xD800 && first <= 0xDBFF && take_if("\\u")) {
           const uint32_t second = hex(4);
           if (second >= 0xDC00 && second <= 0xDFFF) return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-          refuse("half of a surrogate pair");
+          refuse("unpaired surrogate");
         }
         return first;
       }
       default: break;
     }
-    // Letters and digits are reserved; whatever else is escaped stands for itself.
+    // Letters and digits are reserved. Any other escaped character stands for itself.
     if ((c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z')) {
-      refuse(std::string("there is no escape \\") + static_cast<char>(c));
+      refuse(std::string("unknown escape \\") + static_cast<char>(c));
       return 0;
     }
     return c;
@@ -363,7 +363,7 @@ class RegexParser {
       CodePointSet last_class;
       const std::optional<uint32_t> last = member(last_class);
       if (failed_) return 0;
-      if (!first || !last) {  // [\w-.]: the hyphen is one of the characters
+      if (!first || !last) {  // In [\w-.] the hyphen is one of the characters.
         set.add('-', '-');
         if (first)
           set.add(*first, *first);
@@ -384,7 +384,7 @@ class RegexParser {
     return add_set(inverted ? set.complement() : set);
   }
 
-  // One character, or a class in `set`.
+  // Returns a single character, or nullopt after storing a class in `set`.
   std::optional<uint32_t> member(CodePointSet& set) {
     if (!take_if("\\")) return take();
     if (auto found = class_escape()) {
@@ -426,7 +426,7 @@ ExprId Regex::found_in(ExpressionPool& pool) const {
 
 ExprId Regex::whole(ExpressionPool& pool) const { return build(pool, root_, ExpressionPool::kEmpty, true); }
 
-// Texts that begin with a match of `node` and go on as `rest` does, up to the end of the text.
+// Texts that begin with a match of `node` and continue with `rest` to the end of the text.
 ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_start) const {
   const Node& node = nodes_[index];
   if (!node.asserts) return pool.concat(plain(pool, index), rest);
@@ -441,7 +441,7 @@ ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_s
       return pool.either(std::move(ways));
     }
     case Kind::kConcat: {
-      // What stands before an element decides whether that is at the start: only assertions leave it there.
+      // An element is at the start of the text only if nothing but assertions precede it.
       uint32_t first_real = node.a;
       while (
           first_real < node.b && nodes_[children_[first_real]].kind != Kind::kSet &&
@@ -453,7 +453,7 @@ ExprId Regex::build(ExpressionPool& pool, uint32_t index, ExprId rest, bool at_s
       return e;
     }
     case Kind::kRepeat:
-      // Assertions within a repetition: only where it happens once or not at all.
+      // Assertions within a repetition are supported only if the count is at most one.
       if (node.b == 0 && node.c == 1) return pool.either(build(pool, node.a, rest, at_start), rest);
       if (node.b == 1 && node.c == 1) return build(pool, node.a, rest, at_start);
       return ExpressionPool::kNothing;

@@ -1,6 +1,6 @@
-// Regular expressions as JSON Schema has them (ECMA-262 with the u flag, found anywhere in the text unless
-// anchored), parsed to a tree, then made an expression. No backtracking anywhere: what cannot be a finite
-// automaton (back references, lookbehind) is refused by name. Pure.
+// Regular expressions in the dialect of JSON Schema: ECMA-262 with the u flag, matching anywhere in the text unless
+// anchored. A pattern is parsed to a tree and then converted to an expression. There is no backtracking: constructs
+// that no finite automaton can implement (back references, lookbehind) are rejected with a specific error. Pure.
 #pragma once
 
 #include <string>
@@ -18,19 +18,19 @@ class Regex {
   static constexpr int kDeepest = 128;
   static constexpr uint32_t kMostRepeats = 65'535;
 
-  // On failure `error` says what at which byte; the regex must not be used then. `unsupported` tells a valid
-  // construct that is not served from one that is no regular expression.
+  // On failure `what` describes the error and its byte offset, and the regex must not be used. `unsupported` is true
+  // for a valid construct that is not supported, and false for an invalid pattern.
   struct Problem {
     std::string what;
     bool unsupported = false;
   };
   static bool parse(std::string_view pattern, Regex& out, Problem& problem);
 
-  // Tells the partition which characters it treats differently.
+  // Adds the characters that the pattern distinguishes to the partition.
   void separate(CharPartition& partition) const;
-  // Every text that has a match of it somewhere.
+  // Expression for every text that contains a match.
   ExprId found_in(ExpressionPool& pool) const;
-  // Every text that it matches from the first to the last character.
+  // Expression for every text that matches from the first to the last character.
   ExprId whole(ExpressionPool& pool) const;
 
  private:
@@ -38,8 +38,8 @@ class Regex {
   enum class Kind : uint8_t { kEmpty, kSet, kConcat, kEither, kRepeat, kStart, kEnd, kAhead, kNotAhead };
   struct Node {
     Kind kind;
-    bool asserts = false;          // an anchor or a lookahead is within
-    uint32_t a = 0, b = 0, c = 0;  // set index; children [a, b) of children_; repeated, least, most
+    bool asserts = false;          // The node contains an anchor or a lookahead.
+    uint32_t a = 0, b = 0, c = 0;  // By kind: set index; children [a, b) of children_; operand, least, most.
   };
   ExprId build(ExpressionPool& pool, uint32_t node, ExprId rest, bool at_start) const;
   ExprId plain(ExpressionPool& pool, uint32_t node) const;

@@ -1,9 +1,8 @@
-// In four steps, each without recursion:
-//
-//   which rules root leads to, those that others are made of first
-//   which of them have a text at all, the empty one, and others
-//   each one's definition as an expression
-//   those that begin with one another, solved: see solve()
+// Works in four steps, each without recursion:
+// - find the rules that root leads to, with the rules that others consist of first
+// - find which rules match any text at all, the empty text, and non-empty texts
+// - convert each definition to an expression
+// - eliminate left recursion, see solve()
 #include "text/grammar/rule_expressions.h"
 
 #include <algorithm>
@@ -15,7 +14,7 @@ namespace {
 using Kind = RuleTree::Kind;
 constexpr uint32_t kNone = UINT32_MAX;
 
-// What texts something has; neither: none.
+// Which texts match: the empty text, non-empty texts, or none.
 struct Texts {
   bool empty = false, longer = false;
   bool any() const { return empty || longer; }
@@ -52,7 +51,7 @@ class RuleBuilder {
       if (tree_.nodes[node].kind == Kind::kRule) visit(tree_.nodes[node].a);
   }
 
-  // Fills reached_, as far as recursion lets it each rule behind those it is made of.
+  // Fills reached_. As far as recursion allows, each rule comes after the rules that it consists of.
   void reach() {
     struct Step {
       uint32_t rule, node;
@@ -78,7 +77,7 @@ class RuleBuilder {
     }
   }
 
-  // A least fixed point: each rule anew when one that it is made of has changed.
+  // Least fixed point: a rule is recomputed when a rule that it uses has changed.
   void find_texts() {
     rule_texts_.resize(tree_.rules.size());
     texts_.resize(tree_.nodes.size());
@@ -138,7 +137,7 @@ class RuleBuilder {
     return {};
   }
 
-  // Root has no text: because of a rule that never comes to an end, or of a class that has no characters.
+  // Explains why root matches no text: some rule recurses without end, or some class has no characters.
   ExprId explain() {
     std::vector<bool> seen(tree_.rules.size());
     uint32_t rule = tree_.root, next = rule;
@@ -150,8 +149,8 @@ class RuleBuilder {
         if (!rule_texts_[used].any()) next = used;
       });
     }
-    problem_ = "no text fits: the rule \"" + tree_.rules[next == kNone ? rule : next].name + "\" " +
-               (next == kNone ? "has a class of no characters" : "needs itself and never comes to an end");
+    problem_ = "no text matches: the rule \"" + tree_.rules[next == kNone ? rule : next].name + "\" " +
+               (next == kNone ? "has an empty character class" : "recurses without end");
     return ExpressionPool::kNothing;
   }
 
@@ -159,7 +158,7 @@ class RuleBuilder {
     const Texts texts = rule_texts_[rule];
     if (!texts.longer) return texts.empty ? ExpressionPool::kEmpty : ExpressionPool::kNothing;
     const ExprId known = pool_.n_rules() > rule ? pool_.definition(rule) : ExpressionPool::kNothing;
-    // Single characters as they are: alternatives of them become one.
+    // Single-character rules are inlined, so that alternatives of them merge into one set.
     return pool_.is_set(known) ? known : pool_.rule(rule, texts.empty);
   }
 
@@ -193,7 +192,7 @@ class RuleBuilder {
 
   // ---- left recursion ----
 
-  // The rules that a text of the expression may begin with.
+  // Returns the rules that a text of the expression may begin with.
   std::vector<uint32_t> first_rules(ExprId e) {
     std::vector<ExpressionPool::Beginning> ways;
     pool_.beginnings(e, false, ways);
@@ -205,7 +204,7 @@ class RuleBuilder {
     return rules;
   }
 
-  // Finds the rules that lead back to themselves by what they begin with (Tarjan 1972), and solves each such set.
+  // Finds the sets of mutually left-recursive rules (strongly connected components, Tarjan 1972) and solves each set.
   void solve_all() {
     std::vector<std::vector<uint32_t>> first(tree_.rules.size());
     for (const uint32_t rule : reached_)
@@ -249,8 +248,8 @@ class RuleBuilder {
     }
   }
 
-  // Each of the rules is  D_i = B_i | D_0 R_0i | D_1 R_1i | …  where B_i begins with none of them: so D = B R*, the star
-  // of a matrix of expressions, found as that of an automaton is (Kleene 1956).
+  // Each rule has the form D_i = B_i | D_0 R_0i | D_1 R_1i | … where B_i begins with none of the rules. The solution is
+  // D = B R*, the star of a matrix of expressions, computed with Kleene's algorithm (Kleene 1956).
   bool solve(const std::vector<uint32_t>& rules) {
     const size_t n = rules.size();
     std::vector<uint32_t> index(tree_.rules.size(), kNone);
@@ -302,8 +301,8 @@ class RuleBuilder {
   }
 
   bool too_much(const std::vector<uint32_t>& rules) {
-    problem_ = "the rule \"" + tree_.rules[rules.front()].name + "\" begins with itself" +
-               (rules.size() == 1 ? "" : " by way of " + std::to_string(rules.size() - 1) + " others") +
+    problem_ = "the rule \"" + tree_.rules[rules.front()].name + "\" is left-recursive" +
+               (rules.size() == 1 ? "" : " through " + std::to_string(rules.size() - 1) + " others") +
                " in too many ways";
     return false;
   }
@@ -312,8 +311,8 @@ class RuleBuilder {
   ExpressionPool& pool_;
   std::string& problem_;
   std::vector<uint32_t> reached_;
-  std::vector<Texts> texts_, rule_texts_;  // of nodes, of rules
-  std::vector<ExprId> expressions_;        // of nodes
+  std::vector<Texts> texts_, rule_texts_;  // By node, and by rule.
+  std::vector<ExprId> expressions_;        // By node.
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Rules as expressions, so that a text of them is followed by derivatives like any other. Whatever can be written as
-// rules is served, left recursion too: rules that begin with one another are solved for what they begin with.
+// Converts grammar rules to expressions, so that their texts are matched with derivatives like any other. Any set of
+// rules is supported, including left recursion, which is eliminated by solving for what the rules begin with.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace monolith::grammar {
 
-// The texts of the rule called root; the pool's partition has been separated by the tree. kNothing if there are none,
-// and then `problem` says why, or if the pool has failed.
+// Returns the expression for the rule named root. The pool's partition must have been separated by the tree. Returns
+// kNothing if no text matches or if the pool has failed, and then sets `problem` to the reason.
 ExprId texts_of_rules(const RuleTree& tree, ExpressionPool& pool, std::string& problem);
 
 }  // namespace monolith::grammar

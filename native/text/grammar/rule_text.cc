@@ -23,7 +23,7 @@ int hex_digit(char c) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_name(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_'; }
 
-// Lines and columns count from 1, columns in characters.
+// Lines and columns count from 1. Columns are counted in characters.
 std::string place_of(std::string_view text, size_t at) {
   size_t line = 1, column = 1;
   for (const char c : text.substr(0, at)) {
@@ -47,9 +47,9 @@ class RuleParser {
     for (skip(); !failed_ && at_ < text_.size(); skip()) rule();
     if (failed_) return false;
     for (const RuleTree::Rule& rule : out_.rules)
-      if (!rule.defined) return refuse(rule.at, "there is no rule \"" + rule.name + "\"");
+      if (!rule.defined) return refuse(rule.at, "undefined rule \"" + rule.name + "\"");
     const auto root = rules_.find("root");
-    if (root == rules_.end()) return refuse(text_.size(), "there is no rule \"root\" to begin with");
+    if (root == rules_.end()) return refuse(text_.size(), "the rule \"root\" is missing");
     out_.root = root->second;
     return true;
   }
@@ -67,7 +67,7 @@ class RuleParser {
     at_ += wanted.size();
     return true;
   }
-  // White space and comments. A rule goes on until the next begins, so lines need not be told apart.
+  // Skips white space and comments. Line breaks are not significant: a rule extends to the start of the next rule.
   size_t behind_space(size_t at) const {
     while (at < text_.size()) {
       const char c = text_[at];
@@ -86,9 +86,9 @@ class RuleParser {
     while (end < text_.size() && is_name(text_[end])) ++end;
     return text_.substr(at, end - at);
   }
-  // As it is quoted in messages: a character, whole.
+  // The whole character at the current position, quoted for messages.
   std::string here() const {
-    if (at_end()) return "the end";
+    if (at_end()) return "the end of the text";
     return "\"" + std::string(text_.substr(at_, decode_utf8(text_.substr(at_)).size)) + "\"";
   }
 
@@ -110,7 +110,7 @@ class RuleParser {
       out_.rules.emplace_back();
       out_.rules.back().name = name;
       out_.rules.back().at = at;
-      if (name.size() > kLongestName) refuse(at, "a rule's name is longer than 200 characters");
+      if (name.size() > kLongestName) refuse(at, "a rule name is longer than 200 characters");
     }
     return found->second;
   }
@@ -119,18 +119,18 @@ class RuleParser {
     const size_t begin = at_;
     const std::string_view name = name_at(at_);
     if (name.empty()) {
-      refuse(at_, "a rule's name was expected, not " + here());
+      refuse(at_, "expected a rule name, found " + here());
       return;
     }
     at_ += name.size();
     skip();
     if (!take_if("::=")) {
-      refuse(at_, "\"::=\" was expected behind the rule's name, not " + here());
+      refuse(at_, "expected \"::=\" after the rule name, found " + here());
       return;
     }
     const uint32_t index = named(name, begin);
     if (out_.rules[index].defined) {
-      refuse(begin, "the rule \"" + std::string(name) + "\" is there twice");
+      refuse(begin, "the rule \"" + std::string(name) + "\" is defined twice");
       return;
     }
     out_.rules[index].defined = true;
@@ -138,7 +138,7 @@ class RuleParser {
     const uint32_t root = either(0);
     if (failed_) return;
     if (!at_end() && text_[at_] == ')') {
-      refuse(at_, "there is a ) without its (");
+      refuse(at_, "unmatched )");
       return;
     }
     out_.rules[index].first = first;
@@ -156,7 +156,7 @@ class RuleParser {
     return add_list(Kind::kEither, ways);
   }
 
-  // Ends at what does not belong to it: the end, | or ), the next rule.
+  // Ends at the first element that is not part of the sequence: the end of the text, | or ), or the next rule.
   uint32_t sequence(int depth) {
     std::vector<uint32_t> parts;
     for (skip(); !failed_ && !at_end(); skip()) {
@@ -197,9 +197,9 @@ class RuleParser {
         return group;
       }
       case '<':
-      case '!': refuse(at_, "tokens cannot be named, only characters"); return 0;
-      case ':': refuse(at_, "there is no rule's name before \":\""); return 0;
-      default: refuse(at_, here() + " means nothing here: literals stand in quotation marks"); return 0;
+      case '!': refuse(at_, "token references are not supported"); return 0;
+      case ':': refuse(at_, "there is no rule name before \":\""); return 0;
+      default: refuse(at_, here() + " is unexpected: literals must be in double quotes"); return 0;
     }
   }
 
@@ -207,7 +207,7 @@ class RuleParser {
     if (take_if("*")) return add({Kind::kRepeat, repeated, 0, kUnbounded});
     if (take_if("+")) return add({Kind::kRepeat, repeated, 1, kUnbounded});
     if (take_if("?")) return add({Kind::kRepeat, repeated, 0, 1});
-    const size_t begin = at_++;  // {
+    const size_t begin = at_++;  // The opening {.
     const auto least = count(begin);
     if (!least) return 0;
     std::optional<uint32_t> most = least;
@@ -219,11 +219,11 @@ class RuleParser {
       skip();
     }
     if (!take_if("}")) {
-      refuse(at_, "a repetition is {m}, {m,} or {m,n}: \"}\" was expected, not " + here());
+      refuse(at_, "a repetition is {m}, {m,} or {m,n}: expected \"}\", found " + here());
       return 0;
     }
     if (*most < *least) {
-      refuse(begin, "a repetition's bounds are out of order");
+      refuse(begin, "the bounds of a repetition are out of order");
       return 0;
     }
     return add({Kind::kRepeat, repeated, *least, *most});
@@ -232,14 +232,14 @@ class RuleParser {
   std::optional<uint32_t> count(size_t begin) {
     skip();
     if (at_end() || !is_digit(text_[at_])) {
-      refuse(at_, "a repetition is {m}, {m,} or {m,n}: a number was expected, not " + here());
+      refuse(at_, "a repetition is {m}, {m,} or {m,n}: expected a number, found " + here());
       return std::nullopt;
     }
     uint32_t value = 0;
     for (; !at_end() && is_digit(text_[at_]); ++at_) {
       value = value * 10 + static_cast<uint32_t>(text_[at_] - '0');
       if (value <= RuleTree::kMostRepeats) continue;
-      refuse(begin, "a repetition of more than 65,535");
+      refuse(begin, "a repetition count is above 65,535");
       return std::nullopt;
     }
     return value;
@@ -283,27 +283,27 @@ class RuleParser {
       if (last < first) refuse(from, "a range of characters is out of order");
       ranges.push_back({first, last});
     }
-    if (ranges.empty()) refuse(begin, "a class without characters");
+    if (ranges.empty()) refuse(begin, "a character class is empty");
     if (failed_) return 0;
-    // In order, so that each is added at the end.
+    // Sorted, so that each range is appended at the end.
     std::ranges::sort(ranges, {}, &CodePointSet::Range::first);
     CodePointSet set;
     for (const auto& range : ranges) set.add(range.first, range.last);
     return add_set(inverted ? set.complement() : set);
   }
 
-  // Of a literal or a class; there is one.
+  // Reads one character of a literal or a class. The caller has checked that one follows.
   uint32_t character() {
     const size_t begin = at_;
     const Utf8Char c = decode_utf8(text_.substr(at_));
     at_ += c.size;
     if (c.code_point == kInvalidByte) {
-      refuse(begin, "it is not UTF-8");
+      refuse(begin, "invalid UTF-8");
       return 0;
     }
     if (c.code_point != '\\') return c.code_point;
     if (at_end()) {
-      refuse(begin, "it ends with a backslash");
+      refuse(begin, "the text ends with a backslash");
       return 0;
     }
     const char kind = text_[at_++];
@@ -329,7 +329,7 @@ class RuleParser {
       default:
         --at_;
         refuse(begin,
-               "there is no escape \\" +
+               "unknown escape \\" +
                    (at_end() ? std::string() : std::string(text_.substr(at_, decode_utf8(text_.substr(at_)).size))));
         return 0;
     }
@@ -340,7 +340,7 @@ class RuleParser {
     for (int i = 0; i < n; ++i) {
       const int digit = at_end() ? -1 : hex_digit(text_[at_]);
       if (digit < 0) {
-        refuse(begin, "an escape has " + std::to_string(n) + " hexadecimal digits");
+        refuse(begin, "an escape must have " + std::to_string(n) + " hexadecimal digits");
         return 0;
       }
       ++at_;
@@ -351,7 +351,7 @@ class RuleParser {
 
   uint32_t scalar(size_t begin, uint32_t value) {
     if (value <= kLastCodePoint && (value < 0xD800 || value > 0xDFFF)) return value;
-    refuse(begin, value > kLastCodePoint ? "an escape is no code point" : "an escape is half of a surrogate pair");
+    refuse(begin, value > kLastCodePoint ? "an escape is not a code point" : "an escape is an unpaired surrogate");
     return 0;
   }
 

@@ -1,5 +1,5 @@
-// Grammars written as rules, in the notation known as GBNF: `name ::= ...` with literals, character classes, groups,
-// alternatives, repetitions and references, parsed to a tree. What the rules mean is rule_expressions.h's. Pure.
+// Parses grammars in the GBNF notation to a tree: `name ::= ...` with literals, character classes, groups,
+// alternatives, repetitions and references. rule_expressions.h converts the tree to expressions. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace monolith::grammar {
 
 struct RuleTree {
   static constexpr size_t kMostBytes = 64 * 1024;
-  static constexpr int kDeepest = 128;  // groups within one another
+  static constexpr int kDeepest = 128;  // Maximum nesting depth of groups.
   static constexpr uint32_t kMostRepeats = 65'535;
 
   enum class Kind : uint8_t { kEmpty, kLiteral, kSet, kConcat, kEither, kRepeat, kRule };
   struct Node {
     Kind kind;
-    uint32_t a = 0, b = 0, c = 0;  // literal; set; children [a, b) of `children`; repeated, least, most; rule
+    uint32_t a = 0, b = 0, c = 0;  // By kind: literal; set; children [a, b) of `children`; operand, least, most; rule.
   };
-  // Its nodes are [first, root], each behind its children.
+  // The nodes of a rule are [first, root]. Each node comes after its children.
   struct Rule {
     std::string name;
-    size_t at = 0;  // byte where it is first named
+    size_t at = 0;  // Byte offset at which the rule is first named.
     uint32_t first = 0, root = 0;
     bool defined = false;
   };
@@ -34,11 +34,11 @@ struct RuleTree {
   std::vector<std::string> literals;
   std::vector<CodePointSet> sets;
   std::vector<Rule> rules;
-  uint32_t root = 0;  // the rule called root
+  uint32_t root = 0;  // Index of the rule named root.
 
-  // On failure `problem` says what, at which line and column; the tree must not be used then.
+  // On failure `problem` describes the error with its line and column, and the tree must not be used.
   static bool parse(std::string_view text, RuleTree& out, std::string& problem);
-  // Tells the partition which characters it treats differently.
+  // Adds the characters that the rules distinguish to the partition.
   void separate(CharPartition& partition) const;
 };
 

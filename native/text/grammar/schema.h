@@ -1,7 +1,7 @@
-// A JSON Schema (draft 2020-12, and draft-04 to 07 as met in the wild) as shapes: for each place in a document
-// which scalars, objects and arrays may stand there, references, unions and intersections resolved, and
-// nothing left that could never be completed. Compiled within fuel; immutable afterwards but for the
-// expressions' states. One thread at a time.
+// A JSON Schema (draft 2020-12, and drafts 04 to 07 as they occur in practice) compiled to shapes. For each place in a
+// document, a shape lists the scalars, objects and arrays that may occur there. References, unions and intersections
+// are resolved, and everything that could never be completed is removed. Compilation is bounded by fuel. The result is
+// immutable except for the expression pool, and may be used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,63 +23,64 @@ inline constexpr ShapeId kNoShape = UINT32_MAX;
 struct ObjectShape {
   struct Property {
     std::string name;
-    ShapeId shape;  // kNoShape: may not be there
+    ShapeId shape;  // kNoShape: the property must not occur.
     bool required;
   };
-  struct OtherNames {  // names that are no property's, by what their values are
+  struct OtherNames {  // Names that are not declared properties, grouped by the shape of their values.
     ExprId name;
     ShapeId shape;
-    // of them there are, where names are counted; kUnbounded: more than anybody writes
+    // Number of distinct names that match, if names are counted; kUnbounded if there are practically unlimited names.
     uint32_t n;
   };
-  std::vector<Property> properties;       // in the order of the schema
-  std::vector<OtherNames> others;         // no name fits two of them
-  uint32_t least = 0, most = kUnbounded;  // members
-  // a property that is there needs these; by property
+  std::vector<Property> properties;       // In schema order.
+  std::vector<OtherNames> others;         // Pairwise disjoint: no name matches two of them.
+  uint32_t least = 0, most = kUnbounded;  // Minimum and maximum number of members.
+  // Pairs of a property and the properties that it requires, sorted by property.
   std::vector<std::pair<uint32_t, std::vector<uint32_t>>> needs;
 };
 
 struct ArrayShape {
   std::vector<ShapeId> prefix;
-  ShapeId rest = kNoShape;  // kNoShape: nothing behind the prefix
+  ShapeId rest = kNoShape;  // kNoShape: no items after the prefix.
   uint32_t least = 0, most = kUnbounded;
 };
 
 struct Shape {
-  ExprId scalar = ExpressionPool::kNothing;  // null, booleans and numbers, as written
-  ExprId string = ExpressionPool::kNothing;  // characters of a string
-  std::vector<uint32_t> objects, arrays;     // alternatives: indices
+  ExprId scalar = ExpressionPool::kNothing;  // null, booleans and numbers, as they are written.
+  ExprId string = ExpressionPool::kNothing;  // The characters of a string.
+  std::vector<uint32_t> objects, arrays;     // Alternatives, as indices into the schema's objects and arrays.
 };
 
 struct SchemaOptions {
-  // A keyword that is not served: refuse the schema, or leave the keyword out and say so.
+  // For an unsupported keyword: refuse the schema (true), or ignore the keyword and report it (false).
   bool strict = true;
-  // oneOf whose branches cannot be shown to exclude one another: refuse (strict), or take as anyOf.
+  // For a oneOf whose branches cannot be shown to be mutually exclusive: refuse it (if strict), or treat it as anyOf.
   bool one_of_as_any_of = false;
   size_t most_expressions = 200'000;
   size_t most_shapes = 20'000;
-  size_t most_steps = 2'000'000;       // of everything else
-  const Spelling* spelling = nullptr;  // that it is for
-  Fuel fuel;                           // of all together
+  size_t most_steps = 2'000'000;       // Maximum number of compilation steps outside the expression pool.
+  const Spelling* spelling = nullptr;  // The non-JSON syntax that the schema is compiled for, or null.
+  Fuel fuel;                           // Budget of the whole compilation.
 };
 
 struct SchemaProblem {
   enum class Kind : uint8_t { kInvalid, kUnsupported, kTooLarge, kImpossible };
   Kind kind;
-  std::string pointer;  // JSON pointer into the schema
+  std::string pointer;  // JSON pointer into the schema.
   std::string keyword;
   std::string what;
 };
 
 class Schema {
  public:
-  // Null with `problems` holding the reason; else what was left out, if anything.
+  // Compiles a schema. Returns null on failure, with the reason in `problems`. On success `problems` lists the keywords
+  // that were ignored.
   static std::unique_ptr<Schema> compile(std::string_view json, const SchemaOptions& options,
                                          std::vector<SchemaProblem>& problems);
-  // Any JSON object (`objects_only`) or any JSON value.
+  // Schema for any JSON object (`objects_only`) or any JSON value.
   static std::unique_ptr<Schema> any_json(bool objects_only);
-  // No JSON but the text itself: what a regular expression matches from end to end, what rules make of the one called
-  // root, or one of several texts.
+  // Grammars for plain text instead of JSON: the texts that a regular expression matches from end to end, the texts of
+  // the rule named root, or one of several given texts.
   static std::unique_ptr<Schema> regex(std::string_view pattern, const SchemaOptions& options,
                                        std::vector<SchemaProblem>& problems);
   static std::unique_ptr<Schema> rules(std::string_view text, const SchemaOptions& options,
@@ -89,7 +90,7 @@ class Schema {
 
   ExpressionPool& expressions() { return *pool_; }
   ShapeId root() const { return root_; }
-  // The characters of such a text; kNothing if the root is a JSON value.
+  // Expression for the characters of a plain text, or kNothing if the root is a JSON value.
   ExprId text() const { return text_; }
   size_t bytes() const;
   const Shape& shape(ShapeId id) const { return shapes_[id]; }

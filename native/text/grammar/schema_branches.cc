@@ -1,4 +1,4 @@
-// A conjunction of schemas as branches without applicators.
+// Resolves a conjunction of schemas into branches without applicators.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -36,13 +36,14 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
   work.push_back({{}, {schemas.rbegin(), schemas.rend()}});
   while (!work.empty() && spend()) {
     if (work.size() + done.size() > kMostBranches) {
-      problem(SchemaProblem::Kind::kTooLarge, schemas.front(), "", "its alternatives multiply to more than 512");
+      problem(SchemaProblem::Kind::kTooLarge, schemas.front(), "",
+              "its alternatives combine to more than 512 branches");
       return;
     }
     Branch branch = std::move(work.back());
     work.pop_back();
     bool alive = true;
-    std::vector<std::vector<Conjunction>> choices;  // of each one is to hold
+    std::vector<std::vector<Conjunction>> choices;  // One alternative of each choice must apply.
     while (alive && !branch.open.empty() && spend()) {
       const JsonId schema = branch.open.back();
       branch.open.pop_back();
@@ -53,12 +54,12 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
           if (std::find(branch.flat.begin(), branch.flat.end(), schema) == branch.flat.end())
             take(schema, branch, choices);
           break;
-        default: invalid(schema, "", "a schema is an object or a boolean"); return;
+        default: invalid(schema, "", "a schema must be an object or a boolean"); return;
       }
     }
     if (!alive || failed_) continue;
     if (types_of(branch.flat) == 0) continue;
-    // What the types rule out of the choices never multiplies.
+    // Alternatives that the types rule out are dropped before they multiply.
     if (choices.empty()) {
       done.push_back(std::move(branch));
       continue;
@@ -67,7 +68,8 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
   }
 }
 
-// Every combination, the later choices innermost, those without a common type left out at once.
+// Adds every combination of the choices, the later choices innermost. Combinations without a common type are dropped
+// immediately.
 void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Conjunction>>& choices,
                           std::vector<Branch>& work) {
   std::vector<Branch> now{branch};
@@ -84,7 +86,7 @@ void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Co
         next.push_back(std::move(one));
         if (next.size() > kMostBranches) {
           problem(SchemaProblem::Kind::kTooLarge, branch.flat.empty() ? kNoJson : branch.flat.front(), "",
-                  "its alternatives multiply to more than 512");
+                  "its alternatives combine to more than 512 branches");
           return;
         }
       }
@@ -105,7 +107,7 @@ uint32_t SchemaCompiler::type_named(std::string_view name) {
   return 0;
 }
 
-// Syntactically: what `type`, `enum` and `const` leave.
+// Types that `type`, `enum` and `const` allow, without resolving applicators.
 uint32_t SchemaCompiler::type_of(JsonId schema) const {
   if (doc_.kind(schema) == Kind::kFalse) return 0;
   if (doc_.kind(schema) != Kind::kObject) return kAll;
@@ -136,7 +138,7 @@ uint32_t SchemaCompiler::type_of_value(JsonId value) const {
     case Kind::kTrue: return kBoolean;
     case Kind::kNumber: {
       if (const auto decimal = Decimal::parse(doc_.text(value))) return decimal->is_whole() ? kInteger : kFraction;
-      const double number = doc_.number(value);  // more digits than a Decimal has
+      const double number = doc_.number(value);  // The number has more digits than a Decimal can hold.
       return number == std::floor(number) ? kInteger : kFraction;
     }
     case Kind::kString: return kString;
@@ -157,7 +159,7 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
   if (doc_.is(ref, Kind::kString)) {
     const JsonId target = resolve(doc_.text(ref));
     if (target == kNoJson)
-      return unsupported(schema, "$ref", "there is nothing at " + doc_.text(ref).substr(0, 200) + " within the schema");
+      return unsupported(schema, "$ref", "nothing found at " + doc_.text(ref).substr(0, 200) + " within the schema");
     branch.open.push_back(target);
     if (ref_stands_alone_) return;
   }
@@ -166,12 +168,12 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
   for (const char* keyword : {"$dynamicRef", "$recursiveRef"})
     if (doc_.member(schema, keyword) != kNoJson) unsupported(schema, keyword, "dynamic references are not supported");
   if (const JsonId all = doc_.member(schema, "allOf"); all != kNoJson) {
-    if (!is_list_of_schemas(all)) return invalid(schema, "allOf", "allOf is a list of schemas");
+    if (!is_list_of_schemas(all)) return invalid(schema, "allOf", "allOf must be a non-empty list of schemas");
     const auto items = doc_.items(all);
     branch.open.insert(branch.open.end(), items.rbegin(), items.rend());
   }
   if (const JsonId any = doc_.member(schema, "anyOf"); any != kNoJson) {
-    if (!is_list_of_schemas(any)) return invalid(schema, "anyOf", "anyOf is a list of schemas");
+    if (!is_list_of_schemas(any)) return invalid(schema, "anyOf", "anyOf must be a non-empty list of schemas");
     std::vector<Conjunction> ways;
     for (const JsonId one : doc_.items(any)) ways.push_back({one});
     choices.push_back(std::move(ways));
@@ -180,7 +182,7 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
   if (const JsonId no = doc_.member(schema, "not"); no != kNoJson) {
     const JsonId negated = negate(no);
     if (negated == kNoJson)
-      unsupported(schema, "not", "the negation of this schema cannot be decided");
+      unsupported(schema, "not", "the negation of this schema cannot be expressed");
     else
       branch.open.push_back(negated);
   }
@@ -189,7 +191,7 @@ void SchemaCompiler::take(JsonId schema, Branch& branch, std::vector<std::vector
     const JsonId all = doc_.member(schema, keyword);
     if (!doc_.is(all, Kind::kObject)) continue;
     for (const auto& [name, dependent] : doc_.members(all)) {
-      if (doc_.kind(dependent) == Kind::kArray) continue;  // names: with the object's own keywords
+      if (doc_.kind(dependent) == Kind::kArray) continue;  // A list of names is handled with the object's own keywords.
       choices.push_back({{schema_without(name)}, {dependent}});
     }
   }
@@ -203,7 +205,7 @@ bool SchemaCompiler::is_list_of_schemas(JsonId list) const {
 }
 
 void SchemaCompiler::take_one_of(JsonId schema, JsonId list, std::vector<std::vector<Conjunction>>& choices) {
-  if (!is_list_of_schemas(list)) return invalid(schema, "oneOf", "oneOf is a list of schemas");
+  if (!is_list_of_schemas(list)) return invalid(schema, "oneOf", "oneOf must be a non-empty list of schemas");
   const std::vector<JsonId> ways(doc_.items(list).begin(), doc_.items(list).end());
   std::vector<Conjunction> exact(ways.size());
   for (size_t i = 0; i < ways.size(); ++i) exact[i].push_back(ways[i]);
@@ -211,7 +213,7 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, std::vector<std::ve
     for (size_t j = i + 1; j < ways.size(); ++j) {
       if (!spend()) return;
       if (exclude_each_other(ways[i], ways[j], 0)) continue;
-      // One of each pair has to be false: the one whose negation can be written.
+      // At least one schema of each pair must be false, so each branch is combined with the negation of the other.
       const JsonId not_j = negate(ways[j]), not_i = negate(ways[i]);
       if (not_j != kNoJson && not_i != kNoJson) {
         exact[i].push_back(not_j);
@@ -220,8 +222,8 @@ void SchemaCompiler::take_one_of(JsonId schema, JsonId list, std::vector<std::ve
       }
       if (!options_.one_of_as_any_of) {
         unsupported(schema, "oneOf",
-                    "it cannot be shown that its branches " + std::to_string(i) + " and " + std::to_string(j) +
-                        " exclude one another");
+                    "branches " + std::to_string(i) + " and " + std::to_string(j) +
+                        " cannot be shown to be mutually exclusive");
         if (failed_) return;
       }
     }
@@ -233,7 +235,7 @@ void SchemaCompiler::take_if(JsonId schema, JsonId condition, std::vector<std::v
   const JsonId then = doc_.member(schema, "then"), other = doc_.member(schema, "else");
   if (then == kNoJson && other == kNoJson) return;
   const JsonId no = negate(condition);
-  if (no == kNoJson) return unsupported(schema, "if", "the negation of this schema cannot be decided");
+  if (no == kNoJson) return unsupported(schema, "if", "the negation of this schema cannot be expressed");
   Conjunction yes{condition}, otherwise{no};
   if (then != kNoJson) yes.push_back(then);
   if (other != kNoJson) otherwise.push_back(other);

@@ -1,4 +1,4 @@
-// A schema's compilation as a whole: characters are gathered first, then shapes defined, and unsupported keywords reported.
+// Driver of a schema compilation: collects the characters, defines the shapes and reports unsupported keywords.
 #include "text/grammar/schema_compiler.h"
 
 #include <cmath>
@@ -13,11 +13,11 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
   out_ = schema.get();
   std::string error;
   if (!doc_.parse(json, root_, error)) {
-    problem(SchemaProblem::Kind::kInvalid, kNoJson, "", "the schema is not JSON: " + error);
+    problem(SchemaProblem::Kind::kInvalid, kNoJson, "", "the schema is not valid JSON: " + error);
     return nullptr;
   }
   if (!doc_.is(root_, Kind::kObject) && !doc_.is(root_, Kind::kTrue) && !doc_.is(root_, Kind::kFalse)) {
-    problem(SchemaProblem::Kind::kInvalid, root_, "", "a schema is an object or a boolean");
+    problem(SchemaProblem::Kind::kInvalid, root_, "", "a schema must be an object or a boolean");
     return nullptr;
   }
   const JsonId dialect = doc_.member(root_, "$schema");
@@ -40,7 +40,7 @@ std::unique_ptr<Schema> SchemaCompiler::run(std::string_view json) {
     problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
   if (failed_) return nullptr;
   const bool possible = prune();
-  // then that says nothing
+  // A failed pool makes the result of prune() meaningless.
   if (pool_->failed())
     problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema's patterns are too complex");
   else if (!possible)
@@ -62,7 +62,7 @@ bool SchemaCompiler::spend(size_t steps) {
   return !failed_;
 }
 
-// Found by looking for it: asked only when something is wrong. Without recursion.
+// Finds the JSON pointer by a breadth-first search without recursion. Used only for error messages.
 std::string SchemaCompiler::pointer_to(JsonId wanted) const {
   if (wanted == kNoJson) return "";
   struct Place {
@@ -99,7 +99,8 @@ std::string SchemaCompiler::pointer_to(JsonId wanted) const {
   return "";
 }
 
-// Everything any expression will tell apart: every string of the schema, every pattern and format.
+// Collects the characters that any expression will distinguish: those of every string, pattern and format in the
+// schema.
 bool SchemaCompiler::gather_characters() {
   CharPartition& partition = out_->partition_;
   for (const char c : std::string_view("+-.0123456789eEnulltruefalse")) partition.separate(static_cast<uint32_t>(c));
@@ -126,11 +127,13 @@ bool SchemaCompiler::gather_characters() {
   }
   if (options_.spelling) options_.spelling->separate(partition);
   if (partition.freeze()) return true;
-  problem(SchemaProblem::Kind::kTooLarge, kNoJson, "", "the schema tells more than 4,096 kinds of characters apart");
+  problem(SchemaProblem::Kind::kTooLarge, kNoJson, "",
+          "the schema distinguishes more than 4,096 classes of characters");
   return false;
 }
 
-// Every string of the schema, because any may turn out to be a name or a listed value.
+// Separates the characters of a string. All strings of the schema are included, because any of them may turn out to be
+// a name or an enumerated value.
 void SchemaCompiler::separate_text(const std::string& text) {
   std::string_view left = text;
   while (!left.empty()) {
@@ -154,14 +157,15 @@ void SchemaCompiler::check_unsupported(JsonId schema) {
       unsupported(schema, "uniqueItems", "items are not compared");
   }
   for (const char* keyword : {"contains", "minContains", "maxContains"})
-    if (doc_.member(schema, keyword) != kNoJson) unsupported(schema, keyword, "items are not counted by what they are");
+    if (doc_.member(schema, keyword) != kNoJson)
+      unsupported(schema, keyword, "items that match a schema are not counted");
   for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"})
     if (const JsonId value = doc_.member(schema, keyword); value != kNoJson && doc_.kind(value) != Kind::kTrue)
-      unsupported(schema, keyword, "what other keywords looked at is not remembered");
+      unsupported(schema, keyword, "evaluated members are not tracked");
   if (const JsonId type = doc_.member(schema, "type"); type != kNoJson) {
     const auto known = [&](JsonId one) { return doc_.is(one, Kind::kString) && type_named(doc_.text(one)) != 0; };
     const bool good = doc_.kind(type) == Kind::kArray ? std::ranges::all_of(doc_.items(type), known) : known(type);
-    if (!good) invalid(schema, "type", "there is no such type");
+    if (!good) invalid(schema, "type", "the type is unknown");
   }
 }
 
@@ -170,7 +174,7 @@ std::optional<uint32_t> SchemaCompiler::count_of(JsonId schema, const char* keyw
   if (value == kNoJson) return std::nullopt;
   const double number = doc_.is(value, Kind::kNumber) ? doc_.number(value) : -1;
   if (number < 0 || number != std::floor(number)) {
-    invalid(schema, keyword, std::string(keyword) + " is a whole number from 0");
+    invalid(schema, keyword, std::string(keyword) + " must be an integer of at least 0");
     return std::nullopt;
   }
   return static_cast<uint32_t>(std::min(number, 4e9));

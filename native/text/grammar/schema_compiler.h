@@ -1,11 +1,11 @@
-// How a schema becomes shapes.
+// Compiles a JSON schema to shapes.
 //
-//   schemas that all hold at one place (a conjunction) ─► branches without applicators ─► one Shape
+//   schemas that all apply at one place (a conjunction) ─► branches without applicators ─► one Shape
 //
-// A conjunction is a sorted set of subschemas; each gets one ShapeId, so recursion ends. $ref, allOf, anyOf,
-// oneOf, not, if and the dependencies are resolved into branches: sets of flat schemas that hold together.
-// `not` is done by writing the negated schema, keyword by keyword, and reading that. For schema*.cc alone; one
-// compilation, one thread.
+// A conjunction is a sorted set of subschemas. Each distinct conjunction gets one ShapeId, so recursive schemas
+// terminate. $ref, allOf, anyOf, oneOf, not, if and the dependency keywords are resolved into branches, which are sets
+// of flat schemas that all apply. `not` is resolved by writing the negated schema keyword by keyword and compiling
+// that. Used only by schema*.cc. One compiler serves one compilation on one thread.
 #pragma once
 
 #include <cstdint>
@@ -46,13 +46,13 @@ class SchemaCompiler {
     kNumber = kInteger | kFraction,
     kAll = 127,
   };
-  // Of our own, in negated schemas; no JSON member written by a client is taken for them.
+  // Internal keywords of negated schemas. The leading \x01 keeps them apart from the members a client sends.
   static constexpr const char* kNotEnum = "\x01not-enum";
   static constexpr const char* kNotPattern = "\x01not-pattern";
   static constexpr const char* kNotFormat = "\x01not-format";
   static constexpr size_t kMostBranches = 512;
 
-  // Schemas that hold together: looked into, and not yet.
+  // Schemas that all apply. `flat` schemas have been processed, `open` ones have not.
   struct Branch {
     std::vector<JsonId> flat, open;
   };
@@ -66,7 +66,7 @@ class SchemaCompiler {
     std::vector<std::pair<ExprId, JsonId>> pattern_list;
   };
 
-  // ---- the whole, problems, characters: schema_compiler.cc ----
+  // ---- compilation as a whole, problems, characters: schema_compiler.cc ----
   void problem(SchemaProblem::Kind kind, JsonId at, std::string_view keyword, std::string what);
   void unsupported(JsonId at, std::string_view keyword, std::string what) {
     problem(SchemaProblem::Kind::kUnsupported, at, keyword, std::move(what));
@@ -106,7 +106,7 @@ class SchemaCompiler {
   void index_ids();
   JsonId at_fragment(JsonId base, const std::string& fragment);
 
-  // ---- negation and what cannot hold together: schema_negation.cc ----
+  // ---- negation and mutually exclusive schemas: schema_negation.cc ----
   JsonId boolean(bool value) { return doc_.add(value ? Kind::kTrue : Kind::kFalse); }
   JsonId object(std::vector<JsonDocument::Member> members) { return doc_.add_object(std::move(members)); }
   JsonId typed(const char* type, const char* keyword, JsonId value) {
@@ -120,7 +120,7 @@ class SchemaCompiler {
   bool exclude_each_other(JsonId a, JsonId b, int depth);
   const std::vector<JsonId>* values_of(JsonId schema);
 
-  // ---- one branch, listed values, scalars and strings: schema_values.cc ----
+  // ---- one branch, enumerated values, scalars and strings: schema_values.cc ----
   void add_branch(ShapeId id, const std::vector<JsonId>& flat);
   std::optional<std::vector<JsonId>> listed_values(const std::vector<JsonId>& flat);
   std::vector<JsonId> excluded(const std::vector<JsonId>& flat) const;

@@ -1,4 +1,4 @@
-// What one branch says of arrays and objects.
+// Arrays and objects of one branch.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -72,17 +72,17 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
                     {}};
     if (part.properties != kNoJson) {
       if (!doc_.is(part.properties, Kind::kObject))
-        return invalid(schema, "properties", "properties is an object of schemas");
+        return invalid(schema, "properties", "properties must be an object of schemas");
       for (const auto& member : doc_.members(part.properties)) place(member.first);
     }
     if (part.patterns != kNoJson) {
       if (!doc_.is(part.patterns, Kind::kObject))
-        return invalid(schema, "patternProperties", "patternProperties is an object of schemas");
+        return invalid(schema, "patternProperties", "patternProperties must be an object of schemas");
       for (const auto& [pattern, inner] : doc_.members(part.patterns))
         part.pattern_list.emplace_back(found(schema, "patternProperties", pattern), inner);
     }
     if (part.names != kNoJson) {
-      // Names are strings: the strings of the schema they have to fit.
+      // Names are strings, so the name schema is reduced to its strings.
       const ExprId rule = names_fitting(part.names);
       if (failed_) return;
       name_rules.push_back(rule);
@@ -138,7 +138,7 @@ void SchemaCompiler::add_object(ShapeId id, const std::vector<JsonId>& flat) {
   out_->shapes_[id].objects.push_back(static_cast<uint32_t>(out_->objects_.size() - 1));
 }
 
-// Names that are no property's, by which patterns they match.
+// Adds the groups of undeclared names, separated by which patterns they match.
 void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPart>& parts, ExprId names) {
   std::vector<ExprId> patterns;
   for (const ObjectPart& part : parts)
@@ -162,12 +162,13 @@ void SchemaCompiler::add_others(ObjectShape& object, const std::vector<ObjectPar
     kinds = std::move(next);
     if (kinds.size() > 64) {
       problem(SchemaProblem::Kind::kTooLarge, parts.front().schema, "patternProperties",
-              "its patterns overlap in more than 64 ways");
+              "the patterns overlap in more than 64 ways");
       return;
     }
   }
   const bool counted = counts_names(object);
-  const uint64_t most = std::max(object.least, 1u << 20);  // names that can be told from no end of them
+  // Counts up to this limit are exact; more names count as unlimited.
+  const uint64_t most = std::max(object.least, 1u << 20);
   for (const Kinds& kind : kinds) {
     Conjunction all;
     bool allowed = true;

@@ -1,4 +1,4 @@
-// The schema that fits what another does not, and pairs of schemas that nothing fits.
+// Negates schemas, and detects pairs of schemas that no value can match at once.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace monolith::grammar {
 
-// True only if surely no value fits both.
+// Returns true only if it is certain that no value matches both schemas.
 bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
   if (depth > 8) return false;
   a = through_refs(a);
@@ -22,7 +22,7 @@ bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
       return std::ranges::any_of(*values_b, [&](JsonId y) { return doc_.equal(x, y); });
     });
   }
-  // Through one of its parts.
+  // Checks the subschemas of allOf, anyOf and oneOf.
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
     if (const JsonId all = doc_.member(x, "allOf"); doc_.is(all, Kind::kArray))
       for (const JsonId one : doc_.items(all))
@@ -35,7 +35,8 @@ bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
         return true;
     }
   }
-  // Objects: a member both need and that cannot be alike, or that one needs and the other forbids.
+  // Two object schemas are mutually exclusive if both require a member with incompatible values, or if one requires a
+  // member that the other forbids.
   if ((type_of(a) & type_of(b)) != kObject) return false;
   for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
     const JsonId required = doc_.member(x, "required");
@@ -51,7 +52,7 @@ bool SchemaCompiler::exclude_each_other(JsonId a, JsonId b, int depth) {
         continue;
       }
       if (doc_.kind(in_y) == Kind::kFalse) return true;
-      // Where y need not have it, it may be left out: but x needs it.
+      // `y` may allow the member to be absent, but `x` requires it.
       if (in_x != kNoJson && exclude_each_other(in_x, in_y, depth + 1)) return true;
     }
   }
@@ -69,7 +70,7 @@ const std::vector<JsonId>* SchemaCompiler::values_of(JsonId schema) {
   return values.empty() ? nullptr : &values;
 }
 
-// No object that has a member of the name.
+// Schema for objects without a member of this name.
 JsonId SchemaCompiler::schema_without(const std::string& name) {
   const JsonId absent = object({{"properties", object({{name, boolean(false)}})}});
   return absent;
@@ -81,7 +82,7 @@ JsonId SchemaCompiler::count(double value) {
   return doc_.add_number(text);
 }
 
-// A schema that fits what `schema` does not; kNoJson if it cannot be written.
+// Returns a schema that matches exactly the values that `schema` does not match, or kNoJson if it cannot be expressed.
 JsonId SchemaCompiler::negate(JsonId schema) {
   const auto known = negations_.find(schema);
   if (known != negations_.end()) return known->second;
@@ -114,7 +115,7 @@ JsonId SchemaCompiler::negation(JsonId schema) {
 
 bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, JsonId value, std::vector<JsonId>& ways) {
   const auto number_plus = [&](double by) { return count(doc_.number(value) + by); };
-  // Nobody can say what does not fit a keyword with a value that it cannot have.
+  // A keyword with an invalid value cannot be negated.
   for (const char* counted :
        {"minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", "minimum", "maximum"})
     if (name == counted && !doc_.is(value, Kind::kNumber)) return false;
@@ -215,7 +216,7 @@ bool SchemaCompiler::negate_keyword(JsonId schema, const std::string& name, Json
              name == "dependentSchemas" || name == "dependentRequired" || name == "$dynamicRef" ||
              name == "$recursiveRef" || name == "unevaluatedProperties" || name == "unevaluatedItems" ||
              name == "minContains" || name == kNotPattern || name == kNotFormat) {
-    // What holds for everything says nothing.
+    // A keyword that every value satisfies is ignored.
     if (doc_.is(value, Kind::kTrue) && (name == "items" || name == "additionalProperties" || name == "additionalItems"))
       return true;
     if (doc_.is(value, Kind::kObject) && doc_.members(value).empty() && name != "oneOf" && name != "if") return true;

@@ -1,4 +1,4 @@
-// What could never be completed, taken away.
+// Removes everything that could never be completed.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -7,8 +7,9 @@
 
 namespace monolith::grammar {
 
-// Takes away what never could be; false if that is the root. A least fixed point: a shape counts once something
-// of it can be completed with what counts already.
+// Removes impossible shapes, properties and items. Returns false if the root itself is impossible. The result is a
+// least fixed point: a shape is possible once some value of it can be completed from shapes already known to be
+// possible.
 bool SchemaCompiler::prune() {
   auto& shapes = out_->shapes_;
   std::vector<bool> good(shapes.size(), false);
@@ -18,7 +19,7 @@ bool SchemaCompiler::prune() {
   }
   Fuel fuel = pool_->fuel().within(options_.most_steps - std::min(steps_, options_.most_steps));
   const uint64_t had = fuel.left();
-  // Which properties can be there: completed themselves, with all that they need.
+  // Returns which properties are possible: their shape can be completed, and so can everything they require.
   const auto can_be = [&](const ObjectShape& object) {
     std::vector<bool> can(object.properties.size());
     for (size_t i = 0; i < can.size(); ++i)

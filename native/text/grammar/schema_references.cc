@@ -1,4 +1,4 @@
-// Where a $ref leads within the schema.
+// Resolves a $ref within the schema.
 #include "text/grammar/schema_compiler.h"
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ JsonId SchemaCompiler::resolve(const std::string& ref) {
   const size_t hash = ref.find('#');
   const std::string base = ref.substr(0, hash);
   auto found = ids_.find(base);
-  // A relative reference to a document named by an absolute id: by its last part.
+  // A relative reference to a document with an absolute id is matched by the last part of the id.
   if (found == ids_.end()) {
     for (auto at = ids_.begin(); at != ids_.end(); ++at)
       if (at->first.ends_with("/" + base)) found = at;

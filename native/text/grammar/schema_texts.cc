@@ -1,4 +1,4 @@
-// Grammars of texts that are no JSON: regular expressions, rules, choices.
+// Grammars for plain text instead of JSON: regular expressions, rules and choices.
 #include <utility>
 
 #include "text/grammar/regex.h"
@@ -17,13 +17,13 @@ std::unique_ptr<Schema> Schema::regex(std::string_view pattern, const SchemaOpti
   Regex regex;
   Regex::Problem error;
   if (!Regex::parse(pattern, regex, error))
-    return problem(
-        error.unsupported ? SchemaProblem::Kind::kUnsupported : SchemaProblem::Kind::kInvalid,
-        error.unsupported ? "the pattern has " + error.what : "the pattern is no regular expression: " + error.what);
+    return problem(error.unsupported ? SchemaProblem::Kind::kUnsupported : SchemaProblem::Kind::kInvalid,
+                   error.unsupported ? "the pattern contains " + error.what
+                                     : "the pattern is not a valid regular expression: " + error.what);
   auto schema = std::make_unique<Schema>();
   regex.separate(schema->partition_);
   if (!schema->partition_.freeze())
-    return problem(SchemaProblem::Kind::kTooLarge, "the pattern tells more than 4,096 kinds of characters apart");
+    return problem(SchemaProblem::Kind::kTooLarge, "the pattern distinguishes more than 4,096 classes of characters");
   schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
   schema->pool_->fuel() = options.fuel;
   schema->text_ = regex.whole(*schema->pool_);
@@ -42,11 +42,11 @@ std::unique_ptr<Schema> Schema::rules(std::string_view text, const SchemaOptions
   RuleTree tree;
   std::string what;
   if (!RuleTree::parse(text, tree, what))
-    return problem(SchemaProblem::Kind::kInvalid, "the grammar is wrong: " + what);
+    return problem(SchemaProblem::Kind::kInvalid, "the grammar is invalid: " + what);
   auto schema = std::make_unique<Schema>();
   tree.separate(schema->partition_);
   if (!schema->partition_.freeze())
-    return problem(SchemaProblem::Kind::kTooLarge, "the grammar tells more than 4,096 kinds of characters apart");
+    return problem(SchemaProblem::Kind::kTooLarge, "the grammar distinguishes more than 4,096 classes of characters");
   schema->pool_ = std::make_unique<ExpressionPool>(schema->partition_, options.most_expressions);
   schema->pool_->fuel() = options.fuel;
   schema->text_ = texts_of_rules(tree, *schema->pool_, what);
@@ -79,7 +79,8 @@ std::unique_ptr<Schema> Schema::choice(std::span<const std::string> texts, const
   for (const std::string& text : texts) ways.push_back(schema->pool_->literal(text));
   schema->text_ = schema->pool_->either(std::move(ways));
   if (schema->pool_->failed()) return problem(SchemaProblem::Kind::kTooLarge, "the choices are too long");
-  if (schema->text_ == ExpressionPool::kNothing) return problem(SchemaProblem::Kind::kImpossible, "there is no choice");
+  if (schema->text_ == ExpressionPool::kNothing)
+    return problem(SchemaProblem::Kind::kImpossible, "the list of choices is empty");
   return schema;
 }
 

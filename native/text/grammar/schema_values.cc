@@ -1,4 +1,4 @@
-// What one branch says of scalars and strings, and values that are listed.
+// Scalars, strings and enumerated values of one branch.
 #include "text/grammar/schema_compiler.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void SchemaCompiler::add_branch(ShapeId id, const std::vector<JsonId>& flat) {
   if ((types & kBoolean) && !not_true) scalar = pool_->either(scalar, pool_->literal("true"));
   if ((types & kBoolean) && !not_false) scalar = pool_->either(scalar, pool_->literal("false"));
   if (types & kNumber) scalar = pool_->either(scalar, numbers(flat, types));
-  // As the place: `either` over its branches.
+  // A shape is the union of its branches.
   if (types & kString) {
     const ExprId string = strings(flat);
     out_->shapes_[id].string = pool_->either(out_->shapes_[id].string, string);
@@ -51,7 +51,7 @@ std::optional<std::vector<JsonId>> SchemaCompiler::listed_values(const std::vect
       std::vector<JsonId> values{given};
       if (keyword[0] == 'e') {
         if (!doc_.is(given, Kind::kArray)) {
-          invalid(schema, keyword, "enum is a list of values");
+          invalid(schema, keyword, "enum must be a list of values");
           return left;
         }
         values.assign(doc_.items(given).begin(), doc_.items(given).end());
@@ -76,7 +76,7 @@ std::vector<JsonId> SchemaCompiler::excluded(const std::vector<JsonId>& flat) co
   return values;
 }
 
-// A value that is listed, as far as everything else allows it.
+// Adds an enumerated value if the other keywords of the branch allow it.
 void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint32_t types, JsonId value) {
   if (!spend() || (type_of_value(value) & types) == 0) return;
   Shape& shape = out_->shapes_[id];
@@ -87,8 +87,8 @@ void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint
     case Kind::kTrue: shape.scalar = pool_->either(shape.scalar, pool_->literal("true")); return;
     case Kind::kFalse: shape.scalar = pool_->either(shape.scalar, pool_->literal("false")); return;
     case Kind::kNumber: {
-      // Numbers are what they say, not how: 2.0 is an integer. It may be written as it is listed, and without a fraction of
-      // zeros or an exponent.
+      // Numbers are compared by value, so 2.0 is an integer. A number may be written as it is listed, or without an
+      // exponent and trailing zeros.
       const ExprId wanted = numbers(flat, types);
       const std::string& written = doc_.text(value);
       const auto decimal = Decimal::parse(written);
@@ -104,7 +104,7 @@ void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint
       return;
     }
     default: {
-      // As the schema that describes it, together with what else holds.
+      // An array or object is replaced by a schema that describes exactly this value, combined with the other keywords.
       std::vector<JsonId> all;
       for (const JsonId schema : flat) {
         const JsonId rest = without_values(schema);
@@ -119,7 +119,7 @@ void SchemaCompiler::add_value(ShapeId id, const std::vector<JsonId>& flat, uint
   }
 }
 
-// The flat part of a schema without enum and const.
+// A flat schema without enum and const.
 JsonId SchemaCompiler::without_values(JsonId schema) {
   const auto known = bare_.find(schema);
   if (known != bare_.end()) return known->second;
@@ -171,11 +171,11 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
       const JsonId inclusive_value = doc_.member(schema, keyword);
       const JsonId exclusive_value = doc_.member(schema, exclusive);
       if (inclusive_value != kNoJson) {
-        if (!doc_.is(inclusive_value, Kind::kNumber)) return invalid(schema, keyword, "a bound is a number");
+        if (!doc_.is(inclusive_value, Kind::kNumber)) return invalid(schema, keyword, "a bound must be a number");
         const auto decimal = Decimal::parse(doc_.text(inclusive_value));
         if (!decimal) {
           if (std::abs(doc_.number(inclusive_value)) < 1e60)
-            unsupported(schema, keyword, "a bound with more than 64 digits");
+            unsupported(schema, keyword, "the bound has more than 64 digits");
         } else {
           tighten(to, excluded, *decimal, doc_.is(exclusive_value, Kind::kTrue), sign);
         }
@@ -183,7 +183,7 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
       if (doc_.is(exclusive_value, Kind::kNumber)) {
         const auto decimal = Decimal::parse(doc_.text(exclusive_value));
         if (!decimal)
-          unsupported(schema, exclusive, "a bound with more than 64 digits");
+          unsupported(schema, exclusive, "the bound has more than 64 digits");
         else
           tighten(to, excluded, *decimal, true, sign);
       }
@@ -194,7 +194,8 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
   }
   if (failed_) return ExpressionPool::kNothing;
   ExprId e = (types & kFraction) ? decimals(*pool_, bounds) : integers(*pool_, bounds);
-  if ((types & kNumber) == kFraction) {  // only those that are no integers: not written by schemas
+  // Only numbers that are not integers. Client schemas cannot express this, but negation can produce it.
+  if ((types & kNumber) == kFraction) {
     e = pool_->both(e, pool_->negate(integers(*pool_, {})));
   }
   for (const JsonId multiple : multiples) e = pool_->both(e, multiples_of(multiple, types));
@@ -202,7 +203,8 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
     if (doc_.kind(value) != Kind::kNumber) continue;
     const auto decimal = Decimal::parse(doc_.text(value));
     if (!decimal) continue;
-    // However it is written without an exponent; with one it would be any of many.
+    // Excludes every spelling of the value without an exponent. Exponents are excluded entirely, because they allow too
+    // many spellings of one value.
     ExprId spelled = pool_->literal((decimal->negative ? "-" : "") + decimal->whole);
     const ExprId zeros = pool_->star(pool_->character('0'));
     if (!decimal->fraction.empty())
@@ -220,7 +222,7 @@ ExprId SchemaCompiler::numbers(const std::vector<JsonId>& flat, uint32_t types) 
 ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
   const auto decimal = doc_.is(multiple, Kind::kNumber) ? Decimal::parse(doc_.text(multiple)) : std::nullopt;
   if (!decimal || decimal->negative || decimal->is_zero()) {
-    invalid(multiple, "multipleOf", "multipleOf is a number above 0");
+    invalid(multiple, "multipleOf", "multipleOf must be a number above 0");
     return ExpressionPool::kNothing;
   }
   const ExprId sign = pool_->either(ExpressionPool::kEmpty, pool_->character('-'));
@@ -228,7 +230,7 @@ ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
   const ExprId point = pool_->character('.');
   if (decimal->is_whole()) {
     if (decimal->whole.size() > 6) {
-      unsupported(multiple, "multipleOf", "a divisor above 999,999");
+      unsupported(multiple, "multipleOf", "the divisor is above 999,999");
       return ExpressionPool::kAnything;
     }
     const ExprId whole = pool_->concat(sign, pool_->remainder(static_cast<uint32_t>(std::stoul(decimal->whole)), 0));
@@ -237,7 +239,7 @@ ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
                          pool_->either(ExpressionPool::kEmpty,
                                        pool_->concat(point, pool_->repeat(pool_->character('0'), 1, kUnbounded))));
   }
-  // 0.1, 0.01, …: a number of places.
+  // 0.1, 0.01, …: limits the number of decimal places.
   const std::string& fraction = decimal->fraction;
   if (decimal->whole == "0" && fraction.find_first_not_of('0') == fraction.size() - 1 && fraction.back() == '1') {
     const ExprId digit = pool_->set(CodePointSet::of('0', '9'));
@@ -246,10 +248,10 @@ ExprId SchemaCompiler::multiples_of(JsonId multiple, uint32_t types) {
     return pool_->concat(whole, pool_->either(ExpressionPool::kEmpty, pool_->concat(point, places)));
   }
   if ((types & kFraction) == 0 || fraction.size() > 5) {
-    unsupported(multiple, "multipleOf", "a divisor with a fraction");
+    unsupported(multiple, "multipleOf", "the divisor has a fraction");
     return ExpressionPool::kAnything;
   }
-  unsupported(multiple, "multipleOf", "a divisor with a fraction other than 0.1, 0.01, …");
+  unsupported(multiple, "multipleOf", "the divisor has a fraction other than 0.1, 0.01, …");
   return ExpressionPool::kAnything;
 }
 
@@ -263,7 +265,7 @@ ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
       const JsonId pattern = doc_.member(schema, keyword);
       if (pattern == kNoJson) continue;
       if (!doc_.is(pattern, Kind::kString)) {
-        invalid(schema, keyword, "a pattern is a string");
+        invalid(schema, keyword, "a pattern must be a string");
         continue;
       }
       const ExprId e = found(schema, keyword, doc_.text(pattern));
@@ -275,8 +277,9 @@ ExprId SchemaCompiler::strings(const std::vector<JsonId>& flat) {
       const char* pattern = format_pattern(doc_.text(format));
       if (pattern == nullptr) {
         for (const char* known : {"regex", "idn-email", "idn-hostname", "uri-template"})
-          if (doc_.text(format) == known) unsupported(schema, "format", std::string("the format ") + known);
-        continue;  // an annotation
+          if (doc_.text(format) == known)
+            unsupported(schema, "format", std::string("this format is not enforced: ") + known);
+        continue;  // The format is only an annotation.
       }
       const ExprId e = regex(pattern).regex.whole(*pool_);
       all.push_back(keyword == std::string_view(kNotFormat) ? pool_->negate(e) : e);
@@ -294,9 +297,9 @@ ExprId SchemaCompiler::found(JsonId schema, const char* keyword, const std::stri
   const RegexEntry& entry = regex(pattern);
   if (!entry.usable) {
     if (entry.problem.unsupported)
-      unsupported(schema, keyword, "the pattern has " + entry.problem.what);
+      unsupported(schema, keyword, "the pattern contains " + entry.problem.what);
     else
-      invalid(schema, keyword, "the pattern is no regular expression: " + entry.problem.what);
+      invalid(schema, keyword, "the pattern is not a valid regular expression: " + entry.problem.what);
     return ExpressionPool::kAnything;
   }
   const auto known = found_.find(pattern);

@@ -1,5 +1,5 @@
-// How a value is written where that is no JSON text: the arguments of a tool call in a model's own syntax. An object's
-// members then stand between texts of their own, and strings among them as they are. Pure values.
+// Non-JSON syntax of a value: the arguments of a tool call in a model's native format. The members of an object are
+// then enclosed in literal texts, and strings may appear without quotes. Pure values.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,24 @@
 namespace monolith::grammar {
 
 struct Spelling {
-  // What a member's value is: any JSON, a string as it stands, or that or null.
+  // Form of a member's value: any JSON, an unquoted string, or an unquoted string or null.
   enum class Kind : uint8_t { kJson, kText, kNullable };
 
-  // name_open NAME text_open|json_open VALUE value_close, the next one behind a separator. Nothing stands around all of
-  // them: that is for what the value follows, and for the suffix.
+  // A member is written as name_open NAME text_open|json_open VALUE value_close, and members are joined by the
+  // separator. Text around the whole object belongs to the grammar's prefix and suffix.
   std::string name_open, text_open, json_open, value_close, separator;
-  std::string text_end;  // in no string that stands as it is; not empty
-  // around strings within JSON, which then stand as they are; empty: quotation marks
+  std::string text_end;  // Text that must not occur in unquoted strings. Not empty.
+  // Delimiter around unquoted strings inside JSON values. If empty, strings use quotation marks.
   std::string string_mark;
-  std::string mark_text;  // its spelling, where the mark itself is a token: in no such string either
-  bool nested = false;    // objects within are written so too, in braces
-  // Objects within are members too, and arrays are members of this name: neither has braces or brackets, and a member ends with
-  // value_close NAME json_open. '': they are JSON. Kinds are of no matter then: a value's schema says what it may be.
+  // Spelling of string_mark where the mark is a special token. It must not occur in such strings either.
+  std::string mark_text;
+  bool nested = false;  // Nested objects use the same syntax, in braces.
+  // Tag syntax, if not empty: nested objects are written as members, and arrays as members with this name. There are no
+  // braces or brackets, and a member ends with value_close NAME json_open. If empty, nested values are JSON. In tag
+  // syntax `kinds` is ignored: the schema decides what a value may be.
   std::string item;
-  bool python = false;                              // members that are True, False, None
-  std::vector<std::pair<std::string, Kind>> kinds;  // of members, by name
+  bool python = false;                              // Scalars are written as True, False and None.
+  std::vector<std::pair<std::string, Kind>> kinds;  // Form of the value by member name.
   Kind others = Kind::kText;
 
   bool in_tags() const { return !item.empty(); }
@@ -38,19 +40,22 @@ struct Spelling {
       if (known == name) return kind;
     return others;
   }
-  // Names that the schema does not know have letters and digits and what stands between such: none ends in its midst.
+  // Characters allowed in names that the schema does not declare: letters, digits and the punctuation between them, so
+  // that no delimiter can occur within a name.
   static CodePointSet name_characters();
-  // With in_tags(): what begins texts that JSON values begin with too, and the words of Python and JSON.
+  // Used with in_tags(): characters that an unquoted text must not start with because JSON values start with them.
+  // kWords are the literals of Python and JSON.
   static CodePointSet json_beginnings();
   static constexpr std::string_view kWords[] = {"true", "false", "null", "True", "False", "None"};
-  // Tells the partition which characters it treats differently.
+  // Adds the characters that the syntax distinguishes to the partition.
   void separate(CharPartition& partition) const;
 };
 
-// What stands before a value that the model makes up: so many digits, or digits and letters, and a text behind them.
+// Prefix that the model generates before the value: a number of digits, or digits and letters, followed by a fixed
+// text.
 struct Lead {
   bool letters = false;
-  uint32_t least = 0, most = 0;  // 0: there is none
+  uint32_t least = 0, most = 0;  // Minimum and maximum number of characters; `most` = 0 means no prefix.
   std::string close;
   bool operator==(const Lead&) const = default;
 };

@@ -7,7 +7,7 @@
 namespace monolith::grammar {
 namespace {
 
-// Characters if the token may stand within a JSON string wherever a character may begin; 0 otherwise.
+// Returns the number of characters if the token may occur in a JSON string at any character boundary, otherwise 0.
 size_t plain_characters(std::string_view bytes) {
   size_t n = 0;
   while (!bytes.empty()) {
@@ -22,7 +22,7 @@ size_t plain_characters(std::string_view bytes) {
 TokenTree build(std::vector<std::pair<std::string_view, uint32_t>>& entries) {
   std::sort(entries.begin(), entries.end());
   TokenTree tree;
-  std::vector<uint32_t> path;  // nodes from the root to the present one
+  std::vector<uint32_t> path;  // Nodes from the root to the current node.
   std::string_view last;
   for (const auto& [bytes, token] : entries) {
     size_t common = 0;
@@ -41,7 +41,7 @@ TokenTree build(std::vector<std::pair<std::string_view, uint32_t>>& entries) {
     last = bytes;
   }
   for (const uint32_t node : path) tree.nodes[node].end = static_cast<uint32_t>(tree.nodes.size());
-  // From the last node to the first: each knows its own before its parent asks.
+  // Each node raises the height of its ancestors.
   std::vector<uint32_t> parents;
   for (uint32_t node = 0; node < tree.nodes.size(); ++node) {
     while (parents.size() >= tree.nodes[node].depth) parents.pop_back();
@@ -66,7 +66,7 @@ TokenTrie::TokenTrie(std::span<const std::string> bytes) : n_tokens_(bytes.size(
   std::vector<std::pair<std::string_view, uint32_t>> plain, other;
   for (uint32_t id = 0; id < bytes.size(); ++id) {
     const std::string_view text = bytes[id];
-    // a token that long is never allowed: nothing is lost but its use
+    // Such a long token is never allowed. The same text can be written with shorter tokens.
     if (text.empty() || text.size() > kLongest) continue;
     const size_t n = plain_characters(text);
     longest_plain_ = std::max(longest_plain_, n);

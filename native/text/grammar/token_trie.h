@@ -1,6 +1,6 @@
-// The byte strings of a vocabulary as a tree in depth-first order, so that a walk is one pass over arrays and
-// a refused prefix skips all that begin with it. Two trees: tokens that are ordinary characters within a JSON
-// string, and the others. Immutable after build; any thread.
+// Prefix tree of a vocabulary's byte strings, stored in depth-first order. A walk is one pass over arrays, and a
+// rejected prefix skips its whole subtree. There are two trees: tokens of ordinary characters within a JSON string, and
+// all other tokens. The tree is immutable after construction and may be read from any thread.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace monolith::grammar {
 
-// One bit per token id.
+// Bit mask over token ids.
 class TokenMask {
  public:
   explicit TokenMask(size_t n_tokens = 0) : words_((n_tokens + 63) / 64) {}
@@ -36,15 +36,15 @@ class TokenMask {
 
 struct TokenTree {
   struct Node {
-    uint32_t end;          // index behind its subtree
-    uint32_t first_token;  // of its subtree, into `tokens`; its own come first
-    uint16_t n_own;        // tokens that end here
+    uint32_t end;          // Index of the first node after the subtree.
+    uint32_t first_token;  // First token of the subtree, as an index into `tokens`. The node's own tokens come first.
+    uint16_t n_own;        // Number of tokens that end at this node.
     uint8_t byte;
-    uint8_t depth;   // from 1; the tree holds no string longer than 255 bytes
-    uint8_t height;  // bytes of the longest string below it
+    uint8_t depth;   // Depth from 1. No string in the tree is longer than 255 bytes.
+    uint8_t height;  // Bytes of the longest string below this node.
   };
-  std::vector<Node> nodes;       // depth first; the root is not among them
-  std::vector<uint32_t> tokens;  // in the order of nodes
+  std::vector<Node> nodes;       // Nodes in depth-first order, without the root.
+  std::vector<uint32_t> tokens;  // Token ids in the order of the nodes.
   uint32_t tokens_behind(uint32_t node) const {
     return node < nodes.size() ? nodes[node].first_token : static_cast<uint32_t>(tokens.size());
   }
@@ -54,14 +54,15 @@ class TokenTrie {
  public:
   static constexpr size_t kLongest = 255;
 
-  // `bytes[id]`: what the token is in text; empty for tokens that are never allowed by a grammar (control tokens).
+  // `bytes[id]` is the text of the token. It is empty for tokens that no grammar ever allows (control tokens).
   explicit TokenTrie(std::span<const std::string> bytes);
 
   size_t n_tokens() const { return n_tokens_; }
-  const TokenTree& plain() const { return plain_; }  // whole characters from U+0020 on, neither " nor backslash
+  // Tokens of whole characters from U+0020 on, without " and backslash.
+  const TokenTree& plain() const { return plain_; }
   const TokenTree& other() const { return other_; }
   const TokenMask& plain_mask() const { return plain_mask_; }
-  size_t longest_plain() const { return longest_plain_; }  // characters
+  size_t longest_plain() const { return longest_plain_; }  // Length of the longest plain token, in characters.
 
  private:
   size_t n_tokens_;

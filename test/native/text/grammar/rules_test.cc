@@ -103,41 +103,41 @@ TEST(rules_mean_what_the_notation_says) {
 
 TEST(rules_that_are_wrong_are_told_where) {
   const std::pair<const char*, const char*> cases[] = {
-      {"", "line 1, column 1: there is no rule \"root\" to begin with"},
-      {"start ::= \"a\"", "line 1, column 14: there is no rule \"root\" to begin with"},
-      {"root ::= a\na ::= \"é\" missing", "line 2, column 11: there is no rule \"missing\""},
+      {"", "line 1, column 1: the rule \"root\" is missing"},
+      {"start ::= \"a\"", "line 1, column 14: the rule \"root\" is missing"},
+      {"root ::= a\na ::= \"é\" missing", "line 2, column 11: undefined rule \"missing\""},
       {"root ::= \"a", "line 1, column 10: a literal is not closed"},
       {"root ::= [a", "line 1, column 10: a [ is not closed"},
-      {"root ::= []", "line 1, column 10: a class without characters"},
+      {"root ::= []", "line 1, column 10: a character class is empty"},
       {"root ::= [z-a]", "line 1, column 11: a range of characters is out of order"},
       {"root ::= (\"a\"\nb ::= \"b\"", "line 1, column 10: a ( is not closed"},
-      {"root ::= \"a\")", "line 1, column 13: there is a ) without its ("},
+      {"root ::= \"a\")", "line 1, column 13: unmatched )"},
       {"root ::= | *", "line 1, column 12: there is nothing before \"*\" to repeat"},
-      {"root ::= \"a\"{65536}", "line 1, column 13: a repetition of more than 65,535"},
-      {"root ::= \"a\"{3,2}", "line 1, column 13: a repetition's bounds are out of order"},
-      {"root ::= \"a\"{,2}", "line 1, column 14: a repetition is {m}, {m,} or {m,n}: a number was expected, not \",\""},
-      {"root ::= \"a\"{2", "line 1, column 15: a repetition is {m}, {m,} or {m,n}: \"}\" was expected, not the end"},
-      {"root ::= \"\\q\"", "line 1, column 11: there is no escape \\q"},
-      {"root ::= \"\\x4\"", "line 1, column 11: an escape has 2 hexadecimal digits"},
-      {"root ::= \"\\ud800\"", "line 1, column 11: an escape is half of a surrogate pair"},
-      {"root ::= \"\\U00110000\"", "line 1, column 11: an escape is no code point"},
-      {"root = \"a\"", "line 1, column 6: \"::=\" was expected behind the rule's name, not \"=\""},
-      {"root ::= \"a\"\n\nroot ::= \"b\"", "line 3, column 1: the rule \"root\" is there twice"},
-      {"root ::= <think>", "line 1, column 10: tokens cannot be named, only characters"},
-      {"root ::= 'a'", "line 1, column 10: \"'\" means nothing here: literals stand in quotation marks"},
+      {"root ::= \"a\"{65536}", "line 1, column 13: a repetition count is above 65,535"},
+      {"root ::= \"a\"{3,2}", "line 1, column 13: the bounds of a repetition are out of order"},
+      {"root ::= \"a\"{,2}", "line 1, column 14: a repetition is {m}, {m,} or {m,n}: expected a number, found \",\""},
+      {"root ::= \"a\"{2",
+       "line 1, column 15: a repetition is {m}, {m,} or {m,n}: expected \"}\", found the end of the text"},
+      {"root ::= \"\\q\"", "line 1, column 11: unknown escape \\q"},
+      {"root ::= \"\\x4\"", "line 1, column 11: an escape must have 2 hexadecimal digits"},
+      {"root ::= \"\\ud800\"", "line 1, column 11: an escape is an unpaired surrogate"},
+      {"root ::= \"\\U00110000\"", "line 1, column 11: an escape is not a code point"},
+      {"root = \"a\"", "line 1, column 6: expected \"::=\" after the rule name, found \"=\""},
+      {"root ::= \"a\"\n\nroot ::= \"b\"", "line 3, column 1: the rule \"root\" is defined twice"},
+      {"root ::= <think>", "line 1, column 10: token references are not supported"},
+      {"root ::= 'a'", "line 1, column 10: \"'\" is unexpected: literals must be in double quotes"},
   };
   for (const auto& [rules, what] : cases) {
     const std::string told = refusal(rules);
-    if (told != std::string("the grammar is wrong: ") + what)
+    if (told != std::string("the grammar is invalid: ") + what)
       check::fail(__FILE__, __LINE__, std::string(rules) + " is refused so: " + told);
   }
   CHECK_EQ(refusal("root ::= a\na ::= \"x\" b\nb ::= \"y\" a"),
-           std::string("no text fits: the rule \"a\" needs itself and never comes to an end"));
-  CHECK_EQ(refusal("root ::= root"),
-           std::string("no text fits: the rule \"root\" needs itself and never comes to an end"));
+           std::string("no text matches: the rule \"a\" recurses without end"));
+  CHECK_EQ(refusal("root ::= root"), std::string("no text matches: the rule \"root\" recurses without end"));
   CHECK_EQ(refusal("root ::= \"a\" [^\\U00000000-\\U0010FFFF]"),
-           std::string("no text fits: the rule \"root\" has a class of no characters"));
-  CHECK_EQ(refusal(std::string(65'537, ' ')), std::string("the grammar is wrong: it is longer than 64 KiB"));
+           std::string("no text matches: the rule \"root\" has an empty character class"));
+  CHECK_EQ(refusal(std::string(65'537, ' ')), std::string("the grammar is invalid: it is longer than 64 KiB"));
 }
 
 // Which ends each node may reach from each place: the least fixed point, straight from the tree.
