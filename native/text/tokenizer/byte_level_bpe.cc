@@ -11,7 +11,7 @@ namespace monolith {
 
 namespace {
 
-// The way of splitting that the file asks for: by the name of one, or by its stages.
+// Returns the pre-tokenizer that the file specifies, either by name or by a list of stages.
 Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
   auto stages = file.strings(kSplitStagesKey);
   if (!stages) return stages.error();
@@ -23,9 +23,10 @@ Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
     for (const std::string_view name : **stages) {
       const auto stage = split_stage_of_name(name);
       if (!stage || !traits.splitter.push(*stage))
-        return Error{ErrorCode::kUnsupported, "the file asks for the split stage '" + std::string(name.substr(0, 64)) +
-                                                  "' (" + std::string(kSplitStagesKey) + "), " +
-                                                  (stage ? "one too many" : "which this build does not have")};
+        return Error{ErrorCode::kUnsupported,
+                     "the file requires the split stage '" + std::string(name.substr(0, 64)) + "' (" +
+                         std::string(kSplitStagesKey) + "), " +
+                         (stage ? "which exceeds the maximum number of stages" : "which is not supported")};
     }
     return traits;
   }
@@ -33,8 +34,8 @@ Result<PreTokenizerTraits> read_traits(const GgufFile& file) {
   if (!name) return name.error();
   const std::string_view pre = name->value_or("");
   if (const PreTokenizerTraits* traits = find_pretokenizer(pre)) return *traits;
-  return Error{ErrorCode::kUnsupported, "the file asks for the pre-tokenizer '" + std::string(pre.substr(0, 64)) +
-                                            "' (tokenizer.ggml.pre), which this build does not have"};
+  return Error{ErrorCode::kUnsupported, "the file requires the pre-tokenizer '" + std::string(pre.substr(0, 64)) +
+                                            "' (tokenizer.ggml.pre), which is not supported"};
 }
 
 }  // namespace
@@ -67,10 +68,9 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     const TokenId id = tokens.find(scratch);
     byte_symbols_[byte] = id != kNoToken && tokens.is_ordinary(id) ? id : -1;
   }
-  // "left right". A merge that names an unknown token, or makes one, can never come about in files
-  // that were made whole; such lines are skipped, their rank stays unused.
-  // Most files number the tokens in the order of the merges: the next one is tried before looking
-  // it up.
+  // Each line is "left right". A merge with an unknown operand or result cannot occur in an intact file. Such lines are
+  // skipped, and their rank stays unused. Most files number the tokens in the order of the merges, so the next token is
+  // tried before a lookup.
   uint32_t rank = 0;
   TokenId next = 0;
   for (const std::string_view line : merges) {
@@ -87,20 +87,20 @@ ByteLevelBpe::ByteLevelBpe(std::unique_ptr<const Vocabulary> owned, const PreTok
     if (result == kNoToken || !tokens.is_ordinary(result)) continue;
     merges_.insert(left_id, right_id, {line_rank, result});
   }
-  // The first of two tokens with the same bytes wins; only odd spellings have such twins.
+  // Of two tokens with the same bytes, the first is kept. Only unusual spellings have such duplicates.
   for (TokenId id = 0; id < tokens.size(); ++id)
     if (tokens.kind(id) == TokenKind::kNormal && !tokens.bytes(id).empty()) words_.insert(id);
 }
 
-// One call's words. Called back by the pre-tokenizer.
+// Encodes the words of one encode call. Called back by the pre-tokenizer.
 struct ByteLevelBpe::WordEncoder {
   const ByteLevelBpe& bpe;
   std::vector<TokenId>& out;
   std::vector<Symbol> symbols = {};
   Merger merger = {};
 
-  // Vocabularies trained on clean text may lack the bytes that UTF-8 never uses: such a byte is
-  // then written as U+FFFD. Any other byte without a token vanishes, as with llama.cpp.
+  // Vocabularies trained on clean text may lack the bytes that valid UTF-8 never contains. Such a byte is encoded as
+  // U+FFFD. Any other byte without a token is dropped, as in llama.cpp.
   void put_byte(unsigned char byte) {
     const Symbol symbol = bpe.byte_symbols_[byte];
     const bool never_utf8 = byte == 0xC0 || byte == 0xC1 || byte >= 0xF5;

@@ -1,5 +1,5 @@
-// Byte-level BPE (tokenizer.ggml.model "gpt2"): text splits into words, the bytes of a word merge
-// by the ranks of the file's merge list.
+// Byte-level BPE (tokenizer.ggml.model "gpt2"): the text is split into words, and the bytes of each word are merged by
+// the ranks of the file's merge list.
 #pragma once
 
 #include <array>
@@ -27,9 +27,9 @@ class ByteLevelBpe final : public Tokenizer {
 
   PreTokenizerTraits traits_;
   MergeTable merges_;
-  std::array<Symbol, 256> byte_symbols_;  // negative where the vocabulary lacks the byte
-  // Words that are tokens. Whether merging gives the same answer is found out at a word's first
-  // appearance and remembered: both answers of a race are the same.
+  std::array<Symbol, 256> byte_symbols_;  // Negative where the vocabulary lacks the byte.
+  // Words that are tokens. Whether merging gives the same token is determined when a word first appears and then
+  // cached. A race is harmless, because both threads compute the same result.
   StringTable words_;
   enum class WholeWord : uint8_t { kUntried, kYes, kNo };
   std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;

@@ -1,4 +1,4 @@
-// Walking through text by its characters, as pre-tokenizers do. Any thread; nothing is allocated.
+// Reads text character by character for the pre-tokenizers. Any thread; no allocation.
 #pragma once
 
 #include <string_view>
@@ -7,18 +7,18 @@
 
 namespace monolith {
 
-// A character as the matchers see it. At the end of the text: kEnd, of no bytes.
+// A character with its properties. At the end of the text the class is kEnd and the size is 0 bytes.
 struct Char {
   CharProperties properties;
   uint32_t code_point;
   uint32_t size;
   bool is(CharClass c) const { return properties.char_class == c; }
   bool is(CharDetail d) const { return properties.detail == d; }
-  // [^\s\p{L}\p{N}]
+  // Matches [^\s\p{L}\p{N}].
   bool is_sign() const { return is(CharClass::kOther) || is(CharClass::kPunctuation); }
-  // [\r\n]
+  // Matches [\r\n].
   bool is_newline() const { return code_point == '\r' || code_point == '\n'; }
-  // [\p{L}\p{M}]
+  // Matches [\p{L}\p{M}].
   bool is_letter_or_mark() const { return is(CharClass::kLetter) || is(CharDetail::kMark); }
 };
 
@@ -37,7 +37,7 @@ class CharReader {
     return {classes_.of(wide.code_point), wide.code_point, wide.size};
   }
 
-  // The end of the run of characters from `i` on that satisfy `belongs`.
+  // Returns the end of the run of characters from `i` on that satisfy `belongs`.
   template <typename Belongs>
   size_t skip(size_t i, Belongs belongs) const {
     for (;;) {
@@ -50,7 +50,7 @@ class CharReader {
     return skip(i, [=](const Char& c) { return c.is(char_class); });
   }
 
-  // 's|'t|'re|'ve|'m|'ll|'d at `i`: its bytes, or 0.
+  // Returns the length in bytes of 's|'t|'re|'ve|'m|'ll|'d at `i`, or 0.
   template <bool kAnyCase>
   size_t contraction(size_t i) const {
     if (text_[i] != '\'') return 0;
@@ -67,8 +67,8 @@ class CharReader {
     return pair ? 3 : 0;
   }
 
-  // \s+(?!\S)|\s+ where a space stands at `i`: all of the run if it ends the text, else all but its
-  // last.
+  // Matches \s+(?!\S)|\s+ where white space starts at `i`. Returns the end of the whole run if it ends the text,
+  // otherwise the end of all but its last character.
   size_t spaces(size_t i) const {
     size_t last = i, end = i;
     for (Char c = at(i); c.is(CharClass::kSpace); c = at(end)) {

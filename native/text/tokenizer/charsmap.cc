@@ -11,8 +11,8 @@ Result<std::unique_ptr<const Charsmap>> Charsmap::parse(std::span<const std::byt
   if (bytes.size() >= sizeof size) std::memcpy(&size, bytes.data(), sizeof size);
   if (bytes.size() < sizeof size || size % sizeof(uint32_t) != 0 || size > bytes.size() - sizeof size)
     return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.precompiled_charsmap has " + std::to_string(bytes.size()) +
-                                              " bytes, of which its head claims " + std::to_string(size) +
-                                              " for the trie"};
+                                              " bytes, but its header claims " + std::to_string(size) +
+                                              " bytes for the trie"};
   auto map = std::make_unique<Charsmap>();
   map->units_.resize(size / sizeof(uint32_t));
   if (size > 0) std::memcpy(map->units_.data(), bytes.data() + sizeof size, size);
@@ -39,7 +39,8 @@ size_t Charsmap::longest(std::string_view text, std::string_view& replacement) c
     if (node >= units_.size()) break;
     const uint32_t at = units_[node] & ~(1u << 31);
     if (at >= replacements_.size()) break;
-    replacement = replacements_.data() + at;  // a zero byte ends it: the last one if no other
+    // Terminated by a zero byte, at the latest by the one appended in parse().
+    replacement = replacements_.data() + at;
     best = i + 1;
   }
   return best;

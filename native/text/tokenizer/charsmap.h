@@ -1,8 +1,9 @@
-// SentencePiece's precompiled normalization: which stretches of text are replaced by which others, as a file's
-// precompiled_charsmap says. Format: a 32-bit length in bytes; that many bytes of a double array of 32-bit units
-// (a trie over bytes); then the replacements, each ended by a zero byte. A unit: bits 0 to 7 and 31 the label,
-// bit 8 whether a replacement hangs on the node, bits 10 to 30 the offset, bit 9 whether it counts 256 times;
-// of a replacement's unit bits 0 to 30 are its place among the replacements.
+// SentencePiece's precompiled normalization: the string replacements of a file's precompiled_charsmap. The format is a
+// 32-bit length in bytes, a double array of 32-bit units with that length (a trie over bytes), and then the
+// replacements, each terminated by a zero byte.
+// In a unit, bits 0 to 7 and 31 hold the label, bit 8 says whether the node has a replacement, bits 10 to 30 hold the
+// offset, and bit 9 multiplies the offset by 256. In the unit of a replacement, bits 0 to 30 hold its position among
+// the replacements.
 #pragma once
 
 #include <cstdint>
@@ -16,22 +17,23 @@
 
 namespace monolith {
 
-// Copies what it needs: the file may go. Any thread.
+// Copies the data, so the file may be closed. Any thread.
 class Charsmap {
  public:
-  // kInvalidFile if the lengths do not fit; what lies inside is checked where it is used.
+  // Returns kInvalidFile if the lengths are inconsistent. The contents are checked when they are used.
   static Result<std::unique_ptr<const Charsmap>> parse(std::span<const std::byte> bytes);
 
-  // Appends `text` with the longest stretch that has a replacement replaced, from left to right. Bytes that are
-  // not UTF-8 become U+FFFD.
+  // Appends `text` to `out`. From left to right, the longest match with a replacement is replaced. Invalid UTF-8 bytes
+  // become U+FFFD.
   void normalize(std::string_view text, std::string& out) const;
 
  private:
-  // How many bytes at the front of `text` are replaced, and by what; 0 if none.
+  // Returns the number of bytes at the start of `text` that are replaced, and their replacement. Returns 0 if there is
+  // no match.
   size_t longest(std::string_view text, std::string_view& replacement) const;
 
   std::vector<uint32_t> units_;
-  std::string replacements_;  // ends with a zero byte
+  std::string replacements_;  // Ends with a zero byte.
 };
 
 }  // namespace monolith

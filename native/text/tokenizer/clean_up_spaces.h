@@ -1,12 +1,12 @@
-// Hugging Face's clean_up_tokenization_spaces as llama.cpp applies it when it renders a whole text.
+// Hugging Face's clean_up_tokenization_spaces, in the form in which llama.cpp applies it to a complete text.
 #pragma once
 
 #include <string>
 
 namespace monolith {
 
-// In this order: no space before ? ! . and ,; " ' " loses both spaces; no space before 's 'm 're
-// 've.
+// Applies these rules in order: remove the space before ? ! . and ,; remove both spaces of " ' "; remove the space
+// before 's 'm 're 've.
 void clean_up_spaces(std::string& text);
 
 }  // namespace monolith

@@ -1,4 +1,4 @@
-// A set of code points, written as between the brackets of a regular expression. Immutable; any thread.
+// A set of code points, written in the syntax of a bracket expression. Immutable; any thread.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace monolith {
 
-// "A-Za-z": single code points and ranges, both ends among them.
+// Parses "A-Za-z": single code points and inclusive ranges.
 class CodePoints {
  public:
   explicit CodePoints(std::string_view text) {
@@ -35,7 +35,7 @@ class CodePoints {
 
  private:
   struct Range {
-    uint32_t first, last;  // inclusive
+    uint32_t first, last;  // Inclusive.
   };
   std::vector<Range> ranges_;
 };

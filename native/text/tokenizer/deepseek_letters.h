@@ -1,5 +1,5 @@
-// The letters with case that deepseek-llm's regular expression lists, as between its brackets. A macro, since the
-// expression is compared as a whole with what files say.
+// The cased letters that the regular expression of deepseek-llm lists, in bracket expression syntax. A macro, because
+// the complete expression is compared with the text in model files.
 #pragma once
 
 // clang-format off

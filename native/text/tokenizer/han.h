@@ -1,4 +1,5 @@
-// The code points of the script Han (\p{Han}, Unicode 16.0: see generate_unicode_tables.mjs), as between the brackets of a regular expression.
+// The code points of the script Han (\p{Han}, Unicode 16.0: see generate_unicode_tables.mjs), in bracket expression
+// syntax.
 #pragma once
 
 #define MONOLITH_HAN                                                                                          \

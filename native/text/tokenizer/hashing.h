@@ -1,5 +1,5 @@
-// Hashing for the tokenizer's flat tables. Seeded per process: a file cannot be made whose keys
-// collide.
+// Hashing for the tokenizer's flat hash tables. Hashes are seeded per process, so that nobody can craft a file with
+// colliding keys.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace hashing {
 
 __extension__ using Uint128 = unsigned __int128;
 
-// Both halves of a 64x64 bit product, folded: every input bit reaches every output bit.
+// XOR of both halves of a 64x64-bit product: every input bit affects every output bit.
 inline uint64_t mix(uint64_t a, uint64_t b) {
   const Uint128 product = static_cast<Uint128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
@@ -23,9 +23,9 @@ inline uint64_t mix(uint64_t a, uint64_t b) {
 
 inline constexpr uint64_t kOdd1 = 0x9E3779B97F4A7C15, kOdd2 = 0xD6E8FEB86659FD93;
 
-inline uint64_t load(const char* p, size_t n) {  // n <= 8
+inline uint64_t load(const char* p, size_t n) {  // n <= 8.
   uint64_t word = 0;
-  if (n >= 4) {  // two loads that overlap in the middle
+  if (n >= 4) {  // Two loads that overlap in the middle.
     uint32_t low, high;
     std::memcpy(&low, p, 4);
     std::memcpy(&high, p + n - 4, 4);

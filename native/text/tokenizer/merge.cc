@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// Where the heap begins to win over searching (measured on English, code and random letters).
+// Longest sequence for which searching is faster than the heap (measured on English text, code and random letters).
 constexpr size_t kShort = 48;
 
 }  // namespace
@@ -46,7 +46,7 @@ void Merger::merge(const MergeTable& table, std::vector<Symbol>& symbols) {
 }
 
 void Merger::merge_short(const MergeTable& table, std::vector<Symbol>& symbols) {
-  Merge merges[kShort];  // merges[i] joins symbols i and i + 1
+  Merge merges[kShort];  // merges[i] joins symbols i and i + 1.
   size_t n = symbols.size();
   for (size_t i = 0; i + 1 < n; ++i) merges[i] = table.find(symbols[i], symbols[i + 1]);
   while (n > 1) {
@@ -95,8 +95,8 @@ void Merger::merge_long(const MergeTable& table, std::vector<Symbol>& symbols) {
     heap_.pop_back();
     const int32_t left = static_cast<int32_t>(top & UINT32_MAX);
     Link& link = links_[left];
-    // An entry is stale if its pair has changed since. Should the pair now have the same rank by
-    // another way, then this entry says the truth about it and its twin will be the stale one.
+    // An entry is stale if its pair has changed since it was pushed. If the changed pair happens to have the same rank,
+    // this entry is still valid and the newer duplicate becomes the stale one.
     if (link.merge.rank != top >> 32) continue;
     const int32_t right = link.next;
     symbols[left] = link.merge.result;

@@ -1,6 +1,6 @@
-// Byte-pair merging, shared by both families: neighbouring symbols join in the order of their
-// pair's rank, the leftmost first among equals, until no pair has a rank. In SentencePiece files
-// the ranks stand for the scores of the pieces that the pairs make.
+// Byte-pair merging, shared by byte-level BPE and SentencePiece. Neighbouring symbols are merged in the order of their
+// pair's rank, the leftmost pair first among equal ranks, until no pair has a rank. In SentencePiece files the ranks
+// come from the scores of the merged pieces.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace monolith {
 
-// A non-negative symbol is an entry of the merge table's alphabet (a token, or a character that
-// only occurs within tokens). A negative one never merges; its meaning is the caller's.
+// A non-negative symbol is an entry of the merge table's alphabet: a token, or a character that occurs only within
+// tokens. A negative symbol never merges, and its meaning is defined by the caller.
 using Symbol = int32_t;
 
 inline constexpr uint32_t kNoRank = UINT32_MAX;
 
-// What becomes of a pair of symbols.
+// Result of merging a pair of symbols.
 struct Merge {
-  uint32_t rank = kNoRank;  // kNoRank: the pair does not merge
+  uint32_t rank = kNoRank;  // kNoRank: the pair does not merge.
   Symbol result = -1;
 };
 
-// From a pair of symbols to its merge. Built once, then read by any thread.
+// Maps a pair of symbols to its merge. Built once, then read by any thread.
 class MergeTable {
  public:
   explicit MergeTable(size_t capacity);
-  // The first entry of a pair wins. `left` and `right` are not negative.
+  // Inserts a merge. If a pair is inserted twice, the first entry is kept. `left` and `right` must not be negative.
   void insert(Symbol left, Symbol right, Merge merge);
   Merge find(Symbol left, Symbol right) const {
     if ((left | right) < 0) return {};
@@ -54,23 +54,23 @@ class MergeTable {
   std::vector<Slot> slots_;
 };
 
-// Working memory of merging; one per encode call, reused from word to word.
+// Scratch memory for merging, one per encode call, reused for every word.
 class Merger {
  public:
-  // Replaces `symbols` by what is left after all merges. Short sequences are searched for the best
-  // pair again and again, long ones keep the pairs in a heap: O(n log n), and no recursion.
+  // Replaces `symbols` by the symbols that remain after all merges. Short sequences are searched for the best pair
+  // repeatedly. Long sequences keep the pairs in a heap, which takes O(n log n) without recursion.
   void merge(const MergeTable& table, std::vector<Symbol>& symbols);
 
  private:
   struct Link {
-    int32_t previous, next;  // -1 at the ends
-    Merge merge;             // with the next symbol
+    int32_t previous, next;  // -1 at the ends.
+    Merge merge;             // Merge with the next symbol.
   };
   void merge_short(const MergeTable& table, std::vector<Symbol>& symbols);
   void merge_long(const MergeTable& table, std::vector<Symbol>& symbols);
 
   std::vector<Link> links_;
-  std::vector<uint64_t> heap_;  // rank << 32 | position of the left symbol
+  std::vector<uint64_t> heap_;  // rank << 32 | position of the left symbol.
 };
 
 }  // namespace monolith

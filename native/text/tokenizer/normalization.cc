@@ -13,18 +13,18 @@
 namespace monolith {
 namespace {
 
-// Hangul syllables compose and decompose by arithmetic: leading consonant, vowel, trailing consonant.
+// Hangul syllables are composed and decomposed arithmetically from leading consonant, vowel and trailing consonant.
 constexpr char32_t kSyllables = 0xAC00, kLeading = 0x1100, kVowels = 0x1161, kTrailing = 0x11A7;
 constexpr char32_t kNLeading = 19, kNVowels = 21, kNTrailing = 28, kNSyllables = kNLeading * kNVowels * kNTrailing;
 
 constexpr char32_t kMaxCodePoint = 0x10FFFF;
-constexpr char32_t kRawBytes = kMaxCodePoint + 1;  // plus a byte that is not UTF-8
+constexpr char32_t kRawBytes = kMaxCodePoint + 1;  // Base for invalid UTF-8: the value of the byte is added.
 
 // Flags of a code point.
-constexpr uint8_t kDecomposes = 1;            // canonically
-constexpr uint8_t kDecomposesCompatibly = 2;  // into something other than its canonical decomposition
-constexpr uint8_t kMayCompose = 4;            // with a code point before it
-constexpr uint8_t kNeverInNfc = 8;            // composition does not restore it from its decomposition
+constexpr uint8_t kDecomposes = 1;            // Has a canonical decomposition.
+constexpr uint8_t kDecomposesCompatibly = 2;  // Has a compatibility decomposition that differs from its canonical one.
+constexpr uint8_t kMayCompose = 4;            // May compose with a preceding code point.
+constexpr uint8_t kNeverInNfc = 8;            // Composition does not restore the code point from its decomposition.
 
 struct Properties {
   uint8_t combining_class = 0;
@@ -39,7 +39,7 @@ struct Decomposition {
 };
 
 struct Composition {
-  uint64_t pair;  // first << 32 | second
+  uint64_t pair;  // first << 32 | second.
   char32_t composite;
 };
 
@@ -60,7 +60,8 @@ const Decomposition* find(const std::vector<Decomposition>& list, char32_t code_
   return found != list.end() && found->code_point == code_point ? &*found : nullptr;
 }
 
-// The tables, expanded for constant-time look-up of properties: two levels, equal blocks shared. Immutable.
+// The normalization tables, expanded for constant-time lookup of properties: two levels, equal blocks shared.
+// Immutable.
 class Data {
  public:
   static const Data& instance() {
@@ -75,7 +76,7 @@ class Data {
   const Decomposition* canonical(char32_t code_point) const { return find(canonical_, code_point); }
   const Decomposition* compatible(char32_t code_point) const { return find(compatible_, code_point); }
 
-  // 0 if the two do not compose.
+  // Returns 0 if the two code points do not compose.
   char32_t compose(char32_t first, char32_t second) const {
     if (first - kLeading < kNLeading && second - kVowels < kNVowels)
       return kSyllables + ((first - kLeading) * kNVowels + (second - kVowels)) * kNTrailing;
@@ -103,8 +104,8 @@ class Data {
     compress(all);
   }
 
-  // A composite is its decomposition without the last code point, composed, and that last code point. Shorter ones
-  // come first: they are what longer ones begin with.
+  // A composite is made from two code points: the composition of all but the last code point of its decomposition, and
+  // that last code point. Shorter decompositions are processed first, because longer ones start with them.
   void read_compositions(std::vector<Properties>& all) {
     const std::span<const char32_t> never = never_composed_table();
     for (uint32_t length = 2;; ++length) {
@@ -144,8 +145,8 @@ class Data {
     return found != compositions_.end() && found->pair == pair ? found->composite : 0;
   }
 
-  std::vector<Decomposition> canonical_, compatible_;  // ascending
-  std::vector<Composition> compositions_;              // ascending
+  std::vector<Decomposition> canonical_, compatible_;  // Ascending.
+  std::vector<Composition> compositions_;              // Ascending.
   uint16_t block_of_[(kMaxCodePoint + 1) >> kShift];
   std::vector<Properties> blocks_;
 };
@@ -155,7 +156,7 @@ struct Unit {
   uint8_t combining_class;
 };
 
-// One call's work: scans `text` and rewrites the segments that are not normalized.
+// One normalize() call: scans `text` and rewrites the segments that are not normalized.
 class Normalizer {
  public:
   Normalizer(std::string_view text, NormalForm form, std::string& out)
@@ -202,7 +203,7 @@ class Normalizer {
     return i;
   }
 
-  // Skips characters that are normalized wherever they stand: most text consists of them. Only the last one counts.
+  // Skips characters that are normalized in any context, as most text is. Only the last of them is remembered.
   size_t skip_plain(size_t i) {
     const uint8_t flags = static_cast<uint8_t>(wrong_flags_ | (composes_ ? kMayCompose : 0));
     size_t last = i;
@@ -229,7 +230,7 @@ class Normalizer {
     return i;
   }
 
-  // The character at `i` is normalized and of class 0.
+  // Records the character at `i`, which is normalized and has combining class 0.
   void start_after(size_t i, char32_t c, Properties properties) {
     boundary_ = i;
     starter_ = c;
@@ -237,31 +238,33 @@ class Normalizer {
     last_class_ = 0;
   }
 
-  // Whether the text up to and with `c` is normalized, if it is so before `c`. May say no of text that is.
+  // Returns whether the text up to and including `c` is normalized, given that the text before `c` is. The check is
+  // conservative and may return false for normalized text.
   bool stays(char32_t c, Properties properties) const {
     if (properties.flags & wrong_flags_) return false;
     const uint8_t own = properties.combining_class;
     if (own != 0 && own < last_class_) return false;
     if (!composes_ || !(properties.flags & kMayCompose)) return true;
     if (own == 0) return last_class_ != 0 || data_.compose(starter_, c) == 0;
-    if (own == last_class_) return true;  // blocked
+    if (own == last_class_) return true;  // `c` is blocked from composing by a mark of the same class.
     return !starter_decomposes_ && data_.compose(starter_, c) == 0;
   }
 
-  // Null for characters that stay as they are, and for Hangul syllables.
+  // Returns null for characters that do not decompose, and for Hangul syllables.
   const Decomposition* decomposition(char32_t c, Properties properties) const {
     if (compatibly_ && (properties.flags & kDecomposesCompatibly)) return data_.compatible(c);
     return properties.flags & kDecomposes ? data_.canonical(c) : nullptr;
   }
 
-  // Whether nothing before `c` can compose with it or change places with a part of it.
+  // Returns whether `c` starts a new segment: no preceding character can compose with `c` or be reordered with a part
+  // of it.
   bool begins_segment(char32_t c) const {
     const Decomposition* found = decomposition(c, data_.of(c));
     const Properties first = data_.of(found != nullptr ? found->begin[0] : c);
     return first.combining_class == 0 && !(first.flags & kMayCompose);
   }
 
-  // The character at `i`. Most have two or three bytes.
+  // Decodes the character at `i`. The fast paths handle two- and three-byte characters, the most frequent ones.
   Utf8Char at(size_t i) const {
     const auto byte = [&](size_t k) { return static_cast<unsigned char>(text_[i + k]); };
     const auto continues = [&](size_t k) { return (byte(k) & 0xC0) == 0x80; };
@@ -341,7 +344,7 @@ class Normalizer {
   void compose() {
     constexpr size_t kNone = SIZE_MAX;
     size_t starter = kNone, size = 0;
-    uint8_t last_class = 0;  // of what is kept after the starter
+    uint8_t last_class = 0;  // Combining class of the last character kept after the starter.
     for (const Unit unit : units_) {
       if (starter != kNone && (size == starter + 1 || last_class < unit.combining_class)) {
         if (const char32_t composite = data_.compose(units_[starter].code_point, unit.code_point)) {
@@ -359,10 +362,10 @@ class Normalizer {
   const Data& data_ = Data::instance();
   const std::string_view text_;
   const bool composes_, compatibly_;
-  const uint8_t wrong_flags_;  // of code points that do not occur in normalized text
+  const uint8_t wrong_flags_;  // Flags of code points that do not occur in normalized text.
   std::string& out_;
   bool changed_ = false;
-  size_t copied_ = 0;  // up to here `out_` holds the normalized text
+  size_t copied_ = 0;  // `out_` holds the normalized text up to this offset.
   // The last character of class 0, and the class of the last character.
   size_t boundary_ = 0;
   char32_t starter_ = 0;

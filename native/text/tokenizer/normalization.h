@@ -10,13 +10,13 @@ namespace monolith {
 
 enum class NormalForm : uint8_t { kNone, kNfc, kNfd, kNfkc, kNfkd };
 
-// "NFC" and so on, as tokenizer.json files name them. Empty view, or nothing, if there is no such form.
+// Names in tokenizer.json files: "NFC" and so on. An unknown form or name gives an empty view or nullopt.
 std::string_view normal_form_name(NormalForm form);
 std::optional<NormalForm> normal_form_of_name(std::string_view name);
 
-// True if `text` was not normalized: `out` then holds the normalized text. False: `text` is normalized already, and
-// `out` is unspecified. Bytes that are not UTF-8 stay as they are. Linear in the text, except for sorting runs of
-// combining marks; ASCII is only scanned. Any thread.
+// Returns true if `text` was not normalized, and then stores the normalized text in `out`. Returns false if `text` is
+// already normalized; `out` is then unspecified. Invalid UTF-8 bytes are kept. Takes linear time, except for sorting
+// runs of combining marks; ASCII text is only scanned. Any thread.
 bool normalize(std::string_view text, NormalForm form, std::string& out);
 
 }  // namespace monolith

@@ -1,6 +1,5 @@
-// Splits text into the words within which BPE merges, as the regular expressions do that a model's
-// pre-tokenizer consists of. Hand-written: linear time, no backtracking, no allocation, constant
-// stack. Pure functions: any thread.
+// Splits text into the words within which BPE merges, following the regular expressions of a model's pre-tokenizer. The
+// matchers are hand-written: linear time, no backtracking, no allocation, constant stack. Pure functions; any thread.
 #pragma once
 
 #include <array>
@@ -13,10 +12,10 @@
 
 namespace monolith {
 
-// One regular expression. Its matches become pieces of their own, and so does what lies between two
-// of them. The expressions stand in split_words.h and split_parts.h beside the code.
+// A split stage implements one regular expression. Each match becomes a word of its own, and so does the text between
+// two matches. The expressions are in split_words.h and split_parts.h, next to the code.
 enum class SplitStage : uint8_t {
-  // Whole words. Expressions up to kYoutu match every character of a text.
+  // Stages that split whole words. The expressions up to kYoutu match every character of a text.
   kGpt2,
   kLlama3,
   kQwen2,
@@ -31,7 +30,7 @@ enum class SplitStage : uint8_t {
   kYoutu,
   kDeepseek3,
   kBloom,
-  // Parts.
+  // Stages that isolate parts of a text.
   kEachNumber,
   kNumberRuns,
   kNumberTriples,
@@ -56,13 +55,13 @@ enum class SplitStage : uint8_t {
   kSentinels,
   kImageCodes,
   kEvenSpaces,
-  // Steps of tokenizer.json files that are no regular expressions.
+  // Steps of tokenizer.json files that are not regular expressions.
   kPunctuation,
   kEachByteNumber,
   kByteNumberRuns,
 };
 
-// Stages applied one after the other: each splits further what those before it have left.
+// A sequence of stages. Each stage splits the output of the previous stage further.
 class PreTokenizer {
  public:
   static constexpr size_t kMaxStages = 8;
@@ -71,7 +70,7 @@ class PreTokenizer {
   constexpr PreTokenizer(std::initializer_list<SplitStage> stages) {
     for (const SplitStage stage : stages) stages_[size_++] = stage;
   }
-  // False if there are kMaxStages already.
+  // Returns false if there are already kMaxStages stages.
   bool push(SplitStage stage) {
     if (size_ == kMaxStages) return false;
     stages_[size_++] = stage;
@@ -85,34 +84,33 @@ class PreTokenizer {
   uint8_t size_ = 0;
 };
 
-// What a name in tokenizer.ggml.pre stands for: its way of splitting, and what llama.cpp ties to
-// it.
+// What a name in tokenizer.ggml.pre implies: how text is split, and the options that llama.cpp ties to the name.
 struct PreTokenizerTraits {
   std::string_view name;
   PreTokenizer splitter;
-  bool whole_words_first = false;  // a word that is a token is not merged ("ignore_merges")
-  bool adds_bos = false;           // unless the file says otherwise
-  bool cleans_up_spaces = true;    // when decoding
+  bool whole_words_first = false;  // Words that are tokens are not merged ("ignore_merges").
+  bool adds_bos = false;           // Default; the file may override it.
+  bool cleans_up_spaces = true;    // Applies when decoding.
 };
 
-// Null if the name is unknown.
+// Returns null if the name is unknown.
 const PreTokenizerTraits* find_pretokenizer(std::string_view name);
 
-// How the published tokenizer.json of the models that use pre-tokenizer `name` normalizes text. llama.cpp leaves this
-// step out, and GGUF has no key for it.
+// Returns the normalization in the published tokenizer.json of the models that use pre-tokenizer `name`. llama.cpp
+// skips this step, and GGUF has no key for it.
 NormalForm normal_form_of_pretokenizer(std::string_view name);
 
-// The stage that splits as the regular expression `pattern` of a tokenizer.json does with the behaviour "Isolated";
-// nothing if it is not a known one. Escapes count as the characters that they stand for.
+// Returns the stage that splits like the regular expression `pattern` in a tokenizer.json with the behaviour
+// "Isolated", or nullopt if the pattern is unknown. An escape is equivalent to the character that it stands for.
 std::optional<SplitStage> find_split_stage(std::string_view pattern);
-// Whether the stage's expression matches every character of any text.
+// Returns whether the stage's expression matches every character of any text.
 bool matches_everything(SplitStage stage);
 
-// Names of stages, for metadata. Empty view, or nothing, if there is no such stage.
+// Names of stages in metadata. An unknown stage or name gives an empty view or nullopt.
 std::string_view split_stage_name(SplitStage stage);
 std::optional<SplitStage> split_stage_of_name(std::string_view name);
 
-// Calls emit(context, word) for each word, in order; the words joined are `text`.
+// Calls emit(context, word) for each word in order. The concatenated words equal `text`.
 using EmitWord = void (*)(void* context, std::string_view word);
 void pretokenize(const PreTokenizer& splitter, std::string_view text, EmitWord emit, void* context);
 

@@ -1,4 +1,4 @@
-// The names and regular expressions by which files ask for a way of splitting. Tables only.
+// Tables of the names and regular expressions by which model files select a pre-tokenizer.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -19,7 +19,7 @@ constexpr PreTokenizer kDeepseekLlm = {kEachNewline,   kDeepseekLetters, kDeepse
                                        kTrailingSpace, kDeepseekAsian,   kNumberRuns};
 constexpr PreTokenizer kDeepseekV3 = {kNumberTriples, kAsian, kDeepseek3};
 
-// Names in the field (tokenizer.ggml.pre) and what they stand for.
+// Values of tokenizer.ggml.pre and what they imply.
 constexpr PreTokenizerTraits kNames[] = {
     {"", kDefault},
     {"default", kDefault},
@@ -109,8 +109,8 @@ constexpr PreTokenizerTraits kNames[] = {
     {"viking", {kBloom, kEachNumber}, false, false, false},
 };
 
-// Names whose models come with the step NFC: Qwen 2 to 3.5 and models with their vocabulary, GPT-NeoX's vocabulary
-// (OLMo, MPT, ModernBERT), Cohere's, StableLM 2 and Hunyuan.
+// Names whose models normalize to NFC: Qwen 2 to 3.5 and models with their vocabulary, GPT-NeoX's vocabulary (OLMo,
+// MPT, ModernBERT), Cohere, StableLM 2 and Hunyuan.
 constexpr std::string_view kComposed[] = {"qwen2", "qwen3",       "qwen35",    "deepseek-r1-qwen", "f2llmv2", "olmo",
                                           "mpt",   "modern-bert", "command-r", "stablelm2",        "hunyuan"};
 
@@ -119,7 +119,8 @@ struct Pattern {
   std::string_view expression;
 };
 
-// As tokenizer.json files write them, except for escapes; the same language in other words is another line.
+// Patterns as written in tokenizer.json files, except for escapes. An equivalent pattern with a different spelling has
+// its own line.
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPELLED_CONTRACTIONS "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])"
 #define SPACES R"(|\s*[\r\n]+|\s+(?!\S)|\s+)"
@@ -178,8 +179,8 @@ int hex_digit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// The code point that an escape of hexadecimal digits stands for: \xHH, \x{H...} or \uHHHH. `at` is the position after
-// the letter, and moves to the end of the escape. Nothing if it is not an escape.
+// Returns the code point of a hexadecimal escape: \xHH, \x{H...} or \uHHHH. `at` is the position after the letter and
+// is moved to the end of the escape. Returns nullopt if there is no valid escape.
 std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, size_t& at) {
   const bool braced = letter == 'x' && pattern.substr(at).starts_with('{');
   size_t i = at + braced;
@@ -195,8 +196,8 @@ std::optional<uint32_t> read_hex_escape(std::string_view pattern, char letter, s
   return value;
 }
 
-// The expression with the escapes that stand for a character replaced by that character. Escapes of characters that have
-// a meaning in expressions stay.
+// Replaces each escape that stands for a character by that character. Escapes of characters with a special meaning in
+// regular expressions are kept.
 std::string without_escapes(std::string_view pattern) {
   constexpr std::string_view kLetters = "rntfve", kCharacters = "\r\n\t\f\v\x1b", kMeaning = "\\^$.|?*+()[]{}-&";
   std::string out;

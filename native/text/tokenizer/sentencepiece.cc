@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kEscapedSpace = "\u2581";
 
-// Symbols for characters that no piece contains: they only have to keep their place and their
-// bytes. Not a character but a byte: 0x110000 + byte.
+// Symbols for characters that no piece contains; they only preserve the position and the bytes. An invalid byte is
+// encoded as 0x110000 + byte.
 constexpr uint32_t kLooseBytes = 0x110000;
 Symbol loose_symbol(uint32_t code_point) { return ~static_cast<Symbol>(code_point); }
 
@@ -44,8 +44,8 @@ Status check_scores(const std::vector<float>& scores, size_t n_tokens) {
   return {};
 }
 
-// Models and pre-tokenizers ('': any) of vocabularies whose pieces merge as listed, and what llama.cpp ties to each
-// (llama-vocab.cpp). Null for others.
+// Models and pre-tokenizers ('' matches any) of vocabularies whose pieces merge in the listed order, and the options
+// that llama.cpp ties to each of them (llama-vocab.cpp). Returns null for other vocabularies.
 const SentencePiece::Options* SentencePiece::find_listed(std::string_view model, std::string_view pre) {
   struct Listed {
     std::string_view model, pre;
@@ -91,8 +91,8 @@ Result<SentencePiece::Options> SentencePiece::read_options(const GgufFile& file)
     auto lowercase = file.boolean(kLowercase);
     if (!lowercase) return lowercase.error();
     if (lowercase->value_or(false))
-      return Error{ErrorCode::kUnsupported, "the file asks for text in lower case (" + std::string(kLowercase) +
-                                                "), which this build does not make of any"};
+      return Error{ErrorCode::kUnsupported,
+                   "the file requires lower-case text (" + std::string(kLowercase) + "), which is not supported"};
   }
   struct Flag {
     std::string_view key;
@@ -158,12 +158,12 @@ void SentencePiece::build_pieces() {
     if (tokens.kind(id) == TokenKind::kByte)
       byte_tokens_[static_cast<unsigned char>(tokens.bytes(id)[0])] = id;
     else if (tokens.is_ordinary(id) && tokens.spelling(id).find(' ') == std::string_view::npos)
-      // A spelling with a plain space is only found as a special token: the text has none.
+      // A spelling with a plain space can only match as a special token, because prepared text contains no such space.
       replace_escaped_spaces(tokens.spelling(id), options_.plain_spaces, piece);
     pieces_.push(piece);
   }
 
-  // Characters within pieces that are no pieces themselves get numbers behind the tokens.
+  // Characters within pieces that are not pieces themselves get symbols after the tokens.
   by_piece_ = StringTable(pieces_, static_cast<size_t>(n));
   for (TokenId id = 0; id < n; ++id)
     if (!pieces_[static_cast<size_t>(id)].empty()) by_piece_.insert(id);
@@ -196,8 +196,8 @@ void SentencePiece::build_pieces() {
   whole_words_.reset(new std::atomic<WholeWord>[static_cast<size_t>(n)]());
 }
 
-// Two symbols merge if together they spell a piece, so every way to cut a piece in two is a merge.
-// The number of these is small: most prefixes or suffixes of pieces are not pieces.
+// Two symbols merge if their concatenation is a piece, so every way to cut a piece into two symbols is a merge. There
+// are few such cuts, because most prefixes and suffixes of pieces are not pieces.
 void SentencePiece::build_merges(const std::vector<float>& scores) {
   const size_t n = static_cast<size_t>(vocabulary().size());
   std::vector<TokenId> order(n);
@@ -205,7 +205,7 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   const auto score = [&](TokenId id) { return scores[static_cast<size_t>(id)]; };
   std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return score(a) > score(b); });
   merges_ = MergeTable(n * 2);
-  uint32_t rank = 0;  // equal for equal scores: the leftmost pair decides between them
+  uint32_t rank = 0;  // Equal scores get equal ranks; the leftmost pair is then merged first.
   for (size_t i = 0; i < n; ++i) {
     const TokenId id = order[i];
     if (i > 0 && score(id) != score(order[i - 1])) ++rank;
@@ -220,7 +220,8 @@ void SentencePiece::build_merges(const std::vector<float>& scores) {
   }
 }
 
-// "left right", the first line first. As with byte-level merges, a line that names no piece is skipped.
+// Reads merges of the form "left right" in order. As with byte-level merges, a line that names an unknown piece is
+// skipped.
 void SentencePiece::read_merges(const GgufStrings& merges) {
   merges_ = MergeTable(merges.size());
   std::string left, right, whole;
@@ -240,13 +241,13 @@ void SentencePiece::read_merges(const GgufStrings& merges) {
   }
 }
 
-// One call's working memory.
+// State and scratch memory of one encode call.
 struct SentencePiece::Session {
   const SentencePiece& model;
   std::vector<TokenId>& out;
   std::vector<Symbol> symbols = {};
   Merger merger = {};
-  bool after_unknown = false;  // the last token stands for an unknown character
+  bool after_unknown = false;  // The last token stands for an unknown character.
 
   void encode(std::string_view word) {
     const int32_t whole = word.size() <= kMaxTokenBytes ? model.by_piece_.find(word) : kNoToken;
@@ -289,7 +290,7 @@ struct SentencePiece::Session {
       return out.push_back(symbol);
     }
     const uint32_t loose = static_cast<uint32_t>(~symbol);
-    std::string character;  // at most four bytes: stays within the object
+    std::string character;  // At most four bytes, so there is no allocation.
     if (loose >= kLooseBytes)
       character.push_back(static_cast<char>(loose - kLooseBytes));
     else
@@ -297,10 +298,10 @@ struct SentencePiece::Session {
     put_bytes(character);
   }
 
-  // Byte tokens. If any is missing: the unknown token, or nothing if there is none; with lacks_unknown the byte tokens
-  // that exist.
+  // Emits byte tokens. If any byte token is missing, emits the unknown token instead, or nothing if there is none. With
+  // lacks_unknown, emits the byte tokens that exist.
   void put_bytes(std::string_view character) {
-    // What the text holds by SentencePiece's rules.
+    // In SentencePiece's text, a space is written as "▁".
     if (character == " " && !model.options_.plain_spaces) character = kEscapedSpace;
     const size_t before = out.size();
     for (const char c : character) {
@@ -319,7 +320,7 @@ struct SentencePiece::Session {
   }
 };
 
-// The text proper has no spaces, only "▁"; here it is the other way round, which is the same.
+// SentencePiece replaces all spaces by "▁". This code does the reverse, which is equivalent.
 std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::string& scratch) const {
   if (!prefix && text.find(kEscapedSpace) == std::string_view::npos) return text;
   replace_escaped_spaces(text, false, scratch);
@@ -327,7 +328,8 @@ std::string_view SentencePiece::spaced(std::string_view text, bool prefix, std::
   return scratch;
 }
 
-// A prefix that is spared where the text has a space comes from a pre-tokenizer, any other one from a normalizer.
+// A prefix with the option `spared` is added by a pre-tokenizer and therefore not here. Any other prefix is added by
+// the normalizer.
 std::string_view SentencePiece::prepare(std::string_view text, bool opens, std::string& scratch) const {
   if (options_.white_space != Options::WhiteSpace::kText || options_.spared) return text;
   return spaced(text, opens && options_.space_prefix, scratch);
@@ -347,7 +349,7 @@ void SentencePiece::encode_prepared(std::string_view text, bool opens, std::vect
     encode_words(session, text);
 }
 
-// [^\n]+|[\n]+
+// Splits by [^\n]+|[\n]+
 void SentencePiece::encode_lines(Session& session, std::string_view text) const {
   for (size_t begin = 0; begin < text.size();) {
     const bool breaks = text[begin] == '\n';
@@ -363,7 +365,7 @@ void SentencePiece::encode_lines(Session& session, std::string_view text) const 
   }
 }
 
-// \S+
+// Splits by \S+
 void SentencePiece::encode_apart(Session& session, std::string_view text) const {
   const CharReader reader(text);
   for (size_t begin = 0; begin < text.size();) {

@@ -1,6 +1,6 @@
-// SentencePiece's BPE (tokenizer.ggml.model "llama"): the characters of the text merge into pieces,
-// the piece with the highest score first; characters outside the vocabulary become bytes. A file without
-// scores lists merges, as a tokenizer.json does and "gemma4" files do: then their order decides.
+// SentencePiece BPE (tokenizer.ggml.model "llama"): the characters of the text are merged into pieces, the piece with
+// the highest score first. Characters outside the vocabulary become byte tokens. Files without scores list merges
+// instead, like a tokenizer.json and "gemma4" files do, and then the order of the merges decides.
 #pragma once
 
 #include <array>
@@ -14,34 +14,34 @@
 
 namespace monolith {
 
-// tokenizer.ggml.scores: one number per token, or kInvalidFile.
+// Checks tokenizer.ggml.scores: one number per token, otherwise kInvalidFile.
 Status check_scores(const std::vector<float>& scores, size_t n_tokens);
 
 class SentencePiece final : public Tokenizer {
  public:
   static Result<std::unique_ptr<Tokenizer>> load(const GgufFile& file);
-  // Whether the file holds pieces and their merges, though it may name byte-level BPE: its pre-tokenizer says so (Sarvam,
-  // Granite's embedding models).
+  // Returns whether the file contains SentencePiece pieces and merges although it names byte-level BPE as its model.
+  // This is inferred from the pre-tokenizer (Sarvam, Granite's embedding models).
   static Result<bool> lists_pieces(const GgufFile& file);
 
  private:
   struct Session;
 
   struct Options {
-    bool space_prefix = true;  // a space in front of text that opens
-    bool spared = false;       // not where the text has one
-    bool once = false;         // only at the very beginning
+    bool space_prefix = true;  // A space is added before text at the start or after a special token.
+    bool spared = false;       // The space is not added if the text starts with a space.
+    bool once = false;         // The space is added only at the very start of the text.
     bool add_bos = true;
-    bool insists_on_bos = false;  // whatever the file says of it
-    bool lines_apart = false;     // runs of line breaks merge on their own
-    bool whole_lines = false;     // and one that is a token is that token
-    bool lacks_unknown = false;   // bytes without a token vanish
-    // kApart: it and words merge on their own; kDropped: words alone
+    bool insists_on_bos = false;  // BOS is added even if the file disables it.
+    bool lines_apart = false;     // Runs of line breaks are merged separately.
+    bool whole_lines = false;     // A run of line breaks that is a token is not merged further.
+    bool lacks_unknown = false;   // Bytes without a token are dropped.
+    // kApart: white space and words are merged separately. kDropped: white space is dropped.
     enum class WhiteSpace : uint8_t { kText, kApart, kDropped };
     WhiteSpace white_space = WhiteSpace::kText;
-    bool plain_spaces = false;   // "▁" is a character as any
-    bool words_apart = false;    // every space begins a word
-    bool fuses_unknown = false;  // unknown characters in a row are one token
+    bool plain_spaces = false;   // "▁" is an ordinary character.
+    bool words_apart = false;    // Every space starts a word.
+    bool fuses_unknown = false;  // Consecutive unknown characters become one token.
   };
 
   SentencePiece(std::unique_ptr<const Vocabulary> owned, const Options& options);
@@ -58,16 +58,16 @@ class SentencePiece final : public Tokenizer {
   void encode_words(Session& session, std::string_view text) const;
 
   Options options_;
-  // Pieces with "▁" read as a space, by token id (empty for tokens that text cannot become), then
-  // the characters that occur within pieces without being one.
+  // Pieces with "▁" replaced by a space, by token id (empty for tokens that text cannot produce). They are followed by
+  // the characters that occur within pieces without being pieces themselves.
   StringArena pieces_;
   StringTable by_piece_;
   MergeTable merges_;
   std::array<Symbol, 128> ascii_symbols_;
-  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing
-  // No piece has a space after another character: each word of the text merges on its own.
+  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing.
+  // True if no piece has a space after another character. Each word of the text can then be merged separately.
   bool words_are_separate_ = true;
-  // As in ByteLevelBpe: whether merging a piece's own text gives the piece.
+  // Caches whether merging a piece's own text gives the piece, as in ByteLevelBpe.
   enum class WholeWord : uint8_t { kUntried, kYes, kNo };
   std::unique_ptr<std::atomic<WholeWord>[]> whole_words_;
 };

@@ -1,4 +1,4 @@
-// Finds special tokens written in text. Immutable once built: any thread.
+// Finds the spellings of special tokens in text. Immutable once built; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,27 @@
 namespace monolith {
 
 struct SpecialMatch {
-  size_t begin, end;  // bytes of the text
+  size_t begin, end;  // Byte offsets in the text.
   TokenId id;
 };
 
-// A trie walked from every byte that begins a special token. Time is linear in the text, except for the length of the
-// walks, which kMaxTokenBytes bounds. Matches never overlap.
+// A trie that is walked from every byte at which a special token can start. The time is linear in the text length,
+// times the length of the walks, which kMaxTokenBytes bounds. Matches never overlap.
 class SpecialMatcher {
  public:
-  // Which of overlapping matches is chosen.
+  // Determines which of several overlapping matches is chosen.
   enum class Order : uint8_t {
-    kLongest,   // longer spellings first wherever they stand, then from left to right: llama.cpp
-    kLeftmost,  // from left to right, the longest at each place: Hugging Face's tokenizers
+    kLongest,   // Longer spellings first anywhere in the text, then from left to right, as in llama.cpp.
+    kLeftmost,  // From left to right, the longest at each position, as in Hugging Face's tokenizers.
   };
   struct Entry {
-    std::string spelling;  // empty ones never match; the first of equal ones counts
+    std::string spelling;  // Empty spellings never match. Of equal spellings, the first entry is used.
     TokenId id;
   };
   SpecialMatcher(std::vector<Entry> entries, Order order);
 
-  // Replaces `out` by the chosen matches, in the order of the text. A chosen spelling that has one
-  // of `guards` (ascending positions) inside is left out, but keeps its place: nothing else matches
-  // there.
+  // Replaces `out` by the chosen matches in text order. A chosen match with one of `guards` (ascending positions)
+  // inside it is left out, but still blocks its range: no other token matches there.
   void find(std::string_view text, std::span<const size_t> guards, std::vector<SpecialMatch>& out) const;
   bool empty() const { return edges_.empty(); }
 
@@ -48,14 +47,14 @@ class SpecialMatcher {
     uint32_t node;
   };
 
-  uint32_t child(uint32_t node, unsigned char byte) const;  // 0 if there is none
-  // The longest token at the front of `text` that is shorter than `below`.
+  uint32_t child(uint32_t node, unsigned char byte) const;  // Returns 0 if there is no child.
+  // Returns the longest token at `begin` that is shorter than `below` bytes.
   SpecialMatch longest_at(std::string_view text, size_t begin, size_t below) const;
   void choose(std::string_view text, std::vector<SpecialMatch>& candidates) const;
 
   Order order_;
   std::vector<Node> nodes_;
-  std::vector<Edge> edges_;  // of one node: neighbours, ascending
+  std::vector<Edge> edges_;  // The edges of one node are contiguous and ascending.
   uint32_t root_child_[256] = {};
 };
 

@@ -1,6 +1,6 @@
-// The expressions that isolate parts of a text: their matches become pieces of their own, and so does what lies between two of
-// them. Included by pretokenizer.cc alone; pure functions of the text, linear in it, nothing is allocated. emit(piece) is called for
-// each, in order.
+// Stages that isolate parts of a text: each match becomes a separate piece, and so does the text between two matches.
+// Included only by pretokenizer.cc. Pure functions in linear time without allocation. They call emit(piece) for each
+// piece in order.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace monolith::pretokenizing {
 
-// X, each character alone.
+// Isolates each single character that satisfies `belongs`.
 template <typename Belongs, typename Emit>
 void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
   const CharReader reader(text);
@@ -30,7 +30,8 @@ void isolate_each(std::string_view text, Belongs belongs, Emit emit) {
   if (done < text.size()) emit(reader.between(done, text.size()));
 }
 
-// What the step "Punctuation" of a tokenizer.json takes for punctuation: ASCII's, and that of an old Unicode version.
+// Punctuation as defined by the step "Punctuation" of a tokenizer.json: ASCII punctuation, and Unicode punctuation of
+// an old Unicode version.
 inline bool is_library_punctuation(const Char& c) {
   static const CodePoints newer(
       "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-"
@@ -48,8 +49,8 @@ inline bool is_library_punctuation(const Char& c) {
   return is_mark<true>(c) && !(c.code_point > 0x7F && newer.has(c.code_point));
 }
 
-// \p{N} or \p{N}+ of text whose bytes stand for characters of GPT-2's alphabet: among these are six more numbers than
-// ASCII's digits, so that a character may be cut.
+// \p{N} or \p{N}+ on text whose bytes are written in GPT-2's alphabet. Six of the alphabet's characters besides the
+// ASCII digits are numbers, so a multi-byte character may be split.
 template <bool kRuns, typename Emit>
 void isolate_byte_numbers(std::string_view text, Emit emit) {
   const auto is_number = [&](size_t i) {
@@ -67,7 +68,7 @@ void isolate_byte_numbers(std::string_view text, Emit emit) {
 
 enum class Before { kNothing, kSpace, kWhiteSpace };
 
-// X+, ` ?X+` or `\s?X+`.
+// Isolates X+, ` ?X+` or `\s?X+`, where X is a character that satisfies `belongs`.
 template <Before kBefore, typename Belongs, typename Emit>
 void isolate_runs(std::string_view text, Belongs belongs, Emit emit) {
   const CharReader reader(text);
@@ -91,7 +92,7 @@ void isolate_runs(std::string_view text, Belongs belongs, Emit emit) {
   if (done < text.size()) emit(reader.between(done, text.size()));
 }
 
-// \p{N}{1,3}
+// Isolates \p{N}{1,3}
 template <typename Emit>
 void isolate_number_triples(std::string_view text, Emit emit) {
   isolate_runs<Before::kNothing>(text, is_number, [&](std::string_view piece) {
@@ -104,8 +105,8 @@ void isolate_number_triples(std::string_view text, Emit emit) {
   });
 }
 
-// Runs of digits in groups of three, counted from the run's end. (?=(\d{3})+(?!\d)), or with kWholeNumbers
-// \d{1,3}(?=(?:\d{3})*\b): then a run that a letter, a mark or another number follows stays as it is.
+// Splits runs of digits into groups of three, counted from the end of the run: (?=(\d{3})+(?!\d)). With kWholeNumbers
+// the expression is \d{1,3}(?=(?:\d{3})*\b), and a run followed by a letter, a mark or another number is left unsplit.
 template <bool kWholeNumbers, typename Emit>
 void group_digits(std::string_view text, Emit emit) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
@@ -133,7 +134,7 @@ void group_digits(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// [0-9][0-9][0-9]
+// Isolates [0-9][0-9][0-9]
 template <typename Emit>
 void isolate_three_digits(std::string_view text, Emit emit) {
   size_t done = 0, digits = 0;
@@ -148,8 +149,8 @@ void isolate_three_digits(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// Runs of numbers in groups of three, counted from the run's end. As llama.cpp cuts them: what stands before a run stays with
-// its first group, for the expressions behind this one to cut.
+// Splits runs of numbers into groups of three, counted from the end of the run. Follows llama.cpp: the text before a
+// run stays together with the first group, and later stages split it.
 template <typename Emit>
 void group_numbers(std::string_view text, Emit emit) {
   const CharReader reader(text);
@@ -172,7 +173,7 @@ void group_numbers(std::string_view text, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// What `match` finds, wherever it begins: the length at the text's beginning, or 0.
+// Isolates the matches of `match`, which returns the length of a match at the start of its text, or 0.
 template <typename Match, typename Emit>
 void isolate_matches(std::string_view text, Match match, Emit emit) {
   size_t done = 0;
@@ -189,7 +190,7 @@ void isolate_matches(std::string_view text, Match match, Emit emit) {
   if (done < text.size()) emit(text.substr(done));
 }
 
-// `before`, at least one and at most `most` characters from `first` to `last`, `after`.
+// Matches `before`, then 1 to `most` characters from `first` to `last`, then `after`. Returns the length, or 0.
 inline size_t framed(std::string_view text, std::string_view before, char first, char last, size_t most, char after) {
   if (!text.starts_with(before)) return 0;
   size_t at = before.size();
@@ -197,13 +198,13 @@ inline size_t framed(std::string_view text, std::string_view before, char first,
   return at > before.size() && at < text.size() && text[at] == after ? at + 1 : 0;
 }
 
-// [\t\n]|    |  (four spaces, or two)
+// Matches [\t\n], four spaces or two spaces at the start of the text.
 inline size_t even_spaces(std::string_view text) {
   if (text[0] == '\t' || text[0] == '\n') return 1;
   return text.starts_with("    ") ? 4 : text.starts_with("  ") ? 2 : 0;
 }
 
-// [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
+// Splits by [가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+
 template <typename Emit>
 void isolate_scripts(std::string_view text, Emit emit) {
   static const CodePoints hangul("가-힣ㄱ-ㆎ"), marks("！…“”‘’—：；，、-〿︰-﹏"), bopomofo("ㄅ-ㄯ"),
@@ -222,11 +223,11 @@ void isolate_scripts(std::string_view text, Emit emit) {
   }
 }
 
-// \s+$
+// Isolates \s+$, the trailing white space.
 template <typename Emit>
 void isolate_trailing_space(std::string_view text, Emit emit) {
   const CharReader reader(text);
-  size_t begin = 0;  // of the run of white space that may be the last
+  size_t begin = 0;  // Start of the run of white space that may be the last one.
   for (size_t i = 0; i < text.size();) {
     const Char c = reader.at(i);
     i += c.size;
@@ -236,7 +237,7 @@ void isolate_trailing_space(std::string_view text, Emit emit) {
   if (begin < text.size()) emit(text.substr(begin));
 }
 
-// [^\n]+|[\n]+
+// Splits by [^\n]+|[\n]+
 template <typename Emit>
 void split_lines(std::string_view text, Emit emit) {
   for (size_t begin = 0; begin < text.size();) {

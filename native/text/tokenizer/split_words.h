@@ -1,5 +1,5 @@
-// The expressions by which whole words are split: each matches every character of a text. Included by pretokenizer.cc alone;
-// pure functions of the text, linear in it, nothing is allocated. emit(word) is called for each, in order.
+// Expressions that split a text into whole words: each matches every character of a text. Included only by
+// pretokenizer.cc. Pure functions in linear time without allocation. They call emit(word) for each word in order.
 #pragma once
 
 #include <cstring>
@@ -15,7 +15,7 @@ inline bool is_number(const Char& c) { return c.is(CharClass::kNumber); }
 inline bool is_letter(const Char& c) { return c.is(CharClass::kLetter); }
 inline bool is_newline(const Char& c) { return c.is_newline(); }
 
-// [\p{P}$+<=>^~|], and with kBackticks also `.
+// Matches [\p{P}$+<=>^~|], and with kBackticks also `.
 template <bool kBackticks>
 bool is_mark(const Char& c) {
   if (c.is(CharClass::kPunctuation)) return true;
@@ -23,12 +23,13 @@ bool is_mark(const Char& c) {
   return std::strchr("$+<=>^~|", static_cast<int>(c.code_point)) != nullptr || (kBackticks && c.code_point == '`');
 }
 
-// \p{Han}
+// Matches \p{Han}.
 inline bool is_han(const Char& c) {
   static const CodePoints han(MONOLITH_HAN);
   return c.code_point >= 0x2E80 && han.has(c.code_point);
 }
 
+// GPT-2's expression:
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 template <typename Emit>
 void split_gpt2(std::string_view text, Emit emit) {
@@ -50,16 +51,17 @@ void split_gpt2(std::string_view text, Emit emit) {
   }
 }
 
-// What the expressions that follow OpenAI's cl100k differ in.
+// Differences between the expressions that follow OpenAI's cl100k.
 struct WordRules {
-  bool halved_spaces = false;       // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} for \s+(?!\S)|\s+
-  int max_digits = 1;               // of \p{N}{1,n}; 0: \p{N}+
-  bool marks_are_letters = false;   // [\p{L}\p{M}] for \p{L}
-  bool signs_take_newlines = true;  // ...[^\s\p{L}\p{N}]+[\r\n]*; else ...[^\s\p{L}\p{N}\r\n]+
-  bool phrases = false;             // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ for \p{L}+, and [\r\n/]? for [\r\n]*
+  // \s{512}(?!\S)|\s{256}(?!\S)|...|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1} instead of \s+(?!\S)|\s+
+  bool halved_spaces = false;
+  int max_digits = 1;               // n of \p{N}{1,n}; 0: \p{N}+
+  bool marks_are_letters = false;   // [\p{L}\p{M}] instead of \p{L}
+  bool signs_take_newlines = true;  // ...[^\s\p{L}\p{N}]+[\r\n]* if true, otherwise ...[^\s\p{L}\p{N}\r\n]+
+  bool phrases = false;  // (?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+ instead of \p{L}+, and [\r\n/]? instead of [\r\n]*
 };
 
-// The end of \p{N}{1,max_digits} where a number stands at `begin`.
+// Returns the end of \p{N}{1,max_digits}, where a number starts at `begin`.
 inline size_t skip_digits(const CharReader& reader, size_t begin, int max_digits) {
   size_t end = begin;
   for (int digits = 0; max_digits == 0 || digits < max_digits; ++digits) {
@@ -70,8 +72,8 @@ inline size_t skip_digits(const CharReader& reader, size_t begin, int max_digits
   return end;
 }
 
-// \s*[\r\n]+|\s+(?!\S)|\s+ where white space stands at `begin`: up to the run's last line break, if
-// there is one.
+// Matches \s*[\r\n]+|\s+(?!\S)|\s+ where white space starts at `begin`. Returns the end of the run's last line break,
+// if there is one.
 inline size_t skip_spaces(const CharReader& reader, size_t begin) {
   size_t after_newline = begin;
   for (size_t i = begin;;) {
@@ -83,8 +85,8 @@ inline size_t skip_spaces(const CharReader& reader, size_t begin) {
   return after_newline > begin ? after_newline : reader.spaces(begin);
 }
 
-// The same with WordRules::halved_spaces for what follows the line breaks. `plain_end`: up to where there is none, known from
-// the call before; so that a long run is looked at once.
+// Like skip_spaces(), but applies WordRules::halved_spaces after the line breaks. `plain_end` caches the end of the
+// part without line breaks between calls, so that a long run is scanned only once.
 inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t& plain_end) {
   const auto is_space = [](const Char& c) { return c.is(CharClass::kSpace); };
   if (begin >= plain_end) {
@@ -99,7 +101,7 @@ inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t&
     if (after_newline > begin) return after_newline;
   }
   constexpr size_t kMost = 512;
-  // The last of the run is left to what follows it, if anything does.
+  // If other text follows the run, the last character of the run is left to that text.
   size_t most = 0;
   for (size_t i = begin; i < plain_end && most <= kMost; ++most) i += reader.at(i).size;
   if (most <= kMost && !reader.at(plain_end).is(CharClass::kEnd)) --most;
@@ -110,6 +112,7 @@ inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t&
   return end;
 }
 
+// The expression of cl100k with the variations in WordRules:
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,max_digits}|
 // ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 template <WordRules kRules, typename Emit>
@@ -122,7 +125,7 @@ void split_words(std::string_view text, Emit emit) {
   const auto is_sign = [](const Char& c) {
     return c.is_sign() && !(kRules.marks_are_letters && c.is(CharDetail::kMark));
   };
-  // The end of the letters, of which one ends at `i`.
+  // Returns the end of the letters, of which one ends at `i`.
   const auto skip_letters = [&](size_t i) {
     if constexpr (!kRules.phrases) return reader.skip(i, is_letter_here);
     for (;;) {
@@ -145,12 +148,12 @@ void split_words(std::string_view text, Emit emit) {
       const size_t signs = reader.skip(begin + first.size, is_sign);
       if constexpr (kRules.phrases) {
         const Char next = reader.at(signs);
-        return next.is_newline() ? signs + next.size : signs;  // a slash is a sign
+        return next.is_newline() ? signs + next.size : signs;  // A slash is a sign.
       }
       return kRules.signs_take_newlines ? reader.skip(signs, is_newline) : signs;
     }
     if constexpr (kRules.halved_spaces) return skip_halved_spaces(reader, begin, plain_end);
-    return skip_spaces(reader, begin);  // only white space is left
+    return skip_spaces(reader, begin);  // Only white space is left.
   };
   for (size_t begin = 0, end; begin < text.size(); begin = end) {
     end = match(begin);
@@ -158,11 +161,11 @@ void split_words(std::string_view text, Emit emit) {
   }
 }
 
-// With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}], S = (?i:'s|'t|'re|'ve|'m|'ll|'d):
+// Splits words by letter case. With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}], S = (?i:'s|'t|'re|'ve|'m|'ll|'d):
 // [^\r\n\p{L}\p{N}]?U*l+S?|[^\r\n\p{L}\p{N}]?U+l*S?|\p{N}{1,kMaxDigits}|
 // ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
-// S only with kContractions. With kHanApart \p{Han}+ comes first, neither U nor l has \p{Han}, and no slash
-// follows signs and line breaks.
+// S is used only with kContractions. With kHanApart, \p{Han}+ is tried first, U and l exclude \p{Han}, and no slash
+// may follow signs and line breaks.
 template <int kMaxDigits, bool kContractions, bool kHanApart, typename Emit>
 void split_by_case(std::string_view text, Emit emit) {
   const CharReader reader(text);
@@ -173,8 +176,9 @@ void split_by_case(std::string_view text, Emit emit) {
   const auto is_lower = [&](const Char& c) {
     return c.is_letter_or_mark() && !c.is(CharDetail::kUpper) && !is_apart(c);
   };
-  // U*l+ at `begin`, or `begin`. Where no lower case follows U's run, the run's last character that
-  // is in l as well ends the match. A run is walked again only behind that one: linear.
+  // Matches U*l+ at `begin`, or returns `begin`. If no lower-case letter follows the run of U, the match ends after the
+  // last character of the run that is also in l. Only the part of the run after that character is scanned again, so the
+  // time is linear.
   const auto mixed = [&](size_t begin) {
     size_t i = begin, after_shared = begin;
     for (Char c = reader.at(i); is_upper(c); c = reader.at(i)) {
@@ -184,13 +188,13 @@ void split_by_case(std::string_view text, Emit emit) {
     const size_t end = reader.skip(i, is_lower);
     return end > i ? end : after_shared;
   };
-  const auto word = [&](size_t begin, const Char& first) -> size_t {  // `begin` if there is none
+  const auto word = [&](size_t begin, const Char& first) -> size_t {  // Returns `begin` if there is no word.
     const bool has_prefix = !first.is(CharClass::kEnd) && !first.is_newline() && !is_letter(first) && !is_number(first);
     if (has_prefix) {
       const size_t body = begin + first.size;
       if (const size_t end = mixed(body); end > body) return end;
     }
-    if (const size_t end = mixed(begin); end > begin) return end;  // a mark is prefix and letter
+    if (const size_t end = mixed(begin); end > begin) return end;  // A mark can be both a prefix and a letter.
     const size_t body = has_prefix ? begin + first.size : begin;
     const size_t end = reader.skip(body, is_upper);
     return end > body ? end : begin;
@@ -216,6 +220,7 @@ void split_by_case(std::string_view text, Emit emit) {
   }
 }
 
+// The main expression of DeepSeek V3:
 // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|
 // ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 template <typename Emit>
@@ -224,7 +229,7 @@ void split_deepseek3(std::string_view text, Emit emit) {
   const auto is_ascii_letter = [](const Char& c) { return c.code_point < 0x80 && is_letter(c); };
   const auto is_letter_or_mark = [](const Char& c) { return c.is_letter_or_mark(); };
   const auto is_sign = [](const Char& c) { return c.is(CharClass::kPunctuation) || c.is(CharDetail::kSymbol); };
-  const auto match = [&](size_t begin) -> size_t {  // `begin` if nothing matches
+  const auto match = [&](size_t begin) -> size_t {  // Returns `begin` if nothing matches.
     const Char first = reader.at(begin);
     if (is_letter_or_mark(first)) return reader.skip(begin + first.size, is_letter_or_mark);
     const size_t next = begin + first.size;

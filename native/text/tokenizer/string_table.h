@@ -1,5 +1,5 @@
-// Many short strings in one allocation, and a flat hash from such a string to its index. Built
-// once, then read by any thread.
+// Many short strings in one allocation, and a flat hash table from string to index. Built once, then read by any
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-// Strings numbered 0, 1, 2, ... in the order of push.
+// Strings numbered 0, 1, 2, ... in the order of push().
 class StringArena {
  public:
   void reserve(size_t count, size_t bytes) {
@@ -29,20 +29,19 @@ class StringArena {
   std::vector<uint32_t> offsets_{0};
 };
 
-// From a string of `arena` to its index; open addressing, at most half full. The arena outlives the
-// table.
+// Maps a string of `arena` to its index. Open addressing, at most half full. The arena must outlive the table.
 class StringTable {
  public:
   static constexpr int32_t kAbsent = -1;
 
   StringTable(const StringArena& arena, size_t capacity);
-  // The index that already holds the same string, or kAbsent: then `index` is entered.
+  // Returns the index that already has the same string. If there is none, inserts `index` and returns kAbsent.
   int32_t insert(int32_t index);
   int32_t find(std::string_view text) const;
 
  private:
   struct Slot {
-    uint32_t tag = 0;  // upper half of the hash
+    uint32_t tag = 0;  // Upper half of the hash.
     int32_t index = kAbsent;
   };
   const StringArena* arena_;

@@ -1,4 +1,4 @@
-// A token of a vocabulary, by its number. Any thread.
+// The id of a token in a vocabulary.
 #pragma once
 
 #include <cstdint>

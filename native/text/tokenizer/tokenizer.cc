@@ -19,8 +19,8 @@ namespace {
 constexpr TokenKind kSpecialKinds[] = {TokenKind::kControl, TokenKind::kUserDefined, TokenKind::kUnknown};
 constexpr TokenKind kUserDefinedKinds[] = {TokenKind::kUserDefined};
 
-// `text` without the code point `guard`, into `out`; `positions` tells where in `out` one has
-// stood. False, and nothing written, if there is none.
+// Copies `text` without the code point `guard` to `out`, and stores in `positions` the offsets in `out` at which guards
+// were removed. Returns false and writes nothing if there is no guard.
 bool remove_guards(std::string_view text, char32_t guard, std::string& out, std::vector<size_t>& positions) {
   if (guard == 0 || guard > 0x10FFFF || (guard >= 0xD800 && guard <= 0xDFFF)) return false;
   std::string bytes;
@@ -38,7 +38,7 @@ bool remove_guards(std::string_view text, char32_t guard, std::string& out, std:
   return true;
 }
 
-// The length of `text` without the white space at its end.
+// Returns the length of `text` without trailing white space.
 size_t without_trailing_space(std::string_view text) {
   size_t end = text.size();
   while (end > 0) {
@@ -52,9 +52,9 @@ size_t without_trailing_space(std::string_view text) {
   return end;
 }
 
-// GGUF has no word for special tokens that take the white space behind them with them. Phi-3 and 3.5 have such tokens,
-// and llama.cpp knows these models by their name (llama-vocab.cpp, `model_name`). What was translated from a
-// tokenizer.json says it token by token, whatever its name.
+// GGUF cannot describe special tokens that consume the white space after them. Phi-3 and 3.5 have such tokens, and
+// llama.cpp recognizes these models by name (llama-vocab.cpp, `model_name`). A file converted from a tokenizer.json
+// lists these tokens individually, so its name is ignored.
 Result<bool> is_phi3_file(const GgufFile& file) {
   if (file.find(kExplicitIdsKey) != nullptr) return false;
   auto name = file.string("general.name");
@@ -65,7 +65,7 @@ Result<bool> is_phi3_file(const GgufFile& file) {
   return lower.find("phi-3") != std::string::npos || lower.find("phi3") != std::string::npos;
 }
 
-// Ascending.
+// Returns the ids in ascending order.
 std::vector<TokenId> phi3_strips_behind(const Vocabulary& vocabulary) {
   constexpr std::string_view kKeep[] = {"<unk>", "<s>", "<|endoftext|>"};
   std::vector<TokenId> ids;
@@ -95,8 +95,8 @@ Result<std::unique_ptr<const Tokenizer>> Tokenizer::load(const GgufFile& file) {
   const auto family = std::ranges::find(kFamilies, **model, &Family::model);
   if (family == std::end(kFamilies))
     return Error{ErrorCode::kUnsupported,
-                 "the file asks for the tokenizer '" + std::string((*model)->substr(0, 64)) +
-                     "' (tokenizer.ggml.model); this build has 'gpt2', 'llama', 'gemma4', 'whitespace' and 't5'"};
+                 "the file requires the tokenizer '" + std::string((*model)->substr(0, 64)) +
+                     "' (tokenizer.ggml.model); supported are 'gpt2', 'llama', 'gemma4', 'whitespace' and 't5'"};
   auto has_pieces = SentencePiece::lists_pieces(file);
   if (!has_pieces) return has_pieces.error();
   auto tokenizer = *has_pieces ? SentencePiece::load(file) : family->load(file);
@@ -173,7 +173,7 @@ Status Tokenizer::build_matchers(const GgufFile& file) {
   std::vector<bool> elsewhere(static_cast<size_t>(n_vocab()));
   std::string composed, scratch;
   for (const TokenId id : *normalized) {
-    if (!vocabulary_->is_ordinary(id)) continue;  // text must not become a control token
+    if (!vocabulary_->is_ordinary(id)) continue;  // Text must never become a control token.
     elsewhere[static_cast<size_t>(id)] = true;
     std::string_view spelling = vocabulary_->spelling(id);
     if (normalize(spelling, normal_form_, composed)) spelling = composed;
@@ -230,7 +230,7 @@ void Tokenizer::encode(std::string_view text, const EncodeOptions& options, std:
       match.begin = std::max(done, without_trailing_space(text.substr(0, match.begin)));
     if (std::ranges::binary_search(strips_behind_, match.id))
       match.end = CharReader(text).skip_class(match.end, CharClass::kSpace);
-    if (match.begin < done) continue;  // within the white space that another has taken
+    if (match.begin < done) continue;  // The match lies within white space that another token has consumed.
     if (match.begin > done) encode_stretch(text.substr(done, match.begin - done), opens(), options.verbatim, out);
     out.push_back(match.id);
     done = match.end;

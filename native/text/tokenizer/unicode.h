@@ -1,4 +1,4 @@
-// The few Unicode properties that pre-tokenizers ask for: one immutable table, any thread.
+// The Unicode properties that pre-tokenizers need, in one immutable table. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,25 +10,24 @@
 
 namespace monolith {
 
-// General category L, N and P, and the property White_Space; everything else (marks, symbols,
-// controls, unassigned code points, bytes that are not UTF-8) is kOther. kEnd is what stands after
-// the last character.
+// General categories L, N and P, and the property White_Space. Everything else is kOther: marks, symbols, controls,
+// unassigned code points and invalid UTF-8 bytes. kEnd marks the position after the last character.
 enum class CharClass : uint8_t { kOther, kLetter, kNumber, kPunctuation, kSpace, kEnd };
 
 struct CharClassRange {
-  uint32_t first, last;  // inclusive
+  uint32_t first, last;  // Inclusive.
   CharClass char_class;
 };
 
-// Ascending, without overlap; code points in no range are kOther.
+// Ascending, without overlap. Code points outside all ranges are kOther.
 std::span<const CharClassRange> char_class_ranges();
 
-// General categories below those of CharClass: upper or title case (Lu, Lt), lower case (Ll), marks (M) and
-// symbols (S). Letters without case (Lm, Lo) and everything else are kNone.
+// Finer general categories than CharClass: upper and title case (Lu, Lt), lower case (Ll), marks (M) and symbols (S).
+// Letters without case (Lm, Lo) and everything else are kNone.
 enum class CharDetail : uint8_t { kNone, kUpper, kLower, kMark, kSymbol };
 
 struct CharDetailRange {
-  uint32_t first, last, step;  // inclusive; every step-th code point
+  uint32_t first, last, step;  // Every step-th code point of the inclusive range.
   CharDetail detail;
 };
 std::span<const CharDetailRange> char_detail_ranges();
@@ -39,7 +38,7 @@ struct CharProperties {
   CharDetail detail;
 };
 
-// Look-up of properties in constant time: two levels, equal blocks shared.
+// Constant-time lookup of properties in a two-level table that shares equal blocks.
 class CharClasses {
  public:
   static const CharClasses& instance();
@@ -48,7 +47,7 @@ class CharClasses {
     if (code_point > 0x10FFFF) return {CharClass::kOther, CharDetail::kNone};
     return blocks_[static_cast<size_t>(block_of_[code_point >> kShift]) << kShift | (code_point & kMask)];
   }
-  CharProperties of_ascii(unsigned char c) const { return blocks_[c]; }  // c < 128
+  CharProperties of_ascii(unsigned char c) const { return blocks_[c]; }  // Requires c < 128.
 
  private:
   static constexpr uint32_t kShift = 7, kMask = (1u << kShift) - 1;

@@ -11,7 +11,7 @@
 namespace monolith {
 namespace {
 
-// What a character that no piece covers costs more than the worst piece: SentencePiece's constant.
+// Penalty of a character that no piece covers, relative to the worst piece score. SentencePiece's constant.
 constexpr double kUnknownPenalty = 10;
 
 Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
@@ -19,7 +19,7 @@ Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
   if (value == nullptr) return std::unique_ptr<const Charsmap>();
   if (value->type != GgufValueType::kArray ||
       (value->element_type != GgufValueType::kUint8 && value->element_type != GgufValueType::kInt8))
-    return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.precompiled_charsmap is no array of bytes"};
+    return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.precompiled_charsmap is not an array of bytes"};
   if (value->count == 0) return std::unique_ptr<const Charsmap>();
   return Charsmap::parse(value->payload);
 }
@@ -28,7 +28,7 @@ Result<std::unique_ptr<const Charsmap>> read_charsmap(const GgufFile& file) {
 
 PieceTrie::PieceTrie(std::vector<Entry> entries) {
   std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.text < b.text; });
-  // Breadth first over ranges of the sorted entries that share their first `depth` bytes.
+  // Builds the trie breadth-first over ranges of the sorted entries that share their first `depth` bytes.
   struct Range {
     size_t begin, end, depth;
   };
@@ -88,7 +88,7 @@ Result<std::unique_ptr<Tokenizer>> Unigram::load(const GgufFile& file) {
   if (Status status = check_scores(**scores, static_cast<size_t>((*vocabulary)->size())); !status)
     return status.error();
   for (size_t i = 0; i < (*scores)->size(); ++i)
-    if (!std::isfinite((**scores)[i]))  // sums of these would be no numbers
+    if (!std::isfinite((**scores)[i]))  // Sums of infinite scores could be NaN.
       return Error{ErrorCode::kInvalidFile, "tokenizer.ggml.scores[" + std::to_string(i) + "] is not finite"};
   return std::unique_ptr<Tokenizer>(
       new Unigram(std::move(vocabulary).value(), options, std::move(charsmap).value(), **scores));
@@ -128,14 +128,14 @@ Unigram::Unigram(std::unique_ptr<const Vocabulary> owned, const Options& options
   unknown_score_ = (any ? worst : 0) - kUnknownPenalty;
 }
 
-// One call's working memory.
+// State and scratch memory of one encode call.
 struct Unigram::Session {
   const Unigram& model;
   std::vector<TokenId>& out;
   struct Best {
-    double score;   // of the best way here
-    uint32_t from;  // where its last piece begins
-    TokenId token;  // kNoToken: a character that no piece covers
+    double score;   // Score of the best segmentation up to here.
+    uint32_t from;  // Offset at which its last piece starts.
+    TokenId token;  // kNoToken: a character that no piece covers.
   };
   std::vector<Best> best = {};
   std::vector<uint32_t> ends = {};
@@ -169,12 +169,13 @@ struct Unigram::Session {
     }
   }
 
-  // The first of equal ways stays.
+  // Of segmentations with equal scores, the first is kept.
   void offer(size_t end, double score, size_t from, TokenId token) {
     if (score > best[end].score) best[end] = {score, static_cast<uint32_t>(from), token};
   }
 
-  // Its bytes where the vocabulary has them all, else one unknown token for all such characters in a row.
+  // Emits the character's byte tokens if the vocabulary has all of them. Otherwise emits one unknown token for a run of
+  // such characters.
   void put_unknown(std::string_view character) {
     const size_t before = out.size();
     for (const char c : character) {
@@ -206,7 +207,7 @@ std::string Unigram::normalized(std::string_view text, bool opens) const {
   std::string out;
   out.reserve(mapped.size() + 1);
   const bool prefix = opens && options_.space_prefix;
-  bool pending = prefix;  // a space that comes before the next other character
+  bool pending = prefix;  // A space must be written before the next character that is not a space.
   for (size_t i = 0; i < mapped.size();) {
     const bool escaped = std::string_view(mapped).substr(i).starts_with(kEscapedSpace);
     if (mapped[i] != ' ' && !escaped) {

@@ -1,6 +1,6 @@
-// SentencePiece's Unigram (tokenizer.ggml.model "t5"): of all ways to cut the text into pieces, the one whose
-// scores (log probabilities) have the greatest sum. Time is linear in the text: from each character the pieces
-// that begin there are walked, and kMaxTokenBytes bounds their length.
+// SentencePiece Unigram (tokenizer.ggml.model "t5"): of all ways to segment the text into pieces, it chooses the one
+// with the greatest sum of scores (log probabilities). The time is linear in the text: from each character the pieces
+// that start there are walked, and kMaxTokenBytes bounds their length.
 #pragma once
 
 #include <array>
@@ -15,17 +15,17 @@
 
 namespace monolith {
 
-// Prefixes of a text that are entries. Built once, then read by any thread.
+// Trie that finds the entries which are prefixes of a text. Built once, then read by any thread.
 class PieceTrie {
  public:
   struct Entry {
-    std::string_view text;  // not empty
+    std::string_view text;  // Not empty.
     int32_t value;
   };
-  // The first of equal texts wins.
+  // Of entries with equal text, the first is kept.
   explicit PieceTrie(std::vector<Entry> entries);
 
-  // Calls visit(length, value) for each entry that `text` begins with, the shortest first.
+  // Calls visit(length, value) for each entry that is a prefix of `text`, the shortest first.
   template <typename Visit>
   void prefixes(std::string_view text, Visit visit) const {
     uint32_t node = 0;
@@ -43,10 +43,10 @@ class PieceTrie {
     uint16_t n_edges = 0;
     int32_t value = -1;
   };
-  uint32_t child(uint32_t node, unsigned char byte) const;  // 0 if there is none
+  uint32_t child(uint32_t node, unsigned char byte) const;  // Returns 0 if there is no child.
 
   std::vector<Node> nodes_;
-  std::vector<unsigned char> edge_bytes_;  // of one node: neighbours, ascending
+  std::vector<unsigned char> edge_bytes_;  // The edges of one node are contiguous and ascending.
   std::vector<uint32_t> edge_nodes_;
 };
 
@@ -57,12 +57,13 @@ class Unigram final : public Tokenizer {
  private:
   struct Session;
   struct Options {
-    bool space_prefix = true;       // a space in front of text that opens
-    bool spared = false;            // not where the text has one
-    bool once = false;              // only at the very beginning
-    bool words_apart = false;       // every space begins a word
-    bool merges_spaces = false;     // runs of spaces are one, at the edges none (remove_extra_whitespaces)
-    bool collapses_spaces = false;  // runs of spaces are one, at the edges as well
+    bool space_prefix = true;  // A space is added before text at the start or after a special token.
+    bool spared = false;       // The space is not added if the text starts with a space.
+    bool once = false;         // The space is added only at the very start of the text.
+    bool words_apart = false;  // Every space starts a word.
+    // Collapse runs of spaces to one, and remove spaces at the edges (remove_extra_whitespaces).
+    bool merges_spaces = false;
+    bool collapses_spaces = false;  // Collapse runs of spaces to one, also at the edges.
   };
 
   Unigram(std::unique_ptr<const Vocabulary> vocabulary, const Options& options,
@@ -72,12 +73,12 @@ class Unigram final : public Tokenizer {
   void encode_prepared(std::string_view text, bool opens, std::vector<TokenId>& out) const override;
 
   Options options_;
-  std::unique_ptr<const Charsmap> charsmap_;  // null if the file has none
-  PieceTrie pieces_;                          // "▁" read as a space
-  std::vector<double> scores_;                // by token
+  std::unique_ptr<const Charsmap> charsmap_;  // Null if the file has none.
+  PieceTrie pieces_;                          // Pieces with "▁" replaced by a space.
+  std::vector<double> scores_;                // By token id.
   double unknown_score_;
-  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing
-  bool words_are_separate_ = true;        // as in SentencePiece
+  std::array<TokenId, 256> byte_tokens_;  // kNoToken where missing.
+  bool words_are_separate_ = true;        // As in SentencePiece.
 };
 
 }  // namespace monolith

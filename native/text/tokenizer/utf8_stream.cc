@@ -1,4 +1,4 @@
-// Utf8Stream: the decoder of https://encoding.spec.whatwg.org/#utf-8-decoder, whole characters out.
+// Utf8Stream implements the decoder of https://encoding.spec.whatwg.org/#utf-8-decoder and emits whole characters.
 #include "text/tokenizer/tokenizer.h"
 
 namespace monolith {
@@ -13,7 +13,7 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
   for (size_t i = 0; i < bytes.size();) {
     const unsigned char byte = at(i);
     if (needed_ == 0) {
-      if (byte < 0x80) {  // ASCII in one piece
+      if (byte < 0x80) {  // A run of ASCII is appended at once.
         size_t end = i + 1;
         while (end < bytes.size() && at(end) < 0x80) ++end;
         out.append(bytes, i, end - i);
@@ -26,14 +26,14 @@ void Utf8Stream::push(std::string_view bytes, std::string& out) {
         continue;
       }
       needed_ = byte < 0xE0 ? 1 : byte < 0xF0 ? 2 : 3;
-      // The second byte's range leaves out overlong forms, surrogates and what lies above U+10FFFF.
+      // The range of the second byte excludes overlong forms, surrogates and code points above U+10FFFF.
       lower_ = byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80;
       upper_ = byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;
       held_[pending_++] = byte;
       continue;
     }
     if (byte < lower_ || byte > upper_) {
-      finish(out);  // what was held is one U+FFFD; `byte` is looked at anew
+      finish(out);  // The held bytes become one U+FFFD. `byte` is then processed again as a first byte.
       continue;
     }
     lower_ = 0x80;

@@ -1,5 +1,5 @@
-// The token list of a GGUF file: spellings, kinds, the bytes each token stands for, and the special
-// ids. Checks everything the file says; immutable once loaded, any thread may read it.
+// The token list of a GGUF file: spellings, kinds, the bytes of each token, and the special ids. Loading checks
+// everything in the file. Immutable once loaded; any thread may read it.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace monolith {
 
-// How spellings stand for bytes.
+// How spellings encode bytes.
 enum class SpellingStyle {
-  kByteLevel,      // every byte is a printable character (GPT-2's table)
-  kSentencePiece,  // "▁" is a space, "<0x41>" of kind kByte is one byte
-  kUnigram,        // the same, with T5's order of special tokens where the file names none
+  kByteLevel,      // Every byte is a printable character (GPT-2's alphabet).
+  kSentencePiece,  // "▁" is a space, and "<0x41>" of kind kByte is one byte.
+  kUnigram,        // As kSentencePiece, but with T5's default ids of special tokens.
 };
 
-// Longer tokens are refused: the longest published ones are spelled in 2048 bytes (a run of 1024 spaces), and the bound
+// Maximum length of a token's spelling. The longest published tokens have 2048 bytes (a run of 1024 spaces). The limit
 // keeps the search for special tokens linear in the text.
 inline constexpr size_t kMaxTokenBytes = 2048;
 
@@ -35,15 +35,15 @@ class Vocabulary {
   TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id)]; }
   TokenId find(std::string_view spelling) const { return by_spelling_.find(spelling); }
 
-  // Whether ordinary text may turn into this token. Control and unknown tokens never come out of
-  // text.
+  // Returns whether ordinary text may produce this token. Control and unknown tokens are never produced by text.
   bool is_ordinary(TokenId id) const { return kind(id) != TokenKind::kControl && kind(id) != TokenKind::kUnknown; }
 
   TokenId bos() const { return bos_; }
   TokenId eos() const { return eos_; }
   TokenId unknown() const { return unknown_; }
-  const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // ascending
-  // The ids in an array of `file`; none if it is not there. kInvalidFile if one is out of range.
+  const std::vector<TokenId>& end_of_generation() const { return end_of_generation_; }  // Ascending.
+  // Returns the ids in an array of `file`, or an empty list if the key is missing. Returns kInvalidFile if an id is out
+  // of range.
   Result<std::vector<TokenId>> read_ids(const GgufFile& file, std::string_view key) const;
 
  private:
