@@ -161,7 +161,8 @@ void split_words(std::string_view text, Emit emit) {
   }
 }
 
-// Splits words by letter case. With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}], S = (?i:'s|'t|'re|'ve|'m|'ll|'d):
+// Splits words by letter case. With U = [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}], l = [\p{Ll}\p{Lm}\p{Lo}\p{M}],
+// S = (?i:'s|'t|'re|'ve|'m|'ll|'d), the expression is:
 // [^\r\n\p{L}\p{N}]?U*l+S?|[^\r\n\p{L}\p{N}]?U+l*S?|\p{N}{1,kMaxDigits}|
 // ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+
 // S is used only with kContractions. With kHanApart, \p{Han}+ is tried first, U and l exclude \p{Han}, and no slash
