@@ -1,5 +1,5 @@
-// The same request gives the same tokens and the same logprob bits alone, in any company, from a cached
-// prefix, after preemption and as one of several choices.
+// A request gives the same tokens and the same logprob bits whether it runs alone, in a batch with others, from a
+// cached prefix, after preemption, or as one of several choices.
 #include <random>
 #include <set>
 
@@ -12,7 +12,7 @@ std::vector<GenerationRequest> mixed_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 10; ++i) {
     GenerationRequest request;
-    // Families share long beginnings; lengths end at and around page edges.
+    // Requests of one family share a long prefix. Prompt lengths end at and around page boundaries.
     request.prompt = test_prompt(15 + i * 17, i % 3);
     request.organization = static_cast<uint64_t>(i % 2);
     request.max_tokens = 24 + i;
@@ -29,8 +29,8 @@ std::vector<GenerationRequest> mixed_requests() {
   return requests;
 }
 
-// The same with tool calls: some required, some behind reasoning, with names to choose from and a close marker
-// that comes often enough to end them.
+// The mixed requests with tool calls: some calls are required, some come after reasoning, there are several function
+// names to choose from, and the close marker is likely enough to end calls.
 std::vector<GenerationRequest> requests_with_calls() {
   std::vector<GenerationRequest> requests = mixed_requests();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -55,12 +55,12 @@ std::vector<GenerationRequest> requests_with_calls() {
   return requests;
 }
 
-// The same with embedding spans, whose rows somebody has made up: `width` numbers each.
+// The mixed requests with embedding spans of random rows, `width` values each.
 std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional, bool three_numbers) {
   std::vector<GenerationRequest> requests = mixed_requests();
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  std::vector<InputSpan> known;  // by family, and then the second of each
+  std::vector<InputSpan> known;  // One span per family for the first position, then one per family for the second.
   for (int i = 0; i < 6; ++i) {
     InputSpan span{.n_rows = 12 + 5 * i, .hash = {static_cast<uint64_t>(i), 7}, .bidirectional = bidirectional};
     std::vector<float> rows(static_cast<size_t>(span.n_rows * width));
@@ -78,7 +78,7 @@ std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional
     GenerationRequest& request = requests[i];
     const auto put = [&](InputSpan span, int first) {
       span.first = first;
-      // Tests look for whole pages from the cache: none may end within a span whose rows see one another.
+      // The tests expect whole pages from the cache, so no page may end within a bidirectional span.
       const int last_page = (static_cast<int>(request.prompt.size()) - 1) / 16 * 16;
       if (span.end() > (bidirectional ? last_page : static_cast<int>(request.prompt.size()))) return;
       request.spans.push_back(std::move(span));
@@ -89,14 +89,14 @@ std::vector<GenerationRequest> requests_with_spans(int width, bool bidirectional
   return requests;
 }
 
-// All at once through one engine; several rounds meet the prefixes of earlier ones.
+// Runs all requests at the same time through one engine. Later rounds reuse the prefixes of earlier ones.
 void check_together(const EngineSetup& setup, const std::vector<GenerationRequest>& requests,
                     const std::vector<ChoiceOutcome>& expected, int rounds, bool expect_preemption,
                     const std::string& what) {
   auto engine = start_engine(setup);
   REQUIRE(engine);
   Consumer consumer(*engine);
-  // Who meets whom depends on when requests arrive: more rounds if need be, until someone was preempted.
+  // Preemption depends on when requests arrive, so rounds are repeated until a request has been preempted.
   const auto goes_on = [&](int round) {
     return round < rounds || (expect_preemption && round < 50 && engine->stats().preemptions == 0);
   };
@@ -125,7 +125,7 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
   EngineSetup alone;
   alone.model = model;
   alone.limits.kv_type = kv_type;
-  alone.limits.n_slots = n_slots;  // of recurrent state, where there is any
+  alone.limits.n_slots = n_slots;  // Slots for recurrent state, where the model has any.
   alone.options.prefix_cache = false;
   alone.options.snapshot_tokens = 32;
   {
@@ -152,15 +152,15 @@ void check_invariance(const std::string& model, const std::vector<GenerationRequ
   check_together(setup, requests, expected, 1, false, "together");
   setup.options.prefix_cache = true;
   setup.threads = 2;
-  check_together(setup, requests, expected, 2, false, "with cached prefixes, two threads");
+  check_together(setup, requests, expected, 2, false, "with cached prefixes and two threads");
   setup.options.max_batch_tokens = 9;
   setup.options.max_sequences = 4;
-  check_together(setup, requests, expected, 2, false, "nine tokens a step");
+  check_together(setup, requests, expected, 2, false, "with nine tokens per step");
   setup.options.max_batch_tokens = 64;
   setup.limits.n_pages = 16;
-  check_together(setup, requests, expected, 2, true, "sixteen pages");
+  check_together(setup, requests, expected, 2, true, "with sixteen pages");
   setup.options.prefix_cache = false;
-  check_together(setup, requests, expected, 1, true, "sixteen pages, no cache");
+  check_together(setup, requests, expected, 1, true, "with sixteen pages and no cache");
 }
 
 TEST(batch_invariance_llama_q8_0) { check_invariance("models/llama.q8_0.gguf", mixed_requests()); }
@@ -168,29 +168,28 @@ TEST(batch_invariance_qwen3_f16) { check_invariance("models/qwen3.f16.gguf", mix
 TEST(batch_invariance_8_bit_pages) { check_invariance("models/llama.q8_0.gguf", mixed_requests(), KvType::kQ8_0); }
 TEST(batch_invariance_recurrent_state) { check_invariance("models/qwen35.f16.gguf", mixed_requests()); }
 TEST(batch_invariance_recurrent_state_and_experts) { check_invariance("models/qwen3next.q8_0.gguf", mixed_requests()); }
-TEST(batch_invariance_latents) { check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests()); }
-TEST(batch_invariance_latents_of_8_bits) {
+TEST(batch_invariance_mla) { check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests()); }
+TEST(batch_invariance_mla_8_bit_pages) {
   check_invariance("models/deepseek2-v3.q8_0.gguf", mixed_requests(), KvType::kQ8_0);
 }
-TEST(batch_invariance_chosen_latents) { check_invariance("models/deepseek32.q8_0.gguf", mixed_requests()); }
-TEST(batch_invariance_recurrent_state_and_latents) {
-  check_invariance("models/kimi-linear.q8_0.gguf", mixed_requests());
-}
+TEST(batch_invariance_sparse_mla) { check_invariance("models/deepseek32.q8_0.gguf", mixed_requests()); }
+TEST(batch_invariance_recurrent_state_and_mla) { check_invariance("models/kimi-linear.q8_0.gguf", mixed_requests()); }
 TEST(batch_invariance_few_slots) { check_invariance("models/qwen35.f16.gguf", mixed_requests(), KvType::kF16, 4); }
 TEST(batch_invariance_tool_calls) { check_invariance("models/llama.q8_0.gguf", requests_with_calls()); }
 
 TEST(batch_invariance_embedding_spans) {
   check_invariance("models/llama.q8_0.gguf", requests_with_spans(256, false, false));
 }
-TEST(batch_invariance_bidirectional_spans_and_windows) {
+TEST(batch_invariance_bidirectional_spans_and_sliding_windows) {
   check_invariance("models/gemma4-ple.q8_0.gguf", requests_with_spans(128, true, false));
 }
-TEST(batch_invariance_spans_of_three_numbers_and_recurrent_state) {
+TEST(batch_invariance_mrope_spans_and_recurrent_state) {
   check_invariance("models/qwen35.f16.gguf", requests_with_spans(128, false, true));
 }
 
 void check_choices(const std::string& model) {
-  for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {  // the second forces choices to take turns
+  // With 8 pages the choices cannot all run at the same time.
+  for (const int64_t n_pages : {int64_t{256}, int64_t{8}}) {
     EngineSetup setup;
     setup.model = model;
     setup.limits.n_pages = n_pages;
@@ -224,11 +223,12 @@ void check_choices(const std::string& model) {
 }
 
 TEST(batch_invariance_choices_equal_separate_requests) { check_choices("models/llama.q8_0.gguf"); }
-TEST(batch_invariance_choices_of_latents) { check_choices("models/deepseek32.q8_0.gguf"); }
-TEST(batch_invariance_choices_of_recurrent_state) { check_choices("models/qwen35.f16.gguf"); }
+TEST(batch_invariance_choices_mla) { check_choices("models/deepseek32.q8_0.gguf"); }
+TEST(batch_invariance_choices_recurrent_state) { check_choices("models/qwen35.f16.gguf"); }
 
-// The next turn of a conversation goes on from within the answer, and gives what it gives without all that.
-TEST(a_conversation_goes_on_from_the_state_of_its_last_answer) {
+// The next turn of a conversation resumes from a snapshot within the last response, and gives the same result as
+// without the cache.
+TEST(a_conversation_resumes_from_the_state_of_its_last_response) {
   std::vector<TokenId> turn;
   ChoiceOutcome fresh;
   for (const bool cached : {true, false}) {
@@ -257,7 +257,7 @@ TEST(a_conversation_goes_on_from_the_state_of_its_last_answer) {
     consumer.pump_until_ended(next);
     const Outcome& outcome = consumer.outcomes()[next];
     REQUIRE(!outcome.failed);
-    CHECK_EQ(outcome.cached_tokens, cached ? 96u : 0u);  // of 109 computed
+    CHECK_EQ(outcome.cached_tokens, cached ? 96u : 0u);  // Of 109 computed tokens.
     if (cached)
       fresh = outcome.choices.at(0);
     else
@@ -265,8 +265,8 @@ TEST(a_conversation_goes_on_from_the_state_of_its_last_answer) {
   }
 }
 
-// A choice has nothing in common with another request, whatever that one's seed is.
-TEST(choices_share_no_answer_with_neighbouring_seeds) {
+// Requests with neighbouring seeds do not share any choice.
+TEST(choices_differ_from_those_of_neighbouring_seeds) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -285,7 +285,7 @@ TEST(choices_share_no_answer_with_neighbouring_seeds) {
       answers.insert(choice.content);
       ++n;
     }
-    request.n = 1;  // the first choice is what the seed says alone
+    request.n = 1;  // The first choice equals a single request with the same seed.
     const RequestId single = consumer.submit(request);
     consumer.pump_until_ended(single);
     check_same(consumer.outcomes()[id].choices[0], consumer.outcomes()[single].choices[0], "alone");

@@ -1,4 +1,5 @@
-// What keeps an answer in shape while it is sampled: markers where they belong, and no loops.
+// Guards that keep a response well-formed during sampling: markers are sampled only where they are valid, and
+// repetition ends the response.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ GenerationRequest simple_request(int prompt_tokens, int max_tokens, int family) 
   return request;
 }
 
-// A model that would say its close marker, or else its open marker, or else the same word for ever.
+// Logit biases make the model prefer its close marker, then its open marker, then one word repeated forever.
 GenerationRequest eager_request(const Engine& engine, int budget) {
   GenerationRequest request = simple_request(5, 40, 1);
   const auto marker = [&](TokenId token) { return Marker{std::string(engine.tokenizer().bytes(token)), token}; };
@@ -38,7 +39,7 @@ std::string times(std::string_view text, int n) {
   return all;
 }
 
-// The processor at once, in the manner of a device, and with guesses whatever they cost.
+// Synchronous steps, asynchronous steps as on a device, and speculative decoding in every step.
 std::vector<EngineSetup> setups() {
   std::vector<EngineSetup> all(3);
   all[1].asynchronous = true;
@@ -71,7 +72,7 @@ void check_markers(const EngineSetup& setup) {
   const ChoiceOutcome plain = outcome_of(*engine, consumer, request);
   CHECK_EQ(plain.content, times(said, 40));
   CHECK_EQ(plain.reasoning_tokens, 0u);
-  // Without the bans they stand in the answer.
+  // Without the bans the markers appear in the response.
   const ChoiceOutcome loose = outcome_of(*engine, consumer, eager_request(*engine, 0));
   CHECK(loose.content.find(engine->tokenizer().bytes(kClose)) != std::string::npos);
 }
@@ -95,13 +96,13 @@ void check_loops(const EngineSetup& setup) {
 
 }  // namespace
 
-TEST(markers_are_sampled_only_where_they_mean_something) {
+TEST(markers_are_sampled_only_where_they_are_valid) {
   for (const EngineSetup& setup : setups()) check_markers(setup);
 }
 
-// Behind a marker that was guessed another list holds than before it. What the model says without any is taken for its markers, and a
-// draft of the same weights guesses all of it.
-TEST(what_is_guessed_behind_a_marker_is_kept_out_as_what_is_not) {
+// After a drafted marker, a different list of banned tokens applies than before the marker. Tokens from an
+// unconstrained response serve as markers, and a draft model with the same weights predicts all of them.
+TEST(marker_bans_apply_to_draft_tokens) {
   EngineSetup plain, guessing;
   guessing.draft = plain.model;
   guessing.options.speculation = Speculation::kAlways;
@@ -114,7 +115,7 @@ TEST(what_is_guessed_behind_a_marker_is_kept_out_as_what_is_not) {
     request.sampling.temperature = 0;
     request.return_tokens = true;
     const std::vector<TokenId> free = outcome_of(*engine, consumer, request).tokens;
-    // Whether this token may be a marker: it is text, and nowhere before.
+    // A token can serve as a marker if it is text and does not occur earlier.
     const auto may_mark = [&](size_t at) {
       const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
       const auto here = free.begin() + static_cast<ptrdiff_t>(at);
@@ -128,7 +129,7 @@ TEST(what_is_guessed_behind_a_marker_is_kept_out_as_what_is_not) {
       bound.reasoning.starts_inside = true;
       bound.reasoning.close = marker(free[at]);
       bound.calls.open = marker(kOpen);
-      bound.calls.close = marker(free[at + 1]);  // has no place in the content
+      bound.calls.close = marker(free[at + 1]);  // This marker is not allowed in the content.
       bound.marker_bans = make_marker_bans(bound, engine->tokenizer());
       const ChoiceOutcome expected = outcome_of(*engine, consumer, bound), got = outcome_of(*guesser, other, bound);
       REQUIRE(expected.tokens.size() == free.size());
@@ -141,11 +142,11 @@ TEST(what_is_guessed_behind_a_marker_is_kept_out_as_what_is_not) {
   CHECK(compared > 10);
 }
 
-TEST(an_answer_ends_where_it_repeats_itself) {
+TEST(a_response_that_repeats_itself_ends) {
   for (const EngineSetup& setup : setups()) check_loops(setup);
 }
 
-TEST(what_closes_a_call_is_kept_out_where_no_call_is_open_and_what_ends_the_turn_never_is) {
+TEST(close_markers_are_banned_outside_calls_and_end_tokens_never) {
   auto engine = start_engine({});
   if (!engine) return;
   GenerationRequest request = simple_request(5, 4, 1);

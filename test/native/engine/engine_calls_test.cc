@@ -1,4 +1,4 @@
-// Tool calls in the running engine: what it writes, what it lets through, and ends asked for from outside.
+// Tool calls in the running engine: forced and permitted tokens, and finishing a choice on request.
 #include <algorithm>
 #include <set>
 
@@ -17,11 +17,11 @@ GenerationRequest call_request(int prompt_tokens, int max_tokens, int family = 0
   return request;
 }
 
-// The step loop without threads: what happens between which steps is the test's choice.
+// Runs the step loop without threads, so that the test decides what happens between steps.
 struct StepBench {
   EngineParts parts;
   EngineCounters counters;
-  std::unique_ptr<StepLoop> loop;  // null: no golden models
+  std::unique_ptr<StepLoop> loop;  // Null if the golden models are missing.
   std::shared_ptr<Channel> channel;
   std::map<RequestId, Outcome> outcomes;
 
@@ -51,13 +51,13 @@ TEST(engine_finishes_single_choices_on_demand) {
   Consumer consumer(*engine);
   GenerationRequest request = call_request(10, 3000);
   request.n = 3;
-  request.stop = {"never said at all"};
+  request.stop = {"never generated"};
   const RequestId id = consumer.submit(request);
   Outcome& outcome = consumer.outcomes()[id];
   consumer.pump_until([&] { return outcome.choices[1].pieces > 3; });
   engine->finish(id, 1);
   engine->finish(id, 1);
-  engine->finish(id, 3);  // there is none
+  engine->finish(id, 3);  // This choice does not exist.
   engine->finish(id, -1);
   engine->finish(4711, 0);
   consumer.pump_until([&] { return outcome.choices[1].finished; });
@@ -67,7 +67,7 @@ TEST(engine_finishes_single_choices_on_demand) {
   CHECK(tokens > 3 && tokens < 3000);
   CHECK(outcome.choices[1].piece_tokens <= static_cast<int>(tokens));
   const int pieces = outcome.choices[0].pieces;
-  consumer.pump_until([&] { return outcome.choices[0].pieces > pieces + 3; });  // the others go on
+  consumer.pump_until([&] { return outcome.choices[0].pieces > pieces + 3; });  // The other choices continue.
   engine->finish(id, 0);
   engine->finish(id, 2);
   consumer.pump_until_ended(id);
@@ -75,7 +75,7 @@ TEST(engine_finishes_single_choices_on_demand) {
   CHECK(pages_come_back(*engine));
   CHECK_EQ(engine->stats().finished, uint64_t{1});
 
-  // What it had said is what it says otherwise.
+  // The text before the finish equals that of an unfinished run.
   request.n = 1;
   request.sampling.stream = 1;
   request.max_tokens = static_cast<int>(tokens);
@@ -84,10 +84,10 @@ TEST(engine_finishes_single_choices_on_demand) {
   CHECK_EQ(consumer.outcomes()[again].choices[0].content, outcome.choices[1].content);
 }
 
-TEST(engine_finishes_choices_that_have_not_begun) {
+TEST(engine_finishes_choices_that_have_not_started) {
   EngineSetup setup;
   setup.options.max_sequences = 1;
-  setup.options.max_batch_tokens = 4;  // prefill takes many steps
+  setup.options.max_batch_tokens = 4;  // Prefill takes many steps.
   StepBench bench(setup);
   if (!bench.loop) return;
   GenerationRequest request = call_request(300, 5);
@@ -95,9 +95,9 @@ TEST(engine_finishes_choices_that_have_not_begun) {
   bench.add(1, request);
   bench.add(2, call_request(10, 5));
   CHECK(bench.loop->step());
-  bench.loop->finish_choice(1, 0);  // the one that computes the prompt for all
+  bench.loop->finish_choice(1, 0);  // The choice that computes the prompt for all choices.
   bench.loop->finish_choice(1, 2);
-  bench.loop->finish_choice(2, 0);  // in the queue
+  bench.loop->finish_choice(2, 0);  // This request is still in the queue.
   bench.run();
   for (const auto& [id, choice] : {std::pair{1u, 0}, {1u, 2}, {2u, 0}}) {
     const ChoiceOutcome& ended = bench.outcomes[id].choices[choice];
@@ -129,7 +129,7 @@ TokenId line_break_token(const Tokenizer& tokenizer) {
   return kNoToken;
 }
 
-// A request with tool calls whose markers are tokens: "open", then one of three names, "close".
+// A request with tool calls whose markers are tokens: "open", then one of three names, then "close".
 struct CallSetup {
   const Tokenizer& tokenizer;
   std::vector<TokenId> words;
@@ -163,7 +163,7 @@ struct CallSetup {
     request.reasoning.open = {text({think}), think};
     request.reasoning.close = {text({no_think}), no_think};
   }
-  // Which name stands right behind an open marker at `at`, or -1.
+  // Returns the index of the name directly after an open marker at `at`, or -1.
   int name_at(const std::string& calls, size_t at) const {
     for (size_t i = 0; i < request.calls.prefixes.size(); ++i)
       if (calls.substr(at).starts_with(text({open}) + text(request.calls.prefixes[i]))) return static_cast<int>(i);
@@ -171,7 +171,7 @@ struct CallSetup {
   }
 };
 
-TEST(engine_lets_only_given_names_follow_an_open_marker) {
+TEST(engine_allows_only_the_given_names_after_an_open_marker) {
   auto engine = start_engine({});
   if (!engine) return;
   CallSetup setup(engine->tokenizer());
@@ -188,7 +188,7 @@ TEST(engine_lets_only_given_names_follow_an_open_marker) {
     for (auto& [index, choice] : consumer.outcomes()[id].choices) {
       CHECK_EQ(choice.completion_tokens, 60u);
       CHECK(choice.piece_tokens <= 60);
-      // Each token of a call is a piece: from an open marker's on, the calls are read back.
+      // Each token of a call is one delta. From each open marker on, the test parses the call again.
       const std::vector<std::string>& pieces = choice.call_pieces;
       for (size_t at = 0; at < pieces.size(); ++at) {
         if (pieces[at].empty()) continue;
@@ -197,7 +197,7 @@ TEST(engine_lets_only_given_names_follow_an_open_marker) {
         size_t end = at;
         while (end < pieces.size() && !(end > at && (pieces[end] == close || pieces[end] == "\uFFFD" + close)))
           call += pieces[end++];
-        if (end - at > 3) {  // not cut short by the cap
+        if (end - at > 3) {  // The call was not cut short by the token limit.
           const int name = setup.name_at(call, 0);
           CHECK(name >= 0);
           names.insert(name);
@@ -209,12 +209,12 @@ TEST(engine_lets_only_given_names_follow_an_open_marker) {
     }
     setup.request.sampling.seed += 8;
   }
-  check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_later) + " of them right behind another");
+  check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_later) + " of them directly after another call");
   CHECK(n_calls > 250 && n_later > 10);
   CHECK_EQ(names.size(), size_t{3});
 }
 
-TEST(engine_writes_the_call_that_is_required) {
+TEST(engine_writes_the_required_call) {
   auto engine = start_engine({});
   if (!engine) return;
   CallSetup setup(engine->tokenizer());
@@ -239,7 +239,7 @@ TEST(engine_writes_the_call_that_is_required) {
   }
   CHECK_EQ(names.size(), size_t{3});
 
-  // One name and nothing to choose; the cap counts what the engine writes.
+  // With a single name there is nothing to choose. The token limit counts forced tokens too.
   setup.request.n = 1;
   setup.request.calls.prefixes = {{setup.words[9], setup.words[9], setup.words[10]}};
   setup.request.calls.required.clear();
@@ -254,7 +254,7 @@ TEST(engine_writes_the_call_that_is_required) {
   CHECK_EQ(choice.completion_tokens, 3u);
   CHECK_EQ(choice.piece_tokens, 3);
 
-  // An end-of-generation token in front of the call is no end.
+  // An end-of-generation token before the required call does not end the response.
   setup.request.max_tokens = 30;
   setup.request.ignore_eos = false;
   setup.request.sampling.logit_bias = {{engine->tokenizer().eos(), 100.0f}};
@@ -266,7 +266,7 @@ TEST(engine_writes_the_call_that_is_required) {
   CHECK_EQ(consumer.outcomes()[ended].choices[0].completion_tokens, 5u);
 }
 
-// However the reasoning ends, or is left out: the content begins with the call.
+// However the reasoning ends, and also without reasoning, the content begins with the required call.
 TEST(engine_writes_the_required_call_after_the_reasoning) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -288,7 +288,7 @@ TEST(engine_writes_the_required_call_after_the_reasoning) {
     request.sampling.logit_bias = {{eos, -100.0f}, {setup.think, -100.0f}};
     switch (way) {
       case kBudget: request.reasoning.budget = 7; break;
-      case kOwnMarker:  // the engine goes on with what it would have written behind it
+      case kOwnMarker:  // The engine continues with the tokens that it would have written after the marker.
         request.sampling.logit_bias.emplace_back(setup.no_think, 12.0f);
         request.reasoning.close_sequence.back() = setup.words[10];
         break;
@@ -329,8 +329,8 @@ TEST(engine_writes_the_required_call_after_the_reasoning) {
   }
 }
 
-// Tokens in front of the call that are white space, or open the reasoning, are the model's own.
-TEST(engine_leaves_white_space_and_reasoning_before_a_required_call) {
+// Before a required call, the model may still sample white space and the tokens that open the reasoning.
+TEST(engine_keeps_white_space_and_reasoning_before_a_required_call) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -344,7 +344,8 @@ TEST(engine_leaves_white_space_and_reasoning_before_a_required_call) {
   consumer.pump_until_ended(opened);
   const ChoiceOutcome& reasoned = consumer.outcomes()[opened].choices[0];
   CHECK_EQ(reasoned.reasoning_tokens, 4u);
-  CHECK_EQ(reasoned.reasoning, setup.text({setup.think, setup.think}));  // a spelling within it
+  // The marker's spelling occurs within the reasoning.
+  CHECK_EQ(reasoned.reasoning, setup.text({setup.think, setup.think}));
   CHECK(setup.name_at(reasoned.calls, 0) >= 0);
 
   const TokenId line_break = line_break_token(engine->tokenizer());
@@ -354,7 +355,8 @@ TEST(engine_leaves_white_space_and_reasoning_before_a_required_call) {
   const RequestId spaced = consumer.submit(setup.request);
   consumer.pump_until_ended(spaced);
   const ChoiceOutcome& late = consumer.outcomes()[spaced].choices[0];
-  CHECK(late.content.starts_with(std::string(32, '\n')));  // so much may stand before an open marker
+  // At most 32 white-space characters may precede an open marker.
+  CHECK(late.content.starts_with(std::string(32, '\n')));
   CHECK(!late.content.starts_with(std::string(33, '\n')));
   CHECK(setup.name_at(late.calls, 0) >= 0);
 }

@@ -1,4 +1,4 @@
-// One organization's flood and another's single request, through the whole engine.
+// A flood of requests from one organization and a single request from another, through the whole engine.
 #include <array>
 
 #include "engine/loop/step_loop.h"
@@ -17,8 +17,9 @@ GenerationRequest request_of(uint64_t organization, int n, int max_tokens, int f
   return request;
 }
 
-// A loop with two answers of one organization under way when two others bring prompts that do not both fit into the next
-// step, which is for first tokens alone: the last of them then has a place, and nothing of it is computed yet.
+// A step loop in which two responses of one organization are running when two other organizations send prompts that do
+// not both fit into the next step. That step is reserved for first tokens, so the last request gets a sequence slot
+// before any of its tokens are computed.
 class PlaceWithoutStep {
  public:
   explicit PlaceWithoutStep(EngineParts& parts, const EngineOptions& options)
@@ -63,8 +64,8 @@ class PlaceWithoutStep {
   RequestId last_ = 0;
 };
 
-// However old the zero of the clock is, and where 31, 32, 53 and 63 bits of it end.
-TEST(engine_clock_ends_nobody_who_has_a_place_and_no_step_yet) {
+// Tests several start values of the clock, including those at which 31, 32, 53 and 63 bits overflow.
+TEST(clock_start_value_does_not_end_requests_without_a_step) {
   using std::chrono::milliseconds, std::chrono::nanoseconds, std::chrono::hours;
   constexpr std::array<Clock::duration, 6> kTimes{nanoseconds(0),
                                                   hours(2),
@@ -92,8 +93,9 @@ TEST(engine_clock_ends_nobody_who_has_a_place_and_no_step_yet) {
   }
 }
 
-// It has waited since it was submitted, whatever became of it in the queue; those that have begun go on.
-TEST(engine_clock_lets_nobody_wait_for_ever_with_a_place) {
+// A request counts as waiting since its submission, even after it has left the queue. Requests that have started
+// continue.
+TEST(requests_with_a_slot_but_no_step_time_out) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
   for (const auto& [later_ms, fails] : {std::pair{29'000, false}, std::pair{30'000, true}}) {
@@ -112,8 +114,8 @@ TEST(engine_clock_lets_nobody_wait_for_ever_with_a_place) {
   }
 }
 
-// The time of an answer counts from its first step, not from its submission or from the clock's zero.
-TEST(engine_clock_ends_answers_when_their_time_is_over) {
+// The time limit of a response counts from its first step, not from its submission or from the clock's zero.
+TEST(responses_end_at_their_time_limit) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
   for (const auto& [later_ms, ends] : {std::pair{3'590'000, false}, std::pair{3'600'000, true}}) {
@@ -129,8 +131,8 @@ TEST(engine_clock_ends_answers_when_their_time_is_over) {
   }
 }
 
-// Step by step, so that what has ended before a step is known.
-TEST(engine_flood_of_one_organization_does_not_hold_up_another) {
+// Runs step by step, so that the test knows which requests ended before each step.
+TEST(a_flood_of_one_organization_does_not_delay_another) {
   constexpr int kPlaces = 4;
   EngineSetup setup;
   setup.options.max_sequences = kPlaces;
@@ -183,8 +185,8 @@ TEST(engine_flood_of_one_organization_does_not_hold_up_another) {
   }
 }
 
-// Choices beyond the places get the same tokens as with a place for each.
-TEST(engine_choices_that_waited_for_a_place_say_the_same) {
+// Choices beyond the number of sequence slots get the same tokens as with a slot for each.
+TEST(choices_that_waited_for_a_slot_give_the_same_text) {
   std::map<int, std::string> expected;
   for (const int max_sequences : {8, 2}) {
     EngineSetup setup;
@@ -204,8 +206,8 @@ TEST(engine_choices_that_waited_for_a_place_say_the_same) {
   }
 }
 
-// A choice that waits in line ends at the request's time limit like those that run.
-TEST(engine_ends_choices_in_line_at_the_time_limit) {
+// A choice that waits for a slot ends at the request's time limit, like the running choices.
+TEST(waiting_choices_end_at_the_time_limit) {
   EngineSetup setup;
   setup.limits.max_context = 4096;
   setup.options.max_sequences = 2;

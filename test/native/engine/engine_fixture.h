@@ -1,4 +1,4 @@
-// An engine over a tiny golden model, and its event stream read back. Tests only.
+// Test fixture: an engine over a tiny golden model, and a reader for its event stream.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 
 namespace monolith::testing {
 
-// Sets the engine's clock, which goes on from there, and puts it right again.
+// Sets the engine's clock, which then advances normally, and restores it in the destructor.
 class ClockAt {
  public:
   explicit ClockAt(Clock::duration since_its_zero) { Clock::set(Clock::time_point(since_its_zero)); }
@@ -43,18 +43,18 @@ struct EngineSetup {
       .max_batch_tokens = 256, .max_logit_rows = 16, .max_context = 512, .n_pages = 256, .kv_type = KvType::kF16};
   EngineOptions options{};
   int threads = 1;
-  bool asynchronous = false;  // the processor in the manner of a device: steps overlap
-  std::string draft;          // guesses what may come next; empty: none does
+  bool asynchronous = false;  // Run the CPU backend asynchronously like a device, so that steps overlap.
+  std::string draft;          // Draft model file; empty means none.
   int64_t draft_pages = 256;
-  std::function<void(LooseModel&)> change = {};       // made to the model before it is loaded
-  std::function<Bytes(const LooseModel&)> head = {};  // the file of one that guesses for the changed model
+  std::function<void(LooseModel&)> change = {};       // Applied to the model before it is loaded.
+  std::function<Bytes(const LooseModel&)> head = {};  // Builds the file of an EAGLE-3 head for the changed model.
 
   bool has_drafter() const { return !draft.empty() || limits.guess_layer || head; }
   void make_room_for_guesses() {
     limits.guess_rows = Guesses::kMost;
     limits.max_logit_rows = 16 + limits.guess_rows;
   }
-  // With layers of the model's own that guess, put behind its last; `also`: what else is made of each.
+  // Appends MTP layers to the model. `also` makes further changes to each of them.
   void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1) {
     limits.guess_layer = true;
     make_room_for_guesses();
@@ -73,7 +73,7 @@ struct EngineParts {
   std::shared_ptr<const Tokenizer> tokenizer;
 };
 
-// Null parts (and the test marked skipped) if the golden models are not there.
+// Returns null parts and marks the test as skipped if the golden models are missing.
 inline EngineParts load_parts(const EngineSetup& setup) {
   const std::string path = check::vectors_path(setup.model);
   if (path.empty()) {
@@ -128,12 +128,12 @@ inline EngineParts load_parts(const EngineSetup& setup) {
   return parts;
 }
 
-// What a client would have seen of one choice.
+// The output of one choice as a client would see it.
 struct ChoiceOutcome {
   std::string content, reasoning, calls;
-  std::vector<std::string> call_pieces;             // as they came; "" where other sections stood between
-  std::vector<std::pair<TokenId, float>> logprobs;  // of tokens, each followed by its top entries
-  std::vector<TokenId> tokens;                      // where they are asked for
+  std::vector<std::string> call_pieces;  // Deltas of calls in order of arrival; "" where other sections came between.
+  std::vector<std::pair<TokenId, float>> logprobs;  // Logprobs of the tokens, each followed by its top entries.
+  std::vector<TokenId> tokens;                      // Filled if the request asks for token ids.
   int pieces = 0, piece_tokens = 0;
   bool finished = false;
   FinishReason reason{};
@@ -145,13 +145,13 @@ struct Outcome {
   int started = 0;
   uint32_t prompt_tokens = 0, cached_tokens = 0;
   float tower_ms = 0;
-  std::vector<std::pair<TokenId, float>> prompt;  // its tokens from the second on, each followed by its top entries
+  std::vector<std::pair<TokenId, float>> prompt;  // Prompt tokens from the second on, each followed by its top entries.
   int prompt_entries = 0;
   std::map<int, ChoiceOutcome> choices;
   bool failed = false;
   FailureCode code{};
   std::string message;
-  int n = 1;  // choices to wait for
+  int n = 1;  // Number of choices to wait for.
   bool ended() const {
     int finished = 0;
     for (const auto& [index, choice] : choices) finished += choice.finished;
@@ -159,7 +159,8 @@ struct Outcome {
   }
 };
 
-// Reads records as src/engine/events.ts does; fails the test on anything malformed or after the end.
+// Parses event records like src/engine/events.ts does. The test fails on malformed records and on records after the
+// end.
 class EventReader {
  public:
   explicit EventReader(const std::vector<std::byte>& bytes) : bytes_(bytes) {}
@@ -173,7 +174,7 @@ class EventReader {
   T get() {
     T value{};
     if (at_ + sizeof value > bytes_.size()) {
-      check::fail(__FILE__, __LINE__, "record ends too early");
+      check::fail(__FILE__, __LINE__, "the record is truncated");
       at_ = bytes_.size();
       return value;
     }
@@ -260,7 +261,7 @@ class EventReader {
         outcome.message = get_text();
         outcome.choices.erase(index);
         break;
-      default: check::fail(__FILE__, __LINE__, "unknown record");
+      default: check::fail(__FILE__, __LINE__, "the record type is unknown");
     }
     CHECK_EQ(at_ - begin, size_t{size});
     CHECK_EQ(size % 4, 0u);
@@ -271,7 +272,7 @@ class EventReader {
   size_t at_ = 0;
 };
 
-// A consumer: one channel, drained on every wake-up by the thread that waits.
+// A consumer with one channel. The waiting thread drains the channel on every wake-up.
 class Consumer {
  public:
   explicit Consumer(Engine& engine) : engine_(engine) {
@@ -296,7 +297,7 @@ class Consumer {
     return *id;
   }
 
-  // Waits for one wake-up and drains; false after `limit`.
+  // Waits for one wake-up and drains the channel. Returns false after `limit`.
   bool pump(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     {
       std::unique_lock lock(mutex_);
@@ -308,12 +309,12 @@ class Consumer {
     return true;
   }
 
-  // Until `done` holds; fails the test if nothing comes for 20 s.
+  // Pumps until `done` returns true. The test fails if no event arrives for 20 s.
   template <typename Done>
   void pump_until(Done&& done) {
     while (!done()) {
       if (!pump()) {
-        check::fail(__FILE__, __LINE__, "the engine fell silent");
+        check::fail(__FILE__, __LINE__, "the engine sent no event for 20 s");
         return;
       }
     }
@@ -344,26 +345,26 @@ inline std::unique_ptr<Engine> start_engine(const EngineSetup& setup) {
   return std::move(*engine);
 }
 
-// To the last bit.
+// Compares text, counts and logprobs bit for bit.
 inline void check_same(const ChoiceOutcome& got, const ChoiceOutcome& expected, const std::string& what) {
   if (got.content != expected.content || got.reasoning != expected.reasoning || got.calls != expected.calls ||
       got.reasoning_tokens != expected.reasoning_tokens || got.completion_tokens != expected.completion_tokens ||
       got.reason != expected.reason)
-    check::fail(__FILE__, __LINE__, what + ": other text");
+    check::fail(__FILE__, __LINE__, what + ": the text differs");
   if (got.logprobs.size() != expected.logprobs.size() ||
       (!got.logprobs.empty() &&
        std::memcmp(got.logprobs.data(), expected.logprobs.data(), got.logprobs.size() * sizeof got.logprobs[0]) != 0))
-    check::fail(__FILE__, __LINE__, what + ": other logprobs");
+    check::fail(__FILE__, __LINE__, what + ": the logprobs differ");
 }
 
-// A prompt of `n` tokens without special ones; equal `family` means equal beginnings.
+// A prompt of `n` tokens without special tokens. Prompts of the same `family` share their prefix.
 inline std::vector<TokenId> test_prompt(int n, int family) {
   std::vector<TokenId> tokens;
   for (int i = 0; i < n; ++i) tokens.push_back(10 + (family * 131 + i * (7 + family)) % 300);
   return tokens;
 }
 
-// Waits (bounded) until no page is referenced any more; false if some stay.
+// Waits for a limited time until no page is referenced any more. Returns false if some pages are still referenced.
 inline bool pages_come_back(const Engine& engine) {
   for (int i = 0; i < 2000; ++i) {
     const EngineStats stats = engine.stats();

@@ -1,5 +1,5 @@
-// What a grammar or a script leaves no choice about is written at once: in fewer steps, as the same text in
-// whatever company, cut and stopped wherever one token after another would be.
+// Tokens that a grammar or a forced sequence leaves no choice about are emitted without sampling. This takes fewer
+// steps, gives the same text in any batch, and respects token limits and stop strings.
 #include <algorithm>
 #include <future>
 #include <random>
@@ -13,7 +13,8 @@ namespace {
 
 using grammar::GrammarOptions;
 
-constexpr const char* kModels[] = {"models/llama.q8_0.gguf", "models/qwen3.f16.gguf"};  // both kinds of tokenizer
+// One model for each kind of tokenizer.
+constexpr const char* kModels[] = {"models/llama.q8_0.gguf", "models/qwen3.f16.gguf"};
 
 constexpr const char* kOrder =
     R"({"type":"object","properties":{"customer":{"type":"object","properties":{"first_name":{"type":"string","maxLength":4},)"
@@ -58,9 +59,9 @@ bool begins_alike(const std::vector<TokenId>& tokens, const std::vector<TokenId>
   return others.size() >= tokens.size() && std::equal(tokens.begin(), tokens.end(), others.begin());
 }
 
-// Random texts of the grammar, token by token: what is forced are tokens of bytes that alone may come, and those
-// that the tokenizer makes of any longer text.
-TEST(grammar_forces_the_tokens_that_any_text_goes_on_with) {
+// Follows random texts of the grammar token by token. Forced tokens consist only of bytes without an alternative, and
+// they equal the tokens that the tokenizer produces for any longer text.
+TEST(grammar_forces_the_tokens_common_to_all_continuations) {
   for (const char* model : kModels) {
     EngineSetup setup;
     setup.model = model;
@@ -99,7 +100,7 @@ TEST(grammar_forces_the_tokens_that_any_text_goes_on_with) {
             tokens.push_back(token);
           }
           n_forced += static_cast<int>(forced.size());
-          // Up to where there is a choice, and some bytes further: the same beginning.
+          // A text that continues to the next choice and some bytes beyond it starts with the same tokens.
           std::string longer = text;
           auto next = grammar->follow(longer);
           for (; next && !next->accepts && next->bytes.count() == 1; next = grammar->follow(longer))
@@ -131,7 +132,7 @@ TEST(grammar_forces_the_tokens_that_any_text_goes_on_with) {
   }
 }
 
-TEST(engine_writes_what_is_forced_in_fewer_steps) {
+TEST(forced_tokens_take_fewer_steps) {
   for (const char* model : kModels) {
     EngineSetup setup;
     setup.model = model;
@@ -153,7 +154,7 @@ TEST(engine_writes_what_is_forced_in_fewer_steps) {
   }
 }
 
-TEST(engine_cuts_and_stops_within_what_is_forced) {
+TEST(token_limits_and_stop_strings_apply_within_forced_tokens) {
   for (const char* model : kModels) {
     EngineSetup setup;
     setup.model = model;
@@ -168,12 +169,12 @@ TEST(engine_cuts_and_stops_within_what_is_forced) {
       CHECK(cut.reason == FinishReason::kMaxTokens);
       CHECK_EQ(cut.completion_tokens, static_cast<uint32_t>(most));
       std::string content = cut.content;
-      while (content.ends_with("\uFFFD")) content.resize(content.size() - 3);  // within a character
+      while (content.ends_with("\uFFFD")) content.resize(content.size() - 3);  // The limit falls within a character.
       CHECK(whole.content.starts_with(content));
     }
     request.max_tokens = 300;
     for (const char* stop : {"{\"cust", "ber\":", "note", "北", "quant", "]}"}) {
-      request.stop = {"never said", stop};
+      request.stop = {"never generated", stop};
       const ChoiceOutcome stopped = outcome_of(consumer, request);
       CHECK(stopped.reason == FinishReason::kStopString);
       CHECK_EQ(stopped.stop_index, 1);
@@ -184,8 +185,8 @@ TEST(engine_cuts_and_stops_within_what_is_forced) {
   }
 }
 
-// Tokens that may not be written are not, forced or not.
-TEST(engine_forces_no_token_that_is_refused) {
+// Banned tokens are not emitted, forced or not.
+TEST(banned_tokens_are_not_forced) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -204,14 +205,14 @@ TEST(engine_forces_no_token_that_is_refused) {
     if (way == kBanned) request.sampling.banned = {refused};
     if (way == kBias) request.sampling.logit_bias = {{refused, -100.0f}};
     const ChoiceOutcome choice = outcome_of(consumer, request);
-    CHECK(choice.reason == FinishReason::kEndOfTurn);  // nothing of it has ended the turn early
+    CHECK(choice.reason == FinishReason::kEndOfTurn);  // The bias has not ended the turn early.
     CHECK(choice.content.starts_with(R"({"customer":{"first_name":")"));
     CHECK(choice.content.ends_with("}]}"));
   }
 }
 
-// With logprobs every token is sampled: each has an entry.
-TEST(engine_forces_nothing_where_logprobs_are_wanted) {
+// With logprobs every token is sampled, so that each has an entry.
+TEST(no_token_is_forced_with_logprobs) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -223,8 +224,9 @@ TEST(engine_forces_nothing_where_logprobs_are_wanted) {
   CHECK_EQ(engine->stats().steps - before, uint64_t{choice.completion_tokens});
 }
 
-// Alone, all together, from cached prefixes, with few rows and pages: the same, as one of several choices too.
-TEST(engine_forces_alike_in_any_company) {
+// The same text alone, all together, from cached prefixes, with few tokens per step, with few pages, and as one of
+// several choices.
+TEST(forced_tokens_are_the_same_in_any_batch) {
   for (const char* model : kModels) {
     EngineSetup setup;
     setup.model = model;
@@ -239,7 +241,7 @@ TEST(engine_forces_alike_in_any_company) {
         request.organization = i % 2;
         request.sampling.temperature = i % 3 == 0 ? 0.0f : 1.1f;
         request.sampling.repetition_penalty = i % 3 == 1 ? 1.1f : 1.0f;
-        if (i % 4 == 3) {  // a call's long beginning is a script
+        if (i % 4 == 3) {  // The long beginning of a call is a forced sequence.
           request.calls.open = {"<call>", 301};
           request.calls.close = {"</call>", kNoToken};
           request.calls.prefixes = {{310, 311, 312, 313, 314, 315, 316}, {310, 320, 321, 322}};
@@ -296,14 +298,14 @@ TEST(engine_forces_alike_in_any_company) {
     check_all("together", false);
     setup.options.prefix_cache = true;
     setup.threads = 2;
-    check_all("with cached prefixes, two threads", false);
+    check_all("with cached prefixes and two threads", false);
     setup.options.max_batch_tokens = 9;
     setup.options.max_sequences = 4;
-    check_all("nine tokens a step", false);
+    check_all("with nine tokens per step", false);
     setup.options.max_batch_tokens = 64;
     setup.options.max_sequences = 8;
     setup.limits.n_pages = 22;
-    check_all("few pages", true);
+    check_all("with few pages", true);
   }
 }
 

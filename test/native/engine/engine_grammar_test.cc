@@ -1,5 +1,5 @@
-// Grammars in the running engine: what is said obeys them, begins and ends where it has to, and stays the same in
-// whatever company.
+// Grammars in the running engine: responses match their grammar, start and end where they must, and are the same in any
+// batch.
 #include <algorithm>
 #include <future>
 #include <random>
@@ -53,7 +53,7 @@ GrammarRef compiled(Engine& engine, const GrammarOptions& options) {
   return result.grammar;
 }
 
-// Whether the whole text is one of the grammar's (or could go on to be one), read byte by byte.
+// Returns whether the text matches the grammar as a whole, or as a prefix if `whole` is false. Reads byte by byte.
 bool obeys(const GrammarOptions& options, std::string_view text, bool whole = true) {
   std::vector<grammar::SchemaProblem> problems;
   const auto schema =
@@ -81,7 +81,7 @@ GenerationRequest format_request(const GrammarRef& format, int max_tokens = 400)
 }
 
 #if defined(__GLIBC__)
-// There is no room for the stack of another thread.
+// There is not enough memory for the stack of another thread.
 TEST(engine_without_a_thread_refuses_a_grammar_and_compiles_the_next) {
   auto engine = start_engine({});
   if (!engine) return;
@@ -103,7 +103,7 @@ TEST(engine_without_a_thread_refuses_a_grammar_and_compiles_the_next) {
 }
 #endif
 
-TEST(engine_says_what_its_format_asks_for) {
+TEST(engine_output_matches_its_format) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
   auto engine = start_engine(setup);
@@ -131,7 +131,7 @@ TEST(engine_says_what_its_format_asks_for) {
         const bool ended = choice.reason == FinishReason::kEndOfTurn;
         ++(ended ? n_ended : n_cut);
         if (!ended) CHECK(choice.reason == FinishReason::kMaxTokens);
-        // What is cut may end within a character: U+FFFD then, which no grammar needs to allow.
+        // A truncated response may end within a character. It then ends with U+FFFD, which the grammar need not allow.
         std::string content = choice.content;
         if (!ended && content.ends_with("\uFFFD")) content.resize(content.size() - 3);
         if (!obeys(options, content, ended)) check::fail(__FILE__, __LINE__, content);
@@ -146,12 +146,12 @@ TEST(engine_says_what_its_format_asks_for) {
   CHECK(pages_come_back(*engine));
 }
 
-TEST(engine_ends_where_nothing_can_follow_and_only_where_the_text_may_end) {
+TEST(formatted_output_ends_only_where_the_grammar_allows) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
   const TokenId eos = engine->tokenizer().eos();
-  // However much the model wants to stop, or not to: whole texts, and no token beyond the last.
+  // Whether or not the model prefers to stop, the response is a whole text and has no token after the last.
   for (const float bias : {100.0f, -100.0f}) {
     for (const bool ignore : {false, true}) {
       GenerationRequest request = format_request(compiled(*engine, choice_options({"maybe", "perhaps"})));
@@ -162,10 +162,10 @@ TEST(engine_ends_where_nothing_can_follow_and_only_where_the_text_may_end) {
       const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
       CHECK(choice.content == "maybe" || choice.content == "perhaps");
       CHECK(choice.reason == FinishReason::kEndOfTurn);
-      CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));  // no end token was sampled
+      CHECK_EQ(choice.piece_tokens, static_cast<int>(choice.completion_tokens));  // No end token was sampled.
     }
   }
-  // Where it may end but need not, the end is sampled; bans that leave nothing are not applied.
+  // Where the text may end but need not, the end token is sampled. Bans that would leave no token are not applied.
   for (const float bias : {100.0f, -100.0f}) {
     GenerationRequest request = format_request(compiled(*engine, regex_options("(ab)+")), 40);
     request.sampling.logit_bias = {{eos, bias}};
@@ -177,7 +177,7 @@ TEST(engine_ends_where_nothing_can_follow_and_only_where_the_text_may_end) {
     else
       CHECK(choice.content.size() >= 40 && choice.reason == FinishReason::kMaxTokens);
   }
-  // An ordinary token as stop token ends it where the text may end, and is not sampled elsewhere.
+  // An ordinary token used as a stop token ends the response where the text may end, and is not sampled elsewhere.
   TokenId a = kNoToken;
   for (TokenId token = 0; token < engine->tokenizer().n_vocab(); ++token)
     if (engine->tokenizer().bytes(token) == "a" && engine->tokenizer().kind(token) == TokenKind::kNormal) a = token;
@@ -204,7 +204,7 @@ std::vector<TokenId> letter_tokens(const Tokenizer& tokenizer, size_t count) {
   return tokens;
 }
 
-// One that does not end the generation.
+// Returns a control token that does not end the generation.
 TokenId control_token(const Tokenizer& tokenizer) {
   TokenId found = kNoToken;
   for (TokenId token = 0; token < tokenizer.n_vocab(); ++token)
@@ -214,7 +214,7 @@ TokenId control_token(const Tokenizer& tokenizer) {
   return found;
 }
 
-TEST(engine_says_its_format_after_the_reasoning) {
+TEST(engine_applies_the_format_after_the_reasoning) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
   auto engine = start_engine(setup);
@@ -274,7 +274,8 @@ struct CallGrammars {
     request.n = 4;
     request.sampling.temperature = 1.5f;
     request.calls.open = {word(0), words[0]};
-    request.calls.close = {"}}>" + word(1), kNoToken};  // found by its spelling, which the arguments may hold too
+    // Recognized by its spelling, which the arguments may also contain.
+    request.calls.close = {"}}>" + word(1), kNoToken};
     request.calls.prefixes = {{words[3], words[4]}, {words[2], words[4]}};
     options = {
         schema_options(
@@ -297,7 +298,7 @@ struct CallGrammars {
     for (const TokenId token : tokens) text += tokenizer.bytes(token);
     return text;
   }
-  // Content has a header, too.
+  // The content has a header, too.
   std::vector<TokenId> answer() const { return {words[0], words[5], words[6]}; }
   void head() {
     request.format_head = answer();
@@ -308,7 +309,7 @@ struct CallGrammars {
       request.calls.starts.back().insert(request.calls.starts.back().end(), prefix.begin(), prefix.end());
     }
   }
-  // How many whole calls there are; -1 if something is none, nor one of `others`.
+  // Returns the number of complete calls, or -1 if some text is neither a call nor one of `others`.
   int count(std::string_view calls, bool cut, const std::vector<std::string>& others = {}) const {
     int n = 0;
     while (!calls.empty()) {
@@ -387,8 +388,8 @@ TEST(engine_writes_calls_by_their_grammars) {
   }
 }
 
-// A closing marker that is a control token: only that token, and only where the arguments are complete.
-TEST(engine_closes_calls_with_the_token_they_name) {
+// If the closing marker is a control token, only that token closes a call, and only where the arguments are complete.
+TEST(engine_closes_calls_with_their_close_token) {
   auto engine = start_engine({});
   if (!engine) return;
   const Tokenizer& tokenizer = engine->tokenizer();
@@ -414,8 +415,9 @@ TEST(engine_closes_calls_with_the_token_they_name) {
   }
 }
 
-// Content that has a header, as calls have: the model chooses between them where they part, and the rest is written for it.
-TEST(engine_writes_the_header_of_a_format_or_that_of_a_call) {
+// Content has a header like calls do. The model chooses between content and call at the token where their headers
+// differ, and the rest of the header is forced.
+TEST(engine_writes_the_header_of_content_or_of_a_call) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;
   auto engine = start_engine(roomy);
@@ -441,7 +443,7 @@ TEST(engine_writes_the_header_of_a_format_or_that_of_a_call) {
       }
       if (way == kSkipped) request.sampling.logit_bias = {{setup.words[7], -100.0f}};
       request.sampling.logit_bias.emplace_back(setup.words[5], round % 2 ? 8.0f : -8.0f);
-      if (way == kForced) {  // there is no call to be made: nothing is chosen
+      if (way == kForced) {  // No call is possible, so there is nothing to choose.
         request.calls = {};
         request.calls.open = {setup.word(0), setup.words[0]};
         request.calls.answer = {setup.words[5], setup.words[6]};
@@ -471,8 +473,8 @@ TEST(engine_writes_the_header_of_a_format_or_that_of_a_call) {
   }
 }
 
-// Behind the open marker comes a call or the header of the answer, in whose text another marker may stand.
-TEST(engine_goes_on_with_the_answer_behind_its_header) {
+// The open marker is followed by a call or by the header of the content, whose text may contain another marker.
+TEST(engine_continues_with_the_content_after_its_header) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;
   auto engine = start_engine(roomy);
@@ -490,7 +492,7 @@ TEST(engine_goes_on_with_the_answer_behind_its_header) {
       std::vector<std::pair<TokenId, float>> bans;
       if (spelled) {
         request.calls.open.token = kNoToken;
-        // No token ends behind the marker that it holds, which would then be no call's.
+        // Bans tokens that contain the marker and continue after it, because such a marker would not start a call.
         const std::string marker = setup.word(0);
         for (TokenId token = 0; token < setup.tokenizer.n_vocab(); ++token) {
           const std::string_view bytes = setup.tokenizer.bytes(token);
@@ -505,7 +507,7 @@ TEST(engine_goes_on_with_the_answer_behind_its_header) {
       consumer.pump_until_ended(id);
       CHECK_EQ(consumer.outcomes()[id].message, std::string());
       for (const auto& [index, choice] : consumer.outcomes()[id].choices) {
-        // A marker that no header follows was text, where it can be some.
+        // A marker without a header after it is ordinary text, where text is allowed.
         std::vector<std::string> others = {setup.text(setup.answer())};
         if (spelled) others.push_back(setup.word(0));
         const int n = setup.count(choice.calls, choice.reason == FinishReason::kMaxTokens, others);
@@ -517,7 +519,7 @@ TEST(engine_goes_on_with_the_answer_behind_its_header) {
     check::note(std::to_string(n_calls) + " calls, " + std::to_string(n_answers) + " answers");
     CHECK(n_calls > 4 && n_answers > 4);
   }
-  // Right behind the header, too, a marker that is spelled is text unless one more header follows.
+  // A spelled marker directly after the header is also text, unless another header follows.
   CallGrammars setup(*engine);
   GenerationRequest& request = setup.request;
   setup.head();
@@ -533,7 +535,7 @@ TEST(engine_goes_on_with_the_answer_behind_its_header) {
   for (const auto& [index, choice] : consumer.outcomes()[id].choices) CHECK_EQ(choice.calls, markers);
 }
 
-// Calls of one section, each ended by its grammar: another follows, or what ends the section.
+// A section with several calls, each ended by its grammar. Another call follows, or the text that ends the section.
 TEST(engine_writes_several_calls_into_one_section) {
   EngineSetup roomy;
   roomy.limits.max_context = 1024;
@@ -559,7 +561,7 @@ TEST(engine_writes_several_calls_into_one_section) {
         request.calls.grammars.push_back(compiled(*engine, one));
       }
       if (way == kToTheEnd)
-        request.calls.close = {};  // the turn ends with the section
+        request.calls.close = {};  // The turn ends with the section.
       else
         request.calls.close = {std::string(setup.tokenizer.bytes(close)), close};
       request.calls.next = {{setup.words[5], setup.words[3], setup.words[4]},
@@ -574,7 +576,7 @@ TEST(engine_writes_several_calls_into_one_section) {
         n_ended += !cut;
         if (way == kToTheEnd) CHECK(cut || choice.calls.ends_with(end));
         if (way != kSampled) CHECK(choice.content.find_first_not_of(" \n\t\r") == std::string::npos);
-        // Each section as calls of their own, each behind the open marker.
+        // Splits each section into separate calls, each with its open marker.
         std::string_view left = choice.calls;
         const int n_before = n_sections;
         while (!left.empty()) {
@@ -597,8 +599,8 @@ TEST(engine_writes_several_calls_into_one_section) {
   CHECK(n_calls > n_sections + 10 && n_sections > 24 && n_ended > 20);
 }
 
-// What a format says is content from its first character on, whatever it spells.
-TEST(engine_takes_nothing_in_a_format_for_a_marker) {
+// With a format, all text is content from the first character on, even if it spells a marker.
+TEST(text_of_a_format_is_never_a_marker) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -617,7 +619,7 @@ TEST(engine_takes_nothing_in_a_format_for_a_marker) {
   }
 }
 
-TEST(engine_cuts_and_stops_a_format_like_any_text) {
+TEST(token_limits_and_stop_strings_apply_to_formats) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -648,7 +650,7 @@ std::string alone(const EngineSetup& setup, const GenerationRequest& request, co
   return consumer.outcomes()[id].choices[0].content;
 }
 
-TEST(engine_says_the_same_in_any_company_and_after_preemption) {
+TEST(formatted_output_is_the_same_in_any_batch_and_after_preemption) {
   EngineSetup roomy;
   roomy.limits.max_context = 512;
   EngineSetup tight = roomy;
@@ -664,7 +666,7 @@ TEST(engine_says_the_same_in_any_company_and_after_preemption) {
     request.sampling.seed = static_cast<uint64_t>(i);
     requests.push_back(request);
     expected.push_back(alone(roomy, request, options));
-    if (expected.back().empty()) return;  // no golden models
+    if (expected.back().empty()) return;  // The golden models are missing.
   }
   auto engine = start_engine(tight);
   Consumer consumer(*engine);
@@ -680,8 +682,8 @@ TEST(engine_says_the_same_in_any_company_and_after_preemption) {
   CHECK(engine->stats().preemptions > 0);
 }
 
-// The step loop without threads, and grammars with limits of the test's own.
-TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
+// Runs the step loop without threads, with grammar limits chosen by the test.
+TEST(step_loop_restarts_a_grammar_that_has_grown_too_large) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
   std::vector<std::string> said[2];
@@ -723,7 +725,7 @@ TEST(step_loop_begins_a_grammar_anew_that_has_grown_too_large) {
   CHECK(said[0] == said[1]);
 }
 
-TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
+TEST(step_loop_fails_only_the_request_whose_grammar_exceeds_its_limits) {
   EngineSetup setup;
   EngineParts parts = load_parts(setup);
   if (!parts.model) return;
@@ -734,13 +736,13 @@ TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
   limits.use_steps = 700;
   GrammarCache tight(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), limits);
-  // Its first token is one of few; what follows takes more steps than a place may cost.
+  // The first token is cheap to compute. The following tokens exceed the step limit of one position.
   const GrammarOptions options = schema_options(
       R"({"type":"object","properties":{"a":{"type":"string","pattern":"^([a-m]{3,9}[n-z]{2,7}){4,5}$"}},"required":["a"],"additionalProperties":false})");
   std::map<RequestId, Outcome> outcomes;
   for (RequestId id = 1; id <= 2; ++id) {
     GenerationRequest request = format_request((id == 1 ? tight : cache).compile(options).grammar, 100);
-    if (id == 1 && request.format == nullptr) return check::fail(__FILE__, __LINE__, "does not even begin");
+    if (id == 1 && request.format == nullptr) return check::fail(__FILE__, __LINE__, "the grammar does not compile");
     outcomes[id].n = 1;
     loop.add(std::make_unique<Request>(id, channel, request, parts.model->params().n_vocab, 512));
   }
@@ -754,8 +756,8 @@ TEST(step_loop_fails_only_the_request_whose_grammar_outgrows_its_limits) {
   CHECK(loop.consistent());
 }
 
-// What a step may spend on rules decides when something is found, and by whom, and never what is said.
-TEST(step_loop_says_the_same_however_little_it_may_spend_on_rules) {
+// The grammar budget of a step decides when and on which thread a mask is computed, but never the output.
+TEST(the_grammar_budget_of_a_step_does_not_change_the_output) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
   std::vector<std::string> said[2];
@@ -763,7 +765,7 @@ TEST(step_loop_says_the_same_however_little_it_may_spend_on_rules) {
     EngineParts parts = load_parts(setup);
     if (!parts.model) return;
     EngineCounters counters;
-    if (tight) setup.options.rule_steps = 2;  // one at once: nothing that is not known
+    if (tight) setup.options.rule_steps = 2;  // One step per sequence, so only cached results are used.
     StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters);
     auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
     GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
@@ -793,7 +795,7 @@ TEST(step_loop_says_the_same_however_little_it_may_spend_on_rules) {
   CHECK(said[0] == said[1]);
 }
 
-// Has it find what may come behind each token of a text that is drawn at random.
+// Grows the grammar by computing the allowed tokens along a random text.
 void grow(grammar::Grammar& grammar, uint32_t seed, int n_tokens) {
   std::minstd_rand random(seed);
   grammar::TokenMask mask(grammar.vocabulary().trie().n_tokens());
@@ -808,12 +810,12 @@ void grow(grammar::Grammar& grammar, uint32_t seed, int n_tokens) {
   }
 }
 
-TEST(grammar_cache_bounds_what_all_that_are_in_use_take) {
+TEST(grammar_cache_bounds_the_memory_of_grammars_in_use) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
   constexpr size_t kMost = 24 << 20;
   GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), {}, 1 << 20, 4, kMost);
-  std::vector<GrammarRef> held;  // by whoever asked for them: the cache keeps four
+  std::vector<GrammarRef> held;  // Held by the requesters. The cache itself keeps four.
   size_t fresh = 0;
   for (int i = 0; i < 40; ++i) {
     const std::string n = std::to_string(i);
@@ -836,17 +838,17 @@ TEST(grammar_cache_bounds_what_all_that_are_in_use_take) {
     CHECK(cache.live_bytes() <= kMost);
   }
   check::note(std::to_string(fresh >> 10) + " KiB compiled, at most " + std::to_string(most >> 10));
-  CHECK(most > kMost);  // there was something to trim
+  CHECK(most > kMost);  // The limit was exceeded, so something had to be trimmed.
   size_t sum = 0;
   for (const GrammarRef& grammar : held) sum += grammar->bytes();
   CHECK_EQ(cache.live_bytes(), sum);
   grammar::TokenMask mask(held[0]->vocabulary().trie().n_tokens());
   CHECK(held[0]->allowed(late, {}, mask) == grammar::Grammar::Outcome::kOk && mask.any());
   held.clear();
-  CHECK(cache.live_bytes() < 2 << 20);  // the four
+  CHECK(cache.live_bytes() < 2 << 20);  // The four grammars in the cache.
 }
 
-TEST(engine_trims_grammars_that_have_grown_past_what_they_may) {
+TEST(engine_trims_grammars_that_exceed_their_memory_limit) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
   std::vector<std::string> said[2];
@@ -862,7 +864,7 @@ TEST(engine_trims_grammars_that_have_grown_past_what_they_may) {
       consumer.pump_until_ended(id);
       said[tight].push_back(consumer.outcomes()[id].choices[0].content);
     }
-    // What grows while it is being trimmed is found over with the next request.
+    // A grammar that grows while it is being trimmed is trimmed again with the next request.
     for (int more = 0; tight && format->bytes() > fresh && more < 20; ++more) {
       const auto until = Clock::now() + std::chrono::milliseconds(500);
       while (format->bytes() > fresh && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -876,7 +878,7 @@ TEST(engine_trims_grammars_that_have_grown_past_what_they_may) {
   CHECK(said[0] == said[1]);
 }
 
-TEST(engine_refuses_grammars_of_another) {
+TEST(engine_refuses_grammars_of_another_engine) {
   auto engine = start_engine({});
   if (!engine) return;
   auto other = start_engine({});
@@ -894,7 +896,7 @@ TEST(engine_refuses_grammars_of_another) {
   CHECK(!refused && refused.error().code == ErrorCode::kInvalidArgument);
 }
 
-TEST(grammar_cache_keeps_what_was_asked_for_lately) {
+TEST(grammar_cache_keeps_recently_used_grammars) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
   GrammarCache cache(*parts.tokenizer, parts.tokenizer->n_vocab(), {}, 64 << 20, 3);
@@ -903,7 +905,7 @@ TEST(grammar_cache_keeps_what_was_asked_for_lately) {
   CHECK(cache.owns(*first));
   CHECK(first != cache.compile(choice_options({"2"})).grammar);
   CHECK(cache.compile(schema_options(R"({"type":"strang)")).grammar == nullptr);
-  CHECK(!cache.compile(schema_options(R"({"type":"strang)")).problems.empty());  // a refusal is kept too
+  CHECK(!cache.compile(schema_options(R"({"type":"strang)")).problems.empty());  // A failed compilation is cached too.
   CHECK_EQ(cache.entries(), size_t{3});
   cache.compile(choice_options({"1"}));
   cache.compile(choice_options({"3"}));

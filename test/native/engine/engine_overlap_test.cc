@@ -1,5 +1,5 @@
-// Steps that overlap: the same answers as one after the other, whatever a sequence's text has a say in, and whatever
-// happens to a request while a row of its is in flight.
+// Overlapping steps give the same responses as sequential steps, even where the text decides how a sequence continues,
+// and whatever happens to a request while one of its tokens is in flight.
 #include <array>
 #include <atomic>
 #include <functional>
@@ -24,20 +24,20 @@ GenerationRequest plain_request(int i, int max_tokens = 40) {
   return request;
 }
 
-// Two or more letters from there, of a text that may be anything but ASCII.
+// Returns two or three consecutive ASCII characters of `text` at or after `from`.
 std::string middle_of(const std::string& text, size_t from) {
   const auto plain = [&](size_t at) { return text[at] >= ' ' && text[at] <= '~'; };
   for (size_t at = from; at + 1 < text.size(); ++at)
     if (plain(at) && plain(at + 1)) return text.substr(at, at + 2 < text.size() && plain(at + 2) ? 3 : 2);
-  return "nothing of that kind";
+  return "no such text";
 }
 std::string middle_of(const std::string& text) { return middle_of(text, text.size() / 2); }
 
-// Sequences of all kinds. `text`: what each of the first says without its stop string.
+// Requests of all kinds. `text` holds the responses of the first requests without a stop string.
 std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& text, const GrammarRef& numbers) {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 14; ++i) requests.push_back(plain_request(i));
-  for (size_t i = 0; i < text.size(); ++i) requests[i].stop = {"never said", middle_of(text[i])};
+  for (size_t i = 0; i < text.size(); ++i) requests[i].stop = {"never generated", middle_of(text[i])};
   requests[1].sampling.top_logprobs = 2;
   requests[2].n = 3;
   requests[4].n = 4;
@@ -62,7 +62,7 @@ std::vector<GenerationRequest> mixed_requests(const std::array<std::string, 4>& 
                             .starts_inside = true,
                             .budget = 7,
                             .close_sequence = {303, 40}};
-  requests[13].calls.open = {"e", kNoToken};  // found by its spelling
+  requests[13].calls.open = {"e", kNoToken};  // Recognized by its spelling.
   requests[13].calls.close = {"a", kNoToken};
   return requests;
 }
@@ -107,12 +107,12 @@ void check_same_outcomes(const std::map<int, Outcome>& got, const std::map<int, 
       CHECK_EQ(answer.stop_index, choice.stop_index);
       if (answer.pieces != choice.pieces || answer.piece_tokens != choice.piece_tokens ||
           answer.call_pieces != choice.call_pieces)
-        check::fail(__FILE__, __LINE__, name + ": other pieces");
+        check::fail(__FILE__, __LINE__, name + ": the deltas differ");
     }
   }
 }
 
-TEST(engine_overlap_changes_no_answer) {
+TEST(overlapping_steps_change_no_response) {
   EngineSetup setup;
   setup.asynchronous = true;
   setup.options.overlap = false;
@@ -140,14 +140,14 @@ TEST(engine_overlap_changes_no_answer) {
   setup.options.overlap = true;
   check_same_outcomes(run_all(setup, mixed), expected, "overlapped");
   setup.options.speculation = Speculation::kAlways;
-  check_same_outcomes(run_all(setup, mixed), expected, "with guesses");
+  check_same_outcomes(run_all(setup, mixed), expected, "with draft tokens");
   setup.options.speculation = Speculation::kOff;
-  setup.options.max_batch_tokens = 24;  // prompts in pieces: steps without logits
-  setup.limits.n_pages = 24;            // and preemption
+  setup.options.max_batch_tokens = 24;  // Prompts are split into chunks, so some steps have no logits.
+  setup.limits.n_pages = 24;            // Few pages cause preemption.
   check_same_outcomes(run_all(setup, mixed), expected, "with few pages");
 }
 
-// A loop without threads, and what came of its requests.
+// A step loop without threads, with the outcomes of its requests.
 class Loop {
  public:
   explicit Loop(const EngineSetup& setup) : parts_(load_parts(setup)) {
@@ -163,7 +163,7 @@ class Loop {
     outcomes_[id].n = request.n;
     loop_->add(std::make_unique<Request>(id, channel_, request, parts_.model->params().n_vocab, 512));
   }
-  // One step, and what came of it.
+  // Runs one step and reads its events.
   bool step() {
     const bool computed = loop_->step();
     read();
@@ -197,7 +197,7 @@ TEST(step_loop_has_one_step_in_flight) {
   Loop loop(in_flight());
   if (!loop.loaded()) return;
   loop.add(1, plain_request(1, 10));
-  CHECK(loop.step());  // begun, nothing taken
+  CHECK(loop.step());  // The step is started; its result has not been read.
   CHECK_EQ(loop.outcome(1).started, 1);
   CHECK_EQ(loop.counters().steps.load(), 0u);
   for (int i = 1; i <= 10; ++i) {
@@ -214,7 +214,7 @@ TEST(step_loop_has_one_step_in_flight) {
   CHECK(loop->consistent());
 }
 
-// Whether or not there is anything to sample by then: a piece of a prompt, choices that are yet to come.
+// Waits even if the step has nothing to sample: chunks of a prompt, and choices that have not started.
 TEST(step_loop_waits_for_every_step_in_flight) {
   EngineSetup setup = in_flight();
   setup.options.max_batch_tokens = 16;
@@ -222,7 +222,7 @@ TEST(step_loop_waits_for_every_step_in_flight) {
   if (!loop.loaded()) return;
   int waits = 0;
   loop.backend().on_wait = [&] { ++waits; };
-  GenerationRequest request = plain_request(0, 4);  // a prompt of 20
+  GenerationRequest request = plain_request(0, 4);  // A prompt of 20 tokens.
   request.n = 3;
   loop.add(1, request);
   loop.step();
@@ -234,7 +234,7 @@ TEST(step_loop_waits_for_every_step_in_flight) {
   }
 }
 
-// What may happen to a request between two steps, one row of its in flight, while another goes on.
+// Runs `happen` between two steps, while a request has a token in flight and another request continues.
 void check_between_steps(const std::function<void(Loop&)>& happen, bool others_go_on = true) {
   ChoiceOutcome expected;
   for (const bool happens : {false, true}) {
@@ -262,7 +262,7 @@ void check_between_steps(const std::function<void(Loop&)>& happen, bool others_g
   }
 }
 
-TEST(step_loop_cancels_what_is_in_flight) {
+TEST(step_loop_cancels_a_request_in_flight) {
   check_between_steps([](Loop& loop) {
     loop->cancel(1);
     CHECK_EQ(loop->ended().size(), 1u);
@@ -282,7 +282,7 @@ TEST(step_loop_finishes_a_choice_in_flight) {
   });
 }
 
-TEST(step_loop_drains_what_is_in_flight) {
+TEST(step_loop_drains_with_a_step_in_flight) {
   check_between_steps(
       [](Loop& loop) {
         loop->drain();
@@ -291,7 +291,7 @@ TEST(step_loop_drains_what_is_in_flight) {
         loop.read();
         CHECK(loop.outcome(1).ended() && loop.outcome(2).ended());
         CHECK(loop.outcome(2).choices[0].reason == FinishReason::kTimeLimit);
-        loop.add(3, plain_request(5, 3));  // comes behind the step nobody waits for
+        loop.add(3, plain_request(5, 3));  // Submitted after the step that is not waited for.
         for (int i = 0; i < 5; ++i) loop.step();
         CHECK(loop.outcome(3).ended());
         CHECK_EQ(loop.outcome(3).choices[0].piece_tokens, 3);
@@ -299,14 +299,14 @@ TEST(step_loop_drains_what_is_in_flight) {
       false);
 }
 
-TEST(step_loop_in_flight_learns_that_the_device_has_failed) {
+TEST(step_loop_reports_a_device_failure_of_a_step_in_flight) {
   for (const int phase : {0, 1}) {
     Loop loop(in_flight());
     if (!loop.loaded()) return;
     loop.add(1, plain_request(1, 30));
     loop.add(2, plain_request(2, 30));
     for (int i = 0; i < 4; ++i) loop.step();
-    loop.backend().on_wait = [] { throw std::runtime_error("the device is gone"); };
+    loop.backend().on_wait = [] { throw std::runtime_error("the device is lost"); };
     bool failed = false;
     try {
       if (phase == 0)
@@ -317,7 +317,7 @@ TEST(step_loop_in_flight_learns_that_the_device_has_failed) {
       failed = true;
     }
     CHECK(failed);
-    loop->fail_all(FailureCode::kEngineError, "the device is gone");
+    loop->fail_all(FailureCode::kEngineError, "the device is lost");
     loop->publish();
     loop.read();
     CHECK(loop.outcome(1).failed && loop.outcome(2).failed);
@@ -325,9 +325,10 @@ TEST(step_loop_in_flight_learns_that_the_device_has_failed) {
   }
 }
 
-// A sequence that ends by a stop string has its next row in flight: what that leaves in the prefix cache is right.
-TEST(step_loop_in_flight_leaves_a_right_prefix_cache) {
-  for (const int length : {14, 15, 16, 17}) {  // of prompt and answer: around the end of a page
+// A sequence that ends with a stop string already has its next token in flight. The entries that this token leaves in
+// the prefix cache are correct.
+TEST(prefix_cache_is_correct_after_a_stop_with_a_token_in_flight) {
+  for (const int length : {14, 15, 16, 17}) {  // Length of prompt and response, around the end of a page.
     Loop loop(in_flight());
     if (!loop.loaded()) return;
     GenerationRequest request = plain_request(3, 40);
@@ -345,7 +346,7 @@ TEST(step_loop_in_flight_leaves_a_right_prefix_cache) {
     for (int i = 0; i < 60 && !loop->idle(); ++i) loop.step();
     CHECK(loop.outcome(3).choices[0].reason == FinishReason::kStopString);
     request.stop = {};
-    loop.add(4, request);  // from the cache
+    loop.add(4, request);  // Reads from the cache.
     for (int i = 0; i < 60 && !loop->idle(); ++i) loop.step();
     CHECK(loop.outcome(4).choices[0].content == answer);
     CHECK(loop->consistent() && loop.has_all_pages());
@@ -353,7 +354,7 @@ TEST(step_loop_in_flight_leaves_a_right_prefix_cache) {
   }
 }
 
-TEST(engine_in_flight_tells_of_a_device_that_hangs) {
+TEST(engine_reports_a_device_that_hangs_with_a_step_in_flight) {
   EngineParts parts = load_parts(in_flight());
   if (!parts.model) return;
   std::atomic<bool> released{false};

@@ -1,5 +1,5 @@
-// Guesses of what a model brings with it, layers of its own and EAGLE-3 heads, change nothing but the number of steps; and
-// one that knows what follows does change it.
+// Draft tokens from MTP layers and EAGLE-3 heads change only the number of steps, and a drafter that predicts correctly
+// reduces it.
 #include <numeric>
 
 #include "speculation_check.h"
@@ -8,7 +8,7 @@
 namespace monolith::testing {
 namespace {
 
-// The model's own layer, which knows no more than which tokens are biased, and is sometimes right.
+// An MTP layer that only knows which tokens are biased, and is sometimes right.
 void say_few_words(LooseModel& model, const std::string& block) {
   const uint64_t n_embd = model.number("embedding_length"), n_vocab = model.tensors.at("token_embd.weight").dims[1];
   std::vector<float> head(n_vocab * n_embd);
@@ -28,22 +28,22 @@ void check_own_layer(const std::string& model, bool pages_by_window, int n_layer
   const std::vector<ChoiceOutcome> expected = outcomes_without(setup);
   if (expected.empty()) return;
   setup.options.speculation = Speculation::kAlways;
-  check_all(setup, expected, 1, false, model + " with its own layer");
+  check_all(setup, expected, 1, false, model + " with its MTP layer");
   setup.threads = 2;
   setup.options.prefix_cache = true;
-  check_all(setup, expected, 1, false, "with cached prefixes, two threads");
+  check_all(setup, expected, 1, false, "with cached prefixes and two threads");
   setup.options.max_sequences = 4;
   setup.options.max_batch_tokens = 64;
-  setup.limits.n_pages = pages_by_window ? 80 : 16;  // one of these requests takes up to nine
-  check_all(setup, expected, 2, true, "few pages");
+  setup.limits.n_pages = pages_by_window ? 80 : 16;  // One of these requests takes up to nine pages.
+  check_all(setup, expected, 2, true, "with few pages");
 }
 
-TEST(speculation_with_an_own_layer_recurrent_state) { check_own_layer("models/qwen35.f16.gguf", false); }
-TEST(speculation_with_an_own_layer_latents) { check_own_layer("models/deepseek2-glm47flash.q8_0.gguf", false); }
-TEST(speculation_with_three_own_layers_windows) { check_own_layer("models/mimo2.q8_0.gguf", true, 3); }
+TEST(speculation_with_an_mtp_layer_recurrent_state) { check_own_layer("models/qwen35.f16.gguf", false); }
+TEST(speculation_with_an_mtp_layer_mla) { check_own_layer("models/deepseek2-glm47flash.q8_0.gguf", false); }
+TEST(speculation_with_three_mtp_layers_sliding_windows) { check_own_layer("models/mimo2.q8_0.gguf", true, 3); }
 
-// A network that counts: all that its layers add is nothing, and its head looks for the token before. What is counted
-// never comes twice.
+// A network that counts: its layers add nothing, and its output head selects the token after the last one. No token
+// occurs twice.
 std::vector<int64_t> all_tokens(const LooseModel& model) {
   std::vector<int64_t> tokens(model.tensors.at("token_embd.weight").dims[1]);
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -60,9 +60,9 @@ void count_upwards(LooseModel& model) {
   model.put_floats("output_norm.weight", {n}, std::vector<float>(n, 1));
 }
 
-// The layer that guesses says the same by its token, and is right where the largest logit decides; or it looks two tokens
-// back, by the hidden row before, and is right with the first of its guesses only, one behind it three, with the second only,
-// and so on.
+// An MTP layer that always predicts the next token correctly when sampling is greedy. With `by_hidden_row` it predicts
+// from the previous token's hidden state and looks two tokens back, so that its first draft token is right. Each further
+// layer looks one token further back and is right only with the next draft token.
 void know_what_follows(LooseModel& model, const std::string& block, bool by_hidden_row) {
   count_upwards(model);
   const uint64_t n = model.number("embedding_length");
@@ -78,8 +78,8 @@ void know_what_follows(LooseModel& model, const std::string& block, bool by_hidd
   model.put_floats(block + "nextn.eh_proj.weight", {2 * n, n}, takes);
 }
 
-// A head that does: by its token, whose row attention hands on, or by the last of the rows it reads of the network. Its
-// logits are of the tokens backwards.
+// An EAGLE-3 head that predicts correctly: from its token, which attention passes on, or from the last hidden state
+// that it reads from the network. Its logits are in reverse token order.
 Bytes head_that_knows(const LooseModel& model, bool by_hidden_row) {
   std::vector<int64_t> tokens = all_tokens(model);
   std::ranges::reverse(tokens);
@@ -94,10 +94,10 @@ Bytes head_that_knows(const LooseModel& model, bool by_hidden_row) {
     head.diagonal("fc.weight", 1, 2 * head.n_embd);
     head.zero("blk.0.attn_output.weight");
   } else {
-    // a token sees itself
+    // Each token attends to itself.
     for (const char* name : {"blk.0.attn_q.weight", "blk.0.attn_k.weight"}) head.diagonal(name, 3);
     head.diagonal("blk.0.attn_v.weight", 1);
-    head.diagonal("blk.0.attn_output.weight", 8);  // louder than the row before
+    head.diagonal("blk.0.attn_output.weight", 8);  // Larger than the hidden state before it.
   }
   return head.build();
 }
@@ -141,7 +141,7 @@ EngineStats count_with_head(Speculation mode, bool by_hidden_row) {
   return count_with(setup, mode);
 }
 
-TEST(own_layer_that_knows_what_follows_saves_steps) {
+TEST(a_correct_mtp_layer_saves_steps) {
   for (const Speculation mode : {Speculation::kAuto, Speculation::kAlways, Speculation::kOff}) {
     const EngineStats stats = count_with_layer(mode, false);
     if (stats.steps == 0) return;
@@ -152,22 +152,23 @@ TEST(own_layer_that_knows_what_follows_saves_steps) {
   }
 }
 
-TEST(own_layer_is_given_the_hidden_row_before_each_token) {
+TEST(mtp_layer_gets_the_hidden_state_before_each_token) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true);
   if (stats.steps == 0) return;
-  CHECK(stats.drafted_right + 12 >= stats.steps);  // one a step, but for the first and the last of each answer
+  // One accepted draft token per step, except for the first and last step of each response.
+  CHECK(stats.drafted_right + 12 >= stats.steps);
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
-TEST(own_layers_behind_one_another_guess_one_token_each) {
+TEST(consecutive_mtp_layers_draft_one_token_each) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true, 3);
   if (stats.steps == 0) return;
-  CHECK(stats.drafted_right + 24 >= 3 * stats.steps);  // of four guesses a step the first three
+  CHECK(stats.drafted_right + 24 >= 3 * stats.steps);  // The first three of four draft tokens per step are accepted.
   CHECK(stats.drafted_right < stats.drafted_tokens);
   CHECK(stats.steps < stats.decode_tokens * 2 / 5);
 }
 
-TEST(eagle_head_that_knows_what_follows_saves_steps) {
+TEST(a_correct_eagle_head_saves_steps) {
   for (const Speculation mode : {Speculation::kAuto, Speculation::kAlways}) {
     const EngineStats stats = count_with_head(mode, false);
     if (stats.steps == 0) return;
@@ -177,14 +178,15 @@ TEST(eagle_head_that_knows_what_follows_saves_steps) {
   }
 }
 
-TEST(eagle_head_is_given_the_hidden_row_before_each_token) {
+TEST(eagle_head_gets_the_hidden_state_before_each_token) {
   const EngineStats stats = count_with_head(Speculation::kAlways, true);
   if (stats.steps == 0) return;
   CHECK(stats.drafted_right + 12 >= stats.steps);
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
-// Numbers made up, and logits of a few words and some others: sometimes right. Three layers of the network are read.
+// A head with random weights and with logits for a few frequent words, which is sometimes right. It reads three layers
+// of the network.
 void check_head(const std::string& model, bool pages_by_window, std::vector<uint32_t> sources) {
   EngineSetup setup;
   setup.model = model;
@@ -204,16 +206,16 @@ void check_head(const std::string& model, bool pages_by_window, std::vector<uint
   check_all(setup, expected, 1, false, model + " with a head");
   setup.threads = 2;
   setup.options.prefix_cache = true;
-  check_all(setup, expected, 1, false, "with cached prefixes, two threads");
+  check_all(setup, expected, 1, false, "with cached prefixes and two threads");
   setup.options.max_sequences = 4;
   setup.options.max_batch_tokens = 64;
   setup.limits.n_pages = pages_by_window ? 40 : 24;
-  check_all(setup, expected, 2, true, "few pages");
+  check_all(setup, expected, 2, true, "with few pages");
 }
 
 TEST(speculation_with_an_eagle_head) { check_head("models/llama.q8_0.gguf", false, {0, 1, 2}); }
 TEST(speculation_with_an_eagle_head_recurrent_state) { check_head("models/qwen35.f16.gguf", false, {2, 1, 3}); }
-TEST(speculation_with_an_eagle_head_windows) { check_head("models/mimo2.q8_0.gguf", true, {0, 2, 1}); }
+TEST(speculation_with_an_eagle_head_sliding_windows) { check_head("models/mimo2.q8_0.gguf", true, {0, 2, 1}); }
 
 }  // namespace
 }  // namespace monolith::testing

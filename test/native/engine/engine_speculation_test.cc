@@ -1,5 +1,5 @@
-// Guessing changes nothing but the number of steps: the same tokens and logprob bits as without, whatever asks for
-// them, and no page holds what was refused.
+// Speculative decoding changes only the number of steps: tokens and logprob bits are the same as without it for every
+// kind of request, and no page holds rejected draft tokens.
 #include "engine/loop/step_loop.h"
 #include "formats/hf/model_file.h"
 #include "model/recurrent_cases.h"
@@ -14,7 +14,7 @@ void check_speculation(const std::string& model) {
   setup.model = model;
   setup.options.prefix_cache = false;
   std::vector<ChoiceOutcome> expected;
-  for (const bool guesses : {false, true}) {  // one after the other
+  for (const bool guesses : {false, true}) {  // The requests run one after the other.
     setup.options.speculation = guesses ? Speculation::kAlways : Speculation::kOff;
     auto engine = start_engine(setup);
     if (!engine) return;
@@ -43,16 +43,16 @@ void check_speculation(const std::string& model) {
   check_all(setup, expected, 1, false, "together");
   setup.options.prefix_cache = true;
   setup.threads = 2;
-  check_all(setup, expected, 3, false, "with cached prefixes, two threads");
+  check_all(setup, expected, 3, false, "with cached prefixes and two threads");
   setup.options.max_batch_tokens = 9;
   setup.options.max_sequences = 4;
-  check_all(setup, expected, 2, false, "nine tokens a step");
+  check_all(setup, expected, 2, false, "with nine tokens per step");
   setup.options.max_batch_tokens = 64;
-  setup.limits.n_pages = 16;  // one of these requests takes up to nine
-  check_all(setup, expected, 2, true, "few pages");
+  setup.limits.n_pages = 16;  // One of these requests takes up to nine pages.
+  check_all(setup, expected, 2, true, "with few pages");
   setup.options.speculation = Speculation::kAuto;
   setup.limits.n_pages = 256;
-  setup.options.max_sequences = 1;  // whoever it pays for or not
+  setup.options.max_sequences = 1;  // Requests run one by one, whether or not speculation pays off for them.
   setup.options.prefix_cache = false;
   auto engine = start_engine(setup);
   REQUIRE(engine != nullptr);
@@ -61,16 +61,16 @@ void check_speculation(const std::string& model) {
   for (size_t i = 0; i < requests.size(); ++i) {
     const RequestId id = consumer.submit(requests[i]);
     consumer.pump_until_ended(id);
-    check_same(consumer.outcomes()[id].choices[0], expected[i], "as it pays, request " + std::to_string(i));
+    check_same(consumer.outcomes()[id].choices[0], expected[i], "in automatic mode, request " + std::to_string(i));
   }
 }
 
 TEST(speculation_changes_no_token_llama) { check_speculation("models/llama.q8_0.gguf"); }
-TEST(speculation_changes_no_token_latents) { check_speculation("models/deepseek32.q8_0.gguf"); }
+TEST(speculation_changes_no_token_sparse_mla) { check_speculation("models/deepseek32.q8_0.gguf"); }
 TEST(speculation_changes_no_token_recurrent_state) { check_speculation("models/qwen35.f16.gguf"); }
 TEST(speculation_changes_no_token_qwen3) { check_speculation("models/qwen3.f16.gguf"); }
 
-// Whatever a draft says: that of the same weights, of others close to them, and of others altogether.
+// Runs with draft models that have the same weights, similar weights or unrelated weights.
 void check_draft(const std::string& draft) {
   EngineSetup setup;
   setup.draft = draft;
@@ -85,16 +85,16 @@ void check_draft(const std::string& draft) {
   setup.options.prefix_cache = true;
   setup.options.max_sequences = 32;
   setup.options.max_batch_tokens = 64;
-  setup.limits.n_pages = 16;  // one of these requests takes up to nine
+  setup.limits.n_pages = 16;  // One of these requests takes up to nine pages.
   setup.draft_pages = 9;
-  check_all(setup, expected, 2, true, "few pages");
+  check_all(setup, expected, 2, true, "with few pages");
 }
 
-TEST(speculation_with_a_draft_of_the_same_weights) { check_draft("models/llama.q8_0.gguf"); }
-TEST(speculation_with_a_draft_of_fewer_bits) { check_draft("models/llama.q4_k_m.gguf"); }
-TEST(speculation_with_a_draft_that_knows_nothing) { check_draft("models/qwen3.f16.gguf"); }
+TEST(speculation_with_a_draft_model_of_the_same_weights) { check_draft("models/llama.q8_0.gguf"); }
+TEST(speculation_with_a_draft_model_of_fewer_bits) { check_draft("models/llama.q4_k_m.gguf"); }
+TEST(speculation_with_an_unrelated_draft_model) { check_draft("models/qwen3.f16.gguf"); }
 
-TEST(speculation_refuses_a_draft_of_other_tokens) {
+TEST(speculation_refuses_a_draft_model_with_another_vocabulary) {
   const auto tokenizer_of = [](const std::string& name) {
     return read_model_file(check::data_path("../../models/" + name), {},
                            [](const GgufFile& file) { return Tokenizer::load(file); });
@@ -110,8 +110,8 @@ TEST(speculation_refuses_a_draft_of_other_tokens) {
                                         std::to_string((*hal)->n_vocab()));
 }
 
-// Of the same length, but a number means another text in it.
-TEST(speculation_refuses_a_draft_whose_tokens_are_numbered_otherwise) {
+// The vocabulary has the same size, but one token id has a different text.
+TEST(speculation_refuses_a_draft_model_with_different_token_ids) {
   const auto with = [](const char* one, const char* other) {
     VocabularyFile words = VocabularyFile::byte_level();
     for (const char* name : {one, other}) words.add(name, TokenKind::kControl);
@@ -126,8 +126,9 @@ TEST(speculation_refuses_a_draft_whose_tokens_are_numbered_otherwise) {
            "a draft model must have the vocabulary of its target model, but this one has a different token 256");
 }
 
-// A context as long as its model's or its own, pages as far as it is given memory; and no state that cannot be taken back.
-TEST(speculation_plans_its_draft_within_what_it_is_given) {
+// The draft model gets a context of at most its own and the model's length, and as many pages as its memory budget
+// allows. Models with recurrent state are refused, because it cannot be rolled back.
+TEST(speculation_plans_the_draft_model_within_its_memory_budget) {
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());
   const ParsedModel small{TinyModel()};
@@ -210,10 +211,12 @@ void check_choices_and_ends(const std::string& draft) {
 }
 
 TEST(speculation_changes_no_choice_and_no_end) { check_choices_and_ends(""); }
-TEST(speculation_with_a_draft_changes_no_choice_and_no_end) { check_choices_and_ends("models/llama.q4_k_m.gguf"); }
+TEST(speculation_with_a_draft_model_changes_no_choice_and_no_end) {
+  check_choices_and_ends("models/llama.q4_k_m.gguf");
+}
 
-// What is guessed past a page's end, and refused, is in no page that others find.
-TEST(speculation_keeps_refused_guesses_out_of_the_prefix_cache) {
+// Rejected draft tokens that reach beyond the end of a page are not in any cached page.
+TEST(speculation_keeps_rejected_tokens_out_of_the_prefix_cache) {
   EngineSetup setup;
   setup.options.speculation = Speculation::kAlways;
   EngineParts parts = load_parts(setup);

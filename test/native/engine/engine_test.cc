@@ -1,4 +1,5 @@
-// The running engine, through its public face: limits, ends, cancellation, bounds, failure, closing.
+// The running engine through its public interface: limits, end conditions, cancellation, queue bounds, failures and
+// closing.
 #include <atomic>
 #include <random>
 #include <semaphore>
@@ -17,9 +18,9 @@ GenerationRequest simple_request(int prompt_tokens, int max_tokens, int family =
   return request;
 }
 
-TEST(engine_refuses_what_it_cannot_do_at_once) {
+TEST(engine_rejects_invalid_requests_immediately) {
   EngineSetup setup;
-  setup.limits.n_pages = 4;  // 64 positions
+  setup.limits.n_pages = 4;  // 64 positions.
   auto engine = start_engine(setup);
   if (!engine) return;
   Consumer consumer(*engine);
@@ -82,15 +83,15 @@ TEST(engine_refuses_what_it_cannot_do_at_once) {
   refused([](auto& r) { r.calls.required = {std::vector<TokenId>(2000, 1)}; }, invalid, "calls.required[0]");
   CHECK(!engine->submit(999, simple_request(1, 1)).ok());
   CHECK_EQ(engine->stats().waiting, 0);
-  // The longest that fits runs, and ends where the context does.
+  // The longest prompt that fits runs, and its response ends where the context ends.
   const RequestId id = consumer.submit(simple_request(63, 10));
   consumer.pump_until_ended(id);
   CHECK(consumer.outcomes()[id].choices[0].reason == FinishReason::kContextFull);
   CHECK_EQ(consumer.outcomes()[id].choices[0].completion_tokens, 1u);
 }
 
-// Text and counts of one request; the text is what a stop string and a stop token are looked for in.
-TEST(engine_stops_where_asked) {
+// Text and counts of one response, from which the test takes a stop string and a stop token.
+TEST(engine_stops_at_stop_strings_and_tokens) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -107,7 +108,7 @@ TEST(engine_stops_where_asked) {
   size_t begin = whole.content.size() / 2;
   while ((static_cast<unsigned char>(whole.content[begin]) & 0xC0) == 0x80) ++begin;
   const std::string stop = whole.content.substr(begin, 5);
-  request.stop = {"never said at all", stop};
+  request.stop = {"never generated", stop};
   const RequestId stopped = consumer.submit(request);
   consumer.pump_until_ended(stopped);
   const ChoiceOutcome& cut = consumer.outcomes()[stopped].choices[0];
@@ -123,9 +124,9 @@ TEST(engine_stops_where_asked) {
   const ChoiceOutcome& ended = consumer.outcomes()[token].choices[0];
   CHECK(ended.reason == FinishReason::kEndOfTurn);
   CHECK(whole.content.starts_with(ended.content));
-  CHECK(ended.completion_tokens <= 11);  // the stop token is counted, its text is not returned
+  CHECK(ended.completion_tokens <= 11);  // The stop token is counted, but its text is not returned.
 
-  // Forced by bias: the end-of-generation token ends it, and is counted as sampled.
+  // An end-of-generation token, forced by a bias, ends the response and is counted as sampled.
   request.stop_tokens.clear();
   request.ignore_eos = false;
   request.sampling.logit_bias = {{engine->tokenizer().eos(), 100.0f}};
@@ -160,7 +161,7 @@ TEST(engine_closes_reasoning_when_the_budget_is_used_up) {
   }
 }
 
-// A model whose forward pass is meddled with.
+// Wrapper of a model, for tests that modify the forward pass.
 class ModelAround : public Model {
  public:
   explicit ModelAround(std::unique_ptr<Model> model) : model_(std::move(model)) {}
@@ -174,7 +175,7 @@ class ModelAround : public Model {
   const std::unique_ptr<Model> model_;
 };
 
-// Computes as many steps as it is allowed.
+// Computes only as many steps as the test has released.
 class AllowedModel final : public ModelAround {
  public:
   AllowedModel(std::unique_ptr<Model> model, std::counting_semaphore<>& steps)
@@ -188,7 +189,7 @@ class AllowedModel final : public ModelAround {
   std::counting_semaphore<>& steps_;
 };
 
-// Takes at least a millisecond for each step, so that there is time to step in.
+// Takes at least a millisecond per step, so that the test has time to intervene.
 class SlowModel final : public ModelAround {
  public:
   using ModelAround::ModelAround;
@@ -198,10 +199,10 @@ class SlowModel final : public ModelAround {
   }
 };
 
-TEST(engine_cancels_at_every_stage_and_pages_come_back) {
+TEST(engine_cancels_at_every_stage_and_frees_the_pages) {
   EngineSetup setup;
   setup.options.max_sequences = 1;
-  setup.options.max_batch_tokens = 4;  // prefill takes many steps
+  setup.options.max_batch_tokens = 4;  // Prefill takes many steps.
   EngineParts parts = load_parts(setup);
   if (!parts.model) return;
   auto model = std::make_unique<SlowModel>(std::move(parts.model));
@@ -216,7 +217,7 @@ TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   consumer.pump_until([&] { return started(prefilling); });
   CHECK_EQ(engine->stats().waiting, 1);
   engine->cancel(consumer.channel(), queued);
-  engine->cancel(consumer.channel(), queued);  // twice is once
+  engine->cancel(consumer.channel(), queued);  // A second cancellation has no effect.
   engine->cancel(consumer.channel(), prefilling);
   CHECK(pages_come_back(*engine));
 
@@ -227,9 +228,9 @@ TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   CHECK(pages_come_back(*engine));
   engine->cancel(consumer.channel(), 12345);
 
-  const RequestId last = consumer.submit(simple_request(5, 5, 4));  // and life goes on
+  const RequestId last = consumer.submit(simple_request(5, 5, 4));  // The engine keeps running.
   consumer.pump_until_ended(last);
-  CHECK_EQ(consumer.outcomes()[decoding].choices[0].pieces, pieces);  // nothing after cancel()
+  CHECK_EQ(consumer.outcomes()[decoding].choices[0].pieces, pieces);  // No delta arrives after cancel().
   CHECK(!consumer.outcomes()[queued].ended() && !consumer.outcomes()[prefilling].ended());
   const EngineStats stats = engine->stats();
   CHECK_EQ(stats.cancelled_queued, uint64_t{1});
@@ -240,8 +241,8 @@ TEST(engine_cancels_at_every_stage_and_pages_come_back) {
   CHECK_EQ(stats.last_step_age_ms, 0.0);
 }
 
-// Ended, and its records not yet drained: none of them comes after cancel().
-TEST(engine_cancel_takes_back_what_an_ended_request_has_said) {
+// The request has ended, but its records have not been drained. After cancel() none of them is delivered.
+TEST(cancel_drops_undelivered_output_of_an_ended_request) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine), another(*engine);
@@ -250,19 +251,20 @@ TEST(engine_cancel_takes_back_what_an_ended_request_has_said) {
     while (engine->stats().finished < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
   wait_for_ends(2);
-  another.pump_until_ended(another.submit(simple_request(5, 5)));  // in a later step: those two are retired
-  engine->cancel(another.channel(), kept);                         // not one of this channel
+  // Runs in a later step, so both ended requests are retired by then.
+  another.pump_until_ended(another.submit(simple_request(5, 5)));
+  engine->cancel(another.channel(), kept);  // This request does not belong to the channel.
   engine->cancel(consumer.channel(), gone);
   consumer.pump_until_ended(kept);
   CHECK_EQ(consumer.outcomes()[gone].started, 0);
   CHECK(consumer.outcomes()[gone].choices.empty());
   CHECK_EQ(consumer.outcomes()[kept].choices[0].piece_tokens, 6);
-  // An id that has ended is not held back for ever.
+  // An id that has ended is not retained forever.
   const RequestId next = consumer.submit(simple_request(10, 5, 3));
   consumer.pump_until_ended(next);
 }
 
-TEST(engine_bounds_its_queue_in_number_and_time) {
+TEST(engine_bounds_its_queue_in_length_and_time) {
   EngineSetup setup;
   setup.options.max_sequences = 1;
   setup.options.queue_max = 2;
@@ -288,7 +290,7 @@ TEST(engine_bounds_its_queue_in_number_and_time) {
   CHECK_EQ(consumer.outcomes()[patient].choices[0].completion_tokens, 5u);
 }
 
-TEST(engine_bounds_the_prompt_tokens_that_wait) {
+TEST(engine_bounds_the_waiting_prompt_tokens) {
   EngineSetup setup;
   setup.options.max_sequences = 1;
   setup.options.queue_max_tokens = 50;
@@ -296,7 +298,8 @@ TEST(engine_bounds_the_prompt_tokens_that_wait) {
   auto engine = start_engine(setup);
   if (!engine) return;
   Consumer consumer(*engine);
-  const RequestId running = consumer.submit(simple_request(60, 4000));  // longer than the bound, and alone
+  // Longer than the limit, but accepted because the queue is empty.
+  const RequestId running = consumer.submit(simple_request(60, 4000));
   consumer.pump_until([&] { return consumer.outcomes()[running].started > 0; });
   consumer.submit(simple_request(30, 5));
   consumer.submit(simple_request(20, 5));
@@ -307,7 +310,7 @@ TEST(engine_bounds_the_prompt_tokens_that_wait) {
   CHECK_EQ(engine->stats().waiting_tokens, int64_t{50});
   EngineTunables tunables;
   tunables.queue_max_tokens = 60;
-  engine->configure(tunables);  // from the next submission on
+  engine->configure(tunables);  // Applies from the next submission on.
   const RequestId last = consumer.submit(simple_request(10, 5));
   CHECK_EQ(engine->stats().waiting, 3);
   engine->cancel(consumer.channel(), running);
@@ -316,7 +319,7 @@ TEST(engine_bounds_the_prompt_tokens_that_wait) {
   CHECK_EQ(engine->stats().prompt_tokens, uint64_t{120});
 }
 
-TEST(engine_takes_new_limits_while_it_runs) {
+TEST(engine_applies_new_limits_while_running) {
   EngineSetup setup;
   setup.options.max_batch_tokens = 64;
   setup.options.max_sequences = 2;
@@ -328,19 +331,19 @@ TEST(engine_takes_new_limits_while_it_runs) {
   REQUIRE(running.ok());
   const std::unique_ptr<Engine> engine = std::move(*running);
   EngineStats stats = engine->stats();
-  CHECK_EQ(stats.most_batch_tokens, 256);  // as allocated
+  CHECK_EQ(stats.most_batch_tokens, 256);  // The allocated maximum.
   CHECK_EQ(stats.most_sequences, 16);
   Consumer consumer(*engine);
   std::vector<RequestId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(consumer.submit(simple_request(10, 400)));
-  steps.release(2);  // the first may be planned before the second request is there
+  steps.release(2);  // The first step may be planned before the second request arrives.
   consumer.pump_until([&] { return consumer.outcomes()[ids[1]].started > 0; });
   CHECK_EQ(consumer.outcomes()[ids[2]].started, 0);
   EngineTunables tunables;
   tunables.max_sequences = 100;
   tunables.step_ms = 7;
   engine->configure(tunables);
-  steps.release(20);  // far fewer than an answer takes: all six run at once
+  steps.release(20);  // Far fewer steps than a response takes, so all six requests run at the same time.
   consumer.pump_until([&] { return consumer.outcomes()[ids[5]].started > 0; });
   CHECK(!consumer.outcomes()[ids[0]].ended());
   stats = engine->stats();
@@ -348,7 +351,7 @@ TEST(engine_takes_new_limits_while_it_runs) {
   CHECK_EQ(stats.max_batch_tokens, 64);
   CHECK_EQ(stats.step_ms, 7);
   tunables = {};
-  tunables.max_batch_tokens = 4;  // fewer sequences than are wanted
+  tunables.max_batch_tokens = 4;  // Fewer sequences than requested.
   engine->configure(tunables);
   steps.release(1'000'000);
   for (const RequestId id : ids) consumer.pump_until_ended(id);
@@ -356,10 +359,10 @@ TEST(engine_takes_new_limits_while_it_runs) {
   tunables.max_batch_tokens = 64;
   engine->configure(tunables);
   consumer.pump_until_ended(consumer.submit(simple_request(10, 5)));
-  CHECK_EQ(engine->stats().max_sequences, 16);  // as it was asked to be
+  CHECK_EQ(engine->stats().max_sequences, 16);  // The configured value.
 }
 
-TEST(engine_ends_generations_at_their_time_limit_and_on_drain) {
+TEST(engine_ends_responses_at_their_time_limit_and_on_drain) {
   EngineSetup setup;
   setup.limits.max_context = 4096;
   setup.options.max_sequences = 3;
@@ -401,7 +404,7 @@ TEST(engine_closes_promptly_while_running) {
   CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(2));
 }
 
-TEST(engine_channel_close_cancels_and_silences) {
+TEST(closing_a_channel_cancels_its_requests_and_wake_ups) {
   EngineSetup setup;
   setup.limits.max_context = 4096;
   auto engine = start_engine(setup);
@@ -411,13 +414,13 @@ TEST(engine_channel_close_cancels_and_silences) {
   CHECK(engine->submit(channel, simple_request(10, 4000)).ok());
   while (*woken == 0) std::this_thread::yield();
   engine->close_channel(channel);
-  woken.reset();  // a wake after close would touch freed memory
+  woken.reset();  // A wake-up after close_channel() would access freed memory.
   CHECK(pages_come_back(*engine));
   CHECK_EQ(engine->stats().cancelled_decode + engine->stats().cancelled_prefill, uint64_t{1});
 }
 
-// Whoever knows a request's number but has not its channel changes nothing of it.
-TEST(engine_hears_nobody_about_what_is_anothers) {
+// Requests can be changed only through their own channel; knowing the id is not enough.
+TEST(requests_can_be_changed_only_through_their_channel) {
   EngineSetup setup;
   setup.limits.max_context = 1024;
   auto engine = start_engine(setup);
@@ -441,7 +444,7 @@ TEST(engine_hears_nobody_about_what_is_anothers) {
   CHECK_EQ(stats.cancelled_prefill + stats.cancelled_decode, uint64_t{0});
 }
 
-TEST(engine_takes_nothing_more_once_it_drains) {
+TEST(a_draining_engine_refuses_requests) {
   auto engine = start_engine({});
   if (!engine) return;
   Consumer consumer(*engine);
@@ -455,7 +458,7 @@ TEST(engine_takes_nothing_more_once_it_drains) {
   CHECK_EQ(engine->stats().waiting, 0);
 }
 
-TEST(engine_holds_a_consumer_that_does_not_drain) {
+TEST(engine_pauses_requests_of_a_consumer_that_does_not_drain) {
   EngineSetup setup;
   setup.limits.max_context = 4096;
   setup.options.channel_bytes_max = 2000;
@@ -464,7 +467,7 @@ TEST(engine_holds_a_consumer_that_does_not_drain) {
   Consumer slow(*engine), quick(*engine);
   const RequestId held = slow.submit(simple_request(10, 300, 1));
   uint64_t steps = 0;
-  for (int i = 0; i < 2000; ++i) {  // until it stands still
+  for (int i = 0; i < 2000; ++i) {  // Waits until the engine makes no more steps.
     const EngineStats stats = engine->stats();
     if (stats.running == 0 && stats.steps > 10) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -472,17 +475,17 @@ TEST(engine_holds_a_consumer_that_does_not_drain) {
   steps = engine->stats().steps;
   CHECK(steps > 10 && steps < 200);
   CHECK_EQ(engine->stats().running, 0);
-  const RequestId other = quick.submit(simple_request(10, 20, 2));  // others are not affected
+  const RequestId other = quick.submit(simple_request(10, 20, 2));  // Other consumers are not affected.
   quick.pump_until_ended(other);
   CHECK(engine->stats().steps <= steps + 21);
-  slow.pump_until_ended(held);  // drained, it goes on and loses nothing
+  slow.pump_until_ended(held);  // Once drained, the request continues and loses nothing.
   CHECK_EQ(slow.outcomes()[held].choices[0].completion_tokens, 300u);
   const RequestId again = quick.submit(simple_request(10, 300, 1));
   quick.pump_until_ended(again);
   CHECK_EQ(quick.outcomes()[again].choices[0].content, slow.outcomes()[held].choices[0].content);
 }
 
-// Fails: by values that are no numbers in one row, or altogether.
+// Fails either with NaN logits in one row, or by throwing in forward().
 class FailingModel final : public ModelAround {
  public:
   FailingModel(std::unique_ptr<Model> model, int bad_token, bool throws)
@@ -493,7 +496,7 @@ class FailingModel final : public ModelAround {
     logits_.assign(logits, logits + batch.logit_rows.size() * n_vocab);
     for (size_t i = 0; i < batch.logit_rows.size(); ++i) {
       if (batch.tokens[static_cast<size_t>(batch.logit_rows[i])] != bad_token_) continue;
-      if (throws_) throw std::runtime_error("the device is gone");
+      if (throws_) throw std::runtime_error("the device is lost");
       logits_[i * n_vocab + 17] = std::numeric_limits<float>::quiet_NaN();
     }
     return logits_.data();
@@ -519,7 +522,7 @@ class HangingModel final : public ModelAround {
   const std::atomic<bool>& hangs_;
 };
 
-TEST(engine_survives_a_bad_row_and_reports_a_failed_step) {
+TEST(engine_survives_nan_logits_and_reports_a_failed_step) {
   for (const bool throws : {false, true}) {
     EngineParts parts = load_parts({});
     if (!parts.model) return;
@@ -529,7 +532,8 @@ TEST(engine_survives_a_bad_row_and_reports_a_failed_step) {
     const std::unique_ptr<Engine> engine = std::move(*started);
     Consumer consumer(*engine);
     GenerationRequest good = simple_request(10, 30), bad = simple_request(10, 30);
-    good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};  // nobody generates it
+    // The bias prevents this token from being generated.
+    good.sampling.logit_bias = bad.sampling.logit_bias = {{333, -100.0f}};
     bad.prompt.back() = 333;
     bad.n = 2;
     const RequestId first = consumer.submit(good);
@@ -551,7 +555,7 @@ TEST(engine_survives_a_bad_row_and_reports_a_failed_step) {
   }
 }
 
-TEST(engine_tells_of_a_step_that_hangs_even_if_it_is_the_first) {
+TEST(engine_reports_a_hanging_step_even_if_it_is_the_first) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
   std::atomic<bool> hangs{true};
@@ -560,7 +564,7 @@ TEST(engine_tells_of_a_step_that_hangs_even_if_it_is_the_first) {
   REQUIRE(started.ok());
   const std::unique_ptr<Engine> engine = std::move(*started);
   Consumer consumer(*engine);
-  for (int round = 0; round < 2; ++round) {  // a fresh engine, and one that was idle for a while
+  for (int round = 0; round < 2; ++round) {  // A new engine, and an engine that was idle for a while.
     hangs = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     CHECK_EQ(engine->stats().last_step_age_ms, 0.0);
@@ -574,7 +578,7 @@ TEST(engine_tells_of_a_step_that_hangs_even_if_it_is_the_first) {
     const std::chrono::duration<double, std::milli> since = std::chrono::steady_clock::now() - submitted_at;
     CHECK_EQ(stats.running, 1);
     CHECK_EQ(stats.waiting, 0);
-    CHECK(stats.last_step_age_ms >= 50 && stats.last_step_age_ms <= since.count());  // idle time is not in it
+    CHECK(stats.last_step_age_ms >= 50 && stats.last_step_age_ms <= since.count());  // Idle time is not included.
     hangs = false;
     consumer.pump_until_ended(id);
     CHECK_EQ(engine->stats().last_step_age_ms, 0.0);
@@ -630,7 +634,7 @@ void check_random_load(bool asynchronous) {
                                .queue_max_tokens = {}});
           consumer.pump(std::chrono::milliseconds(1 + random() % 3));
         }
-        if (session < 2)  // the last session is closed with requests running
+        if (session < 2)  // The last session is closed while requests are running.
           for (const RequestId id : open) consumer.pump_until_ended(id);
       }
     });

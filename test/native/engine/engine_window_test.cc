@@ -1,11 +1,11 @@
-// Pages of layers with a window that are given back, found again and taken by others change no bit of any answer:
-// the same as with one page table for all layers, where nothing is given back.
+// Freeing, reusing and rediscovering sliding-window pages changes no bit of any response, compared with one page table
+// for all layers, where no page is freed.
 #include "engine_fixture.h"
 
 namespace monolith::testing {
 namespace {
 
-// Six layers see 64 positions and one all: seven tables of one layer each.
+// Six layers have a window of 64 positions and one attends to all positions: seven page tables of one layer each.
 constexpr int kTables = 7;
 
 EngineSetup setup_of(bool by_window) {
@@ -17,13 +17,13 @@ EngineSetup setup_of(bool by_window) {
   return setup;
 }
 
-// Prompts and answers many times as long as the window; families share long beginnings.
+// Prompts and responses much longer than the window. Requests of one family share a long prefix.
 std::vector<GenerationRequest> long_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 8; ++i) {
     GenerationRequest request;
     request.prompt = test_prompt(20 + i * 45, i % 3);
-    // to be guessed
+    // The repetition gives prompt lookup something to draft.
     if (i % 2) request.prompt.insert(request.prompt.end(), request.prompt.begin(), request.prompt.begin() + 60);
     request.n = i % 4 == 2 ? 4 : 1;
     request.organization = static_cast<uint64_t>(i % 2);
@@ -33,7 +33,8 @@ std::vector<GenerationRequest> long_requests() {
     request.sampling.temperature = i % 3 == 0 ? 0.0f : 0.7f;
     request.sampling.top_p = i % 3 == 1 ? 0.8f : 1.0f;
     request.sampling.top_logprobs = 2;
-    if (i % 3 == 0) request.sampling.logit_bias = {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}};  // says the same again
+    // The biases make the response repetitive.
+    if (i % 3 == 0) request.sampling.logit_bias = {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}};
     requests.push_back(request);
   }
   return requests;
@@ -70,7 +71,7 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
       for (int choice = 0; choice < requests[i].n; ++choice)
         check_same(outcome.choices.at(choice), expected[i][static_cast<size_t>(choice)],
                    what + ", round " + std::to_string(round) + ", request " + std::to_string(i));
-      // Where nothing had to leave, all that a prompt can start from is there, though its window has long passed.
+      // If no page was evicted, the whole prefix of a prompt is cached, even the parts outside the window.
       if (round > 0 && setup.options.prefix_cache && !preempts)
         CHECK_EQ(outcome.cached_tokens, static_cast<uint32_t>((requests[i].prompt.size() - 1) / 16 * 16));
     }
@@ -84,7 +85,7 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
   CHECK(!engine->stats().failed);
 }
 
-TEST(windows_given_back_change_no_answer) {
+TEST(freeing_sliding_window_pages_changes_no_response) {
   const std::vector<GenerationRequest> requests = long_requests();
   EngineSetup setup = setup_of(false);
   setup.options.prefix_cache = false;
@@ -96,22 +97,23 @@ TEST(windows_given_back_change_no_answer) {
   check_together(setup, requests, expected, 1, false, "together");
   setup.options.prefix_cache = true;
   setup.threads = 2;
-  check_together(setup, requests, expected, 2, false, "with cached prefixes, two threads");
+  check_together(setup, requests, expected, 2, false, "with cached prefixes and two threads");
   setup.options.max_batch_tokens = 9;
   setup.options.max_sequences = 4;
-  check_together(setup, requests, expected, 2, false, "nine tokens a step");
+  check_together(setup, requests, expected, 2, false, "with nine tokens per step");
   setup.options.max_batch_tokens = 64;
   setup.options.max_sequences = 32;
   setup.options.speculation = Speculation::kAlways;
-  check_together(setup, requests, expected, 2, false, "with guesses");
+  check_together(setup, requests, expected, 2, false, "with draft tokens");
   setup.limits.n_pages = 18 * kTables;
-  check_together(setup, requests, expected, 2, true, "with guesses, few pages");
+  check_together(setup, requests, expected, 2, true, "with draft tokens and few pages");
   setup.options.prefix_cache = false;
-  check_together(setup, requests, expected, 1, true, "few pages, no cache");
+  check_together(setup, requests, expected, 1, true, "with few pages and no cache");
 }
 
-TEST(choices_that_share_windows_are_those_of_separate_requests) {
-  for (const int64_t n_pages : {int64_t{256}, int64_t{17}}) {  // the second forces choices to take turns
+TEST(choices_that_share_window_pages_equal_separate_requests) {
+  // With 17 pages per table the choices cannot all run at the same time.
+  for (const int64_t n_pages : {int64_t{256}, int64_t{17}}) {
     EngineSetup setup = setup_of(true);
     setup.limits.n_pages = n_pages * kTables;
     auto engine = start_engine(setup);
@@ -143,10 +145,10 @@ TEST(choices_that_share_windows_are_those_of_separate_requests) {
   }
 }
 
-// A pool of which one sequence of the whole context would take more than there is, were it not for the windows.
-TEST(a_long_sequence_runs_in_the_pages_of_its_windows) {
+// Without sliding windows, one sequence of full context length would need more pages than the pool has.
+TEST(a_long_sequence_runs_in_its_sliding_window_pages) {
   EngineSetup setup = setup_of(true);
-  setup.limits.n_pages = 160;  // seven tables of 64 pages would be 448
+  setup.limits.n_pages = 160;  // Seven tables of 64 pages would need 448.
   auto engine = start_engine(setup);
   if (!engine) return;
   CHECK_EQ(engine->max_context(), 1024);
@@ -162,8 +164,7 @@ TEST(a_long_sequence_runs_in_the_pages_of_its_windows) {
   CHECK_EQ(engine->stats().preemptions, uint64_t{0});
   setup.limits.n_pages = 64;
   setup.limits.pages_by_window = false;
-  check_same(consumer.outcomes()[id].choices[0], outcomes_one_by_one(setup, {request}).at(0).at(0),
-             "as with all pages");
+  check_same(consumer.outcomes()[id].choices[0], outcomes_one_by_one(setup, {request}).at(0).at(0), "with all pages");
 }
 
 }  // namespace

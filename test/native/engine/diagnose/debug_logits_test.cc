@@ -32,14 +32,14 @@ void check_refused(std::vector<int32_t> ids, std::vector<int32_t> positions, int
 
 }  // namespace
 
-TEST(debug_logits_are_the_golden_ones) {
+TEST(debug_logits_match_the_golden_vectors) {
   if (check::vectors_path(kModel).empty()) return check::skip("the golden vectors are not here");
   const auto golden = Golden::read(check::vectors_path("models/llama.q8_0.json"));
   REQUIRE(golden.has_value());
   const Tolerance& tolerance = *golden->tolerance("f32");
   for (const GoldenPrompt& prompt : golden->prompts) {
     if (prompt.tokens.size() > 120) continue;
-    // Asked in another order than computed, one of them twice.
+    // The positions are requested in a different order than they are computed, one of them twice.
     std::vector<int32_t> positions;
     for (const GoldenLogits& at : prompt.positions) positions.insert(positions.begin(), at.position);
     positions.push_back(positions.front());
@@ -60,7 +60,7 @@ TEST(debug_logits_are_the_golden_ones) {
     CHECK_EQ(continuation.last.position, prompt.last.position);
     CHECK_EQ(argmax(continuation.last.logits), continuation.tokens.back());
     CHECK_EQ(*std::ranges::max_element(continuation.last.logits), continuation.logits.back());
-    // Here no step is nearly undecided before the end, unless exact arithmetic says so.
+    // No step before the end is a near tie, unless the margin of the exact arithmetic shows one.
     size_t same = 0;
     while (same < prompt.greedy.size() && continuation.tokens[same] == prompt.greedy[same]) ++same;
     if (same == prompt.greedy.size()) {
@@ -71,7 +71,7 @@ TEST(debug_logits_are_the_golden_ones) {
   }
 }
 
-TEST(debug_logits_at_every_position_do_not_depend_on_the_pieces) {
+TEST(debug_logits_do_not_depend_on_the_chunk_size) {
   if (check::vectors_path(kModel).empty()) return check::skip("the golden vectors are not here");
   std::vector<int32_t> ids, positions;
   for (int i = 0; i < 40; ++i) {
@@ -88,7 +88,7 @@ TEST(debug_logits_at_every_position_do_not_depend_on_the_pieces) {
   }
 }
 
-TEST(debug_logits_arguments_are_checked) {
+TEST(debug_logits_rejects_invalid_arguments) {
   if (check::vectors_path(kModel).empty()) return check::skip("the golden vectors are not here");
   check_refused({}, {}, 0, ErrorCode::kInvalidArgument, "ids is empty");
   check_refused({1, 640}, {}, 0, ErrorCode::kInvalidArgument, "ids[1] is 640");
@@ -101,7 +101,7 @@ TEST(debug_logits_arguments_are_checked) {
   CHECK(!absent.ok() && absent.error().code == ErrorCode::kIo);
 }
 
-TEST(debug_logits_errors_about_a_file_begin_with_its_path) {
+TEST(debug_logits_file_errors_start_with_the_path) {
   const ModelFile file(TinyModel("mamba"));
   const std::string& path = file.path();
   const auto result = debug_logits(path, exact(64), std::vector<int32_t>{1}, {}, 0);
@@ -110,9 +110,10 @@ TEST(debug_logits_errors_about_a_file_begin_with_its_path) {
   CHECK(result.error().message.starts_with(path + ": architecture 'mamba' is not supported"));
 }
 
-// LongRoPE keeps other frequencies for long contexts, and the context that was opened decides.
-TEST(debug_logits_open_the_context_they_are_asked_for) {
-  const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);  // the same file, and its network either way
+// LongRoPE uses different frequencies for long contexts. The context that the file is opened with decides.
+TEST(debug_logits_uses_the_requested_context) {
+  // The same file, with its reference network for short and for long contexts.
+  const Case short_case = phi3(64, 1.5), long_case = phi3(64, 6);
   const ModelFile file(short_case.model);
   const Tokens tokens = some_tokens(12);
   for (const auto& [max_context, expected] :
@@ -136,9 +137,9 @@ TEST(debug_logits_open_the_context_they_are_asked_for) {
   CHECK(result.error().message.find("12 ids and 0 tokens of continuation exceed max_context, 11") != std::string::npos);
 }
 
-TEST(split_models_compute_what_the_whole_file_does) {
+TEST(split_models_give_the_same_logits_as_the_whole_file) {
   const TinyModel whole;
-  const ModelFile file(whole);  // its name is free: the parts take it as theirs
+  const ModelFile file(whole);  // Only the name is used; the parts of the split model are named after it.
   TinyModel first = whole, second = whole;
   second.keys.clear();
   for (const auto& [name, tensor] : whole.tensors) (name < "blk.1" ? second : first).tensors.erase(name);

@@ -23,12 +23,12 @@ uint64_t hash_of(const TinyModel& model) { return file_hash(*ParsedModel(model).
 
 }  // namespace
 
-TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
+TEST(inspection_reports_the_contents_and_the_memory_plan) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
-  const MemoryClaim all(uint64_t{1} << 60);  // none is free: the pool has its least size
+  const MemoryClaim all(uint64_t{1} << 60);  // No memory is free, so the page pool has its minimum size.
   const auto inspection = inspect(path, **backend, kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK_EQ(inspection->reason, "");
@@ -39,8 +39,8 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   CHECK_EQ(model.quantization, "Q4_K");
   CHECK_EQ(model.vocabulary, 640);
   CHECK_EQ(model.context_length, 4096);
-  // Per layer two norms, Q and output, K and V, three of the feed-forward; embeddings, output, last
-  // norm.
+  // Each layer has two norms, Q and output, K and V, and three feed-forward matrices. In addition there are embeddings,
+  // output and the final norm.
   CHECK_EQ(model.parameters, 2 * (2 * 256 + 2 * 256 * 256 + 2 * 256 * 128 + 3 * 256 * 512) + 2 * 256 * 640 + 256);
   CHECK_EQ(model.bos.value_or(""), "<s>");
   CHECK_EQ(model.eos.value_or(""), "</s>");
@@ -54,7 +54,7 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   CHECK_EQ(inspection->plan->context, 4096);
   CHECK_EQ(inspection->plan->pages, 4 * 4096 / kPageTokens);
 
-  // The plan is that of a load with the same options.
+  // The plan equals that of a load with the same options.
   auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   const auto limits = choose_limits(**file, **backend, kLimits, 0, 0);
@@ -64,13 +64,14 @@ TEST(inspection_tells_what_a_file_holds_and_what_loading_takes) {
   CHECK_EQ(inspection->plan->memory.total(), (*loaded)->memory().total());
 }
 
-// Six layers with a window of 64 and one that sees all: pages of one layer each, and room for four contexts.
-TEST(the_plan_of_a_model_with_windows_has_room_for_what_they_hold) {
+// Six layers with a sliding window of 64 and one full-attention layer: pages hold one layer each, and the pool has room
+// for four contexts.
+TEST(the_plan_of_a_model_with_sliding_windows_counts_window_pages) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
-  const MemoryClaim all(uint64_t{1} << 60);  // none is free: the pool has its least size
+  const MemoryClaim all(uint64_t{1} << 60);  // No memory is free, so the page pool has its minimum size.
   const auto inspection = inspect(path, **backend, kLimits, 1024, 0);
   REQUIRE(inspection.ok() && inspection->plan.has_value());
   const InspectedPlan& plan = *inspection->plan;
@@ -81,14 +82,14 @@ TEST(the_plan_of_a_model_with_windows_has_room_for_what_they_hold) {
   CHECK_EQ(plan.context, 1024);
   CHECK_EQ(plan.pages, 4 * (64 + 6 * layout.window_pages(32)));
   CHECK_EQ(plan.memory.kv_bytes, static_cast<size_t>(plan.pages) * plan.memory.page_bytes);
-  // A budget that holds less cuts the context where the layers that see all end.
+  // With a smaller budget, the pages of the full-attention layer limit the context.
   const auto less = inspect(path, **backend, kLimits, 0, 100 * plan.memory.page_bytes);
   REQUIRE(less.ok() && less->plan.has_value());
   CHECK_EQ(less->plan->pages, 100);
   CHECK_EQ(less->plan->context, (100 - 6 * layout.window_pages(32)) * kPageTokens);
 }
 
-TEST(a_file_that_cannot_run_is_inspected_with_the_reason) {
+TEST(inspection_of_an_unsupported_file_reports_the_reason) {
   const ModelFile file(TinyModel("mamba"));
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
@@ -99,8 +100,9 @@ TEST(a_file_that_cannot_run_is_inspected_with_the_reason) {
   CHECK(!inspection->tensors.empty());
 }
 
-// One that would run elsewhere: all of it is shown but what loading takes, and in its place why there is no room here.
-TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
+// A file that would run on another machine: the inspection shows everything except the memory plan, and the reason why
+// there is not enough memory here.
+TEST(inspection_of_a_file_that_does_not_fit_reports_the_free_memory) {
   const std::string path = check::vectors_path("models/llama.q4_k_m.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
   struct Small final : BackendAround {
@@ -109,7 +111,7 @@ TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
   };
   auto cpu = make_cpu_backend({.threads = 1});
   REQUIRE(cpu.ok());
-  const MemoryClaim all(uint64_t{1} << 60);  // none is free: the pool has its least size
+  const MemoryClaim all(uint64_t{1} << 60);  // No memory is free, so the page pool has its minimum size.
   const auto inspection = inspect(path, Small(**cpu), kLimits, 0, 0);
   REQUIRE(inspection.ok());
   CHECK(!inspection->model && !inspection->plan);
@@ -117,7 +119,7 @@ TEST(a_file_without_room_for_it_is_inspected_with_what_there_is) {
   CHECK_EQ(inspection->tensors.size(), 21u);
 }
 
-TEST(metadata_is_shown_as_what_it_is) {
+TEST(inspection_reports_metadata_with_its_types) {
   TinyModel model;
   model.keys = {{"general.architecture", std::string("llama")},
                 {"a.flag", true},
@@ -140,7 +142,7 @@ TEST(metadata_is_shown_as_what_it_is) {
   CHECK(values["general.architecture"].value == decltype(InspectedValue::value)(std::string("llama")));
 }
 
-TEST(the_file_hash_tells_weights_and_metadata_apart) {
+TEST(the_file_hash_depends_on_weights_metadata_and_names) {
   const uint64_t hash = hash_of(TinyModel());
   CHECK_EQ(hash_of(TinyModel()), hash);
   TinyModel other_key;
@@ -158,7 +160,7 @@ TEST(the_hash_of_a_small_file_depends_on_every_byte_of_its_weights) {
   ParsedModel model{TinyModel()};
   REQUIRE(model.file != nullptr);
   const uint64_t hash = file_hash(*model.file);
-  size_t offset = 0, n_large = 0;  // places that differ from tensor to tensor, most between samples
+  size_t offset = 0, n_large = 0;  // The tested offsets differ from tensor to tensor, and most lie between samples.
   for (const GgufTensor& tensor : model.file->tensors()) {
     n_large += tensor.data.size() > 4096;
     const auto begin = static_cast<size_t>(tensor.data.data() - model.bytes.data());
@@ -175,7 +177,7 @@ TEST(the_hash_of_a_small_file_depends_on_every_byte_of_its_weights) {
 }
 
 TEST(the_hash_of_a_large_file_samples_its_weights) {
-  constexpr uint64_t kValues = uint64_t{17} << 20;  // 68 MiB
+  constexpr uint64_t kValues = uint64_t{17} << 20;  // 68 MiB.
   GgufBuilder builder;
   builder.tensor("weights", TensorType::kF32, {kValues}, Bytes(kValues * sizeof(float)));
   Bytes bytes = builder.build();
@@ -194,7 +196,7 @@ TEST(the_hash_of_a_large_file_samples_its_weights) {
   CHECK(!is_seen(256) && !is_seen(data.size() - 257));
 }
 
-TEST(hash_bytes_depends_on_every_byte_on_length_and_on_seed) {
+TEST(hash_bytes_depends_on_every_byte_the_length_and_the_seed) {
   std::vector<std::byte> bytes(100, std::byte{0});
   const uint64_t hash = hash_bytes(bytes, 0);
   CHECK(hash_bytes(bytes, 1) != hash);

@@ -1,5 +1,5 @@
-// A draft by itself: what it says is what its model says next, whatever came of its earlier guesses; and what it may
-// cost.
+// The draft model on its own: it predicts the model's next tokens however its earlier draft tokens fared, and it
+// respects its budget.
 #include "engine/guess/draft_model.h"
 
 #include <random>
@@ -10,9 +10,9 @@
 namespace monolith::testing {
 namespace {
 
-// Sequences of which some guesses come true and others not, each now and then unasked, against a draft that has to
-// compute every text anew.
-TEST(draft_says_the_same_after_wrong_guesses) {
+// Compares sequences of which some draft tokens are accepted and others rejected, and which sometimes skip drafting,
+// with a draft model that computes every text from scratch.
+TEST(draft_model_predicts_the_same_after_rejected_tokens) {
   EngineSetup setup;
   setup.draft = "models/llama.q8_0.gguf";
   setup.draft_pages = 3 * 20;
@@ -43,7 +43,7 @@ TEST(draft_says_the_same_after_wrong_guesses) {
       CHECK(round < 8 || guesses.size() == wishes[k].out.size());
       if (!guesses.empty()) {
         DraftWish wish;
-        do {  // pieces of the text, until all of it is there
+        do {  // Feeds the text in chunks until all of it is computed.
           wish = {&again, text, std::span(again).first(guesses.size())};
           fresh.draft({&wish, 1}, pace);
         } while (wish.n == 0);
@@ -56,7 +56,7 @@ TEST(draft_says_the_same_after_wrong_guesses) {
       text.insert(text.end(), guesses.begin(), guesses.begin() + static_cast<ptrdiff_t>(n_right));
       text.push_back(random() % 3 == 0 && n_right < guesses.size() ? guesses[n_right]
                                                                    : static_cast<TokenId>(random() % 200));
-      if (text.size() > 280) {  // another takes its place
+      if (text.size() > 280) {  // Another sequence takes its slot.
         draft.forget(&text);
         text = test_prompt(20, static_cast<int>(random() % 100));
       }
@@ -67,8 +67,8 @@ TEST(draft_says_the_same_after_wrong_guesses) {
   CHECK_EQ(draft.pool().free(), draft.pool().size());
 }
 
-// The model as its own draft is always right where the largest logit decides.
-TEST(draft_of_the_same_weights_is_always_right) {
+// The model as its own draft model is always right when sampling is greedy.
+TEST(draft_model_of_the_same_weights_is_always_right) {
   EngineSetup setup;
   setup.draft = setup.model;
   setup.options.speculation = Speculation::kAlways;
@@ -92,8 +92,9 @@ TEST(draft_of_the_same_weights_is_always_right) {
   CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
 }
 
-// Too few pages for all: who is asked about goes first, and those not seen for long give theirs up.
-TEST(draft_does_without_pages_it_cannot_have) {
+// There are too few pages for all sequences. Sequences that ask for draft tokens take precedence, and sequences not
+// used for a long time lose their pages.
+TEST(draft_model_skips_sequences_it_has_no_pages_for) {
   EngineSetup setup;
   setup.draft = "models/llama.q8_0.gguf";
   setup.draft_pages = 3;
@@ -118,7 +119,8 @@ TEST(draft_does_without_pages_it_cannot_have) {
   CHECK_EQ(guesses_for(first), 0);
 }
 
-// What a draft whose guesses are right so often spends, of the model's time; each of its steps takes half of a step.
+// Returns the share of the model's time that a draft model with the given acceptance rate spends. Each of its steps
+// takes half of a model step.
 double spent_of(double chance, double& saved) {
   constexpr int kSteps = 20'000;
   constexpr double kStepMs = 10;
@@ -140,12 +142,12 @@ double spent_of(double chance, double& saved) {
   return spent / (kSteps * kStepMs);
 }
 
-TEST(draft_pace_spends_what_it_saves_and_hardly_more) {
+TEST(draft_budget_spends_little_more_than_it_saves) {
   double saved = 0;
   const double useless = spent_of(0, saved);
   CHECK(useless > 0.005 && useless < 0.03);
   CHECK(spent_of(0.3, saved) < 0.08);
-  CHECK(spent_of(0.8, saved) > 0.49);  // asked in every step
+  CHECK(spent_of(0.8, saved) > 0.49);  // Draft tokens are requested in every step.
   CHECK(saved > 0.7 * 20'000 * 10);
 }
 
