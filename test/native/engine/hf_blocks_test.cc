@@ -1,4 +1,5 @@
-// DeepSeek V4 as published: names of its inference/model.py and settings as in the config.json of DeepSeek-V4-Flash.
+// DeepSeek V4 in its published form: tensor names of inference/model.py, and settings as in the config.json of
+// DeepSeek-V4-Flash.
 #include "support/family_check.h"
 
 namespace monolith {
@@ -75,7 +76,8 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
 constexpr std::string_view kStretch =
     R"("factor":16.0,"original_max_position_embeddings":64,"beta_fast":32,"beta_slow":1)";
 
-// As transformers writes the same settings since its 5.9: kinds of layers by name, and angles of each of two kinds.
+// The same settings as transformers writes them since 5.9: layer kinds by name, and RoPE settings for each of two
+// kinds.
 FamilyFolder newer_folder(const std::string& blocked) {
   FamilyFolder one = folder();
   replace(one.config, R"("qk_rope_head_dim":16,)", "");
@@ -105,7 +107,7 @@ std::vector<float> logits_of_folder(const FamilyFolder& one) {
 
 }  // namespace
 
-TEST(folders_of_deepseek4_in_newer_words_compute_what_their_files_do) {
+TEST(folders_of_deepseek4_with_newer_settings_match_their_gguf_files) {
   check_folder(newer_folder(R"("rope_type":"default",)"));
   if (check::vectors_path("models/deepseek4.mxfp4_moe.gguf").empty()) return;
   FamilyFolder older = folder();
@@ -117,7 +119,7 @@ TEST(folders_of_deepseek4_in_newer_words_compute_what_their_files_do) {
   CHECK(want == logits_of_folder(newer_folder(R"("rope_type":"yarn",)" + std::string(kStretch) + ",")));
 }
 
-TEST(folders_of_deepseek4_compute_what_their_files_do) { check_folder(folder()); }
-TEST(damaged_folders_of_deepseek4_never_do_harm) { damage_folder(folder(), 25); }
+TEST(folders_of_deepseek4_match_their_gguf_files) { check_folder(folder()); }
+TEST(damaged_folders_of_deepseek4_never_crash) { damage_folder(folder(), 25); }
 
 }  // namespace monolith

@@ -1,4 +1,5 @@
-// Decoders that keep keys and values only, as published: names and orders of transformers' modeling file of each.
+// Decoders whose only state is the KV cache, in their published form: names and tensor layouts of each model's modeling
+// file in transformers.
 #include "model/mixture_cases.h"
 #include "support/family_check.h"
 
@@ -7,13 +8,13 @@ namespace {
 
 using namespace testing;
 
-// modeling_ministral3.py rotates halves.
+// modeling_ministral3.py applies RoPE to halves.
 void publish_mistral3(Weights& weights) {
   as_halves(weights, "attn_q.weight", 4);
   as_halves(weights, "attn_k.weight", 2);
 }
 
-// modeling_llama4.py (Llama4TextExperts): experts lie as [in, out], gate and up side by side.
+// modeling_llama4.py (Llama4TextExperts): expert weights are stored as [in, out], with gate and up next to each other.
 void publish_llama4(Weights& weights) {
   const auto turn = [](const FloatTensor& experts) {
     FloatTensor out{{experts.shape[0], experts.shape[2], experts.shape[1]}, {}};
@@ -30,7 +31,7 @@ void publish_llama4(Weights& weights) {
     each(weights, name, [&](FloatTensor& tensor) { tensor = turn(tensor); });
 }
 
-// modeling_step3p5.py: norms multiply by 1 + weight; the gate of heads is a matrix of its own.
+// modeling_step3p5.py: norms multiply by 1 + weight, and the gate of the heads is a separate matrix.
 void publish_step35(Weights& weights) {
   for (auto& [name, tensor] : weights)
     if (name.ends_with("norm.weight")) as_norm_less_one(tensor);
@@ -40,7 +41,7 @@ void round_step35(Weights& weights) {
     if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
 }
 
-// Llama 3's scaling, of which the file holds factors: those of a context of 8192 stretched 8 times.
+// Llama 3's RoPE scaling, which the GGUF file stores as factors: a context of 8192 tokens stretched 8 times.
 void round_apertus(Weights& weights) {
   std::vector<float>& factors = weights.at("rope_freqs.weight").values;
   for (size_t i = 0; i < factors.size(); ++i) {
@@ -49,7 +50,7 @@ void round_apertus(Weights& weights) {
     factors[i] = static_cast<float>(wave < 8192.0 / 4 ? 1 : wave > 8192 ? 8 : 1 / ((1 - kept) / 8 + kept));
   }
 }
-// activations.py (XIELUActivation): numbers of each layer that the file has as settings.
+// activations.py (XIELUActivation): per-layer values that the GGUF file stores as metadata.
 void publish_apertus(Weights& weights) {
   for (const auto& [name, values] :
        {std::pair{"alpha_p", std::pair{0.7f, 0.9f}}, std::pair{"alpha_n", std::pair{0.8f, 1.1f}},
@@ -103,13 +104,13 @@ std::vector<FamilyFolder> folders() {
       R"("original_max_position_embeddings":64,"beta_fast":32.0,"beta_slow":1.0,"mscale":1.0,"mscale_all_dim":1.0,)"
       R"("llama_4_scaling_beta":0.1})";
   return {
-      // Ministral-3-8B-Instruct-2512, in the older and the newer order of names.
+      // Ministral-3-8B-Instruct-2512, with the older and the newer naming scheme.
       {"mistral3.f16", "Mistral3ForConditionalGeneration",
        R"("tie_word_embeddings":true,"vision_config":{"hidden_size":8},"text_config":{)" + ministral + "}",
        below_language_model(kDecoder), publish_mistral3, [](Weights&) {}, "model.language_model.layers."},
       {"mistral3.f16", "Ministral3ForCausalLM", R"("tie_word_embeddings":true,)" + ministral, kDecoder,
        publish_mistral3},
-      // MiniMax-M2
+      // MiniMax-M2.
       {"minimax-m2.q8_0", "MiniMaxM2ForCausalLM",
        sizes(2, 32) +
            R"("head_dim":48,"rotary_dim":24,"rope_theta":5000000,"hidden_act":"silu","rms_norm_eps":1e-06,)"
@@ -120,7 +121,7 @@ std::vector<FamilyFolder> folders() {
                               {"ffn_gate_exps.weight", "block_sparse_moe.experts.{}.w1.weight"},
                               {"ffn_up_exps.weight", "block_sparse_moe.experts.{}.w3.weight"},
                               {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"}}},
-      // Phi-3.5-MoE-instruct; how it stretches its rotation is in folder_test.cc
+      // Phi-3.5-MoE-instruct. Its RoPE scaling is tested in folder_test.cc.
       {"phimoe.q8_0", "PhiMoEForCausalLM",
        sizes(2, 32) +
            R"("hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":10000.0,"rope_scaling":null,"attention_bias":true,)"
@@ -135,7 +136,7 @@ std::vector<FamilyFolder> folders() {
                               {"ffn_gate_exps.weight", "block_sparse_moe.experts.{}.w1.weight"},
                               {"ffn_up_exps.weight", "block_sparse_moe.experts.{}.w3.weight"},
                               {"ffn_down_exps.weight", "block_sparse_moe.experts.{}.w2.weight"}}},
-      // Hunyuan-4B-Instruct, Hunyuan-A13B-Instruct; the stretched base is in folder_test.cc
+      // Hunyuan-4B-Instruct and Hunyuan-A13B-Instruct. The stretched RoPE base is tested in folder_test.cc.
       {"hunyuan-dense.q8_0", "HunYuanDenseV1ForCausalLM",
        sizes(3, 64) +
            R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":11158840.0,"use_qk_norm":true,)"
@@ -147,7 +148,7 @@ std::vector<FamilyFolder> folders() {
            R"("num_experts":6,"moe_topk":[2,2],"moe_intermediate_size":[64,64],"num_shared_expert":[1,1],)"
            R"("use_mixed_mlp_moe":true,"tie_word_embeddings":true)",
        kHunyuan},
-      // K-EXAONE-236B-A23B
+      // K-EXAONE-236B-A23B.
       {"exaone-moe.q8_0", "ExaoneMoEForCausalLM",
        sizes(4, 128) +
            R"("head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":1000000,"sliding_window":64,)"
@@ -156,7 +157,7 @@ std::vector<FamilyFolder> folders() {
            R"("moe_intermediate_size":32,"norm_topk_prob":true,"routed_scaling_factor":2.5,"n_group":1,"topk_group":1,)"
            R"("scoring_func":"sigmoid","num_nextn_predict_layers":1,"tie_word_embeddings":false)",
        kDecoder + TensorNames{{"exp_probs_b.bias", "mlp.e_score_correction_bias"}}},
-      // c4ai-command-r7b-12-2024, c4ai-command-r-v01: they rotate neighbouring pairs
+      // c4ai-command-r7b-12-2024 and c4ai-command-r-v01. RoPE rotates adjacent pairs.
       {"cohere2.q8_0", "Cohere2ForCausalLM",
        sizes(4, 64) +
            R"("head_dim":32,"hidden_act":"silu","layer_norm_eps":1e-05,"rope_theta":50000,"sliding_window":64,"rotary_pct":1.0,)"
@@ -166,7 +167,7 @@ std::vector<FamilyFolder> folders() {
        sizes(2, 128, 4) + R"("hidden_act":"silu","layer_norm_eps":1e-05,"rope_theta":8000000.0,"logit_scale":0.0625,)"
                           R"("use_qk_norm":false,"model_max_length":8192)",
        kDecoder},
-      // stablelm-2-1_6b
+      // stablelm-2-1_6b.
       {"stablelm.q8_0", "StableLmForCausalLM",
        sizes(2, 96, 4) +
            R"("hidden_act":"silu","layer_norm_eps":1e-05,"rope_theta":10000,"partial_rotary_factor":0.25,)"
@@ -174,13 +175,13 @@ std::vector<FamilyFolder> folders() {
        kDecoder + TensorNames{{"attn_norm.bias", "input_layernorm.bias"},
                               {"ffn_norm.bias", "post_attention_layernorm.bias"},
                               {"output_norm.bias", "model.norm.bias"}}},
-      // AFM-4.5B
+      // AFM-4.5B.
       {"arcee.f16", "ArceeForCausalLM",
        sizes(2, 128) +
            R"("head_dim":32,"hidden_act":"relu2","rms_norm_eps":1e-05,"rope_theta":10000.0,"tie_word_embeddings":false,)"
            R"("rope_scaling":{"rope_type":"yarn","factor":20.0,"original_max_position_embeddings":128})",
        kDecoder, publish_mistral3},
-      // Llama-4-Scout-17B-16E-Instruct
+      // Llama-4-Scout-17B-16E-Instruct.
       {"llama4.q4_0", "Llama4ForConditionalGeneration",
        R"("vision_config":{"hidden_size":8},"text_config":{)" + sizes(4, 32, 1) +
            R"("intermediate_size_mlp":96,"head_dim":32,"hidden_act":"silu","rms_norm_eps":1e-05,"rope_theta":500000.0,)"
@@ -188,7 +189,7 @@ std::vector<FamilyFolder> folders() {
            R"("attention_chunk_size":8192,"no_rope_layers":[1,1,1,0],"attn_temperature_tuning":4,"floor_scale":8192,)"
            R"("attn_scale":0.1,"tie_word_embeddings":false})",
        kLlama4, publish_llama4, [](Weights&) {}, "language_model.model.layers."},
-      // MiMo-V2-Flash
+      // MiMo-V2-Flash.
       {"mimo2.q8_0", "MiMoV2FlashForCausalLM",
        sizes(3, 128, 1) +
            R"("head_dim":48,"v_head_dim":32,"swa_head_dim":48,"swa_v_head_dim":32,"swa_num_attention_heads":4,)"
@@ -198,7 +199,7 @@ std::vector<FamilyFolder> folders() {
            R"("moe_intermediate_size":32,"scoring_func":"sigmoid","topk_method":"noaux_tc","norm_topk_prob":true,"n_group":1,)"
            R"("topk_group":1,"routed_scaling_factor":null,"tie_word_embeddings":false)",
        kDecoder + TensorNames{{"attn_sinks.weight", "self_attn.attention_sink_bias"}}},
-      // Step-3.5-Flash
+      // Step-3.5-Flash.
       {"step35.q8_0", "Step3p5ForCausalLM",
        R"("hidden_size":128,"intermediate_size":128,"num_hidden_layers":3,"num_attention_heads":4,"num_attention_groups":2,)"
        R"("head_dim":32,"max_position_embeddings":8192,"rms_norm_eps":1e-05,"sliding_window":64,"layer_types":)"
@@ -217,7 +218,7 @@ std::vector<FamilyFolder> folders() {
                               {"ffn_up_shexp.weight", "share_expert.up_proj.weight"},
                               {"ffn_down_shexp.weight", "share_expert.down_proj.weight"}},
        publish_step35, round_step35},
-      // Apertus-8B-Instruct-2509
+      // Apertus-8B-Instruct-2509.
       {"apertus.f16", "ApertusForCausalLM",
        sizes(2, 128) +
            R"("hidden_act":"xielu","rms_norm_eps":1e-05,"qk_norm":true,"rope_theta":12000000,"tie_word_embeddings":false,)"
@@ -230,7 +231,7 @@ std::vector<FamilyFolder> folders() {
                               {"beta", "mlp.act_fn.beta"},
                               {"eps", "mlp.act_fn.eps"}},
        publish_apertus, round_apertus},
-      // gemma-3n-E4B-it
+      // gemma-3n-E4B-it.
       {"gemma3n.q4_0", "Gemma3nForConditionalGeneration",
        R"("vision_config":{"hidden_size":8},"text_config":{"hidden_size":64,"intermediate_size":[)" +
            repeated(21, "192") +
@@ -260,7 +261,7 @@ std::vector<FamilyFolder> folders() {
                                         {"inp_gate.weight", "per_layer_input_gate.weight"},
                                         {"proj.weight", "per_layer_projection.weight"},
                                         {"post_norm.weight", "post_per_layer_input_norm.weight"}}),
-       // Rows behind those of tokens: cut off.
+       // Extra embedding rows after those of the tokens are cut off.
        [](Weights& weights) {
          FloatTensor& table = weights.at("token_embd.weight");
          table.shape[0] += 2;
@@ -272,7 +273,7 @@ std::vector<FamilyFolder> folders() {
 
 }  // namespace
 
-TEST(folders_of_decoders_compute_what_their_files_do) {
+TEST(folders_of_decoders_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
@@ -290,7 +291,7 @@ void replace(std::string& text, std::string_view what, std::string_view by) {
   text.replace(at, what.size(), by);
 }
 
-// What the first layer that guesses has beside a layer's own, its sisters have too.
+// The further MTP layers share the extra tensors of the first MTP layer.
 void share_beside(LooseModel& model) {
   std::map<std::string, LooseModel::Tensor> copies;
   for (const auto& [name, tensor] : model.tensors)
@@ -298,7 +299,7 @@ void share_beside(LooseModel& model) {
   for (auto& [name, tensor] : copies) model.tensors[name] = std::move(tensor);
 }
 
-// Which layers have a window, one by one.
+// Sets which layers have a sliding window, one flag per layer.
 void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
   Bytes payload = GgufBuilder::array_header(static_cast<uint32_t>(GgufValueType::kBool), flags.size());
   for (const uint8_t flag : flags) payload.push_back(static_cast<std::byte>(flag));
@@ -307,10 +308,10 @@ void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
 
 }  // namespace
 
-// EXAONE's first and its others share what is beside them; the first has a window unless the config says otherwise.
-TEST(folders_of_exaone_bring_their_layers_that_guess) {
+// EXAONE's MTP layers share their extra tensors. The first has a sliding window unless the config says otherwise.
+TEST(folders_of_exaone_load_their_mtp_layers) {
   FamilyFolder exaone = folder_of("ExaoneMoEForCausalLM");
-  // as llama.cpp's conversion leaves it
+  // As llama.cpp's conversion writes the file.
   check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});
   exaone.config += R"(,"mtp_layer_types":["full_attention"])";
   check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});
@@ -324,8 +325,8 @@ TEST(folders_of_exaone_bring_their_layers_that_guess) {
                       }});
 }
 
-// MiMo's have numbers of their own, and no config that counts them.
-TEST(folders_of_mimo_bring_their_layers_that_guess) {
+// MiMo's MTP layers are numbered separately, and the config does not state their number.
+TEST(folders_of_mimo_load_their_mtp_layers) {
   check_guess_layers({folder_of("MiMoV2FlashForCausalLM"), "",
                       [](int level, const std::string& rest) {
                         const std::string name = rest == "shared_head.norm.weight" ? "final_layernorm.weight"
@@ -337,8 +338,8 @@ TEST(folders_of_mimo_bring_their_layers_that_guess) {
                       3});
 }
 
-// Step 3.5's stand behind the others, with a head of their own.
-TEST(folders_of_step_bring_their_layers_that_guess) {
+// Step 3.5's MTP layers follow the other layers, and each has its own output head.
+TEST(folders_of_step_load_their_mtp_layers) {
   FamilyFolder step = folder_of("Step3p5ForCausalLM");
   replace(step.config, R"("full_attention","sliding_attention"],"rope_theta")", R"("full_attention"],"rope_theta")");
   replace(step.config, R"("swiglu_limits":[0.0,0.0,1.0],"swiglu_limits_shared":[null,0.0,2.0])",
@@ -362,8 +363,9 @@ TEST(folders_of_step_bring_their_layers_that_guess) {
                       }});
 }
 
-// Ling's stand behind the others too, and end in a norm of their own. There are no golden files of it: a network of ours.
-TEST(folders_of_ling_bring_their_layers_that_guess) {
+// Ling's MTP layers also follow the other layers and end in their own norm. There are no golden files for Ling, so the
+// test builds a network.
+TEST(folders_of_ling_load_their_mtp_layers) {
   const TinyModel ling = bailingmoe2().model;
   const Bytes image = ling.build();
   const auto file = GgufFile::parse(image);
@@ -393,7 +395,7 @@ TEST(folders_of_ling_bring_their_layers_that_guess) {
                        **file);
 }
 
-TEST(damaged_folders_of_decoders_never_do_harm) {
+TEST(damaged_folders_of_decoders_never_crash) {
   for (const FamilyFolder& one : folders()) damage_folder(one, 25);
 }
 

@@ -1,5 +1,5 @@
-// Qwen3-Next and Qwen 3.5 as published: names and orders of transformers' modeling_qwen3_next.py and modeling_qwen3_5.py,
-// settings as in the config.json of Qwen3-Next-80B-A3B-Instruct and Qwen3.5-27B.
+// Qwen3-Next and Qwen 3.5 in their published form: names and tensor layouts of transformers' modeling_qwen3_next.py and
+// modeling_qwen3_5.py, and settings as in the config.json of Qwen3-Next-80B-A3B-Instruct and Qwen3.5-27B.
 #include "support/family_check.h"
 
 namespace monolith {
@@ -7,7 +7,7 @@ namespace {
 
 using namespace testing;
 
-constexpr int64_t kKeyHeads = 2, kValueHeads = 4, kDim = 16;  // of keys and values
+constexpr int64_t kKeyHeads = 2, kValueHeads = 4, kDim = 16;  // Dimension of keys and values.
 
 const TensorNames kNet = {{"ssm_a", "linear_attn.A_log"},
                           {"ssm_dt.bias", "linear_attn.dt_bias"},
@@ -33,8 +33,8 @@ void round(Weights& weights) {
     if (name.ends_with("norm.weight") && !is_named(name, "ssm_norm.weight")) as_rounded_norm(tensor);
 }
 
-// Qwen3NextRMSNorm multiplies by 1 + weight, but the gated norm of the net by the weight; the shared expert's gate is a
-// matrix of one row.
+// Qwen3NextRMSNorm multiplies by 1 + weight, but the gated norm of the delta net multiplies by the weight. The shared
+// expert's gate is a matrix of one row.
 void publish_common(Weights& weights) {
   each(weights, "ssm_a", as_log_of_decay);
   each(weights, "ssm_conv1d.weight", as_conv1d);
@@ -43,14 +43,15 @@ void publish_common(Weights& weights) {
     if (name.ends_with("norm.weight") && !is_named(name, "ssm_norm.weight")) as_norm_less_one(tensor);
 }
 
-// Value heads in runs: repeat_interleave() gives each key head to the values behind one another. GGUF deals them out.
+// The checkpoint groups value heads by key head: repeat_interleave() assigns consecutive value heads to one key head.
+// GGUF interleaves them.
 int64_t dealt_row(int64_t row, int64_t width) {
   const int64_t head = row / width, each_key = kValueHeads / kKeyHeads;
   return (head % each_key * kKeyHeads + head / each_key) * width + row % width;
 }
 
 void publish_qwen35(Weights& weights) {
-  constexpr int64_t kLead = 2 * kKeyHeads * kDim;  // queries and keys
+  constexpr int64_t kLead = 2 * kKeyHeads * kDim;  // Queries and keys.
   const auto behind_keys = [](int64_t row) { return row < kLead ? row : kLead + dealt_row(row - kLead, kDim); };
   for (const char* name : {"ssm_a", "ssm_dt.bias", "ssm_alpha.weight", "ssm_beta.weight"})
     each(weights, name, [](FloatTensor& tensor) { pick_rows(tensor, [](int64_t row) { return dealt_row(row, 1); }); });
@@ -71,7 +72,7 @@ void publish_qwen35moe(Weights& weights) {
   fuse_experts(weights);
 }
 
-// fix_query_key_value_ordering(): of each key head its query, itself, its values, and the gates of these.
+// fix_query_key_value_ordering(): for each key head its query, its key, its values and their gates.
 void publish_qwen3next(Weights& weights) {
   take_each(weights, "attn_qkv.weight", [&](const std::string& block, const FloatTensor& mixed) {
     constexpr int64_t kKeys = kKeyHeads * kDim, kValues = kValueHeads * kDim;
@@ -125,18 +126,18 @@ std::vector<FamilyFolder> folders() {
 
 }  // namespace
 
-TEST(folders_of_delta_nets_compute_what_their_files_do) {
+TEST(folders_of_delta_nets_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
-// Qwen3-Next does not say how many there are.
-TEST(folders_of_delta_nets_bring_their_layer_that_guesses) {
+// Qwen3-Next does not state the number of MTP layers.
+TEST(folders_of_delta_nets_load_their_mtp_layer) {
   for (const FamilyFolder& one : folders())
     check_guess_layers(
         {one, std::string(one.file).starts_with("qwen3next") ? "" : R"("mtp_num_hidden_layers":1)", mtp_names});
 }
 
-TEST(damaged_folders_of_delta_nets_never_do_harm) {
+TEST(damaged_folders_of_delta_nets_never_crash) {
   for (const FamilyFolder& one : folders()) damage_folder(one, 25);
 }
 

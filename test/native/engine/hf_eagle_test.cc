@@ -1,5 +1,6 @@
-// A head of EAGLE-3 as published: its folder says what the GGUF file of the same numbers says, bit for bit. Names and order
-// as in SpecForge's LlamaForCausalLMEagle3; vLLM's speculators keep settings of the layer apart and count it as layer 0.
+// A published EAGLE-3 head gives the same draft tokens, bit for bit, from its folder as from a GGUF file with the same
+// weights. Names and tensor layout follow SpecForge's LlamaForCausalLMEagle3. vLLM's speculators store the layer's
+// settings separately and number the layer 0.
 #include <numeric>
 
 #include "backend/cpu/cpu_backend.h"
@@ -14,7 +15,7 @@ namespace {
 
 constexpr const char* kModel = "models/llama.q8_0.gguf";
 
-// GGUF turns neighbours where the checkpoint turns halves.
+// GGUF applies RoPE to adjacent pairs, the checkpoint to halves.
 std::vector<float> with_halves(const std::vector<float>& rows, uint64_t n_rows) {
   const size_t cols = rows.size() / n_rows;
   std::vector<float> out;
@@ -113,8 +114,8 @@ void check_folder(bool speculators) {
   CHECK(want == guesses_with(**model, **opened));
 }
 
-TEST(eagle_folder_guesses_as_its_gguf_file) { check_folder(false); }
-TEST(eagle_folder_of_speculators_guesses_as_its_gguf_file) { check_folder(true); }
+TEST(eagle_folder_drafts_the_same_tokens_as_its_gguf_file) { check_folder(false); }
+TEST(eagle_folder_of_speculators_drafts_the_same_tokens_as_its_gguf_file) { check_folder(true); }
 
 }  // namespace
 }  // namespace monolith::testing

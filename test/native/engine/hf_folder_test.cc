@@ -1,4 +1,4 @@
-// Hugging Face folders against the GGUF files they were made from: the same ids, and logits equal bit for bit.
+// Hugging Face folders compared with the GGUF files they were made from: the same token ids, and bit-identical logits.
 #include <algorithm>
 #include <cmath>
 
@@ -26,13 +26,13 @@ struct Case {
   const char* config = "";
 };
 
-// The folder of a model; `shards` files with an index if more than one.
+// Writes the folder of a model. More than one shard gives several files with an index.
 void write_folder(const ScratchFolder& folder, const GgufFile& file, const Case& one, size_t shards) {
   const auto tensors = checkpoint_of(file, one.architecture);
   folder.write("config.json", config_of(file, one.name, one.architecture, one.config));
   folder.write("tokenizer_config.json", tokenizer_settings_of(file));
   const auto tokenizer = Tokenizer::load(file);
-  // The pattern that the vectors' pre-tokenizer stands for.
+  // The regular expression that the file's pre-tokenizer name stands for.
   const std::string pre(file.string("tokenizer.ggml.pre")->value_or(""));
   std::string splitting;
   if (pre == "llama-bpe" || pre == "qwen2")
@@ -98,7 +98,7 @@ void check_case(const Case& one, size_t shards) {
 
 }  // namespace
 
-TEST(folders_compute_what_their_gguf_files_do) {
+TEST(folders_match_their_gguf_files) {
   for (const Case& one :
        {Case{"llama.f16", "llama", "LlamaForCausalLM"}, Case{"llama.bf16", "llama", "MistralForCausalLM"},
         Case{"qwen2.f16", "qwen2", "Qwen2ForCausalLM"}, Case{"qwen3.f16", "qwen3", "Qwen3ForCausalLM"}})
@@ -131,8 +131,9 @@ TEST(llama3_scaling_becomes_frequency_factors) {
   }
 }
 
-// Keys, names, shapes and values: what the file has, whatever this build computes with it.
-TEST(folders_of_gemma3_hold_what_their_gguf_file_does) {
+// Compares metadata keys, tensor names, shapes and values of the file, independently of what the engine computes with
+// them.
+TEST(folders_of_gemma3_match_their_gguf_file) {
   const std::string path = check::vectors_path("models/gemma3.f16.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
   const auto file = GgufFile::open(path);
@@ -183,12 +184,12 @@ TEST(folders_of_gemma3_hold_what_their_gguf_file_does) {
       float a, b;
       std::memcpy(&a, data.data() + at, sizeof a);
       std::memcpy(&b, want.data.data() + at, sizeof b);
-      CHECK(std::fabs(a - b) <= 1e-6f);  // less one and one again
+      CHECK(std::fabs(a - b) <= 1e-6f);  // Subtracting 1 and adding it again rounds.
     }
   }
 }
 
-TEST(folders_and_files_quantize_while_they_load) {
+TEST(folders_and_files_are_quantized_while_loading) {
   const std::string f32 = check::vectors_path("models/llama.f32.gguf"),
                     q8 = check::vectors_path("models/llama.q8_0.gguf");
   if (f32.empty() || q8.empty()) return check::skip("the golden vectors are not here");
@@ -196,7 +197,7 @@ TEST(folders_and_files_quantize_while_they_load) {
   REQUIRE(file.ok());
   const ScratchFolder folder;
   write_folder(folder, **file, {"", "llama", "LlamaForCausalLM"}, 2);
-  // llama.cpp quantized the same weights: the same bytes, so the same logits.
+  // llama.cpp quantized the same weights to the same bytes, so the logits are equal.
   const auto want = logits_of(q8);
   CHECK(logits_of(f32, {.quantize = TensorType::kQ8_0, .threads = 2}) == want);
   CHECK(logits_of(folder.path(), {.quantize = TensorType::kQ8_0, .threads = 3}) == want);

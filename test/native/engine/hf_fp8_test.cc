@@ -1,5 +1,6 @@
-// A folder in FP8 with a scale for each block of 128 x 128: on every instruction set the logits are, bit for bit, those of its values
-// in floats, and a backend that does not have the type computes with these; a weight takes little more than a byte.
+// A folder in FP8 with one scale per block of 128 x 128. On every instruction set the logits equal, bit for bit, those
+// of the same values in floats. A backend without FP8 support loads the values as floats. A weight takes little more
+// than a byte.
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
@@ -88,7 +89,7 @@ class WithoutFp8 : public BackendAround {
   using BackendAround::BackendAround;
   bool keeps_type(TensorType type) const override { return type != TensorType::kF8Scaled; }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
-    if (source.type == TensorType::kF8Scaled) check::fail(__FILE__, __LINE__, "was given FP8");
+    if (source.type == TensorType::kF8Scaled) check::fail(__FILE__, __LINE__, "the backend was given FP8");
     return BackendAround::matrix(source);
   }
 };
@@ -107,7 +108,7 @@ Computed compute(const GgufFile& file, Backend& backend) {
   Fed sequence(**model, 0, 0);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 45; ++i) tokens.push_back(i * 37 % static_cast<int>(kVocab));
-  std::vector<float> logits = sequence.feed(tokens, 33);  // a prompt of several tiles, and steps of one row
+  std::vector<float> logits = sequence.feed(tokens, 33);  // A prompt of several tiles, and steps of one token.
   for (int i = 0; i < 3; ++i) {
     const std::vector<float> more = sequence.feed({7 * i}, 1);
     logits.insert(logits.end(), more.begin(), more.end());
@@ -117,7 +118,7 @@ Computed compute(const GgufFile& file, Backend& backend) {
 
 }  // namespace
 
-TEST(fp8_folders_compute_what_their_values_in_floats_do) {
+TEST(fp8_folders_match_the_same_values_in_floats) {
   const Folder folder;
   const auto codes = open_model_file(folder.codes.path()), floats = open_model_file(folder.floats.path());
   REQUIRE(codes.ok() && floats.ok());
@@ -131,9 +132,9 @@ TEST(fp8_folders_compute_what_their_values_in_floats_do) {
     const Computed want = compute(**floats, **backend), got = compute(**codes, **backend),
                    wide = compute(**codes, without);
     if (want.logits.empty() || got.logits != want.logits)
-      check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": other logits");
+      check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": the logits differ");
     if (wide.logits != want.logits)
-      check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": other logits of floats");
+      check::fail(__FILE__, __LINE__, std::string(cpu_isa_name(isa)) + ": the logits of the float weights differ");
     CHECK_EQ(want.weight_bytes - got.weight_bytes, kCodes * 4 - kCodes / 128 * 132);
     CHECK_EQ(want.weight_bytes, wide.weight_bytes);
   }

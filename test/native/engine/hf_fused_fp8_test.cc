@@ -1,5 +1,6 @@
-// MiMo V2.5 as published: queries, keys and values in one matrix, shard by shard, in FP8 whose blocks begin anew with each shard and
-// of which heads fill no whole number. Against the same values apart, in floats.
+// MiMo V2.5 in its published form: queries, keys and values are fused into one matrix, shard by shard, in FP8. The
+// scale blocks restart with each shard and do not align with heads. The results are compared with the same values in
+// separate float matrices.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +14,7 @@ using namespace testing;
 
 constexpr int64_t kShards = 2, kBlock = 128;
 
-// The golden network with two heads of keys and values in every layer; there the middle one has a single one.
+// The golden network with two KV heads in every layer. In the original, the middle layer has only one.
 Bytes with_two_heads(const GgufFile& golden) {
   LooseModel model(golden);
   for (const char* name : {"blk.1.attn_k.weight", "blk.1.attn_v.weight"}) {
@@ -40,10 +41,10 @@ uint8_t nearest_code(float value) {
 
 struct Fp8 {
   std::vector<uint8_t> codes;
-  std::vector<float> scales;  // of each shard the rows of its own blocks
+  std::vector<float> scales;  // For each shard, the rows of its own blocks.
 };
 
-// Rounds `matrix` to what it says.
+// Quantizes `matrix` to FP8 and replaces its values by the rounded ones.
 Fp8 as_fp8(FloatTensor& matrix) {
   const int64_t rows = matrix.shape[0] / kShards, cols = matrix.shape[1];
   Fp8 out{std::vector<uint8_t>(matrix.values.size()), {}};
@@ -80,7 +81,7 @@ constexpr std::string_view kQuantized =
 
 }  // namespace
 
-TEST(folders_of_fused_shards_compute_what_their_files_do) {
+TEST(folders_of_fused_shards_match_their_gguf_files) {
   const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
   const auto golden = GgufFile::open(path);
@@ -96,13 +97,13 @@ TEST(folders_of_fused_shards_compute_what_their_files_do) {
     FloatTensor* const parts[] = {&apart.at(block + "attn_q.weight"), &apart.at(block + "attn_k.weight"),
                                   &apart.at(block + "attn_v.weight")};
     FloatTensor fused = join_rows({parts[0], parts[1], parts[2]}, kShards);
-    CHECK_EQ(fused.shape[0] % (kShards * kBlock), 96);  // no shard ends with a block
+    CHECK_EQ(fused.shape[0] % (kShards * kBlock), 96);  // No shard ends at a block boundary.
     const Fp8 fp8 = as_fp8(fused);
     const auto cells = static_cast<int64_t>(fp8.scales.size());
     codes.push_back({name, "F8_E4M3", fused.shape, raw(fp8.codes)});
     codes.push_back({name + "_scale_inv", "F32", {cells, 1}, raw(fp8.scales)});
     floats.push_back({name, "F32", fused.shape, raw(fused.values)});
-    int64_t at = 0;  // and what it now holds, apart again
+    int64_t at = 0;  // Splits the rounded values into separate matrices again.
     for (int64_t shard = 0; shard < kShards; ++shard)
       for (FloatTensor* part : parts) {
         const int64_t share = part->shape[0] / kShards;
@@ -135,7 +136,7 @@ TEST(folders_of_fused_shards_compute_what_their_files_do) {
       CHECK((*opened)->tensor(name)->type == TensorType::kF8Scaled);
   }
   CHECK(want == family_logits(folder.path(), "fused FP8"));
-  // Scales of blocks that run on from shard to shard are others'.
+  // Scales whose blocks continue across shards are rejected.
   codes[1].shape[0] = 3;
   codes[1].bytes.resize(3 * sizeof(float));
   folder.write("model.safetensors", safetensors_of(codes));

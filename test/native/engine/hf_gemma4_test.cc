@@ -1,4 +1,5 @@
-// Gemma 4's three forms as Hugging Face folders: the same logits, bit for bit, as the GGUF file of the same weights.
+// Gemma 4's three variants as Hugging Face folders: logits bit-identical to those of the GGUF file with the same
+// weights.
 #include <cstring>
 #include <map>
 #include <string>
@@ -44,7 +45,7 @@ TinyModel model_of(const Form& form) {
     model.matrix(block + "attn_output.weight", kEmbd, kHeads * head);
     model.norm(block + "attn_q_norm.weight", head);
     model.norm(block + "attn_k_norm.weight", head);
-    // Full layers take the keys for values.
+    // Full-attention layers use the keys as values.
     if (!form.per_layer && !is_windowed(i)) model.tensors.erase(block + "attn_v.weight");
     if (i + shared >= n)
       for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"})
@@ -156,7 +157,7 @@ std::vector<SafetensorData> tensors_of(const TinyModel& model) {
       {"post_norm.weight", "post_per_layer_input_norm.weight"}};
   std::vector<SafetensorData> out;
   for (const auto& [name, tensor] : model.tensors) {
-    if (name == "rope_freqs.weight") continue;  // derived
+    if (name == "rope_freqs.weight") continue;  // Derived.
     std::string prefix = "model.language_model.", rest = name;
     if (name.starts_with("blk.")) {
       const size_t dot = name.find('.', 4);
@@ -169,13 +170,14 @@ std::vector<SafetensorData> tensors_of(const TinyModel& model) {
                    {tensor.dims.rbegin(), tensor.dims.rend()},
                    std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float))});
   }
-  out.push_back({"model.vision_tower.patch_embedder.weight", "F32", {1}, std::string(4, '\0')});  // left out
+  // Ignored by the loader.
+  out.push_back({"model.vision_tower.patch_embedder.weight", "F32", {1}, std::string(4, '\0')});
   return out;
 }
 
 }  // namespace
 
-TEST(folders_of_gemma4_compute_what_their_files_do) {
+TEST(folders_of_gemma4_match_their_gguf_files) {
   const std::vector<int32_t> tokens = some_tokens(37);
   for (const Form& form : kForms) {
     const TinyModel model = model_of(form);
@@ -194,7 +196,7 @@ TEST(folders_of_gemma4_compute_what_their_files_do) {
     const Loaded want = load_network(*parsed.file, {.threads = 1}), got = load_network(**opened, {.threads = 1});
     REQUIRE(want.model != nullptr && got.model != nullptr);
     if (run_network(*want.model, tokens, 37) != run_network(*got.model, tokens, 37))
-      check::fail(__FILE__, __LINE__, std::string(form.name) + ": other logits from the folder");
+      check::fail(__FILE__, __LINE__, std::string(form.name) + ": the folder's logits differ");
   }
 }
 

@@ -1,7 +1,8 @@
-// DeepSeek V2, V3 and V3.2, GLM 4.7 Flash and 5, Mistral 4 and Kimi Linear as published: names of transformers'
-// modeling_deepseek_v3.py, modeling_glm4_moe_lite.py, modeling_glm_moe_dsa.py and modeling_mistral4.py and of Kimi-Linear's
-// modeling_kimi.py, settings as in the config.json of DeepSeek-V2-Lite, DeepSeek-V3, DeepSeek-V3.2, GLM-4.7-Flash, GLM-5,
-// Mistral-Small-4 and Kimi-Linear-48B-A3B. Their heads rotate neighbouring pairs as GGUF's do: no row moves.
+// Multi-head latent attention (MLA) models in their published form: DeepSeek V2, V3 and V3.2, GLM 4.7 Flash and 5,
+// Mistral 4 and Kimi Linear. Names are those of transformers' modeling_deepseek_v3.py, modeling_glm4_moe_lite.py,
+// modeling_glm_moe_dsa.py and modeling_mistral4.py and of Kimi-Linear's modeling_kimi.py. Settings are as in the
+// config.json of DeepSeek-V2-Lite, DeepSeek-V3, DeepSeek-V3.2, GLM-4.7-Flash, GLM-5, Mistral-Small-4 and
+// Kimi-Linear-48B-A3B. RoPE rotates adjacent pairs as in GGUF, so no rows are permuted.
 #include "support/family_check.h"
 
 namespace monolith {
@@ -43,7 +44,7 @@ const TensorNames kKimi =
 const TensorNames kFused = {{"ffn_gate_up_exps.weight", "mlp.experts.gate_up_proj"},
                             {"ffn_down_exps.weight", "mlp.experts.down_proj"}};
 
-// kv_b_proj makes, for each head, the part of a key that does not rotate, then a value: view(heads, nope + v, rank).
+// kv_b_proj computes, for each head, the part of a key without RoPE and then the value: view(heads, nope + v, rank).
 void publish(Weights& weights) {
   take_each(weights, "attn_k_b.weight", [&](const std::string& block, const FloatTensor& keys) {
     const FloatTensor values = weights.at(block + "attn_v_b.weight");
@@ -152,12 +153,12 @@ std::vector<FamilyFolder> folders() {
 
 }  // namespace
 
-TEST(folders_of_latent_attention_compute_what_their_files_do) {
+TEST(folders_of_mla_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
-// Kimi-VL's text model, below the name that it has beside a tower.
-TEST(folders_of_kimi_vl_compute_what_those_of_their_text_model_do) {
+// Kimi-VL's text model, with the name prefix that it has next to a vision encoder.
+TEST(folders_of_kimi_vl_match_those_of_their_text_model) {
   for (FamilyFolder one : folders()) {
     if (const std::string name = one.name; name != "DeepseekV3ForCausalLM") continue;
     one.name = "KimiVLForConditionalGeneration";
@@ -168,14 +169,14 @@ TEST(folders_of_kimi_vl_compute_what_those_of_their_text_model_do) {
   }
 }
 
-TEST(folders_of_latents_bring_their_layer_that_guesses) {
+TEST(folders_of_mla_load_their_mtp_layer) {
   for (const FamilyFolder& one : folders())
     if (const std::string name = one.name; name == "DeepseekV3ForCausalLM" || name == "Glm4MoeLiteForCausalLM" ||
                                            name == "DeepseekV32ForCausalLM" || name == "GlmMoeDsaForCausalLM")
       check_guess_layers({one, R"("num_nextn_predict_layers":1)"});
 }
 
-TEST(damaged_folders_of_latent_attention_never_do_harm) {
+TEST(damaged_folders_of_mla_never_crash) {
   for (const FamilyFolder& one : folders()) damage_folder(one, 25);
 }
 

@@ -1,4 +1,4 @@
-// Every architecture as a Hugging Face folder: the same logits, bit for bit, as the GGUF file of the same weights.
+// Every architecture as a Hugging Face folder: logits bit-identical to those of the GGUF file with the same weights.
 #include <map>
 #include <string>
 #include <vector>
@@ -16,19 +16,20 @@ using namespace testing;
 
 using Names = std::map<std::string, std::string, std::less<>>;
 
-// A network and what its checkpoint is like. Names are those of GGUF's stems, where they are not Llama's.
+// A network and the layout of its checkpoint. `names` maps GGUF name stems to checkpoint names where they differ from
+// Llama's.
 struct FolderCase {
   Case network;
-  std::string name;         // of the class
-  std::string config = {};  // more of config.json
+  std::string name;         // Name of the class.
+  std::string config = {};  // Additional members of config.json.
   Names names = {};
-  bool interleaved = false;  // the file's heads are interleaved, the checkpoint's are not
+  bool interleaved = false;  // RoPE pairs are interleaved in the GGUF file, but not in the checkpoint.
   bool norms_from_one = false;
-  std::string experts = {};  // where each expert's matrices are, "{}" standing for its number
+  std::string experts = {};  // Name of each expert's matrices, with "{}" for the expert's number.
   Names expert_names = {{"gate", "gate_proj"}, {"up", "up_proj"}, {"down", "down_proj"}};
 };
 
-// What stands before a layer's number, and the names that are no layer's.
+// The prefix before a layer number, and the names of tensors outside layers.
 struct Roots {
   std::string layers = "model.layers.";
   Names model = {{"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
@@ -163,7 +164,7 @@ class Checkpoint {
       return put(prefix + "shared_mlp.input_linear.weight", {2 * shape[0], shape[1]}, bytes + up);
     }
     if (stem == "ffn_gate_inp_shexp") shape = {1, shape[0]};
-    // "e_score_correction_bias", no ".bias" of its own; Ernie's has two dimensions.
+    // The name is "e_score_correction_bias", without a further ".bias". Ernie's tensor has two dimensions.
     if (stem == "exp_probs_b" && one_.name.starts_with("Ernie")) shape = {1, shape[0]};
     put(prefix + hf_name(prefix.empty(), stem) + (stem == "exp_probs_b" ? "bias" : suffix), shape, bytes);
   }
@@ -180,7 +181,7 @@ class Checkpoint {
     for (size_t at = 0; at < bytes.size(); at += sizeof(float)) {
       float value;
       std::memcpy(&value, bytes.data() + at, sizeof value);
-      value -= 1;  // exact: all are near one
+      value -= 1;  // Exact, because all values are close to 1.
       std::memcpy(bytes.data() + at, &value, sizeof value);
     }
     return bytes;
@@ -189,7 +190,7 @@ class Checkpoint {
   void add_experts(const std::string& prefix, const std::string& which, const std::vector<int64_t>& shape,
                    const std::string& bytes) {
     const size_t one = bytes.size() / static_cast<size_t>(shape[0]);
-    if (one_.name == "Qwen3VLMoeForConditionalGeneration") {  // [in, out], gate and up side by side
+    if (one_.name == "Qwen3VLMoeForConditionalGeneration") {  // Layout [in, out], gate and up next to each other.
       const auto column = [&](const std::string& experts, int64_t expert, int64_t col) {
         std::string out;
         for (int64_t row = 0; row < shape[1]; ++row)
@@ -207,7 +208,7 @@ class Checkpoint {
       if (which == "down") return put(prefix + "mlp.experts.down_proj", {shape[0], shape[2], shape[1]}, turned);
       return put(prefix + "mlp.experts.gate_up_proj", {shape[0], shape[2], 2 * shape[1]}, turned);
     }
-    if (one_.experts.empty()) {  // Granite's: gate above up, expert by expert
+    if (one_.experts.empty()) {  // Granite: gate above up, expert by expert.
       if (which == "down") return put(prefix + "block_sparse_moe.output_linear.weight", shape, bytes);
       std::string& gate = gates_[prefix];
       if (which == "gate") {
@@ -225,7 +226,7 @@ class Checkpoint {
     }
   }
 
-  // Of every key head the queries, the key and the value.
+  // Layout grouped by key head: its queries, its key and its value.
   void add_grouped(const std::string& prefix, const std::string& stem, const std::string& bytes) {
     auto& parts = grouped_[prefix];
     parts[stem] = bytes;
@@ -263,8 +264,8 @@ Case gpt_oss_packed() {
   return one;
 }
 
-// Blocks of a scale and 16 bytes, each of a value and the sixteenth behind it: scales apart, and two neighbours in each
-// byte.
+// Converts GGUF's MXFP4 blocks to the checkpoint's layout. A GGUF block has a scale and 16 bytes, each with a value and
+// the value 16 positions later. The checkpoint stores the scales separately and two neighbouring values per byte.
 std::pair<std::string, std::string> unpacked(const Bytes& packed) {
   std::string numbers, scales;
   for (size_t at = 0; at < packed.size(); at += 17) {
@@ -278,14 +279,14 @@ std::pair<std::string, std::string> unpacked(const Bytes& packed) {
   return {numbers, scales};
 }
 
-// The rows of `a` and `b` in turns.
+// Interleaves the rows of `a` and `b`.
 std::string in_turns(const std::string& a, const std::string& b, size_t row) {
   std::string out;
   for (size_t at = 0; at < a.size(); at += row) out += a.substr(at, row) + b.substr(at, row);
   return out;
 }
 
-// As the checkpoint has it: what is not gpt-oss's own, by the rules of the others.
+// The checkpoint's tensors. Tensors that are not specific to gpt-oss follow the general rules.
 std::vector<SafetensorData> gpt_oss_tensors(const TinyModel& model) {
   TinyModel rest = model;
   std::vector<SafetensorData> own;
@@ -453,10 +454,10 @@ std::vector<FolderCase> folder_cases() {
 
 std::string config_text(const FolderCase& one, const GgufFile& file) {
   std::string config = config_of(file, one.name, one.network.model.architecture, one.config);
-  // The checkpoint does not count the layer that guesses.
+  // The checkpoint does not count the MTP layer.
   if (one.name == "Glm4MoeForCausalLM")
     config.replace(config.find("\"num_hidden_layers\":4"), 21, "\"num_hidden_layers\":3");
-  if (one.name.starts_with("Exaone4_5")) {  // beside that of pictures
+  if (one.name.starts_with("Exaone4_5")) {  // Nested next to the vision config.
     const size_t text = config.find(',') + 1;
     config =
         config.substr(0, text) + R"("vision_config":{"hidden_size":8},"text_config":{)" + config.substr(text) + "}";
@@ -472,7 +473,7 @@ std::string config_text(const FolderCase& one, const GgufFile& file) {
 
 }  // namespace
 
-TEST(folders_of_every_architecture_compute_what_their_files_do) {
+TEST(folders_of_every_architecture_match_their_gguf_files) {
   const std::vector<int32_t> tokens = some_tokens(37);
   for (const FolderCase& one : folder_cases()) {
     const ParsedModel parsed(one.network.model);
@@ -492,12 +493,12 @@ TEST(folders_of_every_architecture_compute_what_their_files_do) {
     const Loaded want = load_network(*parsed.file, {.threads = 1}), got = load_network(**opened, {.threads = 1});
     REQUIRE(want.model != nullptr && got.model != nullptr);
     if (run_network(*want.model, tokens, 37) != run_network(*got.model, tokens, 37))
-      check::fail(__FILE__, __LINE__, one.network.name + ": other logits from the folder");
+      check::fail(__FILE__, __LINE__, one.network.name + ": the folder's logits differ");
   }
 }
 
-// Biases of experts have two dimensions, and are no matrices.
-TEST(mixtures_with_biases_quantize_while_they_load) {
+// Biases of experts have two dimensions but are not matrices, so they are not quantized.
+TEST(moe_models_with_biases_are_quantized_while_loading) {
   const ModelFile file(gpt_oss().model);
   REQUIRE(!file.path().empty());
   const auto opened = open_model_file(file.path(), {.quantize = TensorType::kQ4_0});

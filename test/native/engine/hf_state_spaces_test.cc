@@ -1,7 +1,8 @@
-// Mamba 2, Nemotron H, Granite 4, Falcon H1 and LFM2 as published: names and orders of transformers' modeling_mamba2.py,
-// modeling_nemotron_h.py, modeling_granitemoehybrid.py, modeling_falcon_h1.py, modeling_lfm2.py and modeling_lfm2_moe.py,
-// settings as in the config.json of mamba2-130m-hf, NVIDIA-Nemotron-Nano-9B-v2, NVIDIA-Nemotron-3-Nano-30B-A3B,
-// granite-4.0-h-tiny, Falcon-H1-1.5B, LFM2-1.2B and LFM2-8B-A1B.
+// State-space models in their published form: Mamba 2, Nemotron H, Granite 4, Falcon H1 and LFM2. Names and tensor
+// layouts are those of transformers' modeling_mamba2.py, modeling_nemotron_h.py, modeling_granitemoehybrid.py,
+// modeling_falcon_h1.py, modeling_lfm2.py and modeling_lfm2_moe.py. Settings are as in the config.json of
+// mamba2-130m-hf, NVIDIA-Nemotron-Nano-9B-v2, NVIDIA-Nemotron-3-Nano-30B-A3B, granite-4.0-h-tiny, Falcon-H1-1.5B,
+// LFM2-1.2B and LFM2-8B-A1B.
 #include "support/family_check.h"
 
 namespace monolith {
@@ -9,7 +10,7 @@ namespace {
 
 using namespace testing;
 
-// What Mamba2Mixer calls its own.
+// Tensor names within a Mamba2Mixer.
 TensorNames mixer(const std::string& prefix) {
   return {{"ssm_in.weight", prefix + "in_proj.weight"},
           {"ssm_out.weight", prefix + "out_proj.weight"},
@@ -87,7 +88,8 @@ void publish_granite(Weights& weights) {
   });
 }
 
-// FalconH1 multiplies at run time. Powers of two, so that nothing is rounded.
+// FalconH1 multiplies at run time, so the weights are divided here. The factors are powers of two, so that nothing is
+// rounded.
 void publish_falcon(Weights& weights) {
   publish(weights);
   const auto divide = [&](const char* name, float by) {
@@ -105,7 +107,7 @@ void publish_falcon(Weights& weights) {
   divide("ffn_down.weight", 0.0625f);
   divide("ssm_out.weight", 16);
   each(weights, "ssm_in.weight", [](FloatTensor& tensor) {
-    constexpr size_t kInner = 128, kState = 32;  // mup_vector: z, x, B, C, dt
+    constexpr size_t kInner = 128, kState = 32;  // mup_vector: z, x, B, C, dt.
     for (size_t i = 0; i < tensor.values.size(); ++i) {
       const size_t row = i / 128;
       const float by = row < kInner                    ? 2.0f
@@ -175,11 +177,11 @@ std::vector<FamilyFolder> folders() {
 
 }  // namespace
 
-TEST(folders_of_state_spaces_and_short_convolutions_compute_what_their_files_do) {
+TEST(folders_of_state_space_models_match_their_gguf_files) {
   for (const FamilyFolder& one : folders()) check_folder(one);
 }
 
-TEST(damaged_folders_of_state_spaces_and_short_convolutions_never_do_harm) {
+TEST(damaged_folders_of_state_space_models_never_crash) {
   for (const FamilyFolder& one : folders()) damage_folder(one, 25);
 }
 

@@ -1,5 +1,6 @@
-// Hugging Face folders that see, against the pairs of GGUF files that they were made from: the same tokens, pieces and positions,
-// and bit for bit the same pixels, embeddings and logits; resized as llama.cpp does and as the models' makers do.
+// Hugging Face folders of vision models compared with the pairs of GGUF files that they were made from. Tokens, tiles
+// and positions are equal, and pixels, embeddings and logits are bit-identical. Images are resized both as llama.cpp
+// does and as the original processors do.
 #include <string>
 
 #include "backend/cpu/cpu_backend.h"
@@ -57,7 +58,7 @@ void compare(const std::string& what, const Seen& want, const Seen& got) {
 
 }  // namespace
 
-TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
+TEST(folders_of_vision_models_match_their_gguf_pairs) {
   if (vision_path("models/gemma3.mmproj.gguf").empty())
     return check::skip("no vision vectors: set $MONOLITH_VISION (docs/internals/performance.md)");
   for (const VisionFolder& one : vision_folders()) {
@@ -74,13 +75,13 @@ TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
     for (const VisionResize resize : {VisionResize::kLlamaCpp, VisionResize::kOriginal}) {
       const bool original = resize == VisionResize::kOriginal;
       const std::string what = std::string(one.name) + " of " + one.pair +
-                               (original ? ", resized as its makers do" : ", resized as llama.cpp does");
+                               (original ? ", resized as in the original processor" : ", resized as in llama.cpp");
       const auto want = look(what, files.text(), files.tower(), **backend, resize);
       const auto got =
           look(what, one.whole ? files.folder.path() : files.text(), files.folder.path(), **backend, resize);
       if (!want || !got) continue;
       compare(what, *want, *got);
-      // Folders are looked at in this way where nobody says.
+      // Folders use the original resizing by default.
       if (original) by_file = want;
     }
     const auto unsaid = debug_vision(one.whole ? files.folder.path() : files.text(), {}, files.folder.path(), **backend,
@@ -90,8 +91,9 @@ TEST(folders_that_see_compute_what_their_gguf_pairs_do) {
   }
 }
 
-// Each number of every kind's files becomes one that no tower has, and what does not stop at the folder is read as a vision file.
-TEST(hostile_numbers_in_every_kind_of_folder_are_refused_or_do_no_harm) {
+// Replaces each number in the files of every kind of folder by an invalid one. A folder that still parses is then
+// loaded as a vision file.
+TEST(invalid_numbers_in_vision_folders_are_rejected_or_harmless) {
   size_t n_read = 0, n_refused = 0;
   for (const VisionFolder& one : vision_folders()) {
     const ScratchFolder folder;
@@ -119,7 +121,7 @@ TEST(hostile_numbers_in_every_kind_of_folder_are_refused_or_do_no_harm) {
               ++n_refused;
               continue;
             }
-            // there is no tensor
+            // There are no tensors.
             for (const VisionResize resize : {VisionResize::kOriginal, VisionResize::kLlamaCpp})
               CHECK(!VisionModel::load(**file, {.resize = resize}).ok());
             ++n_read;

@@ -1,4 +1,4 @@
-// What is wanted of a sequence: tokens, or nothing but its prompt in the prefix cache.
+// Output kinds of a request: tokens, or only its prompt in the prefix cache.
 #include "engine/loop/step_loop.h"
 #include "engine_fixture.h"
 
@@ -16,11 +16,11 @@ GenerationRequest asked(OutputKind output, int max_tokens) {
   return request;
 }
 
-TEST(engine_computes_a_prompt_and_nothing_else) {
+TEST(engine_computes_only_the_prompt) {
   for (const bool overlaps : {false, true}) {
     EngineSetup setup;
     setup.asynchronous = overlaps;
-    setup.options.max_batch_tokens = 32;  // in pieces
+    setup.options.max_batch_tokens = 32;  // In chunks.
     setup.options.speculation = Speculation::kAlways;
     std::string alone;
     {
@@ -63,8 +63,8 @@ TEST(engine_computes_a_prompt_and_nothing_else) {
   }
 }
 
-// No row has logits, before and beside sequences that want some.
-TEST(step_loop_wants_no_logits_of_a_prompt_alone) {
+// No row has logits, whether the request runs before or together with sequences that need some.
+TEST(step_loop_requests_no_logits_for_prompt_only_requests) {
   EngineSetup setup;
   setup.asynchronous = true;
   EngineParts parts = load_parts(setup);
@@ -78,13 +78,13 @@ TEST(step_loop_wants_no_logits_of_a_prompt_alone) {
   add(1, asked(OutputKind::kNothing, 0));
   add(2, asked(OutputKind::kTokens, 3));
   CHECK(loop.step());
-  loop.cancel(1);  // its row is in flight
+  loop.cancel(1);  // Its row is in flight.
   for (int i = 0; i < 20 && !loop.idle(); ++i) loop.step();
   CHECK_EQ(counters.decode_tokens.load(), uint64_t{3});
   add(3, asked(OutputKind::kNothing, 0));
   CHECK(loop.step());
   CHECK(!loop.idle());
-  CHECK(loop.step());  // it is completed, and nothing follows
+  CHECK(loop.step());  // The step is completed, and no step follows.
   CHECK(loop.idle());
   CHECK(!loop.step());
   CHECK_EQ(counters.decode_tokens.load(), uint64_t{3});

@@ -1,4 +1,4 @@
-// Log-probabilities of a prompt's tokens, what ends an answer no sooner than asked, and ids of what was generated.
+// Logprobs of prompt tokens, minimum response lengths, and ids of generated tokens.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,7 +19,8 @@ GenerationRequest scored(std::vector<TokenId> prompt, int top, int max_tokens = 
   return request;
 }
 
-// By the model itself, all rows in one pass, in double precision: each token's, and the best token of its row.
+// Reference computed with the model in one pass and in double precision: the logprob of each prompt token, and the most
+// likely token at its position.
 struct Expected {
   double logprob;
   TokenId best;
@@ -50,12 +51,12 @@ bool same_bits(const std::vector<std::pair<TokenId, float>>& a, const std::vecto
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0);
 }
 
-TEST(engine_tells_the_log_probabilities_of_a_prompt) {
+TEST(engine_reports_prompt_logprobs) {
   const std::vector<TokenId> prompt = test_prompt(100, 1);
   const std::vector<Expected> expected = expected_of({}, prompt);
   if (expected.empty()) return;
   std::vector<std::pair<TokenId, float>> first;
-  // The fewest rows of logits there can be: one for each sequence; and steps that overlap, and other cuts.
+  // The smallest possible number of logit rows (one per sequence), overlapping steps, and different chunk sizes.
   for (const auto& [batch, logit_rows, overlaps] :
        {std::tuple{256, 4, false}, {24, 16, true}, {7, 5, false}, {256, 120, true}}) {
     EngineSetup setup;
@@ -65,7 +66,7 @@ TEST(engine_tells_the_log_probabilities_of_a_prompt) {
     setup.options.max_sequences = 4;
     auto engine = start_engine(setup);
     Consumer consumer(*engine);
-    // Its beginning is in the prefix cache already.
+    // The start of the prompt is already in the prefix cache.
     GenerationRequest before = scored(test_prompt(70, 1), -1, 4);
     consumer.pump_until_ended(consumer.submit(before));
     const RequestId id = consumer.submit(scored(prompt, 2));
@@ -85,7 +86,7 @@ TEST(engine_tells_the_log_probabilities_of_a_prompt) {
     }
     if (first.empty()) first = outcome.prompt;
     CHECK(same_bits(outcome.prompt, first));
-    // What it has computed others begin with.
+    // Later requests reuse its pages.
     const RequestId next = consumer.submit(scored(prompt, -1, 2));
     consumer.pump_until_ended(next);
     CHECK_EQ(consumer.outcomes()[next].cached_tokens, 96u);
@@ -93,7 +94,7 @@ TEST(engine_tells_the_log_probabilities_of_a_prompt) {
   }
 }
 
-TEST(log_probabilities_of_prompts_are_the_same_alone_and_among_others) {
+TEST(prompt_logprobs_are_the_same_alone_and_in_a_batch) {
   EngineSetup setup;
   setup.options.max_batch_tokens = 48;
   setup.options.max_sequences = 6;
@@ -114,7 +115,7 @@ TEST(log_probabilities_of_prompts_are_the_same_alone_and_among_others) {
     alone.push_back(consumer.outcomes()[id]);
     CHECK_EQ(alone.back().prompt_entries, 59 + 9 * family);
   }
-  // With so few pages that sequences give theirs up and are computed once more, without being told of twice.
+  // With few pages, sequences are preempted and recomputed, but their logprobs are reported only once.
   for (const int64_t n_pages : {int64_t{256}, int64_t{18}}) {
     EngineSetup crowded = setup;
     crowded.limits.n_pages = n_pages;
@@ -133,7 +134,7 @@ TEST(log_probabilities_of_prompts_are_the_same_alone_and_among_others) {
   }
 }
 
-TEST(engine_ends_no_answer_before_its_least_length) {
+TEST(engine_ends_no_response_before_its_minimum_length) {
   for (const bool overlaps : {false, true}) {
     EngineSetup setup;
     setup.asynchronous = overlaps;
@@ -148,14 +149,15 @@ TEST(engine_ends_no_answer_before_its_least_length) {
     CHECK_EQ(whole.tokens.size(), size_t{40});
     CHECK_EQ(whole.completion_tokens, 40u);
 
-    // The third token would end it.
+    // The third token would end the response.
     GenerationRequest ending = free;
     ending.stop_tokens = {whole.tokens[2]};
     const RequestId early = consumer.submit(ending);
     consumer.pump_until_ended(early);
     const ChoiceOutcome& cut = consumer.outcomes()[early].choices[0];
     CHECK(cut.reason == FinishReason::kEndOfTurn);
-    CHECK(cut.tokens == std::vector<TokenId>(whole.tokens.begin(), whole.tokens.begin() + 3));  // with what ended it
+    // Includes the token that ended the response.
+    CHECK(cut.tokens == std::vector<TokenId>(whole.tokens.begin(), whole.tokens.begin() + 3));
     ending.min_tokens = 12;
     const RequestId later = consumer.submit(ending);
     consumer.pump_until_ended(later);
@@ -163,7 +165,7 @@ TEST(engine_ends_no_answer_before_its_least_length) {
     CHECK(held.completion_tokens >= 12);
     CHECK(std::find(held.tokens.begin(), held.tokens.begin() + 12, whole.tokens[2]) == held.tokens.begin() + 12);
 
-    // And stop strings.
+    // The same for stop strings.
     GenerationRequest stopping = free;
     stopping.stop = {whole.content.substr(0, 1)};
     stopping.min_tokens = 5;

@@ -1,4 +1,5 @@
-// Guesses without a model: where a text has been before, what is worth guessing, and what steps cost.
+// Prompt lookup without a draft model: where earlier text repeats, how many draft tokens are worthwhile, and what steps
+// cost.
 #include "engine/guess/speculation.h"
 
 #include <numeric>
@@ -16,12 +17,12 @@ std::vector<TokenId> guessed(PromptLookup& lookup, const std::vector<TokenId>& t
   return out;
 }
 
-TEST(prompt_lookup_finds_the_newest_place) {
+TEST(prompt_lookup_finds_the_most_recent_match) {
   PromptLookup lookup(100);
   std::vector<TokenId> tokens = {1, 2, 3, 4, 5};
   CHECK(guessed(lookup, tokens, 3).empty());
   for (const TokenId token : {9, 1, 2}) tokens.push_back(token);
-  CHECK(guessed(lookup, tokens, 3).empty());  // two alike are too few
+  CHECK(guessed(lookup, tokens, 3).empty());  // Two matching tokens are too few.
   tokens.push_back(3);
   CHECK(guessed(lookup, tokens, 3) == std::vector<TokenId>({4, 5, 9}));
   tokens.insert(tokens.end(), {7, 1, 2, 3});
@@ -29,7 +30,7 @@ TEST(prompt_lookup_finds_the_newest_place) {
   CHECK_EQ(lookup.find(tokens).length, 3);
 }
 
-TEST(prompt_lookup_goes_on_as_a_text_that_repeats_itself) {
+TEST(prompt_lookup_continues_a_repeating_text) {
   PromptLookup lookup(100);
   std::vector<TokenId> tokens;
   for (int i = 0; i < 21; ++i) tokens.push_back(i % 3);
@@ -40,7 +41,8 @@ TEST(prompt_lookup_goes_on_as_a_text_that_repeats_itself) {
   CHECK(guessed(other, same, 4) == std::vector<TokenId>(4, 5));
 }
 
-// Against a search of the whole text: nothing is found that is not there, and with room for all, all.
+// Compares with a search of the whole text. Lookup finds only existing matches, and all of them if its table is large
+// enough.
 TEST(prompt_lookup_random) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
@@ -70,7 +72,7 @@ TEST(prompt_lookup_random) {
   }
 }
 
-TEST(guesses_become_more_while_they_are_right_and_cease_when_not) {
+TEST(draft_length_grows_with_acceptance_and_shrinks_without) {
   Guesses guesses(1000);
   std::vector<TokenId> tokens;
   for (int i = 0; i < 30; ++i) tokens.push_back(i % 5);
@@ -91,12 +93,12 @@ TEST(guesses_become_more_while_they_are_right_and_cease_when_not) {
     if (i >= 1000) late += static_cast<int>(n);
   }
   CHECK(made < 60);
-  CHECK(late >= 1 && late < 10);  // one now and then
-  // A price nothing can pay: one now and then, too.
+  CHECK(late >= 1 && late < 10);  // An occasional attempt continues.
+  // Even at a cost that cannot pay off, one draft token is tried occasionally.
   CHECK(guesses.guess(tokens, 2, Guesses::kMost).size() <= 1);
 }
 
-TEST(guess_pace_tells_what_a_guess_costs) {
+TEST(acceptance_model_measures_the_cost_of_a_draft_token) {
   GuessPace pace;
   CHECK(pace.wants_plain(1));
   CHECK(pace.price(1) < 1);
@@ -108,14 +110,15 @@ TEST(guess_pace_tells_what_a_guess_costs) {
   CHECK(pace.price(4) > 0.24 && pace.price(4) < 0.26);
   CHECK(!pace.wants_plain(1));
   for (int i = 0; i < 10; ++i) pace.note(1, 5, 15);
-  CHECK(pace.wants_plain(1));  // lest the figure of a step without goes stale
+  CHECK(pace.wants_plain(1));  // Plain steps are repeated occasionally, so that their measured duration stays current.
   pace.note(1, 0, 10);
   CHECK(!pace.wants_plain(1));
   CHECK(pace.wants_plain(2));
 }
 
-// Somebody else's work, a stopped process, the first step of a file just mapped: nothing of it lasts.
-TEST(guess_pace_gets_over_steps_that_were_held_up) {
+// Outliers have no lasting effect: load from other processes, a stopped process, the first step of a freshly mapped
+// file.
+TEST(acceptance_model_recovers_from_delayed_steps) {
   GuessPace pace;
   pace.note(1, 0, 1000);
   pace.note(1, 4, 14);
@@ -128,7 +131,7 @@ TEST(guess_pace_gets_over_steps_that_were_held_up) {
   for (int i = 0; i < 20; ++i) pace.note(1, 4, 14);
   CHECK(pace.price(1) < 0.12);
   pace.note(1, 0, 5000);
-  CHECK(pace.price(1) > 0);  // and not for nothing
+  CHECK(pace.price(1) > 0);  // Draft tokens still have a cost.
   pace.note(1, 4, 14);
   CHECK(pace.wants_plain(1));
   for (int i = 0; i < 8; ++i) pace.note(1, 0, 10);

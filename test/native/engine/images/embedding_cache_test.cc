@@ -1,4 +1,4 @@
-// Rows that are kept: as many as fit, the last used of them, for each organization its own.
+// The cache of image embeddings: it keeps the most recently used entries that fit, separately for each organization.
 #include "engine/images/embedding_cache.h"
 
 #include "check.h"
@@ -10,27 +10,28 @@ EmbeddingCache::Rows rows_of(size_t n) { return std::make_shared<const std::vect
 
 ContentHash hash_of(uint64_t content) { return {content, content}; }
 
-TEST(embedding_cache_keeps_what_was_used_last_within_its_bound) {
+TEST(embedding_cache_keeps_the_most_recently_used_within_its_limit) {
   EmbeddingCache cache(100 * sizeof(float));
   for (uint64_t content = 1; content <= 4; ++content) cache.insert(1, hash_of(content), rows_of(25));
-  CHECK_EQ(cache.size(), size_t{4});  // the bound itself
+  CHECK_EQ(cache.size(), size_t{4});  // Exactly the limit.
   CHECK_EQ(cache.bytes(), 100 * sizeof(float));
   const EmbeddingCache::Rows first = cache.find(1, hash_of(1));
   REQUIRE(first != nullptr);
-  cache.insert(1, hash_of(5), rows_of(26));  // takes the room of two: of 2 and 3, as 1 was used since
+  // Needs the space of two entries: 2 and 3 are evicted, because 1 was used more recently.
+  cache.insert(1, hash_of(5), rows_of(26));
   CHECK(cache.find(1, hash_of(2)) == nullptr && cache.find(1, hash_of(3)) == nullptr);
   CHECK(cache.find(1, hash_of(1)) == first && cache.find(1, hash_of(4)) != nullptr &&
         cache.find(1, hash_of(5)) != nullptr);
   CHECK_EQ(cache.bytes(), (25 + 25 + 26) * sizeof(float));
 
-  cache.insert(1, hash_of(6), rows_of(101));  // more than all there is room for takes nobody's
+  cache.insert(1, hash_of(6), rows_of(101));  // An entry larger than the whole cache evicts nothing.
   CHECK_EQ(cache.size(), size_t{3});
   cache.insert(1, hash_of(6), rows_of(100));
   CHECK_EQ(cache.size(), size_t{1});
-  CHECK_EQ(first->size(), size_t{25});  // whoever holds rows has them still
+  CHECK_EQ(first->size(), size_t{25});  // Rows stay valid for their holders.
 }
 
-TEST(embedding_cache_counts_equal_rows_once_and_tells_organizations_apart) {
+TEST(embedding_cache_counts_equal_rows_once_and_separates_organizations) {
   EmbeddingCache cache(1000 * sizeof(float));
   const EmbeddingCache::Rows rows = rows_of(10);
   cache.insert(1, hash_of(1), rows);
@@ -42,7 +43,7 @@ TEST(embedding_cache_counts_equal_rows_once_and_tells_organizations_apart) {
   CHECK_EQ(cache.size(), size_t{2});
 }
 
-TEST(embedding_cache_of_no_size_keeps_nothing) {
+TEST(embedding_cache_of_size_zero_keeps_nothing) {
   EmbeddingCache cache(0);
   cache.insert(1, hash_of(1), rows_of(1));
   CHECK_EQ(cache.size(), size_t{0});

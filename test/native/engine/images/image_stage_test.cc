@@ -1,5 +1,5 @@
-// Whose images are seen when, as far as there is memory for their rows; and which requests the limit of waiting holds for meanwhile:
-// for those in line, not for one whose piece is being computed.
+// The order in which images of requests are encoded within the memory limit, and which requests count as waiting: those
+// in the queue do, but not a request whose image is being encoded.
 #include "engine/images/image_stage.h"
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace testing;
 
-constexpr Clock::duration kOnePart{0};  // the least that advance() computes
+constexpr Clock::duration kOnePart{0};  // The least that advance() computes.
 
 struct Sight {
   ParsedModel parsed{TinyVision("qwen3vl_merger")};
@@ -35,7 +35,7 @@ struct Sight {
     tower = std::move(*of_file);
   }
 
-  // A request with a square picture of each of these sides, that has waited for an hour.
+  // A request with one square image of each of these sides, which has waited for an hour.
   std::unique_ptr<Request> request(RequestId id, std::initializer_list<int> sides, uint64_t organization = 1) const {
     GenerationRequest generation;
     generation.organization = organization;
@@ -63,7 +63,7 @@ bool has_rows(const Request& request, size_t span) { return request.params.spans
 
 }  // namespace
 
-TEST(an_image_in_line_counts_as_waiting_and_one_that_is_computed_does_not) {
+TEST(queued_images_count_as_waiting_and_running_ones_do_not) {
   const Sight sight;
   EngineCounters counters;
   ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
@@ -74,9 +74,9 @@ TEST(an_image_in_line_counts_as_waiting_and_one_that_is_computed_does_not) {
   CHECK(waits_for_an_hour(*first) && waits_for_an_hour(*second));
   CHECK(stage.advance(kOnePart));
   CHECK(has_rows(*first, 0) && !first->inputs_ready);
-  CHECK(!waits_for_an_hour(*first));  // one of its images has been seen
+  CHECK(!waits_for_an_hour(*first));  // One of its images has been encoded.
   CHECK(waits_for_an_hour(*second));
-  // The larger one is computed in many parts, after each of which it has waited for nothing.
+  // The larger image is encoded in many parts. After each part its waiting time is zero.
   int parts = 0;
   const Clock::time_point from = Clock::now();
   const Clock::duration seen = first->tower_time;
@@ -87,7 +87,7 @@ TEST(an_image_in_line_counts_as_waiting_and_one_that_is_computed_does_not) {
     CHECK(stage.advance(kOnePart));
     CHECK(!waits_for_an_hour(*first));
     CHECK(waits_for_an_hour(*second));
-    CHECK(first->tower_time > computed);  // each part is its own time, and nobody else's
+    CHECK(first->tower_time > computed);  // Each part adds to the time of its own request only.
     computed = first->tower_time;
     CHECK(second->tower_time == Clock::duration::zero());
   }
@@ -102,7 +102,7 @@ TEST(an_image_in_line_counts_as_waiting_and_one_that_is_computed_does_not) {
   CHECK_EQ(stage.held_bytes(), size_t{0});
 }
 
-TEST(an_image_that_is_known_is_waited_for_until_its_turn) {
+TEST(a_cached_image_waits_for_its_turn) {
   const Sight sight;
   EngineCounters counters;
   ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
@@ -112,15 +112,15 @@ TEST(an_image_that_is_known_is_waited_for_until_its_turn) {
   stage.add(*again);
   CHECK(stage.advance(kOnePart) && first->inputs_ready);
   CHECK(waits_for_an_hour(*again));
-  CHECK(!stage.advance(kOnePart));  // nothing to compute
+  CHECK(!stage.advance(kOnePart));  // There is nothing to compute.
   CHECK(again->inputs_ready && !waits_for_an_hour(*again));
-  // what is known takes none
+  // A cached image takes no encoder time.
   CHECK(first->tower_time > Clock::duration::zero() && again->tower_time == Clock::duration::zero());
   CHECK_EQ(counters.image_pieces_cached.load(), 1u);
 }
 
-// Small pictures are computed in one part each.
-TEST(organizations_take_turns_a_piece_at_a_time) {
+// Small images are encoded in one part each.
+TEST(organizations_take_turns_image_by_image) {
   const Sight sight;
   EngineCounters counters;
   ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
@@ -142,7 +142,7 @@ TEST(organizations_take_turns_a_piece_at_a_time) {
   CHECK(many->inputs_ready && few->inputs_ready && late->inputs_ready && third->inputs_ready);
 }
 
-TEST(who_leaves_while_images_are_seen_takes_nobodys_turn) {
+TEST(a_leaving_request_does_not_change_the_turns_of_others) {
   const Sight sight;
   EngineCounters counters;
   ImageStage stage(sight.tower.get(), sight.model->row_width(), size_t{1} << 24, counters);
@@ -150,11 +150,11 @@ TEST(who_leaves_while_images_are_seen_takes_nobodys_turn) {
              third = sight.request(3, {32, 40}, 3), fourth = sight.request(4, {28}, 4);
   REQUIRE(first && second && third && fourth);
   for (Request* request : {first.get(), second.get(), third.get(), fourth.get()}) stage.add(*request);
-  CHECK(stage.advance(kOnePart) && !has_rows(*first, 0));  // it is computed in parts
+  CHECK(stage.advance(kOnePart) && !has_rows(*first, 0));  // The image is encoded in parts.
   stage.forget(*first);
   CHECK(stage.advance(kOnePart) && has_rows(*second, 0));
   CHECK(stage.advance(kOnePart) && has_rows(*third, 0));
-  stage.forget(*second);  // is ready, and stands in no line
+  stage.forget(*second);  // The request is ready and no longer in the queue.
   stage.forget(*third);
   CHECK(stage.advance(kOnePart) && has_rows(*fourth, 0));
   CHECK(!has_rows(*first, 0) && !has_rows(*third, 1));
@@ -162,10 +162,10 @@ TEST(who_leaves_while_images_are_seen_takes_nobodys_turn) {
   stage.forget(*fourth);
   CHECK_EQ(stage.held_bytes(), size_t{0});
 
-  // One that has had its turn: those behind it move up, and it is still the third's.
+  // A request leaves after its turn: those after it move up, and it is still the third request's turn.
   std::vector<std::unique_ptr<Request>> all;
   for (uint64_t i = 0; i < 4; ++i) {
-    const int side = 16 + 4 * static_cast<int>(i);  // pictures of their own, known from nowhere
+    const int side = 16 + 4 * static_cast<int>(i);  // Distinct images that are not cached.
     all.push_back(sight.request(5 + i, {side, side + 2}, i));
     stage.add(*all.back());
   }
@@ -177,8 +177,8 @@ TEST(who_leaves_while_images_are_seen_takes_nobodys_turn) {
   CHECK(!has_rows(*all[1], 1));
 }
 
-// Rows are held as long as their request runs. One alone may have more than the bound.
-TEST(images_wait_for_memory_until_others_have_gone) {
+// Embeddings are held as long as their request runs. A single request may exceed the limit.
+TEST(images_wait_for_memory_until_other_requests_end) {
   const Sight sight;
   const auto first = sight.request(1, {48}, 1), second = sight.request(2, {64}, 2);
   REQUIRE(first && second);

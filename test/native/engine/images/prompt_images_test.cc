@@ -1,4 +1,5 @@
-// Where pictures stand in a prompt: their markers, the places of their rows, and what the vocabulary must have for them.
+// Placement of images in a prompt: their markers, the positions of their embedding rows, and the tokens that the
+// vocabulary must have.
 #include "engine/images/prompt_images.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 
 using namespace testing;
 
-// A small tower and a vocabulary of bytes with these markers.
+// A small vision encoder and a byte-level vocabulary with these markers.
 struct Pair {
   std::shared_ptr<const VisionModel> model;
   std::unique_ptr<const Tokenizer> tokenizer;
@@ -27,7 +28,7 @@ struct Pair {
   Pair(const std::string& projector, std::initializer_list<const char*> names, bool mrope = false,
        int n_deepstack = 0) {
     const ParsedModel parsed{TinyVision(projector)};
-    VocabularyFile words = VocabularyFile::byte_level({"\u010A \u010A"});  // a line's end, twice
+    VocabularyFile words = VocabularyFile::byte_level({"\u010A \u010A"});  // Two line breaks.
     for (const char* name : names) words.add(name, TokenKind::kControl);
     auto seen = VisionModel::load(*parsed.file, {});
     auto read = load(words);
@@ -47,7 +48,7 @@ struct Pair {
     pixels = striped_picture(width, height);
     return prepare_image(model, markers, {width, height, pixels}, {});
   }
-  // Null and a failed test if it is refused.
+  // Returns null and fails the test if the image is refused.
   std::shared_ptr<const PreparedImage> image(int width, int height) {
     auto made = prepared(width, height);
     if (!made) return check::fail(__FILE__, __LINE__, made.error().message), nullptr;
@@ -59,7 +60,7 @@ struct Pair {
 Pair qwen() { return {"qwen3vl_merger", {"<|vision_start|>", "<|vision_end|>"}, true, 1}; }
 Pair gemma() { return {"gemma3", {"<start_of_image>", "<end_of_image>"}}; }
 
-// The prompt as text: a number for each token, and '*' for those that stand for a span's rows.
+// The prompt as text: a number for each token, and '*' for each row of a span.
 std::string shown(const GenerationRequest& request) {
   std::string text;
   for (size_t i = 0; i < request.prompt.size(); ++i) {
@@ -73,7 +74,7 @@ std::string shown(const GenerationRequest& request) {
 
 }  // namespace
 
-TEST(pictures_stand_where_they_were_put_between_their_markers) {
+TEST(images_are_placed_between_their_markers) {
   Pair pair = qwen();
   const auto one = pair.image(64, 48), other = pair.image(32, 32);
   REQUIRE(one && other);
@@ -88,7 +89,7 @@ TEST(pictures_stand_where_they_were_put_between_their_markers) {
     place_images(text, images, request);
     size_t tokens = text.size();
     for (const PlacedImage& placed : images) tokens += static_cast<size_t>(placed.image->plan.n_tokens());
-    CHECK_EQ(request.prompt.size(), tokens);  // what was counted before there were pixels
+    CHECK_EQ(request.prompt.size(), tokens);  // The token count that was planned before the image was decoded.
     return shown(request);
   };
   CHECK_EQ(prompt({}), "11 12 13");
@@ -97,7 +98,7 @@ TEST(pictures_stand_where_they_were_put_between_their_markers) {
   CHECK_EQ(prompt({{2, one}, {2, other}}), "11 12 " + seen(one) + " " + seen(other) + " 13");
 }
 
-TEST(rows_of_a_picture_are_known_by_its_content_and_have_its_positions) {
+TEST(image_rows_are_keyed_by_content_and_have_image_positions) {
   Pair pair = qwen();
   const auto image = pair.image(64, 48), same = pair.image(64, 48), other = pair.image(48, 64);
   REQUIRE(image && same && other);
@@ -107,7 +108,7 @@ TEST(rows_of_a_picture_are_known_by_its_content_and_have_its_positions) {
     return request.spans.front();
   };
   const InputSpan span = span_of(image);
-  CHECK(span.piece == image->pieces[0] && span.rows == nullptr);  // its rows are the tower's to compute
+  CHECK(span.piece == image->pieces[0] && span.rows == nullptr);  // The vision encoder computes its rows later.
   CHECK(span.hash == span_of(same).hash && !(span.hash == span_of(other).hash));
   CHECK(!span.bidirectional);
   const ImagePiece& piece = image->plan.pieces[0];
@@ -119,7 +120,7 @@ TEST(rows_of_a_picture_are_known_by_its_content_and_have_its_positions) {
     CHECK(static_cast<size_t>(at.height) == row / columns && static_cast<size_t>(at.width) == row % columns &&
           at.time == 0);
   }
-  CHECK_EQ(span.n_rope_positions, piece.grid_columns);  // what follows counts on from the longer side
+  CHECK_EQ(span.n_rope_positions, piece.grid_columns);  // Later positions continue after the longer side of the image.
 
   Pair plain = gemma();
   const auto square = plain.image(40, 40);
@@ -128,7 +129,7 @@ TEST(rows_of_a_picture_are_known_by_its_content_and_have_its_positions) {
   CHECK_EQ(span_of(square).n_rope_positions, 0);
 }
 
-TEST(tiles_of_a_picture_are_spans_of_their_own_in_its_order) {
+TEST(image_tiles_are_separate_spans_in_order) {
   Pair pair("idefics3", {"<fake_token_around_image>", "<global-img>", "<row_1_col_1>", "<row_1_col_2>", "<row_1_col_3>",
                          "<row_2_col_1>", "<row_2_col_2>", "<row_2_col_3>"});
   const auto image = pair.image(72, 48);
@@ -152,8 +153,8 @@ TEST(tiles_of_a_picture_are_spans_of_their_own_in_its_order) {
   CHECK_EQ(image->bytes(), bytes);
 }
 
-// A vocabulary need not have the tokens of tiles that hardly any picture has.
-TEST(a_picture_that_needs_a_token_the_model_has_not_is_refused_by_its_name) {
+// A vocabulary need not contain the tokens of tiles that are almost never used.
+TEST(an_image_that_needs_a_missing_token_is_refused) {
   Pair pair("idefics3", {"<fake_token_around_image>", "<global-img>", "<row_1_col_1>"});
   const auto refused = pair.prepared(50, 48);
   REQUIRE(!refused.ok());

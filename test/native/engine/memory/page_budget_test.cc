@@ -27,7 +27,7 @@ PageChoice choose(int file_context, size_t page_bytes, const PageBudget& budget)
   return choice ? *choice : PageChoice{};
 }
 
-// One that computes as the processor does and has memory of its own, of which so many bytes are free.
+// A backend that computes on the CPU and reports its own device memory with a given number of free bytes.
 class Device final : public BackendAround {
  public:
   Device(Backend& inner, uint64_t free_bytes) : BackendAround(inner), free_bytes_(free_bytes) {}
@@ -43,7 +43,7 @@ std::unique_ptr<Backend> processor() {
   return made ? std::move(*made) : nullptr;
 }
 
-// What choose_limits() plans with before it knows how many pages there are.
+// The plan that choose_limits() starts with before it knows the number of pages.
 MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   ModelLimits limits = kLimits;
   limits.n_pages = 1;
@@ -52,7 +52,7 @@ MemoryPlan first_plan(const GgufFile& file, Backend& cpu) {
   return *Model::plan(file, Device(cpu, 1), limits);
 }
 
-// Bytes of a device that are taken before anything is kept in pages or slots.
+// Device bytes used before any pages or slots are allocated.
 uint64_t taken_by(const MemoryPlan& plan) {
   return plan.weight_bytes + plan.activation_bytes + plan.overhead_bytes + kHeadroomBytes;
 }
@@ -63,21 +63,21 @@ bool names(const Error& error, uint64_t number) {
 
 }  // namespace
 
-TEST(without_a_budget_there_is_room_for_four_contexts_of_the_file) {
+TEST(the_default_budget_holds_four_contexts) {
   const PageChoice choice = choose(2048, 1000, {.memory = 1024 * kMiB});
   CHECK_EQ(choice.context, 2048);
   CHECK_EQ(choice.pages, 4 * 128);
-  // A context that is no multiple of a page takes a whole last page.
+  // A context that is not a multiple of the page size takes a whole last page.
   CHECK_EQ(choose(2049, 1000, {.memory = 1024 * kMiB}).pages, 4 * 129);
 }
 
-TEST(an_unasked_context_is_cut_to_a_quarter_of_memory) {
+TEST(the_default_context_is_limited_to_a_quarter_of_memory) {
   const PageChoice choice = choose(131072, kMiB, {.memory = 1024 * kMiB});
   CHECK_EQ(choice.pages, 256);
   CHECK_EQ(choice.context, 256 * kPageTokens);
 }
 
-TEST(an_asked_context_may_take_half_of_memory) {
+TEST(a_requested_context_may_take_half_of_memory) {
   PageChoice choice = choose(131072, kMiB, {.max_context = 6000, .memory = 1024 * kMiB});
   CHECK_EQ(choice.context, 6000);
   CHECK_EQ(choice.pages, 375);
@@ -86,8 +86,9 @@ TEST(an_asked_context_may_take_half_of_memory) {
   CHECK_EQ(choice.context, 512 * kPageTokens);
 }
 
-// Prompts of users who come back stay in the pool: it grows with the memory that is free, never below the rule without it.
-TEST(free_memory_makes_a_processors_pool_larger) {
+// Prompts of returning users stay in the pool. The pool grows with the free memory, and never falls below the size
+// without it.
+TEST(free_memory_enlarges_the_pool_on_the_cpu) {
   const PageBudget plain{.memory = 1024 * kMiB};
   const auto with = [&](uint64_t free_bytes, bool is_device = false) {
     PageBudget budget = plain;
@@ -96,16 +97,16 @@ TEST(free_memory_makes_a_processors_pool_larger) {
     return choose(2048, 1000, budget).pages;
   };
   CHECK_EQ(with(0), 4 * 128);
-  CHECK_EQ(with(4 * 4 * 128 * 1000), 4 * 128);  // a quarter of it is as much
+  CHECK_EQ(with(4 * 4 * 128 * 1000), 4 * 128);  // A quarter of this is the same amount.
   CHECK_EQ(with(800 * kMiB), static_cast<int64_t>(200 * kMiB / 1000));
   CHECK_EQ(with(1000 * 1024 * kMiB), static_cast<int64_t>(kMaxDefaultKvBytes / 1000));
   CHECK_EQ(with(800 * kMiB, true), with(0, true));
-  // A pool that was asked for, and a context's length, do not depend on it.
+  // An explicit pool size and the context length do not depend on it.
   CHECK_EQ(choose(2048, 1000, {.kv_bytes = 50'999, .free = 800 * kMiB}).pages, 50);
   CHECK_EQ(choose(131072, kMiB, {.memory = 1024 * kMiB, .free = 900 * kMiB}).context, 256 * kPageTokens);
 }
 
-TEST(what_other_models_have_planned_is_not_free) {
+TEST(memory_planned_by_other_models_is_not_free) {
   const ParsedModel model{TinyModel()};
   const auto cpu = processor();
   REQUIRE(model.file && cpu);
@@ -114,26 +115,26 @@ TEST(what_other_models_have_planned_is_not_free) {
     return limits ? limits->n_pages : 0;
   };
   const int64_t least = 4 * 256 / kPageTokens, alone = pages();
-  REQUIRE(alone > 2 * least);  // a machine with some megabytes
+  REQUIRE(alone > 2 * least);  // Requires a machine with a few megabytes of free memory.
   const MemoryClaim most(machine_memory().available / 10 * 9);
   CHECK(pages() < alone);
   const MemoryClaim all(uint64_t{1} << 60);
   CHECK_EQ(pages(), least);
 }
 
-TEST(an_asked_context_is_never_longer_than_the_files) {
+TEST(a_requested_context_is_limited_by_the_file) {
   CHECK_EQ(choose(2048, 1000, {.max_context = 8192, .memory = 1024 * kMiB}).context, 2048);
   CHECK_EQ(choose(2048, 1000, {.max_context = 100, .memory = 1024 * kMiB}).context, 100);
 }
 
-TEST(a_given_budget_is_used_whole) {
+TEST(an_explicit_budget_is_used_completely) {
   const PageChoice choice = choose(2048, 1000, {.kv_bytes = 50'999});
   CHECK_EQ(choice.pages, 50);
   CHECK_EQ(choice.context, 800);
   CHECK_EQ(choose(2048, 1000, {.max_context = 64, .kv_bytes = 50'999}).context, 64);
 }
 
-TEST(pages_without_memory_are_as_many_as_contexts_want) {
+TEST(pages_of_zero_bytes_follow_the_context_length) {
   for (const uint64_t kv_bytes : {uint64_t{0}, uint64_t{1} << 40}) {
     const PageChoice choice = choose(2048, 0, {.kv_bytes = kv_bytes, .memory = uint64_t{1} << 41});
     CHECK_EQ(choice.context, 2048);
@@ -153,10 +154,10 @@ TEST(a_budget_beyond_memory_is_refused) {
   const auto choice = choose_pages(2048, 4096, {.kv_bytes = 2 * kMiB, .memory = kMiB});
   REQUIRE(!choice.ok());
   CHECK(choice.error().message.find("2097152") != std::string::npos);
-  CHECK_EQ(choose(2048, 4096, {.kv_bytes = kMiB, .memory = kMiB}).pages, 256);  // all of it is not beyond it
+  CHECK_EQ(choose(2048, 4096, {.kv_bytes = kMiB, .memory = kMiB}).pages, 256);  // Exactly all of the memory is allowed.
 }
 
-TEST(a_refusal_names_the_bytes_that_were_looked_at) {
+TEST(a_refusal_names_the_available_bytes) {
   for (const auto& [is_device, max_context, room] :
        {std::tuple{false, 0, 100u}, {false, 64, 200u}, {true, 0, 300u}, {true, 64, 360u}}) {
     const auto choice = choose_pages(2048, 401, {.max_context = max_context, .memory = 400, .is_device = is_device});
@@ -166,8 +167,8 @@ TEST(a_refusal_names_the_bytes_that_were_looked_at) {
   }
 }
 
-// Nothing else lives there: three quarters are pages, nine tenths for a context that was asked for, and many contexts.
-TEST(a_devices_own_memory_is_filled) {
+// Nothing else uses this memory. Three quarters of it become pages, or nine tenths if a context length is requested.
+TEST(device_memory_is_filled) {
   PageChoice choice = choose(131072, kMiB, {.memory = 1024 * kMiB, .is_device = true});
   CHECK_EQ(choice.pages, 768);
   CHECK_EQ(choice.context, 768 * kPageTokens);
@@ -179,7 +180,7 @@ TEST(a_devices_own_memory_is_filled) {
   CHECK_EQ(choose(2048, 1000, {.memory = 1024 * kMiB, .is_device = true}).pages, 256 * 128);
 }
 
-TEST(a_model_that_does_not_fit_its_device_is_refused_with_what_it_takes) {
+TEST(a_model_that_does_not_fit_the_device_is_refused_with_its_size) {
   const ParsedModel model{TinyModel()};
   const auto cpu = processor();
   REQUIRE(model.file && cpu);
@@ -191,7 +192,7 @@ TEST(a_model_that_does_not_fit_its_device_is_refused_with_what_it_takes) {
     CHECK(refused.error().code == ErrorCode::kOutOfMemory);
     CHECK(names(refused.error(), taken) && names(refused.error(), free_bytes));
   }
-  // Three quarters of what is left beside it are pages.
+  // Three quarters of the remaining memory become pages.
   for (const auto& [left, pages, context] : {std::tuple{8u, 6, 96}, {64u, 48, 256}}) {
     const auto limits = choose_limits(*model.file, Device(*cpu, taken + left * plan.page_bytes), kLimits, 0, 0);
     REQUIRE(limits.ok());
@@ -200,15 +201,16 @@ TEST(a_model_that_does_not_fit_its_device_is_refused_with_what_it_takes) {
   }
 }
 
-// Of layers with a window there is room for what a sequence holds at once, which depends on the rows of a step up to 128 of them.
-TEST(a_model_with_windows_has_pages_for_what_they_hold) {
+// Sliding-window layers get pages for what a sequence holds at one time. This depends on the number of tokens per step,
+// up to 128.
+TEST(a_model_with_sliding_windows_has_enough_window_pages) {
   const std::string path = check::vectors_path("models/mimo2.q8_0.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
   const auto cpu = processor();
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok() && cpu);
   ModelLimits limits = kLimits;
-  const MemoryClaim all(uint64_t{1} << 60);  // none is free
+  const MemoryClaim all(uint64_t{1} << 60);  // No memory is free.
   for (const auto& [batch, rows] : {std::pair{32, 32}, {500, 128}}) {
     limits.max_batch_tokens = batch;
     const auto chosen = choose_limits(**file, *cpu, limits, 0, 0);
@@ -219,8 +221,9 @@ TEST(a_model_with_windows_has_pages_for_what_they_hold) {
   }
 }
 
-// Of each sequence its own, and two snapshots; on a device no more than a quarter of what is left.
-TEST(recurrent_state_has_slots_as_far_as_a_share_of_the_memory_allows) {
+// Each sequence gets a slot of its own and two snapshots. On a device they take at most a quarter of the remaining
+// memory.
+TEST(recurrent_state_slots_take_a_bounded_share_of_memory) {
   const ParsedModel model(lfm2().model);
   const auto cpu = processor();
   REQUIRE(model.file && cpu);
@@ -236,16 +239,17 @@ TEST(recurrent_state_has_slots_as_far_as_a_share_of_the_memory_allows) {
   const auto ten = with(4 * 10 * slot + 3);
   REQUIRE(ten.ok());
   CHECK_EQ(ten->n_slots, 10);
-  CHECK_EQ(ten->n_pages, static_cast<int64_t>((30 * slot + 3) / 4 * 3 / plan.page_bytes));  // of what slots have left
+  // The part that slots leave free.
+  CHECK_EQ(ten->n_pages, static_cast<int64_t>((30 * slot + 3) / 4 * 3 / plan.page_bytes));
   const auto refused = with(4 * slot - 1);
   REQUIRE(!refused.ok());
   CHECK(refused.error().code == ErrorCode::kOutOfMemory);
   CHECK(names(refused.error(), slot));
-  const auto without_pages = with(4 * slot);  // two slots would do
+  const auto without_pages = with(4 * slot);  // Two slots would be enough.
   CHECK(!without_pages.ok() && without_pages.error().message.find("page pool") != std::string::npos);
 }
 
-TEST(rows_may_be_raised_later_as_far_as_their_buffers_cost_little) {
+TEST(step_limits_can_be_raised_while_buffers_are_small) {
   const auto cpu = processor();
   TinyModel wide;
   for (const char* block : {"blk.0.", "blk.1."}) {
@@ -262,9 +266,9 @@ TEST(rows_may_be_raised_later_as_far_as_their_buffers_cost_little) {
     return chosen ? std::pair{chosen->max_batch_tokens, chosen->max_logit_rows} : std::pair{0, 0};
   };
   CHECK(rows(kLimits) == std::pair(4 * 32, 4 * 8));
-  // guesses come on top
+  // Rows for draft tokens are added on top.
   CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .guess_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));
-  // What four times so many rows take is too much, and twice as many are not.
+  // Buffers for four times the tokens would be too large, and those for twice the tokens are not.
   const auto bytes = [&](int n) {
     ModelLimits limits = kLimits;
     limits.max_batch_tokens = n;
@@ -274,13 +278,13 @@ TEST(rows_may_be_raised_later_as_far_as_their_buffers_cost_little) {
   REQUIRE(bytes(2 * many) - bytes(many) <= kHeadroomBytes && bytes(4 * many) - bytes(many) > kHeadroomBytes &&
           4 * many < 65'536);
   CHECK(rows({.max_batch_tokens = many, .max_logit_rows = 8}) == std::pair(2 * many, 2 * 8));
-  // Nothing that was asked for is cut to the most that headroom goes to.
+  // Requested values are never reduced to the limit of the headroom.
   CHECK(rows({.max_batch_tokens = 65'536, .max_logit_rows = 5'000}) == std::pair(65'536, 5'000));
   CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 3'000}) == std::pair(4 * 32, 4'096));
 }
 
-// A file may lack the layer that guesses, or have a part of it only: then it guesses nothing, and runs.
-TEST(a_layer_that_guesses_is_used_where_it_is_whole) {
+// A file may lack the MTP layer or contain only a part of it. It then runs without draft tokens.
+TEST(an_mtp_layer_is_used_only_if_it_is_complete) {
   const std::string path = check::vectors_path("models/qwen35.f16.gguf");
   if (path.empty()) return check::skip("the golden vectors are not here");
   const auto cpu = processor();
@@ -290,9 +294,9 @@ TEST(a_layer_that_guesses_is_used_where_it_is_whole) {
   wanted.guess_layer = true;
   const auto guesses = [&](const GgufFile& file) {
     const auto limits = choose_limits(file, *cpu, wanted, 0, 0);
-    return limits ? std::string(limits->guess_layer ? "guesses" : "does not") : limits.error().message;
+    return limits ? std::string(limits->guess_layer ? "guesses" : "no draft") : limits.error().message;
   };
-  CHECK_EQ(guesses(**plain), "does not");
+  CHECK_EQ(guesses(**plain), "no draft");
   LooseModel loose(**plain);
   const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
   const Bytes whole = loose.build();
@@ -301,10 +305,10 @@ TEST(a_layer_that_guesses_is_used_where_it_is_whole) {
   const auto file = GgufFile::parse(whole), broken = GgufFile::parse(part);
   REQUIRE(file.ok() && broken.ok());
   CHECK_EQ(guesses(**file), "guesses");
-  CHECK_EQ(guesses(**broken), "does not");
+  CHECK_EQ(guesses(**broken), "no draft");
 }
 
-TEST(what_a_file_lacks_is_named_before_any_memory_is_taken) {
+TEST(missing_tensors_are_named_before_memory_is_allocated) {
   const auto cpu = processor();
   TinyModel no_length, no_tensor;
   no_length.keys.erase("llama.context_length");

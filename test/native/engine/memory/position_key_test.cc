@@ -1,4 +1,4 @@
-// What stands for a position in the prefix cache.
+// Keys that represent positions in the prefix cache.
 #include "engine/memory/position_key.h"
 
 #include <set>
@@ -23,13 +23,13 @@ TEST(position_keys_of_tokens_are_their_ids) {
   for (size_t i = 0; i < keys.size(); ++i) CHECK_EQ(keys[i], static_cast<PositionKey>(tokens[kPageTokens + i]));
 }
 
-TEST(position_keys_of_rows_follow_content_and_row_and_seed) {
+TEST(position_keys_of_rows_depend_on_content_row_and_seed) {
   std::set<PositionKey> seen;
   for (const uint64_t seed : {kSeed, kSeed + 1})
     for (const ContentHash hash : {ContentHash{1, 2}, ContentHash{2, 1}, ContentHash{1, 3}, ContentHash{0, 2}})
       for (int row = 0; row < 100; ++row) CHECK(seen.insert(row_key(span_of(0, 100, hash), row, seed)).second);
-  for (const PositionKey key : seen) CHECK(key > 0xFFFFFFFFu);  // none is a token's
-  // Wherever it stands, and however much of it there is: but where its rows see one another, that counts.
+  for (const PositionKey key : seen) CHECK(key > 0xFFFFFFFFu);  // Never equal to a token id.
+  // The key does not depend on the span's position or length. For bidirectional spans it depends on the length.
   const auto key = [](const InputSpan& span) { return row_key(span, 3, kSeed); };
   CHECK_EQ(key(span_of(5, 10, {1, 2})), key(span_of(80, 20, {1, 2})));
   CHECK_EQ(key(span_of(5, 10, {1, 2}, true)), key(span_of(80, 10, {1, 2}, true)));
@@ -38,7 +38,7 @@ TEST(position_keys_of_rows_follow_content_and_row_and_seed) {
 
 TEST(position_keys_of_a_page_mix_tokens_and_spans) {
   const std::vector<TokenId> tokens(4 * kPageTokens, kPlaceholder);
-  // One ends in page 1, one lies in it, one begins there and covers page 2, and goes on in page 3.
+  // One span ends in page 1, one lies within it, and one starts there, covers page 2 and continues in page 3.
   const std::vector<InputSpan> spans = {span_of(10, 8, {1, 1}), span_of(20, 3, {2, 2}), span_of(30, 20, {3, 3})};
   std::vector<PositionKey> expected(tokens.size(), kPlaceholder);
   for (const InputSpan& span : spans)
@@ -50,7 +50,7 @@ TEST(position_keys_of_a_page_mix_tokens_and_spans) {
   }
 }
 
-TEST(prefix_cache_tells_two_images_behind_equal_placeholders_apart) {
+TEST(prefix_cache_distinguishes_images_with_equal_placeholders) {
   PrefixCache cache(8, kSeed);
   const std::vector<TokenId> tokens(kPageTokens, kPlaceholder);
   const auto keys = [&](ContentHash hash) {
@@ -66,7 +66,7 @@ TEST(prefix_cache_tells_two_images_behind_equal_placeholders_apart) {
   CHECK(cache.consistent());
 }
 
-TEST(spans_are_cut_only_at_their_borders_if_rows_see_one_another) {
+TEST(bidirectional_spans_are_split_only_at_their_borders) {
   const std::vector<InputSpan> spans = {span_of(4, 3, {1, 1}, true), span_of(7, 5, {2, 2}, true),
                                         span_of(20, 5, {3, 3})};
   for (int position = 0; position < 30; ++position) {

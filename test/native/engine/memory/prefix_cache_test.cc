@@ -1,4 +1,4 @@
-// Page pool and prefix cache against a plain map from whole prefixes to pages.
+// Page pool and prefix cache compared with a plain map from whole prefixes to pages.
 #include "engine/memory/prefix_cache.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ TEST(page_pool_counts_every_state) {
   CHECK_EQ(pool.release(b), 0);
   CHECK_EQ(pool.free(), 2);
   CHECK(pool.consistent());
-  pool.share(a);  // cached pages come back to life
+  pool.share(a);  // Cached pages become referenced again.
   CHECK_EQ(pool.cached(), 0);
   CHECK_EQ(pool.referenced(), 1);
   pool.release(a);
@@ -47,8 +47,8 @@ TEST(page_pool_counts_every_state) {
   CHECK_EQ(pool.allocate(), kNoPage);
 }
 
-// What was never used costs no memory, so used pages are used again first.
-TEST(page_pool_touches_as_few_pages_as_it_can) {
+// A page that was never used takes no memory, so used pages are reused first.
+TEST(page_pool_reuses_touched_pages_first) {
   PagePool pool(1'000);
   CHECK_EQ(pool.touched(), 0);
   CHECK_EQ(pool.free(), 1'000);
@@ -63,10 +63,10 @@ TEST(page_pool_touches_as_few_pages_as_it_can) {
   CHECK(pool.consistent());
 }
 
-TEST(page_pool_hands_out_bundles) {
+TEST(page_pool_allocates_page_groups) {
   PagePool pool(7);
   const PageId three = pool.allocate(3), two = pool.allocate(2);
-  CHECK_EQ(pool.allocate(3), kNoPage);  // two are left
+  CHECK_EQ(pool.allocate(3), kNoPage);  // Two pages are left.
   CHECK_EQ(pool.free(), 2);
   int n = 0;
   for (PageId page = three; page != kNoPage; page = pool.next(page)) ++n;
@@ -93,14 +93,14 @@ TEST(prefix_cache_finds_by_organization_parent_and_keys) {
   const PageId b = cache.insert(7, a, two, cache.allocate());
   CHECK_EQ(cache.find(7, kNoPage, one), a);
   CHECK_EQ(cache.find(7, a, two), b);
-  CHECK_EQ(cache.find(8, kNoPage, one), kNoPage);  // another organization
-  CHECK_EQ(cache.find(7, kNoPage, two), kNoPage);  // another place
+  CHECK_EQ(cache.find(8, kNoPage, one), kNoPage);  // Another organization.
+  CHECK_EQ(cache.find(7, kNoPage, two), kNoPage);  // Another parent.
   CHECK_EQ(cache.find(7, b, two), kNoPage);
   CHECK(cache.consistent());
 }
 
 TEST(prefix_cache_collisions_never_share) {
-  PrefixCache cache(64, 1, 0);  // every hash is 0
+  PrefixCache cache(64, 1, 0);  // Every hash is 0.
   std::vector<PageId> roots, children;
   for (int i = 0; i < 16; ++i) roots.push_back(cache.insert(i % 2, kNoPage, page_of(i / 2), cache.allocate()));
   for (int i = 0; i < 16; ++i)
@@ -114,7 +114,7 @@ TEST(prefix_cache_collisions_never_share) {
   CHECK(cache.consistent());
 }
 
-TEST(prefix_cache_swaps_a_duplicate_for_the_page_already_there) {
+TEST(prefix_cache_replaces_a_duplicate_by_the_cached_page) {
   PrefixCache cache(4, 1);
   const auto tokens = page_of(5);
   const PageId first = cache.insert(1, kNoPage, tokens, cache.allocate());
@@ -134,10 +134,10 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
     parent = cache.insert(1, parent, page_of(i), cache.allocate());
     chain.push_back(parent);
   }
-  const std::vector<PageId> expected(chain.rbegin(), chain.rend());  // deepest first
+  const std::vector<PageId> expected(chain.rbegin(), chain.rend());  // Deepest first.
   const PageId other = cache.insert(1, kNoPage, page_of(9), cache.allocate());
   release_all(cache, chain);
-  cache.release(other);  // newest
+  cache.release(other);  // The newest page.
   CHECK_EQ(cache.available(), 4);
   for (const PageId page : expected) CHECK_EQ(cache.allocate(), page);
   CHECK_EQ(cache.allocate(), other);
@@ -145,12 +145,12 @@ TEST(prefix_cache_evicts_leaves_least_recently_used_first) {
   CHECK(cache.consistent());
 }
 
-// Random prompts come and go; a map of what should be cached must never contradict what is found, and
-// every page stays obtainable.
+// Random prompts start and end. Lookups must never contradict a map of the pages that should be cached, and every page
+// must remain allocatable.
 void random_sequences(uint64_t hash_mask) {
   std::mt19937 random(42);
   PrefixCache cache(24, 3, hash_mask);
-  std::map<std::pair<uint64_t, std::vector<PositionKey>>, PageId> known;  // may be evicted at any time
+  std::map<std::pair<uint64_t, std::vector<PositionKey>>, PageId> known;  // Entries may be evicted at any time.
   struct Holder {
     std::vector<PageId> pages;
   };
@@ -195,8 +195,9 @@ void random_sequences(uint64_t hash_mask) {
   CHECK(cache.consistent());
 }
 
-// Pages of two each and window pages of three: room is found among both, the older first.
-TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
+// Full pages of two pool pages each and window pages of three: both kinds are evicted to make room, the least recently
+// used first.
+TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   const KvLayout layout{.full = 2, .windowed = 3, .window = 40};
   PrefixCache cache(20, 1, ~uint64_t{0}, layout);
   const auto add = [&](PageId parent, int value, PageTable& pages, PageTable& windows) {
@@ -209,7 +210,7 @@ TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
   const PageId a = add(kNoPage, 1, pages, windows), b = add(a, 2, pages, windows), c = add(b, 3, pages, windows);
   CHECK_EQ(cache.available(), 5);
   CHECK(cache.has_room(1, 1) && cache.has_room(2, 0) && !cache.has_room(2, 1));
-  // That of the first page is no longer needed: it can be found again until there is no room.
+  // The first page's window page is no longer needed. It can still be found until its space is needed.
   cache.release_window(windows[0]);
   windows.set(0, kNoPage, cache.pool());
   CHECK_EQ(cache.available(), 8);
@@ -220,13 +221,13 @@ TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
   CHECK(cache.window_of(b) != kNoPage);
   CHECK_EQ(cache.allocate_window(), kNoPage);
   CHECK(cache.consistent());
-  // Computed once more: the one there stays and the other goes, or the first of them stays.
+  // A window page that is computed again is dropped if the node still has one; otherwise it is kept.
   CHECK_EQ(cache.insert_window(b, x), cache.window_of(b));
   CHECK_EQ(cache.pool().references(cache.window_of(b)), 2);
   cache.release_window(cache.window_of(b));
   CHECK_EQ(cache.insert_window(a, y), y);
   windows.set(0, y, cache.pool());
-  // The deepest page goes first, and its window page before it.
+  // The deepest page is evicted first, and its window page before it.
   cache.release_all(pages, windows);
   CHECK_EQ(cache.available(), 20);
   CHECK(cache.consistent());
@@ -240,7 +241,7 @@ TEST(prefix_cache_evicts_window_pages_alone_and_never_leaves_one_behind) {
   CHECK(cache.consistent());
 }
 
-TEST(prefix_cache_lets_window_pages_leave_first) {
+TEST(prefix_cache_evicts_window_pages_first) {
   PrefixCache cache(8, 1, ~uint64_t{0}, {.full = 1, .windowed = 1, .window = 40});
   PageTable pages(4, 1), windows(4, 1);
   PageId parent = kNoPage;
@@ -265,8 +266,8 @@ TEST(prefix_cache_lets_window_pages_leave_first) {
   CHECK(cache.consistent());
 }
 
-// Where all layers have a window, nodes take no memory.
-TEST(prefix_cache_names_pages_that_hold_nothing) {
+// If all layers have a sliding window, cache nodes take no pool memory.
+TEST(prefix_cache_has_node_ids_for_nodes_without_pages) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 16};
   CHECK_EQ(PrefixCache::names_for(layout, 4, 160), 10 * 3);
   PrefixCache cache(4, 1, ~uint64_t{0}, layout, 6);
@@ -285,7 +286,7 @@ TEST(prefix_cache_names_pages_that_hold_nothing) {
   CHECK_EQ(cache.available(), 3);
   CHECK(!cache.has_room(1, 0) && cache.has_room(0, 3));
   CHECK_EQ(cache.allocate(), kNoPage);
-  CHECK_EQ(cache.window_of(pages[0]), kNoPage);  // four pages, and these were the oldest
+  CHECK_EQ(cache.window_of(pages[0]), kNoPage);  // There are four pages, and these were the least recently used.
   CHECK_EQ(cache.window_of(pages[1]), kNoPage);
   CHECK(cache.window_of(pages[2]) != kNoPage);
   cache.release_all(pages, windows);
@@ -294,8 +295,9 @@ TEST(prefix_cache_names_pages_that_hold_nothing) {
   CHECK(cache.consistent());
 }
 
-// What an idle engine looks for: a page that no sequence has is lost to all, and one that two have may be another's.
-TEST(a_page_that_is_held_by_nobody_or_once_too_often_is_found) {
+// The consistency check of an idle engine finds a page that no sequence owns (a leak), and a page with one reference
+// too many (which may hold another sequence's data).
+TEST(the_consistency_check_finds_leaked_and_overcounted_pages) {
   for (const KvLayout& layout :
        {KvLayout{.full = 1, .windowed = 1, .window = 16}, KvLayout{.full = 0, .windowed = 1, .window = 16}}) {
     PrefixCache cache(6, 1, ~uint64_t{0}, layout, 6);
@@ -321,8 +323,9 @@ TEST(a_page_that_is_held_by_nobody_or_once_too_often_is_found) {
   }
 }
 
-// Names cost memory, too: so many as there are windows for, up to a million, and always those of one context.
-TEST(prefix_cache_has_as_many_names_as_windows_can_use) {
+// Node ids take memory, too. There are as many as the window pages can use, up to a million, and always enough for one
+// context.
+TEST(prefix_cache_has_enough_node_ids_for_all_window_pages) {
   const KvLayout windows{.full = 0, .windowed = 2, .window = 33};
   CHECK_EQ(PrefixCache::names_for({}, 1000, 4096), 0);
   CHECK_EQ(PrefixCache::names_for(windows, 1000, 32), 2 * (1000 / 4 + 1));

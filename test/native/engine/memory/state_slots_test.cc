@@ -1,4 +1,5 @@
-// Slots of recurrent state: which snapshot makes room, what nobody else is given, and what an idle engine finds wrong.
+// Slots of recurrent state: which snapshot is evicted, which slots are never shared, and what the consistency check of
+// an idle engine finds.
 #include "engine/memory/state_slots.h"
 
 #include <utility>
@@ -9,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// A slot that is the snapshot of the node and nobody's else.
+// A slot that is only referenced as the node's snapshot.
 SlotId snapshot(StateSlots& slots, PageId node) {
   const SlotId slot = slots.allocate();
   slots.keep(node, slot);
@@ -19,13 +20,13 @@ SlotId snapshot(StateSlots& slots, PageId node) {
 
 }  // namespace
 
-TEST(the_snapshot_that_was_used_longest_ago_makes_room) {
+TEST(the_least_recently_used_snapshot_is_evicted) {
   StateSlots slots(3, 8);
   const SlotId first = snapshot(slots, 1), second = snapshot(slots, 5), third = snapshot(slots, 2);
   CHECK_EQ(slots.free(), 0);
   CHECK_EQ(slots.snapshots(), 3);
   CHECK_EQ(slots.available(), 3);
-  slots.share(first);  // somebody goes on from it
+  slots.share(first);  // A sequence resumes from this snapshot.
   CHECK_EQ(slots.available(), 2);
   slots.release(first);
   CHECK_EQ(slots.available(), 3);
@@ -41,15 +42,15 @@ TEST(the_snapshot_that_was_used_longest_ago_makes_room) {
   CHECK(slots.consistent({1, 1, 1}));
 }
 
-TEST(a_slot_that_somebody_goes_on_from_is_nobody_elses) {
+TEST(a_slot_that_a_sequence_resumes_from_is_not_reallocated) {
   StateSlots slots(2, 4);
   const SlotId kept = snapshot(slots, 3);
   slots.share(kept);
-  slots.share(kept);  // a fork
+  slots.share(kept);  // A fork.
   const SlotId own = slots.allocate();
   CHECK(own != kept && own != kNoSlot);
   CHECK_EQ(slots.allocate(), kNoSlot);
-  slots.drop(3);  // its page has left the cache
+  slots.drop(3);  // The page of the node has been evicted.
   slots.drop(3);
   CHECK_EQ(slots.snapshot_of(3), kNoSlot);
   CHECK_EQ(slots.references(kept), 2);
@@ -58,7 +59,7 @@ TEST(a_slot_that_somebody_goes_on_from_is_nobody_elses) {
   CHECK_EQ(slots.allocate(), kNoSlot);
   slots.release(kept);
   CHECK_EQ(slots.allocate(), kept);
-  // One that is no snapshot any more may become another's.
+  // A slot that is no longer a snapshot may be allocated to another sequence.
   slots.keep(0, kept);
   slots.release(kept);
   CHECK_EQ(slots.snapshot_of(0), kept);
@@ -67,7 +68,7 @@ TEST(a_slot_that_somebody_goes_on_from_is_nobody_elses) {
   CHECK(slots.consistent(own == 0 ? std::vector<int32_t>{1, 0} : std::vector<int32_t>{0, 1}));
 }
 
-TEST(a_slot_that_is_held_by_nobody_or_once_too_often_is_found) {
+TEST(the_consistency_check_finds_leaked_and_overcounted_slots) {
   StateSlots slots(3, 4);
   const SlotId one = slots.allocate();
   snapshot(slots, 2);

@@ -1,4 +1,5 @@
-// Many rows sampled at once are what each is alone, on any number of threads and on a backend that samples by itself.
+// Rows sampled as a batch give the same results as each row alone, on any number of threads and on a backend with its
+// own sampler.
 #include "engine/sampling/batch_sampler.h"
 
 #include <cstring>
@@ -43,7 +44,7 @@ bool same(const SampleResult& a, const SampleResult& b, bool with_logprobs) {
          std::memcmp(a.top, b.top, static_cast<size_t>(a.n_top) * sizeof a.top[0]) == 0;
 }
 
-TEST(batch_sampler_gives_what_each_row_gives_alone) {
+TEST(batch_sampler_matches_single_row_sampling) {
   const Rows rows = random_rows(50, 1);
   std::vector<SampleResult> expected(rows.tasks.size());
   Sampler alone(kVocab);
@@ -52,7 +53,7 @@ TEST(batch_sampler_gives_what_each_row_gives_alone) {
     auto backend = make_cpu_backend({.threads = threads});
     REQUIRE(backend.ok());
     CHECK_EQ((*backend)->host_threads(), threads);
-    BatchSampler sampler(**backend, **backend, kVocab, 8);  // room for the others is made
+    BatchSampler sampler(**backend, **backend, kVocab, 8);  // The sampler grows for the other rows.
     for (int round = 0; round < 20; ++round) {
       sampler.clear();
       for (size_t i = 0; i < rows.tasks.size(); ++i) {
@@ -70,7 +71,7 @@ TEST(batch_sampler_gives_what_each_row_gives_alone) {
   }
 }
 
-// Of a chain all is known up to the row that departs; one thread then stops.
+// A chain is evaluated up to the first row that departs from it. On one thread the evaluation stops there.
 TEST(batch_sampler_stops_where_a_chain_departs) {
   constexpr int kLength = 6;
   const Rows rows = random_rows(4 * kLength, 2);
@@ -86,7 +87,8 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
       int of[4][kLength];
       for (int chain = 0; chain < 4; ++chain)
         of[chain][0] = sampler.add(rows.tasks[static_cast<size_t>(chain * kLength)]);
-      for (int chain = 0; chain < 4; ++chain) {  // the first departs at once, the second after two rows, ..
+      // The first chain departs immediately, the second after two rows, and so on.
+      for (int chain = 0; chain < 4; ++chain) {
         for (int i = 1; i < kLength; ++i) {
           const auto at = static_cast<size_t>(chain * kLength + i);
           const TokenId right = expected[at - 1].token;
@@ -108,7 +110,7 @@ TEST(batch_sampler_stops_where_a_chain_departs) {
   }
 }
 
-// Its logits are nothing the host may touch: their addresses are far from where they are.
+// The host must not access the logits, so their addresses are moved to invalid ones.
 constexpr uintptr_t kFar = uintptr_t{1} << 46;
 const float* moved(const float* at, uintptr_t by) {
   return reinterpret_cast<const float*>(reinterpret_cast<uintptr_t>(at) ^ by);
