@@ -1,4 +1,4 @@
-// Requests of every kind, and that they come out as without guesses. Tests only.
+// Requests of every kind, and a check that their output is the same as without draft tokens. Tests only.
 #pragma once
 
 #include <future>
@@ -22,10 +22,10 @@ inline GrammarRef compiled(Engine& engine, GrammarOptions::Kind kind, std::strin
   return result.grammar;
 }
 
-// A few tokens that come again and again: what has been said is said again, but not always.
+// Biases for a few tokens that then recur often, so that text repeats, but not always.
 inline std::vector<std::pair<TokenId, float>> few_words() { return {{50, 30.0f}, {120, 30.0f}, {200, 30.0f}}; }
 
-// Prompts that repeat themselves, and every way to choose the next token.
+// Repetitive prompts with every kind of sampling.
 inline std::vector<GenerationRequest> requests_of(Engine& engine) {
   const GrammarRef list = compiled(
       engine, GrammarOptions::Kind::kJsonSchema,
@@ -70,7 +70,7 @@ inline std::vector<GenerationRequest> requests_of(Engine& engine) {
   return requests;
 }
 
-// What comes of the requests one by one, without guesses.
+// Outcomes of the requests one by one, without draft tokens.
 inline std::vector<ChoiceOutcome> outcomes_without(EngineSetup setup) {
   setup.options.speculation = Speculation::kOff;
   auto engine = start_engine(setup);
@@ -102,9 +102,9 @@ inline void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>
   }
   const EngineStats stats = engine->stats();
   check::note(what + ": " + std::to_string(stats.guessed_right) + " of " + std::to_string(stats.guessed_tokens) +
-              " guesses right, " + std::to_string(stats.decode_tokens) + " tokens" +
+              " draft tokens accepted, " + std::to_string(stats.decode_tokens) + " tokens" +
               (!setup.has_drafter() ? ""
-                                    : "; of the draft " + std::to_string(stats.drafted_right) + " of " +
+                                    : "; of the draft model's tokens " + std::to_string(stats.drafted_right) + " of " +
                                           std::to_string(stats.drafted_tokens)));
   CHECK_EQ(stats.drafted_tokens > 0, setup.has_drafter());
   CHECK(stats.guessed_right > 0);

@@ -1,5 +1,5 @@
-// A steady decode step allocates nothing: not in the scheduler, the model, the sampler with penalties and
-// logprobs, the text stage, the event records, nor in handing them over.
+// A steady decode step allocates no memory: not in the scheduler, the model, the sampler with penalties and logprobs,
+// the text stage, the event records or their delivery.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -12,9 +12,10 @@
 
 namespace {
 
-std::atomic<bool> counting{false};  // all threads: the backend's workers count too
+std::atomic<bool> counting{false};  // Counts in all threads, including the backend's workers.
 std::atomic<int> allocations{0};
-thread_local int until_failure = -1;  // allocations of this thread before the one that fails; negative: none does
+// Number of allocations of this thread before the one that fails; negative: none fails.
+thread_local int until_failure = -1;
 
 void* counted_or_null(std::size_t size, std::size_t alignment = 0) {
   if (until_failure >= 0 && until_failure-- == 0) return nullptr;
@@ -32,7 +33,8 @@ void* counted(std::size_t size, std::size_t alignment = 0) {
 }  // namespace
 
 #if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // seen where only one of the two has been inlined
+// GCC warns if only one of the two operators has been inlined.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 #endif
 void* operator new(std::size_t size) { return counted(size); }
 void* operator new[](std::size_t size) { return counted(size); }
@@ -56,7 +58,7 @@ void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { s
 namespace monolith::testing {
 namespace {
 
-// `first`: of six requests the first; two are bound by a grammar that other vocabularies would end.
+// `first` is the first of six requests to run. Two requests have a grammar that other vocabularies would end early.
 void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId first = 1) {
   const int n = 7 - static_cast<int>(first);
   setup.threads = 2;
@@ -67,7 +69,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   StepLoop loop(*parts.model, *parts.tokenizer, setup.options, counters, parts.draft.get());
   auto channel = std::make_shared<Channel>([] {}, setup.options.channel_bytes_max);
   GrammarCache grammars(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer));
-  grammar::GrammarOptions numbers;  // its states come again and again
+  grammar::GrammarOptions numbers;  // A grammar whose states recur.
   numbers.kind = grammar::GrammarOptions::Kind::kRegex;
   numbers.text = "[0-9]{3}([, ]+[0-9]{1,3})*;";
   for (RequestId id = first; id <= 6; ++id) {
@@ -75,7 +77,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
     request.prompt = test_prompt(20 + static_cast<int>(id), static_cast<int>(id));
     request.max_tokens = setup.limits.max_context - 112;
     request.ignore_eos = true;
-    request.stop = {"never said", "nor this"};
+    request.stop = {"never generated", "nor this"};
     request.reasoning.open.text = "<think>";
     request.reasoning.close.text = "</think>";
     request.sampling.seed = id;
@@ -85,7 +87,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
     request.sampling.repetition_penalty = 1.1f;
     request.sampling.frequency_penalty = 0.1f;
     request.sampling.logit_bias = {{5, 1.0f}};
-    if (id > 2) {  // calls that begin and end again and again, with names to choose from
+    if (id > 2) {  // Calls that start and end repeatedly, with several function names.
       request.calls.open = {"<call>", 301};
       request.calls.close = {"</call>", 302};
       request.calls.prefixes = {{310, 311}, {310, 312}, {313, 314, 315}};
@@ -107,19 +109,21 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   std::vector<std::byte> drained;
   const auto step = [&] {
     CHECK(loop.step());
-    // Records pile up in between; of a head that is hardly ever right the channel's buffer would still grow.
+    // Records accumulate between drains. With a head whose draft tokens are rarely accepted, the channel's buffer would
+    // still grow, so it is drained every time.
     if (setup.head || counters.steps.load() % 3 == 0) channel->drain(drained);
   };
-  for (int i = 0; i < 150; ++i) step();  // buffers reach their sizes
+  for (int i = 0; i < 150; ++i) step();  // Buffers reach their final sizes.
   const uint64_t tokens = counters.decode_tokens;
   allocations = 0;
   counting = true;
-  // Several pages' worth; with own layers enough for steps that give many more tokens than those before.
+  // Several pages of tokens. With MTP layers, enough steps to include some that accept many more tokens than earlier
+  // steps.
   const int n_steps = speculation == Speculation::kOff ? 100 : setup.limits.guess_layer ? 600 : 60;
   for (int i = 0; i < n_steps; ++i) step();
   counting = false;
   CHECK_EQ(allocations.load(), 0);
-  // The names of calls are written several tokens at once.
+  // Names of calls are forced, several tokens at once.
   CHECK(counters.decode_tokens - tokens >= (speculation == Speculation::kOff ? 100u : 50u) * static_cast<unsigned>(n));
   CHECK_EQ(counters.guessed_right > 0, speculation != Speculation::kOff);
   CHECK_EQ(counters.drafted_tokens > 0, setup.has_drafter());
@@ -142,19 +146,19 @@ TEST(step_loop_drafts_without_allocating) {
   setup.draft = "models/llama.q4_k_m.gguf";
   check_steady_steps(setup, Speculation::kAlways);
 }
-TEST(step_loop_carries_state_on_without_allocating) {
+TEST(step_loop_updates_recurrent_state_without_allocating) {
   check_steady_steps(setup_of("models/qwen35.f16.gguf"), Speculation::kOff, 3);
 }
-TEST(step_loop_guesses_without_allocating) { check_steady_steps({}, Speculation::kAlways); }
-TEST(step_loop_asks_a_head_without_allocating) {
+TEST(step_loop_speculates_without_allocating) { check_steady_steps({}, Speculation::kAlways); }
+TEST(step_loop_runs_an_eagle_head_without_allocating) {
   EngineSetup setup;
   setup.make_room_for_guesses();
   setup.head = [](const LooseModel& model) { return EagleFile(model, {301, 302, 310, 311, 7}).build(); };
   check_steady_steps(setup, Speculation::kAlways, 3);
 }
 
-// Layers of the model's own, one that has what a step computes in one table of pages and three in several; each knows of a few
-// words that they come, and is sometimes right.
+// MTP layers: one layer with a single page table per step, and three layers with several. Each layer predicts a few
+// frequent words and is sometimes right.
 void check_own_layers(const std::string& model, int n_layers) {
   EngineSetup setup = setup_of(model);
   setup.give_guess_layer(
@@ -167,18 +171,18 @@ void check_own_layers(const std::string& model, int n_layers) {
         loose.put_floats(block + "nextn.shared_head_head.weight", {n_embd, n_vocab}, head);
       },
       n_layers);
-  setup.limits.max_context = 16384;  // no request ends meanwhile
+  setup.limits.max_context = 16384;  // No request ends during the test.
   setup.limits.n_pages = 16384;
   setup.limits.pages_by_window = true;
   check_steady_steps(setup, Speculation::kAlways, 3);
 }
-TEST(step_loop_asks_own_layers_without_allocating) {
+TEST(step_loop_runs_mtp_layers_without_allocating) {
   check_own_layers("models/qwen35.f16.gguf", 1);
   check_own_layers("models/mimo2.q8_0.gguf", 3);
 }
 
-// Whichever allocation fails.
-TEST(engine_submission_without_memory_leaves_nothing_behind) {
+// Tests the failure of each allocation in turn.
+TEST(failed_allocation_in_submit_leaks_nothing) {
   EngineSetup setup;
   setup.options.queue_max = 4;
   auto engine = start_engine(setup);

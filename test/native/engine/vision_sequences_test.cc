@@ -1,5 +1,5 @@
-// The vision vectors' sequences of tokens and image embeddings on the processor: every instruction set, exact arithmetic
-// and the usual one, prompts whole and in pieces.
+// Token and image sequences of the vision vectors on the CPU: every instruction set, exact and default arithmetic,
+// whole prompts and chunked prompts.
 #include "support/vision_sequences.h"
 
 namespace monolith::testing {
@@ -9,7 +9,7 @@ void check_pair(const std::string& name) {
   const auto pair = read_pair(name);
   if (!pair) return check::skip("the vision vectors are not here");
   for (const CpuIsa isa : available_cpu_isas()) {
-    // slow
+    // The scalar code is slow.
     if (isa == CpuIsa::kPlain && available_cpu_isas().size() > 1 && name != "qwen3vl" && name != "gemma3") continue;
     for (const bool exact : {true, false})
       for (const int rows : {512, 20}) {

@@ -1,4 +1,5 @@
-// The sampler against the plain algorithm: sort every token, cut, draw. Both must choose the same token.
+// The sampler compared with the straightforward algorithm, which sorts all tokens, truncates and draws. Both must
+// choose the same token.
 #include "engine/sampling/sampler.h"
 
 #include <algorithm>
@@ -96,19 +97,19 @@ TEST(philox_known_answers) {
         (PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-// Also where one seed is another plus the number of a choice.
-TEST(streams_of_all_seeds_draw_apart) {
+// Streams differ even if one seed equals another seed plus a choice number.
+TEST(random_streams_differ_between_seeds_and_choices) {
   std::set<uint64_t> drawn;
   for (uint64_t seed = 0; seed < 4; ++seed)
     for (uint32_t stream = 0; stream < 4; ++stream)
       for (const uint64_t position : {uint64_t{0}, uint64_t{1}, uint64_t{3}, uint64_t{1} << 32})
         CHECK(drawn.insert(random_bits(seed, stream, position)).second);
-  // The stream of a single answer is what it has always been.
+  // The stream of a single response must never change between versions.
   const PhiloxCounter first = philox4x32({7, 0, 0, 0}, {5, 1});
   CHECK_EQ(random_bits((uint64_t{1} << 32) + 5, 0, 7), uint64_t{first[1]} << 32 | first[0]);
 }
 
-TEST(weights_are_exp_and_exact_to_add) {
+TEST(sampling_weights_match_exp_and_add_exactly) {
   std::vector<float> logits(4001), weights(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) logits[i] = -0.01f * static_cast<float>(i);
   sampler_kernels().weigh(logits.data(), static_cast<int64_t>(logits.size()), {0, 1}, weights.data());
@@ -116,7 +117,7 @@ TEST(weights_are_exp_and_exact_to_add) {
   for (size_t i = 0; i < logits.size(); ++i) {
     const double exact = std::exp(static_cast<double>(logits[i]));
     if (std::abs(weights[i] - exact) > exact * 1.2e-7 + kQuantum / 2)
-      check::fail(__FILE__, __LINE__, "exp(" + std::to_string(logits[i]) + ") is off");
+      check::fail(__FILE__, __LINE__, "exp(" + std::to_string(logits[i]) + ") is inaccurate");
     CHECK_EQ(std::fmod(weights[i] / kQuantum, 1.0), 0.0);
   }
 }
@@ -153,14 +154,14 @@ TEST(sampler_kernels_agree_bit_for_bit) {
   }
 }
 
-TEST(sampler_equals_the_plain_algorithm) {
+TEST(sampler_matches_the_straightforward_algorithm) {
   std::mt19937 random(7);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };
   int drawn = 0;
   for (int round = 0; round < 1500; ++round) {
     const int n = static_cast<int>(pick({5, 64, 640, 3000, 9001}));
     auto logits = random_logits(n, pick({0.01f, 1, 3, 12}), static_cast<uint32_t>(round));
-    if (random() % 4 == 0)  // many ties
+    if (random() % 4 == 0)  // Many ties.
       for (float& logit : logits) logit = std::round(logit);
     SamplingParams params;
     params.temperature = pick({0, 0.3f, 1, 1, 2});
@@ -187,7 +188,7 @@ TEST(sampler_equals_the_plain_algorithm) {
                       std::to_string(plain.token));
     }
     drawn += params.temperature > 0;
-    TokenLogprobs logprobs;  // asking for them must not change the choice
+    TokenLogprobs logprobs;  // Requesting logprobs must not change the choice.
     params.top_logprobs = static_cast<int>(random() % 21);
     CHECK_EQ(choose(sampler, logits, params, counts, seed, position, {}, &logprobs), chosen);
     CHECK_EQ(logprobs.token, chosen);
@@ -232,10 +233,10 @@ TEST(sampler_draws_in_proportion) {
     const double expected = kDraws * std::exp(logits[i] / 0.8) / total;
     chi_square += (seen[i] - expected) * (seen[i] - expected) / expected;
   }
-  CHECK(chi_square < 18.47);  // 4 degrees of freedom, one in a thousand
+  CHECK(chi_square < 18.47);  // 4 degrees of freedom, probability of exceeding 1 in 1,000.
 }
 
-TEST(sampler_refuses_what_is_not_finite) {
+TEST(sampler_rejects_non_finite_logits) {
   Sampler sampler(100);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity()}) {
@@ -260,8 +261,9 @@ TEST(sampler_logprobs_of_a_given_token) {
   CHECK(logprobs.logprob <= logprobs.top[0].logprob);
 }
 
-// Among a few tokens it is the plain algorithm with all others banned; logprobs stay those of all tokens.
-TEST(sampler_chooses_among_what_a_constraint_allows) {
+// With a short list of allowed tokens, the result equals the straightforward algorithm with all other tokens banned.
+// Logprobs still refer to all tokens.
+TEST(sampler_chooses_among_the_allowed_tokens) {
   std::mt19937 random(8);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };
   for (int round = 0; round < 600; ++round) {
@@ -300,8 +302,8 @@ TEST(sampler_chooses_among_what_a_constraint_allows) {
   }
 }
 
-// A mask of many tokens is the same as banning the others.
-TEST(sampler_chooses_among_what_a_mask_allows) {
+// A mask of allowed tokens gives the same result as banning the other tokens.
+TEST(sampler_chooses_among_the_tokens_of_a_mask) {
   std::mt19937 random(9);
   const auto pick = [&](std::initializer_list<float> values) { return values.begin()[random() % values.size()]; };
   for (int round = 0; round < 600; ++round) {
@@ -335,7 +337,7 @@ TEST(sampler_chooses_among_what_a_mask_allows) {
   }
 }
 
-TEST(sampler_bans_and_what_outranks_them) {
+TEST(sampler_applies_bans_unless_a_constraint_overrides_them) {
   const std::vector<float> logits = {3, 2, 1, 0};
   Sampler sampler(4);
   SamplingParams params;
@@ -348,7 +350,7 @@ TEST(sampler_bans_and_what_outranks_them) {
     const TokenId allowed[] = {0, 2, 3};
     CHECK_EQ(choose(sampler, logits, params, {}, seed, 0, {allowed}, nullptr), 3);
   }
-  const TokenId only_banned[] = {0, 2};  // a constraint is never left without a token
+  const TokenId only_banned[] = {0, 2};  // A constraint always leaves at least one token.
   params.temperature = 0;
   CHECK_EQ(choose(sampler, logits, params, {}, 1, 0, {only_banned}, nullptr), 0);
   params.banned = {0, 1, 2, 3};

@@ -1,4 +1,4 @@
-// Bounds that hold to the last request, whoever submits at once.
+// Queue limits are exact to the last request, even with concurrent submissions.
 #include "engine/schedule/queue_room.h"
 
 #include <thread>
@@ -26,17 +26,18 @@ TEST(queue_room_counts_requests_and_prompt_tokens) {
   CHECK_EQ(room.requests(), 3);
   room.configure(4, 100);
   CHECK(room.take(1) == Taken::kTaken);
-  room.configure(1, 1);  // who is in stays
+  room.configure(1, 1);  // Requests already in the queue stay.
   CHECK_EQ(room.requests(), 4);
   room.give_back(4, 43);
   CHECK_EQ(room.requests(), 0);
   CHECK_EQ(room.tokens(), int64_t{0});
-  CHECK(room.take(16'000'000) == Taken::kTaken);  // alone, whatever its length
+  CHECK(room.take(16'000'000) == Taken::kTaken);  // A prompt of any length is accepted into an empty queue.
   CHECK(room.take(1) == Taken::kTooManyRequests);
 }
 
-// Threads take and give back at random; the bounds hold in each moment, and nobody is refused room that is there.
-TEST(queue_room_is_exact_among_threads) {
+// Threads take and release room at random. The limits hold at every moment, and no request is refused while there is
+// room.
+TEST(queue_room_is_exact_across_threads) {
   constexpr int kThreads = 4, kEach = 500;
   for (const bool by_tokens : {false, true}) {
     QueueRoom room;
@@ -51,7 +52,7 @@ TEST(queue_room_is_exact_among_threads) {
     for (std::thread& thread : threads) thread.join();
     int all = 0;
     for (const int n : taken) all += n;
-    CHECK_EQ(all, 1000);  // of two thousand: to the last one
+    CHECK_EQ(all, 1000);  // Exactly 1,000 of 2,000 requests are accepted.
     CHECK_EQ(room.requests(), 1000);
     CHECK_EQ(room.tokens(), int64_t{7000});
   }
@@ -70,7 +71,7 @@ TEST(queue_room_is_exact_among_threads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK_EQ(refused.load(), 0);  // each has room for its one, always
+  CHECK_EQ(refused.load(), 0);  // There is always room for one request per thread.
   CHECK_EQ(room.requests(), 0);
 }
 

@@ -1,4 +1,4 @@
-// What the engine refuses of spans, each by its name and place.
+// Invalid requests that the engine rejects. Each error names the field and the position.
 #include "engine/schedule/request_check.h"
 
 #include <cmath>
@@ -31,11 +31,11 @@ GenerationRequest request_of(std::vector<InputSpan> spans) {
   return request;
 }
 
-TEST(request_check_takes_spans_in_order_within_the_prompt) {
+TEST(request_check_accepts_ordered_spans_within_the_prompt) {
   CHECK(check_request(request_of({span_of(0, 8, true), span_of(8, 20), span_of(49, 1)}), kBounds).ok());
 }
 
-TEST(request_check_names_the_span_that_does_not_fit) {
+TEST(request_check_names_the_invalid_span) {
   const auto refused = [](std::vector<InputSpan> spans, const char* message) {
     const Status status = check_request(request_of(std::move(spans)), kBounds);
     if (status.ok()) return check::fail(__FILE__, __LINE__, message);
@@ -54,7 +54,7 @@ TEST(request_check_names_the_span_that_does_not_fit) {
   refused({span_of(4, 9, true)}, "spans[0] has 9 rows with bidirectional attention; one step computes at most 8");
 }
 
-TEST(request_check_names_the_rotary_position_that_does_not_fit) {
+TEST(request_check_names_the_invalid_rope_position) {
   RequestBounds bounds = kBounds;
   bounds.turns_by_three = true;
   const auto span = [](std::vector<RopePosition> offsets, int n_positions) {
@@ -80,9 +80,9 @@ TEST(request_check_names_the_rotary_position_that_does_not_fit) {
   refused(span(square, 2), "spans[0] has M-RoPE positions, but this model does not use M-RoPE");
 }
 
-// The largest or smallest that is taken, and the next one, which is refused by its name.
+// The largest or smallest valid value, and the next value, which is rejected with an error that names the field.
 struct Edge {
-  const char* name;  // in the message
+  const char* name;  // Expected part of the message.
   std::function<void(GenerationRequest&)> taken, refused;
 };
 
@@ -95,7 +95,7 @@ void check_edges(const std::vector<Edge>& edges, ErrorCode code = ErrorCode::kIn
       check::fail(__FILE__, __LINE__, std::string(edge.name) + ": " + status.error().message);
     const Status status = check_request(outside, kBounds);
     if (status.ok()) {
-      check::fail(__FILE__, __LINE__, std::string(edge.name) + " is taken");
+      check::fail(__FILE__, __LINE__, std::string(edge.name) + " is accepted");
       continue;
     }
     CHECK(status.error().code == code);
@@ -105,9 +105,9 @@ void check_edges(const std::vector<Edge>& edges, ErrorCode code = ErrorCode::kIn
 }
 
 using R = GenerationRequest;
-constexpr TokenId kLast = 99;  // of the vocabulary
+constexpr TokenId kLast = 99;  // The last token of the vocabulary.
 
-TEST(request_check_prompt_and_counts_to_their_edges) {
+TEST(request_check_limits_of_prompt_and_counts) {
   check_edges({
       {"at least one token", [](R& r) { r.prompt = {0}; }, [](R& r) { r.prompt.clear(); }},
       {"prompt[1] is token 100",
@@ -145,7 +145,7 @@ TEST(request_check_prompt_and_counts_to_their_edges) {
               ErrorCode::kUnsupported);
 }
 
-TEST(request_check_sampling_to_its_edges) {
+TEST(request_check_limits_of_sampling_parameters) {
   const auto range = [](const char* name, float SamplingParams::*field, float least, float most, float step) {
     return std::vector<Edge>{
         {name, [=](R& r) { r.sampling.*field = most; }, [=](R& r) { r.sampling.*field = most + step; }},
@@ -212,7 +212,7 @@ TEST(request_check_sampling_to_its_edges) {
   });
 }
 
-TEST(request_check_stops_markers_and_calls_to_their_edges) {
+TEST(request_check_limits_of_stops_markers_and_calls) {
   const auto lists = [](std::vector<std::vector<TokenId>> CallParams::*field, size_t n, size_t length) {
     return [=](R& r) { (r.calls.*field).assign(n, std::vector<TokenId>(length, 1)); };
   };
@@ -297,17 +297,17 @@ TEST(request_check_stops_markers_and_calls_to_their_edges) {
   check_edges(edges);
 }
 
-TEST(request_check_pieces_of_images_only_where_the_engine_sees) {
+TEST(request_check_accepts_images_only_with_a_vision_encoder) {
   RequestBounds sees = kBounds;
   sees.sees = true;
   InputSpan piece = span_of(4, 4), both = span_of(4, 4);
   piece.rows = nullptr;
   piece.piece = both.piece = std::make_shared<const PreparedPiece>();
   CHECK(check_request(request_of({piece}), sees).ok());
-  CHECK(check_request(request_of({both}), kBounds).ok());  // seen already
+  CHECK(check_request(request_of({both}), kBounds).ok());  // Its rows have already been computed.
   const Status status = check_request(request_of({piece}), kBounds);
   CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported);
-  CHECK(check_request(request_of({span_of(42, 8)}), kBounds).ok());  // to the end of the prompt
+  CHECK(check_request(request_of({span_of(42, 8)}), kBounds).ok());  // Ends at the end of the prompt.
 }
 
 }  // namespace

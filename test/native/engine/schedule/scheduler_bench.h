@@ -1,5 +1,5 @@
-// The scheduler without a model: plans are executed by pretending, and every promise of scheduler.h is checked on the
-// way. Tests only.
+// Test bench for the scheduler without a model: it simulates the execution of plans and checks every guarantee of
+// scheduler.h.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +22,10 @@ struct Bench {
   std::vector<std::unique_ptr<Request>> requests;
   int max_ahead = 0;
 
-  std::vector<uint64_t> contents;  // of positions in pages: the prefix, as it was when they were computed
+  // Simulated KV contents by position in the page pool: a hash of the prefix at the time of computation.
+  std::vector<uint64_t> contents;
 
-  std::vector<uint64_t> states;  // of slots, likewise
+  std::vector<uint64_t> states;  // Simulated recurrent state by slot, as the same kind of hash.
   std::mt19937 random{1};
   int most_guesses = 0;
 
@@ -39,7 +40,7 @@ struct Bench {
         contents(static_cast<size_t>(n_pages) * kPageTokens),
         states(static_cast<size_t>(n_slots)) {}
 
-  // Of a sequence that has all pages to itself.
+  // Maximum length of a sequence that has all pages to itself.
   int max_length() const {
     return static_cast<int>(
         std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.most_batch_tokens())));
@@ -64,7 +65,7 @@ struct Bench {
     return !scheduler.running().empty() || !scheduler.preempted().empty() || !scheduler.waiting_queue().empty();
   }
 
-  // Every so often several tokens at once.
+  // At intervals, appends several forced tokens at once.
   void write_ahead(Sequence& sequence) {
     const int most = std::min(max_ahead, sequence.request.max_length - sequence.length());
     if (most <= 0 || sequence.generated() % 5 != 0) return;
@@ -72,7 +73,7 @@ struct Bench {
     if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
   }
 
-  // What the engine does at the end of a prompt.
+  // Creates the choices at the end of a prompt, as the engine does.
   void fork_choices(Sequence& lead) {
     Request& request = lead.request;
     while (static_cast<int>(request.choices.size()) < request.params.n) {
@@ -88,7 +89,8 @@ struct Bench {
     return contents[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
   }
 
-  // Computes as the model would: writes what stands for keys and values, and reads all that is seen.
+  // Simulates the model: writes the keys and values of the computed positions, and checks those of all visible
+  // positions.
   void compute(const StepPlan& plan) {
     for (const auto& [from, to] : plan.copies)
       std::copy_n(contents.begin() + from * kPageTokens, kPageTokens, contents.begin() + to * kPageTokens);
@@ -96,7 +98,7 @@ struct Bench {
     for (const StepPlan::Item& item : plan.items) {
       const Sequence& sequence = *item.sequence;
       int end = sequence.n_computed + item.n_tokens;
-      std::vector<uint64_t> prefixes{1};  // of each position, behind one more
+      std::vector<uint64_t> prefixes{1};  // Hash of the prefix before each position; one more entry for the end.
       for (int p = 0; p < end; ++p) {
         auto input = static_cast<uint64_t>(sequence.tokens[static_cast<size_t>(p)]);
         for (const InputSpan& span : sequence.request.params.spans)
@@ -116,14 +118,14 @@ struct Bench {
         const int first_seen = table < layout.full ? 0 : std::max(0, sequence.n_computed - layout.window + 1);
         for (int p = first_seen; p < end; ++p)
           if (content(pages, p) != expected(p))
-            return check::fail(__FILE__, __LINE__, "other keys at " + std::to_string(p));
+            return check::fail(__FILE__, __LINE__, "wrong keys at " + std::to_string(p));
       }
     }
   }
 
   static uint64_t behind(uint64_t prefix, uint64_t input) { return (prefix + input) * 0x9E3779B97F4A7C15u; }
 
-  // The state of the item's sequence through its slots.
+  // Moves the recurrent state of the item's sequence through its slots.
   void carry_on(const StepPlan& plan, const StepPlan::Item& item, const std::vector<uint64_t>& prefixes) {
     const Sequence& sequence = *item.sequence;
     auto at = static_cast<size_t>(sequence.n_computed);
@@ -137,15 +139,16 @@ struct Bench {
       if (piece.from == kNoSlot)
         CHECK_EQ(at, size_t{0});
       else if (state(piece.from) != prefixes[at])
-        return check::fail(__FILE__, __LINE__, "another state at " + std::to_string(at));
-      if (piece.to == piece.from) CHECK_EQ(cache.slots().references(piece.to), 1);  // written: owned alone
+        return check::fail(__FILE__, __LINE__, "wrong state at " + std::to_string(at));
+      // A slot that is written must have a single owner.
+      if (piece.to == piece.from) CHECK_EQ(cache.slots().references(piece.to), 1);
       at += static_cast<size_t>(piece.n_tokens);
       state(piece.to) = prefixes[at];
     }
     CHECK_EQ(at, static_cast<size_t>(sequence.n_computed + item.n_tokens));
     if (item.n_guesses > 0) state(sequence.guess_slot) = prefixes.back();
   }
-  // The bench's tokens are sevens.
+  // Number of accepted draft tokens, varied by sequence and position. All tokens of the bench have the id 7.
   int n_right_of(const StepPlan::Item& item) const {
     return static_cast<int>((item.sequence->order() + static_cast<uint64_t>(item.sequence->length())) %
                             static_cast<uint64_t>(item.n_guesses + 1));
@@ -158,7 +161,7 @@ struct Bench {
     }
   }
 
-  // One step; sequences that reach their last token get the next one, and end at max_length.
+  // Runs one step. Sequences that reach their last token get the next one, and they end at max_length.
   const StepPlan& step(bool check_consistency = true) {
     const StepPlan& plan = scheduler.plan();
     if (most_guesses > 0) add_guesses(plan);
@@ -173,7 +176,8 @@ struct Bench {
       const int last = item.sequence->n_computed + item.n_tokens - 1;
       CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
       for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
-        CHECK_EQ(cache.references(item.sequence->pages[static_cast<size_t>(p)]), 1);  // written: owned alone
+        // A page that is written must have a single owner.
+        CHECK_EQ(cache.references(item.sequence->pages[static_cast<size_t>(p)]), 1);
       for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
         CHECK_EQ(cache.pool().references(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
       item.sequence->request.started_at = Clock::now();
@@ -183,7 +187,7 @@ struct Bench {
     scheduler.advance();
     for (const StepPlan::Item& item : plan.items) {
       if (!item.wants_logits) {
-        if (item.ends()) scheduler.remove(*item.sequence);  // nothing more is wanted of it
+        if (item.ends()) scheduler.remove(*item.sequence);  // No more output is requested.
         continue;
       }
       if (item.sequence->choice == 0) fork_choices(*item.sequence);
@@ -209,8 +213,8 @@ inline std::vector<TokenId> prompt_of(int n, int first = 1) {
 
 inline const Sequence& only(const Request& request) { return *request.choices[0]; }
 
-// Random load on a small pool: every request ends with all its tokens, no page is lost, and a decode that
-// runs is never left out of a step.
+// Random load on a small pool: every request ends with all its tokens, no page is lost, and a running decode is never
+// left out of a step.
 inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has_slots = false) {
   for (uint32_t seed = 0; seed < n_seeds; ++seed) {
     std::mt19937 random(seed);
@@ -229,18 +233,19 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
                   random() % 3, 1 + static_cast<int>(random() % 60),
                   random() % 4 ? 1 : 1 + static_cast<int>(random() % 12));
       }
-      std::vector<std::pair<Sequence*, int>> decodes;  // with the work they had
+      std::vector<std::pair<Sequence*, int>> decodes;  // With the amount of work they had.
       for (Sequence* sequence : bench.scheduler.running())
         if (sequence->decoding()) decodes.emplace_back(sequence, sequence->n_computed);
       const StepPlan& plan = bench.step(i % 16 == 0);
       for (const auto& [sequence, computed] : decodes)
         CHECK(sequence->n_computed > computed || sequence->state == SequenceState::kPreempted || plan.first_tokens ||
               has_slots);
-      if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);  // a token in all others
+      // All other sequences get a token in between.
+      if (plan.first_tokens) CHECK(i - first_tokens_at > Scheduler::kStepsBetween);
       if (plan.first_tokens) first_tokens_at = i;
       const bool left = !bench.scheduler.waiting_queue().empty() || !bench.scheduler.running().empty() ||
                         !bench.scheduler.preempted().empty();
-      if (left) REQUIRE(!plan.items.empty());  // there is always something that can go on
+      if (left) REQUIRE(!plan.items.empty());  // Some sequence can always continue.
       if (random() % 50 == 0 && !bench.requests.empty()) {
         const Request& removed = *bench.requests[random() % bench.requests.size()];
         bench.scheduler.remove(*removed.choices[random() % removed.choices.size()]);

@@ -1,11 +1,11 @@
-// Recurrent state in the scheduler: which slots it goes through, which snapshots stay, and that every sequence goes on
-// from the state of its own prefix, whoever it shares slots with.
+// Recurrent state in the scheduler: which slots a sequence uses, which snapshots are kept, and that every sequence
+// resumes from the state of its own prefix, whichever sequences share its slots.
 #include "scheduler_bench.h"
 
 namespace monolith {
 namespace {
 
-// Steps until nobody has anything left to compute.
+// Runs steps until no sequence has anything left to compute.
 int run_all(Bench& bench, int most = 5000) {
   int n = 0;
   for (; n < most && bench.works(); ++n) bench.step();
@@ -13,12 +13,12 @@ int run_all(Bench& bench, int most = 5000) {
   return n;
 }
 
-TEST(a_prompt_leaves_snapshots_and_an_equal_one_goes_on_from_the_last) {
-  Bench bench(64, 256, 4, true, {}, 8);  // a snapshot every 64 tokens
+TEST(an_equal_prompt_resumes_from_the_last_snapshot) {
+  Bench bench(64, 256, 4, true, {}, 8);  // A snapshot every 64 tokens.
   Request& first = bench.add(prompt_of(203), 1, 3);
   bench.step();
   CHECK_EQ(only(first).generated(), 1);
-  CHECK_EQ(bench.cache.slots().snapshots(), 3);  // 64, 128, 192, which is the last boundary as well
+  CHECK_EQ(bench.cache.slots().snapshots(), 3);  // At 64, 128 and 192, which is also the last page boundary.
   run_all(bench);
   const uint64_t cached = bench.scheduler.cached_tokens();
   Request& second = bench.add(prompt_of(203), 1, 3);
@@ -26,18 +26,19 @@ TEST(a_prompt_leaves_snapshots_and_an_equal_one_goes_on_from_the_last) {
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
   CHECK_EQ(only(second).generated(), 1);
   run_all(bench);
-  // Another organization sees nothing of it.
+  // Another organization does not see the snapshots.
   bench.add(prompt_of(203), 2, 3);
   bench.step();
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{192});
   run_all(bench);
 }
 
-TEST(a_prefix_without_a_snapshot_is_computed_anew) {
+TEST(a_prefix_without_a_snapshot_is_recomputed) {
   Bench bench(64, 256, 4, true, {}, 8, 128);
   bench.add(prompt_of(120), 1, 1);
   run_all(bench);
-  // Its pages are known up to 112, and the snapshot is there; this one parts from it at 100.
+  // The first prompt's pages are cached up to 112, and so is its only snapshot. The second prompt differs from position
+  // 100 on, so it cannot use the snapshot.
   std::vector<TokenId> other = prompt_of(120);
   for (size_t i = 100; i < other.size(); ++i) other[i] = 999;
   const uint64_t cached = bench.scheduler.cached_tokens();
@@ -46,11 +47,12 @@ TEST(a_prefix_without_a_snapshot_is_computed_anew) {
   CHECK_EQ(bench.scheduler.cached_tokens(), cached);
 }
 
-TEST(an_answer_leaves_one_snapshot_from_which_the_next_turn_goes_on) {
+TEST(the_next_turn_resumes_from_the_snapshot_of_a_response) {
   Bench bench(64, 256, 4, true, {}, 8, 1024);
   Request& turn = bench.add(prompt_of(40), 1, 50);
   run_all(bench);
-  CHECK_EQ(bench.cache.slots().snapshots(), 2);  // behind the prompt's 32, and 80 of 89 computed
+  // After the first 32 tokens of the prompt, and at 80 of 89 computed tokens.
+  CHECK_EQ(bench.cache.slots().snapshots(), 2);
   std::vector<TokenId> next = only(turn).tokens;
   next.push_back(5), next.push_back(6);
   const uint64_t cached = bench.scheduler.cached_tokens();
@@ -59,8 +61,8 @@ TEST(an_answer_leaves_one_snapshot_from_which_the_next_turn_goes_on) {
   CHECK_EQ(bench.scheduler.cached_tokens() - cached, uint64_t{80});
 }
 
-// A snapshot of an answer takes a slot that is free, and nobody else's.
-TEST(an_answer_leaves_a_snapshot_as_long_as_a_slot_is_free) {
+// A snapshot of a response takes only a free slot.
+TEST(a_response_leaves_a_snapshot_only_in_a_free_slot) {
   const auto cached_of_next_turn = [](int n_slots) {
     Bench bench(64, 256, 1, true, {}, n_slots, 1024);
     Request& turn = bench.add(prompt_of(40), 1, 50);
@@ -72,10 +74,10 @@ TEST(an_answer_leaves_a_snapshot_as_long_as_a_slot_is_free) {
     return bench.scheduler.cached_tokens();
   };
   CHECK_EQ(cached_of_next_turn(3), uint64_t{80});
-  CHECK_EQ(cached_of_next_turn(2), uint64_t{32});  // that of the prompt stays
+  CHECK_EQ(cached_of_next_turn(2), uint64_t{32});  // The snapshot of the prompt is kept.
 }
 
-TEST(without_the_prefix_cache_nothing_is_kept) {
+TEST(without_the_prefix_cache_no_snapshot_is_kept) {
   Bench bench(64, 256, 4, false, {}, 8);
   bench.add(prompt_of(203), 1, 30);
   run_all(bench);
@@ -83,8 +85,8 @@ TEST(without_the_prefix_cache_nothing_is_kept) {
   CHECK_EQ(bench.cache.slots().free(), 8);
 }
 
-TEST(snapshots_leave_with_their_pages_and_when_slots_are_wanted) {
-  Bench bench(16, 256, 4, true, {}, 3, 64);  // 256 tokens; two sequences may run
+TEST(snapshots_are_evicted_with_their_pages_and_when_slots_are_needed) {
+  Bench bench(16, 256, 4, true, {}, 3, 64);  // 256 tokens; two sequences may run.
   CHECK_EQ(bench.scheduler.max_sequences(), 2);
   for (int i = 0; i < 12; ++i) {
     bench.add(prompt_of(150, 100 * i), 1, 20);
@@ -95,7 +97,7 @@ TEST(snapshots_leave_with_their_pages_and_when_slots_are_wanted) {
   CHECK_EQ(bench.cache.slots().available(), 3);
 }
 
-TEST(forks_go_on_from_one_slot_with_as_few_as_there_must_be) {
+TEST(forks_resume_from_one_slot_with_a_minimum_of_slots) {
   for (const int n_slots : {5, 6, 16}) {
     Bench bench(64, 64, 4, true, {}, n_slots);
     Request& request = bench.add(prompt_of(50), 1, 40, 4);
@@ -106,7 +108,7 @@ TEST(forks_go_on_from_one_slot_with_as_few_as_there_must_be) {
   }
 }
 
-TEST(as_many_sequences_run_as_there_are_slots_but_one) {
+TEST(all_slots_but_one_can_run_sequences) {
   Bench bench(200, 64, 16, true, {}, 4);
   std::vector<Request*> requests;
   for (int i = 0; i < 9; ++i) requests.push_back(&bench.add(prompt_of(30, 100 * i), 1, 20));
@@ -117,18 +119,18 @@ TEST(as_many_sequences_run_as_there_are_slots_but_one) {
   for (const Request* request : requests) CHECK_EQ(only(*request).generated(), 20);
 }
 
-TEST(a_sequence_gives_its_own_snapshot_up_rather_than_its_turn) {
+TEST(a_sequence_drops_its_snapshot_rather_than_wait) {
   Bench bench(64, 64, 4, true, {}, 3);
   bench.add(prompt_of(33), 1, 20);
   bench.add(prompt_of(33, 500), 1, 20);
   bench.step();
-  CHECK_EQ(bench.cache.slots().snapshots(), 2);  // both have stopped at 32, and one slot is left
+  CHECK_EQ(bench.cache.slots().snapshots(), 2);  // Both stopped at 32, and one slot is left.
   CHECK_EQ(bench.step().items.size(), size_t{2});
   CHECK_EQ(bench.cache.slots().snapshots(), 1);
 }
 
-TEST(a_preempted_sequence_begins_again_at_its_deepest_snapshot) {
-  Bench bench(16, 64, 4, true, {}, 8, 32);  // 256 tokens
+TEST(a_preempted_sequence_restarts_at_its_deepest_snapshot) {
+  Bench bench(16, 64, 4, true, {}, 8, 32);  // 256 tokens.
   Request& old = bench.add(prompt_of(100), 1, 100);
   Request& young = bench.add(prompt_of(60, 300), 1, 60);
   bool preempted = false;
@@ -142,7 +144,7 @@ TEST(a_preempted_sequence_begins_again_at_its_deepest_snapshot) {
   CHECK_EQ(only(young).generated(), 60);
 }
 
-TEST(guesses_that_are_wrong_leave_the_state_as_it_was) {
+TEST(rejected_draft_tokens_leave_the_state_unchanged) {
   for (const int n_slots : {2, 3, 9}) {
     Bench bench(64, 64, 2, true, {}, n_slots);
     bench.most_guesses = 5;
@@ -151,7 +153,7 @@ TEST(guesses_that_are_wrong_leave_the_state_as_it_was) {
     const int n = run_all(bench);
     CHECK_EQ(only(one).generated(), 200);
     CHECK_EQ(only(other).generated(), 150);
-    if (n_slots == 9) CHECK(n < 320);  // some were right
+    if (n_slots == 9) CHECK(n < 320);  // Some draft tokens were accepted.
     CHECK_EQ(bench.cache.slots().available(), n_slots);
   }
 }

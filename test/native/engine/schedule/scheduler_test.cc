@@ -1,5 +1,4 @@
-// The scheduler without a model: plans are executed by pretending, and every promise of scheduler.h is
-// checked on the way.
+// The scheduler without a model: plan execution is simulated, and every guarantee of scheduler.h is checked.
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -10,7 +9,7 @@
 namespace monolith {
 namespace {
 
-TEST(scheduler_cuts_a_prompt_and_keeps_decodes_going) {
+TEST(scheduler_chunks_a_prompt_and_keeps_decodes_running) {
   Bench bench(64, 32, 8);
   Request& decoder = bench.add(prompt_of(5), 1, 100);
   bench.step();
@@ -19,19 +18,19 @@ TEST(scheduler_cuts_a_prompt_and_keeps_decodes_going) {
   for (int i = 0; i < 9; ++i) {
     const int before = only(decoder).generated();
     const StepPlan& plan = bench.step();
-    CHECK_EQ(only(decoder).generated(), before + 1);  // a token every step
-    CHECK_EQ(plan.n_rows, 32);                        // the budget is used and kept
+    CHECK_EQ(only(decoder).generated(), before + 1);  // One token in every step.
+    CHECK_EQ(plan.n_rows, 32);                        // The token budget is used fully and not exceeded.
   }
   CHECK_EQ(only(longer).n_computed, 9 * 31);
   bench.step();
   CHECK_EQ(only(longer).generated(), 1);
 }
 
-TEST(scheduler_short_prompts_pass_a_long_one_that_still_advances) {
+TEST(scheduler_lets_short_prompts_pass_a_long_one_that_still_advances) {
   Bench bench(200, 64, 8);
   Request& longer = bench.add(prompt_of(2000));
   bench.step();
-  CHECK_EQ(only(longer).n_computed, 64);  // alone it has everything
+  CHECK_EQ(only(longer).n_computed, 64);  // Running alone, it gets the whole step.
   Request& brief = bench.add(prompt_of(20, 500), 2);
   bench.step();
   CHECK_EQ(only(brief).generated(), 1);
@@ -39,12 +38,12 @@ TEST(scheduler_short_prompts_pass_a_long_one_that_still_advances) {
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(500, 100 * i), 2);
   const int before = only(longer).n_computed;
   bench.step();
-  CHECK(only(longer).n_computed >= before + 32);  // half of what the decode leaves, and the odd one
+  CHECK(only(longer).n_computed >= before + 32);  // Half of what the decodes leave, rounded up.
 }
 
-TEST(scheduler_prompts_are_not_starved_by_decodes) {
+TEST(scheduler_does_not_starve_prompts_by_decodes) {
   Bench bench(64, 8, 64);
-  CHECK_EQ(bench.scheduler.max_sequences(), 6);  // two rows of eight stay for prompts
+  CHECK_EQ(bench.scheduler.max_sequences(), 6);  // Two of eight tokens per step are reserved for prompts.
   for (int i = 0; i < 10; ++i) bench.add(prompt_of(1, i), 1, 20);
   for (int i = 0; i < 20; ++i) {
     bench.step();
@@ -52,8 +51,8 @@ TEST(scheduler_prompts_are_not_starved_by_decodes) {
   }
 }
 
-TEST(scheduler_takes_organizations_in_turn) {
-  Bench bench(64, 8, 1);  // one at a time
+TEST(scheduler_admits_organizations_in_turn) {
+  Bench bench(64, 8, 1);  // One sequence at a time.
   std::map<const Request*, char> names;
   for (int i = 0; i < 4; ++i) names[&bench.add(prompt_of(3, i), 1, 1)] = 'a';
   for (int i = 0; i < 2; ++i) names[&bench.add(prompt_of(3, i), 2, 1)] = 'b';
@@ -71,24 +70,24 @@ TEST(scheduler_takes_organizations_in_turn) {
   for (size_t i = 1; i < of_a.size(); ++i) CHECK(of_a[i - 1]->id < of_a[i]->id);
 }
 
-// Running sequences of one organization.
+// Number of running sequences of one organization.
 int places_of(const Bench& bench, uint64_t organization) {
   int n = 0;
   for (const Sequence* sequence : bench.scheduler.running()) n += sequence->request.params.organization == organization;
   return n;
 }
 
-TEST(scheduler_gives_places_to_choices_in_turn) {
+TEST(scheduler_assigns_slots_to_choices_in_turn) {
   Bench bench(400, 64, 8);
-  for (int i = 0; i < 5; ++i) bench.add(prompt_of(20, i), 1, 10 + i, 8);  // forty sequences of one organization
+  for (int i = 0; i < 5; ++i) bench.add(prompt_of(20, i), 1, 10 + i, 8);  // Forty sequences of one organization.
   bench.step();
   bench.step();
   CHECK_EQ(places_of(bench, 1), 8);
-  CHECK_EQ(bench.scheduler.waiting(), size_t{4});  // the others' prompts are not begun before there are places
+  CHECK_EQ(bench.scheduler.waiting(), size_t{4});  // The other prompts do not start before there are free slots.
   Request& brief = bench.add(prompt_of(20, 700), 2, 3);
   Request& several = bench.add(prompt_of(20, 800), 3, 12, 4);
   for (int i = 0; i < 12; ++i) bench.step();
-  CHECK_EQ(only(brief).generated(), 3);  // with the first places that became free
+  CHECK_EQ(only(brief).generated(), 3);  // It gets the first slots that become free.
   CHECK_EQ(several.choices.size(), size_t{4});
   CHECK(places_of(bench, 3) >= 3);
   CHECK(places_of(bench, 1) <= 4);
@@ -98,19 +97,21 @@ TEST(scheduler_gives_places_to_choices_in_turn) {
   CHECK_EQ(bench.cache.available(), 400);
 }
 
-// Who waits is made room for by as few as it takes, and by nobody where that would not be enough: what counts is what they
-// have for themselves, not what they share.
-TEST(scheduler_makes_way_with_as_few_as_it_takes) {
-  // by pages that are left
+// The scheduler preempts as few sequences as possible to admit a waiting request, and none if preemption would not free
+// enough. Only pages that a sequence does not share count.
+TEST(scheduler_preempts_as_few_sequences_as_possible) {
+  // Preempted sequences by number of free pages.
   struct Case {
     KvLayout layout;
     int n_held, n_prompt;
     std::vector<std::pair<int, uint64_t>> displaced;
   };
   const std::vector<Case> cases = {
-      // Three choices share 20 pages and have one each; a page is kept for the next token of each.
+      // Three choices share 20 pages and have one page each of their own. One page is reserved for the next token of
+      // each choice.
       {{}, 23, 160, {{13, 0}, {12, 1}, {11, 1}, {10, 2}, {9, 2}}},
-      // They share 20, and two times three of the window; each has one, and two of the window.
+      // The choices share 20 full pages and two times three window pages. Each also has one full page and two window
+      // pages of its own.
       {{.full = 1, .windowed = 2, .window = 40}, 35, 64, {{21, 0}, {20, 1}, {15, 1}, {14, 2}, {9, 2}}},
   };
   for (const Case& one : cases) {
@@ -129,8 +130,8 @@ TEST(scheduler_makes_way_with_as_few_as_it_takes) {
   }
 }
 
-// A fork that waits is one place of its organization's turn, as a request of one choice is.
-TEST(scheduler_counts_a_waiting_fork_as_one_place) {
+// A waiting fork counts as one slot in its organization's turn, like a request with one choice.
+TEST(scheduler_counts_a_waiting_fork_as_one_slot) {
   Bench bench(64, 16, 1);
   bench.add(prompt_of(3), 1, 2, 5);
   for (int i = 0; i < 5; ++i) bench.add(prompt_of(3, 100 * (i + 1)), 2, 2);
@@ -145,7 +146,7 @@ TEST(scheduler_counts_a_waiting_fork_as_one_place) {
   CHECK_EQ(order, std::string("ababababab"));
 }
 
-// Steps until a request has its first token.
+// Number of steps until a request has its first token.
 int steps_to_first_token(Bench& bench, const Request& request) {
   for (int i = 1; i <= 5000; ++i) {
     bench.step(i % 8 == 0);
@@ -154,9 +155,10 @@ int steps_to_first_token(Bench& bench, const Request& request) {
   return -1;
 }
 
-// Every place taken by long answers of one organization, hundreds more waiting: another one's first token is
-// as near as on an idle engine, and the first loses no more than the place that takes.
-TEST(scheduler_flood_of_one_organization_costs_another_no_step) {
+// Long responses of one organization occupy every slot, and hundreds of its requests wait. Another organization's first
+// token takes as many steps as on an idle engine, and the first organization loses only the slot that this request
+// takes.
+TEST(scheduler_flood_of_one_organization_delays_another_by_no_step) {
   constexpr int kPlaces = 16;
   for (const int prompt : {1, 30, 100}) {
     Bench idle(2000, 256, kPlaces);
@@ -171,15 +173,16 @@ TEST(scheduler_flood_of_one_organization_costs_another_no_step) {
       CHECK_EQ(places_of(bench, 1), kPlaces - 1);
       while (only(small).state != SequenceState::kEnded) bench.step(false);
       bench.step();
-      CHECK_EQ(places_of(bench, 1), kPlaces);  // who gave its place up has it back before others
+      CHECK_EQ(places_of(bench, 1), kPlaces);  // The preempted sequence gets its slot back before other requests.
       CHECK(bench.scheduler.preempted().empty());
     }
     CHECK(bench.scheduler.preemptions() <= 20);
   }
 }
 
-// The flood's prompts are long, and more of them may begin at any time: the other's gets the better half of each step.
-TEST(scheduler_flood_of_long_prompts_makes_another_wait_twice_as_long_at_most) {
+// The flood consists of long prompts, of which more could start at any time. The other organization's prompt gets the
+// larger half of each step.
+TEST(scheduler_flood_of_long_prompts_at_most_doubles_the_wait_of_another) {
   Bench idle(4000, 128, 16);
   const int alone = steps_to_first_token(idle, idle.add(prompt_of(300, 700), 2, 5));
   Bench bench(4000, 128, 16);
@@ -190,8 +193,8 @@ TEST(scheduler_flood_of_long_prompts_makes_another_wait_twice_as_long_at_most) {
   CHECK(flooded > 0 && flooded <= 2 * alone);
 }
 
-// All pages taken by one organization, and never enough for its next request.
-TEST(scheduler_flood_of_pages_costs_another_a_step_at_most) {
+// One organization occupies all pages, and its next request never has enough.
+TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   Bench bench(64, 64, 8);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(150, i), 1, 200);
   for (int i = 0; i < 60; ++i) bench.step(false);
@@ -201,8 +204,8 @@ TEST(scheduler_flood_of_pages_costs_another_a_step_at_most) {
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), request->params.max_tokens);
 }
 
-// As many organizations as places: each has one, and nobody's last one is taken.
-TEST(scheduler_gives_every_organization_a_place_and_takes_no_last_one) {
+// There are as many organizations as slots: each gets one, and no organization loses its last slot.
+TEST(scheduler_gives_every_organization_a_slot_and_preempts_no_last_one) {
   Bench bench(1000, 64, 6);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(10, i), 1, 300);
   for (int i = 0; i < 10; ++i) bench.step();
@@ -210,24 +213,24 @@ TEST(scheduler_gives_every_organization_a_place_and_takes_no_last_one) {
     bench.add(prompt_of(10, 100), organization, 300);
     bench.add(prompt_of(10, 200), organization, 300);
   }
-  bench.step();  // all five that are new in the same one
+  bench.step();  // All five new requests start in the same step.
   for (uint64_t organization = 1; organization <= 6; ++organization) CHECK_EQ(places_of(bench, organization), 1);
   const uint64_t displaced = bench.scheduler.preemptions();
   CHECK_EQ(displaced, uint64_t{5});
   for (int i = 0; i < 100; ++i) bench.step(i % 16 == 0);
-  CHECK_EQ(bench.scheduler.preemptions(), displaced);  // who waits now waits for an end
+  CHECK_EQ(bench.scheduler.preemptions(), displaced);  // Requests that still wait can start only when others end.
   for (int i = 0; i < 6000 && bench.works(); ++i) bench.step(i % 64 == 0);
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), 300);
 }
 
-// A sequence that has given way runs on for a while before it does so again.
-TEST(scheduler_never_displaces_a_sequence_twice_in_a_row) {
+// A sequence that was preempted runs for a while before it can be preempted again.
+TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   Bench bench(1000, 64, 3);
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(10, i), 1, 2000);
   bench.step();
   std::map<const Sequence*, int> displaced_at;
   for (int i = 0; i < 600; ++i) {
-    if (i % 3 == 0) bench.add(prompt_of(4, 300), 2, 1);  // again and again
+    if (i % 3 == 0) bench.add(prompt_of(4, 300), 2, 1);  // New requests keep arriving.
     std::map<const Sequence*, bool> was_running;
     for (const auto& request : bench.requests)
       was_running[&only(*request)] = only(*request).state == SequenceState::kRunning;
@@ -243,8 +246,8 @@ TEST(scheduler_never_displaces_a_sequence_twice_in_a_row) {
   for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
 }
 
-// Two places, both of one organization; another one asks for a place once `after` tokens have come since the younger sequence
-// gave way. Whose place does it get?
+// One organization holds both slots. Another one requests a slot after `after` tokens have been generated since the
+// younger sequence was preempted. Returns whether the younger sequence is preempted again.
 bool younger_gives_way_again(int prompt, int after) {
   Bench bench(1000, 16, 2);
   const Request& older = bench.add(prompt_of(4), 1, 500);
@@ -264,15 +267,15 @@ bool younger_gives_way_again(int prompt, int after) {
   return only(younger).state == SequenceState::kPreempted;
 }
 
-TEST(scheduler_displaces_a_sequence_again_after_its_least_run) {
+TEST(scheduler_preempts_a_sequence_again_after_its_minimum_run) {
   CHECK(!younger_gives_way_again(4, 1));
   CHECK(!younger_gives_way_again(4, Scheduler::kLeastRun - 1));
   CHECK(younger_gives_way_again(4, Scheduler::kLeastRun));
-  CHECK(!younger_gives_way_again(400, 0));  // it has not come to its first token in between
+  CHECK(!younger_gives_way_again(400, 0));  // It has not reached its first token in between.
 }
 
-// A first token's step has no decodes of others in it, as long as such steps are rare.
-TEST(scheduler_computes_first_tokens_of_others_by_themselves) {
+// A step for a first token contains no decodes of other sequences, as long as such steps are rare.
+TEST(scheduler_computes_first_tokens_in_steps_of_their_own) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
   for (int i = 0; i < 10; ++i) bench.step();
@@ -282,18 +285,19 @@ TEST(scheduler_computes_first_tokens_of_others_by_themselves) {
   CHECK_EQ(plan.n_rows, 30);
   CHECK_EQ(plan.n_decodes, 0);
   const int before = only(*bench.requests[0]).generated();
-  bench.add(prompt_of(30, 400), 3, 20);  // too soon: with all the decodes
+  bench.add(prompt_of(30, 400), 3, 20);  // Too soon after the last such step, so it shares a step with the decodes.
   CHECK_EQ(bench.step().n_rows, 6 + 1 + 30);
   CHECK_EQ(only(*bench.requests[0]).generated(), before + 1);
   for (int i = 0; i < 5; ++i) CHECK(!bench.step().first_tokens);
-  bench.add(prompt_of(300, 600), 4, 20);  // too long for a step
+  bench.add(prompt_of(300, 600), 4, 20);  // Too long for one step.
   CHECK(!bench.step().first_tokens);
-  bench.add(prompt_of(30, 500), 1, 20);  // no organization's first
+  bench.add(prompt_of(30, 500), 1, 20);  // Not the only sequence of its organization.
   CHECK(!bench.step().first_tokens);
 }
 
-// Of a flood of long prompts few run beside an answer at a time, sometimes one: its first token is nobody's first all the same.
-TEST(scheduler_gives_no_step_of_its_own_to_a_flood) {
+// Of a flood of long prompts, only a few run next to a decoding response, sometimes only one. Even then its first token
+// gets no step of its own, because it is not the only request of its organization.
+TEST(scheduler_gives_no_first_token_step_to_a_flood) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(10, 0), 1, 500);
   for (int i = 0; i < 10; ++i) bench.step();
@@ -305,8 +309,9 @@ TEST(scheduler_gives_no_step_of_its_own_to_a_flood) {
   }
 }
 
-// Who runs is counted in each step: as soon as the other one of its organization has ended, a prompt is its only one.
-TEST(scheduler_computes_a_first_token_by_itself_once_it_is_the_only_one) {
+// Running sequences are counted in each step: as soon as the other sequence of its organization has ended, a prompt is
+// the only one.
+TEST(scheduler_gives_a_first_token_step_to_the_only_remaining_request) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
   for (int i = 0; i < 10; ++i) bench.step();
@@ -320,8 +325,9 @@ TEST(scheduler_computes_a_first_token_by_itself_once_it_is_the_only_one) {
   CHECK_EQ(plan.n_rows, n_left);
 }
 
-// Nor does a flood of prompts keep a first token waiting for a whole step of its own, where nobody decodes.
-TEST(scheduler_computes_a_first_token_before_a_floods_prompts) {
+// A flood of prompts does not delay a first token either when no sequence decodes: the first token gets a step of its
+// own.
+TEST(scheduler_computes_a_first_token_before_the_prompts_of_a_flood) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(300, 331 * i + 1), 2, 1);
   for (int i = 0; i < 6; ++i) CHECK(!bench.step().first_tokens);
@@ -330,11 +336,11 @@ TEST(scheduler_computes_a_first_token_before_a_floods_prompts) {
   CHECK(plan.first_tokens);
   CHECK_EQ(plan.n_rows, 18);
   CHECK_EQ(only(*bench.requests[6]).generated(), 1);
-  CHECK_EQ(bench.step().n_rows, 64);  // and on with all of them
+  CHECK_EQ(bench.step().n_rows, 64);  // After that, all prompts continue.
 }
 
-// Two organizations with a prompt each hold nobody up.
-TEST(scheduler_computes_lone_prompts_together) {
+// Two organizations with one prompt each do not delay anyone.
+TEST(scheduler_computes_single_prompts_of_organizations_together) {
   Bench bench(1000, 64, 8);
   bench.add(prompt_of(300, 0), 1, 5);
   for (int i = 0; i < 2; ++i) bench.step();
@@ -342,9 +348,9 @@ TEST(scheduler_computes_lone_prompts_together) {
   CHECK(!bench.step().first_tokens);
 }
 
-// A prompt for the prefix cache alone has no first token that somebody waits for: it gets neither a step of its own nor
-// more of a shared one.
-TEST(scheduler_computes_prompts_for_the_cache_beside_decodes) {
+// A prompt that only fills the prefix cache has no first token to wait for. It gets neither a step of its own nor a
+// larger part of a shared step.
+TEST(scheduler_computes_cache_only_prompts_together_with_decodes) {
   Bench bench(1000, 64, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(10, i), 1, 500);
   for (int i = 0; i < 10; ++i) bench.step();
@@ -357,7 +363,8 @@ TEST(scheduler_computes_prompts_for_the_cache_beside_decodes) {
   CHECK_EQ(plan.n_decodes, 6);
   CHECK_EQ(plan.n_rows, 6 + 30);
 
-  // Two more are as long as many steps. Both are the only ones of their organizations: they share alike.
+  // The next two prompts take the same number of steps. Each is the only request of its organization, so they get equal
+  // shares.
   prepare(500, 4);
   bench.step();
   Request& tokens = bench.add(prompt_of(500, 5000), 5, 20);
@@ -369,8 +376,8 @@ TEST(scheduler_computes_prompts_for_the_cache_beside_decodes) {
   CHECK(only(tokens).n_computed - of_tokens > 2 * (only(nothing).n_computed - of_nothing));
 }
 
-// One running answer is enough for the caller's bound to hold.
-TEST(scheduler_keeps_the_bound_beside_a_single_decode) {
+// A single running response is enough for the caller's token bound to apply.
+TEST(scheduler_keeps_the_token_bound_with_a_single_decode) {
   Bench bench(64, 64, 8);
   bench.add(prompt_of(5), 1, 100);
   bench.step();
@@ -380,8 +387,8 @@ TEST(scheduler_keeps_the_bound_beside_a_single_decode) {
   CHECK_EQ(plan.n_rows, 1 + 24);
 }
 
-// One is let in as soon as its pages are there, and for each that runs one page more.
-TEST(scheduler_admits_with_exactly_the_pages_that_it_takes) {
+// A request is admitted as soon as its pages are free, plus one page for each running sequence.
+TEST(scheduler_admits_with_exactly_the_required_pages) {
   const auto runs_beside = [](int n_running, int64_t n_left, int prompt, const KvLayout& layout) {
     Bench bench(n_running * layout.tables() + n_left, 64, 8, true, layout);
     for (int i = 0; i < n_running; ++i) bench.add(prompt_of(3, 40 * i), 1, 10);
@@ -403,10 +410,10 @@ TEST(scheduler_admits_with_exactly_the_pages_that_it_takes) {
   }
 }
 
-// Prompts of many organizations: each gets its part of every step.
+// With prompts of many organizations, each gets its share of every step.
 TEST(scheduler_shares_prompt_tokens_between_organizations) {
   Bench bench(4000, 100, 24);
-  for (int i = 0; i < 12; ++i) bench.add(prompt_of(1000, i), 1, 5);  // many prompts of one
+  for (int i = 0; i < 12; ++i) bench.add(prompt_of(1000, i), 1, 5);  // Many prompts of one organization.
   Request& single = bench.add(prompt_of(1000, 800), 2, 5);
   bench.add(prompt_of(1000, 900), 3, 5);
   bench.add(prompt_of(1000, 950), 3, 5);
@@ -419,8 +426,8 @@ TEST(scheduler_shares_prompt_tokens_between_organizations) {
   CHECK(only(*bench.requests[0]).n_computed > of_oldest);
 }
 
-// Of two that both have many, the oldest prompt of all has a part of its own besides, so that it gets on.
-TEST(scheduler_gives_the_oldest_of_two_floods_more) {
+// If two organizations both have many prompts, the oldest prompt of all gets an extra share, so that it makes progress.
+TEST(scheduler_gives_the_oldest_prompt_of_two_floods_more) {
   Bench bench(4000, 100, 24);
   for (const uint64_t organization : {2, 1})
     for (int i = 0; i < 6; ++i)
@@ -433,13 +440,13 @@ TEST(scheduler_gives_the_oldest_of_two_floods_more) {
   CHECK_EQ(n_computed(6) - of_other, 19);
 }
 
-// More choices than places: what is beyond waits in line like everybody.
-TEST(scheduler_lets_forks_without_a_place_wait_their_turn) {
+// A request has more choices than there are slots. The remaining choices wait in the queue like other requests.
+TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   Bench bench(400, 64, 4);
   Request& wide = bench.add(prompt_of(20), 1, 30, 20);
   bench.step();
   CHECK_EQ(places_of(bench, 1), 4);
-  CHECK_EQ(bench.scheduler.waiting(), size_t{0});  // a fork is no waiting request
+  CHECK_EQ(bench.scheduler.waiting(), size_t{0});  // A fork does not count as a waiting request.
   Request& brief = bench.add(prompt_of(20, 700), 2, 3);
   for (int i = 0; i < 40; ++i) bench.step();
   CHECK_EQ(only(brief).generated(), 3);
@@ -451,16 +458,16 @@ TEST(scheduler_lets_forks_without_a_place_wait_their_turn) {
   CHECK_EQ(bench.cache.available(), 400);
 }
 
-// A prompt that does not fit is passed by small ones of others for a while only.
-TEST(scheduler_large_prompts_are_not_starved_of_pages) {
+// Small prompts of other organizations can pass a prompt that does not fit only for a limited time.
+TEST(scheduler_does_not_starve_large_prompts_of_pages) {
   Bench bench(40, 64, 8);
-  bench.add(prompt_of(160), 2, 200);  // holds what the large one needs
+  bench.add(prompt_of(160), 2, 200);  // Holds the pages that the large prompt needs.
   bench.step();
   Request& large = bench.add(prompt_of(600, 300), 1, 4);
   Request& behind = bench.add(prompt_of(5, 50), 1, 1);
   int begun = 0;
   for (int i = 0; i < 4000 && only(large).generated() == 0; ++i) {
-    if (bench.scheduler.waiting() < 4) bench.add(prompt_of(5, i % 900), 3, 6);  // a steady stream
+    if (bench.scheduler.waiting() < 4) bench.add(prompt_of(5, i % 900), 3, 6);  // A steady stream of small requests.
     bench.step(i % 16 == 0);
     CHECK(only(large).state != SequenceState::kWaiting || only(behind).state == SequenceState::kWaiting);
   }
@@ -468,7 +475,7 @@ TEST(scheduler_large_prompts_are_not_starved_of_pages) {
     begun += request->params.organization == 3 && only(*request).generated() > 0 && request->arrival > large.arrival;
   CHECK_EQ(only(large).generated(), 1);
   CHECK(begun >= 1);
-  CHECK(begun <= WaitingQueue::kMostPasses + 8);  // and those that begin beside it
+  CHECK(begun <= WaitingQueue::kMostPasses + 8);  // Plus those that start together with it.
 }
 
 TEST(scheduler_shares_prefixes_within_an_organization) {
@@ -477,16 +484,16 @@ TEST(scheduler_shares_prefixes_within_an_organization) {
   bench.step();
   Request& same = bench.add(prompt_of(48), 1);
   Request& foreign = bench.add(prompt_of(48), 2);
-  bench.step();  // the other organization's
+  bench.step();  // Runs the other organization's request.
   CHECK_EQ(only(foreign).generated(), 1);
   CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{0});
   bench.scheduler.plan();
-  CHECK_EQ(only(same).n_computed, 32);  // the last token is always computed, hence its page
+  CHECK_EQ(only(same).n_computed, 32);  // The last token is always computed, and so is its page.
   CHECK_EQ(only(same).pages[1], only(first).pages[1]);
   CHECK_EQ(bench.scheduler.cached_tokens(), uint64_t{32});
 }
 
-TEST(scheduler_equal_prompts_at_once_are_computed_once) {
+TEST(scheduler_computes_simultaneous_equal_prompts_once) {
   Bench bench(200, 64, 16);
   for (int i = 0; i < 8; ++i) {
     auto prompt = prompt_of(160);
@@ -495,12 +502,12 @@ TEST(scheduler_equal_prompts_at_once_are_computed_once) {
   }
   int rows = 0;
   while (bench.scheduler.waiting() + bench.scheduler.running().size() > 0) rows += bench.step().n_rows;
-  CHECK(rows <= 160 + 8 * 2);  // the prefix once, then one prompt token and one decode each
+  CHECK(rows <= 160 + 8 * 2);  // The prefix once, then one prompt token and one decode for each request.
 }
 
-// Two that begin alike run side by side, since neither filled a page in one step: whoever is behind goes on with the other's
-// pages once these are full, and waits for those that are just being filled.
-TEST(scheduler_goes_on_with_pages_that_another_has_filled_meanwhile) {
+// Two prompts with a common prefix run at the same time, because neither filled a page in its first step. The sequence
+// that is behind uses the other's pages once they are full, and waits for pages that are just being filled.
+TEST(scheduler_uses_pages_that_another_sequence_has_filled) {
   Bench bench(200, 64, 4);
   bench.scheduler.configure(8, 4);
   const Request& first = bench.add(prompt_of(200), 1, 1);
@@ -513,11 +520,12 @@ TEST(scheduler_goes_on_with_pages_that_another_has_filled_meanwhile) {
   bench.scheduler.configure(64, 4);
   while (bench.works()) rows += bench.step().n_rows;
   CHECK_EQ(only(first).generated() + only(second).generated(), 2);
-  CHECK_EQ(rows, 200 + kPageTokens + 8);  // besides its first page, and its last, whose last token has to be computed
+  // In addition its first page, and its last page, whose last token must be computed.
+  CHECK_EQ(rows, 200 + kPageTokens + 8);
 }
 
-// What stands behind another beginning is another page, however alike it looks: nobody waits for it.
-TEST(scheduler_waits_for_no_page_behind_another_beginning) {
+// A page after a different prefix is a different page even if its tokens are equal, so no sequence waits for it.
+TEST(scheduler_does_not_wait_for_pages_of_a_different_prefix) {
   Bench bench(200, 32, 4);
   auto prompt = prompt_of(300);
   const Request& first = bench.add(prompt);
@@ -530,8 +538,8 @@ TEST(scheduler_waits_for_no_page_behind_another_beginning) {
   }
 }
 
-TEST(scheduler_preempts_the_youngest_and_resumes_before_new_ones) {
-  Bench bench(8, 64, 8);  // 128 tokens
+TEST(scheduler_preempts_the_youngest_and_resumes_it_before_new_requests) {
+  Bench bench(8, 64, 8);  // 128 tokens.
   Request& old = bench.add(prompt_of(40), 1, 80);
   Request& young = bench.add(prompt_of(40, 300), 1, 80);
   Request& late = bench.add(prompt_of(40, 600), 1, 80);
@@ -552,7 +560,7 @@ TEST(scheduler_preempts_the_youngest_and_resumes_before_new_ones) {
   CHECK_EQ(bench.cache.available(), 8);
 }
 
-TEST(scheduler_forks_share_pages_and_copy_on_write) {
+TEST(scheduler_shares_pages_between_forks_with_copy_on_write) {
   Bench bench(16, 64, 3);
   GenerationRequest params;
   params.prompt = prompt_of(20);
@@ -569,10 +577,10 @@ TEST(scheduler_forks_share_pages_and_copy_on_write) {
     bench.scheduler.fork(lead, *request.choices.back());
   }
   for (const auto& choice : request.choices) choice->tokens.push_back(5);
-  CHECK(request.choices[3]->state == SequenceState::kForked);  // three places only
+  CHECK(request.choices[3]->state == SequenceState::kForked);  // There are only three slots.
   CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
   const StepPlan& plan = bench.step();
-  CHECK_EQ(plan.copies.size(), size_t{2});  // the last one to write keeps the original
+  CHECK_EQ(plan.copies.size(), size_t{2});  // The last choice that writes keeps the original page.
   std::set<PageId> second_pages;
   for (int choice = 0; choice < 3; ++choice)
     second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
@@ -587,7 +595,7 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   Bench bench(16, 64, 8);
   Request& held = bench.add(prompt_of(20), 1, 30);
   bench.step();
-  bench.channel->step_records().resize(200);  // beyond the bound of 100
+  bench.channel->step_records().resize(200);  // Above the limit of 100.
   std::memset(bench.channel->step_records().data(), 0, 200);
   bench.channel->publish();
   for (int i = 0; i < 3; ++i) CHECK(bench.step().items.empty());
@@ -599,8 +607,9 @@ TEST(scheduler_suspends_sequences_of_a_full_channel) {
   CHECK_EQ(only(held).generated(), before + 1);
 }
 
-// Whose images are still being seen, or whose reader reads nothing, is passed by those behind it, and comes first afterwards.
-TEST(scheduler_passes_over_requests_that_are_not_ready) {
+// Requests whose images are still being encoded, or whose client does not read, are passed by later requests. They come
+// first once they are ready.
+TEST(scheduler_skips_requests_that_are_not_ready) {
   Bench bench(64, 64, 8);
   Request& unseen = bench.add(prompt_of(20, 100), 1, 5);
   unseen.inputs_ready = false;
@@ -612,7 +621,7 @@ TEST(scheduler_passes_over_requests_that_are_not_ready) {
   bench.step();
   CHECK_EQ(only(unseen).generated(), 1);
 
-  // Nobody reads.
+  // The client does not read.
   const Request& unread = bench.add(prompt_of(20, 300), 1, 5);
   bench.channel->step_records().resize(200);
   std::memset(bench.channel->step_records().data(), 0, 200);
@@ -621,7 +630,7 @@ TEST(scheduler_passes_over_requests_that_are_not_ready) {
   CHECK(only(unread).state == SequenceState::kWaiting);
 }
 
-TEST(channel_says_since_when_its_oldest_record_waits) {
+TEST(channel_reports_the_age_of_its_oldest_record) {
   Channel channel([] {}, 1000);
   const auto write = [&] {
     channel.step_records().resize(20);
@@ -634,7 +643,7 @@ TEST(channel_says_since_when_its_oldest_record_waits) {
   const auto after = Clock::now();
   while (Clock::now() == after) {
   }
-  write();  // waits less long
+  write();  // This record has waited for a shorter time.
   channel.drain(drained, &since);
   CHECK_EQ(drained.size(), size_t{40});
   CHECK(since >= before && since <= after);
@@ -644,18 +653,18 @@ TEST(channel_says_since_when_its_oldest_record_waits) {
   CHECK(since >= later);
 }
 
-TEST(scheduler_lowered_limits_let_running_ones_finish) {
+TEST(scheduler_lets_running_sequences_finish_after_limits_are_lowered) {
   Bench bench(64, 32, 8);
   for (int i = 0; i < 6; ++i) bench.add(prompt_of(1, i), 1, 10);
   bench.step();
   bench.scheduler.configure(2, 1);
   bench.add(prompt_of(4, 50), 1, 10);
-  bench.add(prompt_of(4, 60), 2, 10);                                          // nor for another organization
-  for (int i = 0; i < 9; ++i) CHECK_EQ(bench.step().items.size(), size_t{6});  // nobody loses a step
+  bench.add(prompt_of(4, 60), 2, 10);  // Nor does it start for another organization.
+  for (int i = 0; i < 9; ++i) CHECK_EQ(bench.step().items.size(), size_t{6});  // No running sequence misses a step.
   CHECK_EQ(bench.step().items.size(), size_t{1});
 }
 
-TEST(scheduler_computes_what_was_written_at_once_in_one_piece) {
+TEST(scheduler_computes_forced_tokens_in_one_chunk) {
   Bench bench(64, 64, 8);
   Request& writer = bench.add(prompt_of(5), 1, 100);
   Request& other = bench.add(prompt_of(6, 300), 1, 100);
@@ -672,7 +681,8 @@ TEST(scheduler_computes_what_was_written_at_once_in_one_piece) {
   CHECK_EQ(plan->n_rows, 22);
   CHECK_EQ(plan->n_ahead, 20);
   CHECK_EQ(only(writer).remaining(), 1);
-  // Further than a step reaches: it goes on in the next, and the others lose nothing. Prompts keep their quarter.
+  // If the forced tokens exceed one step, they continue in the next step without delaying other sequences. Prompts keep
+  // their quarter of the step.
   write(writer, 60);
   Request& prompt = bench.add(prompt_of(200, 600));
   const int before = only(other).generated();
@@ -686,30 +696,30 @@ TEST(scheduler_computes_what_was_written_at_once_in_one_piece) {
   CHECK_EQ(plan->items[0].n_tokens, 14);
   CHECK_EQ(only(writer).remaining(), 1);
   CHECK_EQ(only(other).generated(), before + 2);
-  // Where a step may take no longer, half of what prompts may add to it at most.
+  // If the step time is limited, forced tokens take at most half of what prompts may add.
   write(writer, 40);
   plan = &bench.scheduler.plan(24);
   CHECK_EQ(plan->n_ahead, 12);
   CHECK_EQ(plan->n_rows, 2 + 24);
 }
 
-TEST(scheduler_finds_room_for_guesses_without_taking_any_from_others) {
+TEST(scheduler_adds_draft_tokens_without_taking_pages_from_others) {
   Bench bench(4, 64, 3);
   Request& one = bench.add(prompt_of(15), 1, 30);
   Request& other = bench.add(prompt_of(14, 400), 1, 30);
   bench.step();
   bench.step();
-  const StepPlan* plan = &bench.scheduler.plan();  // positions 16 and 15 come next
+  const StepPlan* plan = &bench.scheduler.plan();  // Positions 16 and 15 are next.
   REQUIRE(plan->items.size() == 2 && plan->n_rows == 2);
   const StepPlan::Item& first = plan->items[0];
   CHECK_EQ(bench.cache.available(), int64_t{1});
-  CHECK_EQ(bench.scheduler.add_guesses(plan->items[1], 7), 0);  // it needs a page, and others may need that
-  CHECK_EQ(bench.scheduler.add_guesses(first, 7), 1);           // a row of logits each: three at once
+  CHECK_EQ(bench.scheduler.add_guesses(plan->items[1], 7), 0);  // It would need a page that other sequences may need.
+  CHECK_EQ(bench.scheduler.add_guesses(first, 7), 1);  // Each draft token needs a row of logits, and a step has three.
   CHECK_EQ(first.n_guesses, 1);
   CHECK_EQ(plan->n_rows, 3);
   bench.scheduler.advance();
   CHECK_EQ(only(one).remaining(), 0);
-  // Right: computed as well. Its page is indexed when it is full, and not before.
+  // An accepted draft token counts as computed. Its page is indexed only when it is full.
   one.choices[0]->tokens.push_back(7);
   bench.scheduler.keep_guess(*one.choices[0]);
   one.choices[0]->tokens.push_back(8);
@@ -723,16 +733,17 @@ TEST(scheduler_finds_room_for_guesses_without_taking_any_from_others) {
 }
 
 TEST(scheduler_random_load) { check_random_load({}, 30); }
-TEST(scheduler_random_load_with_windows) {
+TEST(scheduler_random_load_with_sliding_windows) {
   check_random_load({.full = 1, .windowed = 3, .window = 37}, 20);
   check_random_load({.full = 2, .windowed = 1, .window = 16}, 10);
   check_random_load({.full = 0, .windowed = 1, .window = 50}, 20);
   check_random_load({.full = 1, .windowed = 1, .window = 5000}, 10);
 }
 
-// Prompts and answers far longer than the window, forked, cached and preempted: nobody holds more than a window
-// and a step, a prefix is found again whose window is still there, and everything comes back.
-TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
+// Prompts and responses are much longer than the window, and sequences are forked, cached and preempted. No sequence
+// holds more than a window and a step, a prefix is found again while its window is cached, and all pages are freed in
+// the end.
+TEST(pages_outside_the_window_are_freed_while_the_sequence_runs) {
   constexpr int kWindow = 50, kRows = 40;
   for (const KvLayout& layout :
        {KvLayout{.full = 1, .windowed = 2, .window = kWindow}, KvLayout{.full = 0, .windowed = 1, .window = kWindow}}) {
@@ -755,7 +766,7 @@ TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
       CHECK_EQ(bench.cache.available(), bench.cache.pool().size());
       CHECK_EQ(bench.cache.pool().cached() > 0, prefix_cache);
 
-      // The same prompt again, and as long a piece of it as nobody has ended with.
+      // The same prompt again, and a prefix of it that does not end where an earlier request ended.
       const uint64_t cached = bench.scheduler.cached_tokens();
       const Request& again = bench.add(prompt, 1, 1);
       bench.step();
@@ -766,7 +777,8 @@ TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
         CHECK_EQ(found, uint64_t{0});
       while (bench.works()) bench.step();
       CHECK_EQ(only(again).generated(), 1);
-      for (uint64_t organization = 1; organization <= 3; ++organization) {  // the later ones claim a place
+      // The later organizations are entitled to a slot.
+      for (uint64_t organization = 1; organization <= 3; ++organization) {
         for (int i = 0; i < 3; ++i) bench.add(prompt, organization, 200 + 40 * i);
         for (int i = 0; i < 30; ++i) bench.step();
       }
@@ -777,8 +789,8 @@ TEST(pages_before_the_window_go_back_while_the_sequence_runs) {
   }
 }
 
-// A prompt has the window pages of a whole step in each, not of the next row alone.
-TEST(a_long_prompt_with_windows_is_computed_a_whole_step_at_a_time) {
+// In each step, a prompt gets the window pages of the whole step, not only those of the next token.
+TEST(a_long_prompt_with_sliding_windows_uses_whole_steps) {
   for (const int full : {0, 1}) {
     Bench bench(100, 40, 2, true, {.full = full, .windowed = 1, .window = 50});
     bench.add(prompt_of(400), 1, 5);
@@ -787,8 +799,9 @@ TEST(a_long_prompt_with_windows_is_computed_a_whole_step_at_a_time) {
   }
 }
 
-// A prompt many times as long as the window is let in with what it holds at once, and beside it others.
-TEST(a_long_prompt_asks_for_the_window_pages_it_holds_at_once) {
+// A prompt many times as long as the window is admitted with the pages that it holds at one time, together with other
+// requests.
+TEST(a_long_prompt_reserves_only_the_window_pages_it_holds) {
   const KvLayout layout{.full = 0, .windowed = 1, .window = 64};
   Bench bench(24, 32, 4, true, layout);
   const Request& one = bench.add(prompt_of(1500), 1, 20);
@@ -801,8 +814,8 @@ TEST(a_long_prompt_asks_for_the_window_pages_it_holds_at_once) {
   CHECK_EQ(bench.scheduler.preemptions(), uint64_t{0});
 }
 
-// Pages for one window and not much more: prompts of several take turns, and the oldest always goes on.
-TEST(prompts_that_lack_window_pages_give_way_to_the_oldest) {
+// There are pages for little more than one window. Several prompts take turns, and the oldest always continues.
+TEST(prompts_that_lack_window_pages_yield_to_the_oldest) {
   const KvLayout layout{.full = 1, .windowed = 4, .window = 40};
   Bench bench(110, 16, 4, true, layout);
   REQUIRE(bench.max_length() >= 800);
@@ -816,13 +829,13 @@ InputSpan span_of(int first, int n_rows, uint64_t content, bool bidirectional) {
   return {.first = first, .n_rows = n_rows, .hash = {content, content}, .rows = {}, .bidirectional = bidirectional};
 }
 
-// How many tokens of a second prompt with the same text come from the cache.
+// Number of cached tokens of a second prompt with the same text.
 uint64_t cached_of_second(std::vector<InputSpan> first, std::vector<InputSpan> second) {
   Bench bench(64, 128, 4);
   bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(first));
   while (bench.works()) bench.step();
   bench.add(std::vector<TokenId>(90, 5), 1, 1, 1, std::move(second));
-  while (bench.works()) bench.step();  // which also looks whether what is shared is what would be computed
+  while (bench.works()) bench.step();  // Also checks that shared pages have the contents that would be computed.
   return bench.scheduler.cached_tokens();
 }
 
@@ -836,7 +849,7 @@ TEST(scheduler_shares_pages_of_equal_spans_only) {
   }
 }
 
-TEST(scheduler_takes_a_prefix_up_to_a_bidirectional_span_or_from_its_end) {
+TEST(scheduler_reuses_prefixes_that_do_not_split_a_bidirectional_span) {
   const auto cached = [](int first, int n_rows, bool bidirectional, int second_ends) {
     Bench bench(64, 128, 4);
     const std::vector spans = {span_of(first, n_rows, 1, bidirectional)};
@@ -846,14 +859,16 @@ TEST(scheduler_takes_a_prefix_up_to_a_bidirectional_span_or_from_its_end) {
     while (bench.works()) bench.step();
     return bench.scheduler.cached_tokens();
   };
-  CHECK_EQ(cached(20, 40, true, 90), uint64_t{80});   // behind it
-  CHECK_EQ(cached(20, 40, true, 62), uint64_t{16});   // the page that holds its end is not full: nothing of it
-  CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});  // its rows see what stands before them only
-  CHECK_EQ(cached(16, 32, true, 49), uint64_t{48});   // it ends with a page
-  CHECK_EQ(cached(16, 32, true, 48), uint64_t{16});   // and with the prompt, whose last position is always computed
+  CHECK_EQ(cached(20, 40, true, 90), uint64_t{80});  // The prefix includes the span.
+  // The page at the end of the span is not full, so no part of the span is used.
+  CHECK_EQ(cached(20, 40, true, 62), uint64_t{16});
+  CHECK_EQ(cached(20, 40, false, 62), uint64_t{48});  // Rows of a causal span attend only to earlier positions.
+  CHECK_EQ(cached(16, 32, true, 49), uint64_t{48});   // The span ends at a page boundary.
+  // The span ends with the prompt, whose last position is always computed.
+  CHECK_EQ(cached(16, 32, true, 48), uint64_t{16});
 }
 
-TEST(scheduler_computes_a_bidirectional_span_in_one_piece) {
+TEST(scheduler_computes_a_bidirectional_span_in_one_chunk) {
   for (const KvLayout& layout : {KvLayout{}, KvLayout{.layers_per_page = 1, .full = 1, .windowed = 2, .window = 24}}) {
     std::mt19937 random(17);
     Bench bench(120, 64, 6, true, layout);
@@ -879,12 +894,12 @@ TEST(scheduler_computes_a_bidirectional_span_in_one_piece) {
   }
 }
 
-TEST(scheduler_computes_a_span_that_does_not_fit_beside_decodes) {
+TEST(scheduler_computes_a_span_that_does_not_fit_together_with_decodes) {
   Bench bench(200, 64, 48);
   for (int i = 0; i < 44; ++i) bench.add({static_cast<TokenId>(i)}, 1, 400);
   for (int i = 0; i < 10; ++i) bench.step();
   CHECK_EQ(bench.scheduler.running().size(), size_t{44});
-  // Not its organization's only sequence: it has no claim to a step of first tokens.
+  // Not the only sequence of its organization, so it gets no step for its first token.
   Request& request =
       bench.add(std::vector<TokenId>(200, 5), 1, 10, 1, {span_of(8, 60, 1, true), span_of(70, 64, 1, true)});
   int n_steps = 0;
@@ -892,8 +907,8 @@ TEST(scheduler_computes_a_span_that_does_not_fit_beside_decodes) {
   CHECK(n_steps < 50);
 }
 
-// Behind the oldest prompt of an organization the shortest is next, not the next in age.
-TEST(scheduler_computes_the_shortest_prompts_behind_the_oldest) {
+// After the oldest prompt of an organization, the shortest prompt is next, not the next oldest.
+TEST(scheduler_computes_the_shortest_prompts_after_the_oldest) {
   Bench bench(400, 128, 8);
   bench.scheduler.configure(64, 8);
   const Request& oldest = bench.add(prompt_of(32 + 10), 1, 5);
@@ -901,13 +916,13 @@ TEST(scheduler_computes_the_shortest_prompts_behind_the_oldest) {
   const Request& brief = bench.add(prompt_of(32 + 20, 600), 1, 5);
   bench.step();
   CHECK_EQ(only(oldest).n_computed, 32);
-  CHECK_EQ(only(older).n_computed, 0);  // its span does not fit beside that
+  CHECK_EQ(only(older).n_computed, 0);  // Its span does not fit into the rest of the step.
   CHECK_EQ(only(brief).n_computed, 32);
   bench.scheduler.configure(128, 8);
   bench.step();
   CHECK_EQ(only(oldest).generated(), 1);
   CHECK_EQ(only(brief).generated(), 1);
-  CHECK_EQ(only(older).n_computed, 0);  // now it would, but for the brief one
+  CHECK_EQ(only(older).n_computed, 0);  // Now its span would fit, but the short prompt comes first.
 }
 
 }  // namespace

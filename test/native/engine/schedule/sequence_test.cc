@@ -1,5 +1,5 @@
-// What a request is made of before it waits: the beginnings of calls in the order that scripts want, and behind each the
-// grammar that was meant.
+// Preparation of a request before it is queued: the beginnings of calls are sorted for forced sequences, each together
+// with its grammar.
 #include "engine/schedule/sequence.h"
 
 #include <memory>
@@ -37,7 +37,7 @@ struct Calls : Request {
   }
 };
 
-// Two grammars: of a call that begins with 9, and of one that begins with 2.
+// Two grammars: for a call that begins with token 9, and for a call that begins with token 2.
 struct TwoCalls {
   const GrammarRef nine = grammar_of("nine"), two = grammar_of("two");
   GenerationRequest request;
@@ -51,7 +51,7 @@ struct TwoCalls {
   }
 };
 
-TEST(beginnings_of_calls_are_sorted_together_with_their_grammars) {
+TEST(beginnings_of_calls_are_sorted_with_their_grammars) {
   const TwoCalls two_calls;
   const Calls made(two_calls.request);
   const Grammars sorted = {two_calls.two, two_calls.nine};
@@ -63,12 +63,12 @@ TEST(beginnings_of_calls_are_sorted_together_with_their_grammars) {
   CHECK(made.call_rules.starts == sorted);
   CHECK(made.call_rules.next.empty() && made.call_rules.heads.empty());
 
-  // Of two that are alike the first counts.
+  // Of two equal beginnings, the first is used.
   TwoCalls alike;
   alike.request.calls.prefixes = {{9, 1}, {9, 1}};
   CHECK(Calls(alike.request).call_rules.prefixes == Grammars({alike.nine, alike.two}));
 
-  // Without grammars the order alone.
+  // Without grammars only the order matters.
   TwoCalls bare;
   bare.request.calls.grammars.clear();
   const Calls free(bare.request);
@@ -76,8 +76,8 @@ TEST(beginnings_of_calls_are_sorted_together_with_their_grammars) {
   CHECK(free.call_rules.prefixes.empty() && free.call_rules.required.empty() && free.call_rules.starts.empty());
 }
 
-// One that is told by its marker's token is followed by a prefix, and a grammar only behind that.
-TEST(a_marker_that_is_a_token_has_no_grammar_of_its_own) {
+// A marker that is recognized by its token is followed by a prefix, and the grammar applies only after the prefix.
+TEST(a_marker_token_has_no_grammar) {
   const GrammarRef only = grammar_of("only");
   GenerationRequest request;
   request.calls.open = {"<call>", 50};
@@ -88,7 +88,7 @@ TEST(a_marker_that_is_a_token_has_no_grammar_of_its_own) {
   CHECK(made.call_rules.starts.empty());
   CHECK(made.call_rules.prefixes == Grammars({only}));
 
-  // Two that begin so are told apart by what follows.
+  // Two calls with the same marker are distinguished by the tokens that follow.
   TwoCalls two_calls;
   two_calls.request.calls.open = {"<call>", 50};
   CHECK(Calls(two_calls.request).call_rules.starts == Grammars({two_calls.two, two_calls.nine}));
@@ -101,7 +101,7 @@ TEST(a_marker_that_is_a_token_has_no_grammar_of_its_own) {
   CHECK(Calls(request).params.calls.starts.empty());
 }
 
-TEST(each_further_call_has_the_grammar_of_its_place_and_the_end_has_none) {
+TEST(further_calls_have_their_grammar_and_the_end_has_none) {
   TwoCalls two_calls;
   CallParams& calls = two_calls.request.calls;
   calls.next = {{70, 9}, {70, 2}, {60, 9}, {60, 2}, {80, 9}};
@@ -113,7 +113,7 @@ TEST(each_further_call_has_the_grammar_of_its_place_and_the_end_has_none) {
   CHECK_EQ(made.call_rules.end, size_t{2});
 }
 
-TEST(an_answers_header_stands_among_the_beginnings_without_a_grammar) {
+TEST(a_content_header_is_a_beginning_without_a_grammar) {
   TwoCalls two_calls;
   CallParams& calls = two_calls.request.calls;
   calls.answer = {5};
@@ -126,18 +126,19 @@ TEST(an_answers_header_stands_among_the_beginnings_without_a_grammar) {
   CHECK(made.call_rules.starts == sorted);
   CHECK_EQ(made.call_rules.prefix_answer, size_t{1});
   CHECK_EQ(made.call_rules.start_answer, size_t{1});
-  CHECK(made.call_rules.required == Grammars({two_calls.two, two_calls.nine}));  // what must be a call is none
+  // A required call cannot be the header of the content.
+  CHECK(made.call_rules.required == Grammars({two_calls.two, two_calls.nine}));
   CHECK_EQ(Calls(TwoCalls().request).call_rules.prefix_answer, SIZE_MAX);
 
-  // Where a marker is told by its text alone there are no prefixes, and none comes to be.
+  // A marker that is recognized only by its text has no prefixes, and none are added.
   calls.prefixes.clear();
   CHECK(Calls(two_calls.request).params.calls.prefixes.empty());
-  // Without grammars nothing follows anything, the header included.
+  // Without grammars nothing follows a beginning, including the header.
   calls.grammars.clear();
   CHECK(Calls(two_calls.request).call_rules.starts.empty());
 }
 
-TEST(a_formats_header_stands_among_the_calls_with_the_format_behind_it) {
+TEST(a_format_header_is_a_beginning_followed_by_the_format) {
   TwoCalls two_calls;
   two_calls.request.format = grammar_of("format");
   two_calls.request.format_head = {50, 7};
@@ -146,7 +147,7 @@ TEST(a_formats_header_stands_among_the_calls_with_the_format_behind_it) {
   CHECK(made.call_rules.headed == Grammars({two_calls.two, two_calls.request.format, two_calls.nine}));
   CHECK_EQ(made.call_rules.format_head, size_t{1});
 
-  // Calls that anything may follow.
+  // Calls without a grammar.
   two_calls.request.calls.grammars.clear();
   CHECK(Calls(two_calls.request).call_rules.headed == Grammars({nullptr, two_calls.request.format, nullptr}));
   // Without a header the content begins with the format, and without a format there is no header.
@@ -157,8 +158,8 @@ TEST(a_formats_header_stands_among_the_calls_with_the_format_behind_it) {
   CHECK(Calls(two_calls.request).call_rules.heads.empty());
 }
 
-// A call that is due comes before a format.
-TEST(what_the_content_must_begin_with_is_due_once) {
+// A required call takes precedence over a format.
+TEST(the_required_start_of_the_content_is_due_once) {
   const auto due = [](bool call, bool format) {
     GenerationRequest request;
     if (call) request.calls.required = {{9}};
@@ -172,8 +173,9 @@ TEST(what_the_content_must_begin_with_is_due_once) {
   CHECK(due(true, true) == std::pair(true, false));
 }
 
-// The repetition penalty is for the prompt's tokens too, the others are for what was generated. Rows of embeddings are no tokens.
-TEST(the_repetition_penalty_counts_the_prompts_tokens) {
+// The repetition penalty also counts the prompt's tokens; the other penalties count only generated tokens. Embedding
+// rows are not counted as tokens.
+TEST(the_repetition_penalty_counts_prompt_tokens) {
   const auto counted = [](float repetition, float frequency) {
     GenerationRequest request;
     request.prompt = {1, 2, 3, 4, 5};
@@ -190,8 +192,8 @@ TEST(the_repetition_penalty_counts_the_prompts_tokens) {
   CHECK_EQ(counted(1, 1), std::string());
 }
 
-// More than the context has room for is not generated.
-TEST(the_longest_a_request_gets_is_bounded_by_the_context) {
+// No more tokens are generated than fit into the context.
+TEST(the_maximum_length_is_bounded_by_the_context) {
   GenerationRequest request;
   request.prompt = std::vector<TokenId>(30, 1);
   request.max_tokens = 20;

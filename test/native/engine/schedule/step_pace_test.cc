@@ -4,30 +4,30 @@
 
 using monolith::StepPace;
 
-TEST(step_pace_learns_what_fits_the_target) {
+TEST(prefill_budget_learns_the_tokens_that_fit_the_target) {
   StepPace pace(250);
   CHECK_EQ(pace.prompt_tokens(), StepPace::kUnmeasured);
   for (int i = 0; i < 50; ++i) {
-    pace.note(4, 0, 30);              // decodes alone: 30 ms
-    pace.note(4, 100, 30 + 100 * 3);  // 3 ms a prompt token
+    pace.note(4, 0, 30);              // Decodes alone: 30 ms.
+    pace.note(4, 100, 30 + 100 * 3);  // 3 ms per prompt token.
   }
-  CHECK(pace.prompt_tokens() >= 70 && pace.prompt_tokens() <= 74);  // (250 - 30) / 3
+  CHECK(pace.prompt_tokens() >= 70 && pace.prompt_tokens() <= 74);  // (250 - 30) / 3.
 }
 
-TEST(step_pace_always_lets_prompts_move_on) {
+TEST(prefill_budget_always_lets_prompts_advance) {
   StepPace pace(10);
   pace.note(1, 0, 180);
   pace.note(1, 16, 600);
   CHECK_EQ(pace.prompt_tokens(), StepPace::kLeast);
 }
 
-TEST(step_pace_without_target_bounds_nothing) {
+TEST(prefill_budget_without_a_target_is_unlimited) {
   StepPace pace(0);
   pace.note(0, 256, 5000);
   CHECK_EQ(pace.prompt_tokens(), StepPace::kNoBound);
 }
 
-TEST(step_pace_does_not_spiral_when_steps_get_small) {
+TEST(prefill_budget_does_not_shrink_with_small_steps) {
   StepPace pace(250);
   for (int i = 0; i < 200; ++i) {
     pace.note(1, 0, 100);
@@ -37,13 +37,13 @@ TEST(step_pace_does_not_spiral_when_steps_get_small) {
   CHECK(pace.prompt_tokens() >= 73 && pace.prompt_tokens() <= 77);
 }
 
-TEST(step_pace_shares_a_step_between_prompts_and_other_work) {
+TEST(prefill_budget_is_shared_with_other_work) {
   StepPace pace(100);
   for (int i = 0; i < 50; ++i) pace.note(1, 0, 20);
-  for (int i = 0; i < 50; ++i) pace.note(1, 40, 60);  // one millisecond a token
+  for (int i = 0; i < 50; ++i) pace.note(1, 40, 60);  // 1 ms per token.
   CHECK_EQ(pace.prompt_tokens(), 80);
   CHECK_EQ(pace.prompt_tokens(true), 40);
   CHECK_EQ(pace.beside_decodes(60).count(), 40);
   CHECK_EQ(pace.beside_decodes(20).count(), 80);
-  CHECK_EQ(pace.beside_decodes(130).count(), 5);  // it goes on all the same
+  CHECK_EQ(pace.beside_decodes(130).count(), 5);  // The other work still continues.
 }

@@ -1,4 +1,4 @@
-// The fair order by itself: sequences that always fit, or never, and who is taken when.
+// The fair order of the queue in isolation, with sequences that either always fit or never fit.
 #include "engine/schedule/waiting_queue.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 struct Line {
   WaitingQueue queue;
   std::vector<std::unique_ptr<Request>> requests;
-  std::set<const Sequence*> lacking;  // pages; never admitted
-  std::set<const Sequence*> later;    // kNotNow
+  std::set<const Sequence*> lacking;  // Sequences that lack pages and are never admitted.
+  std::set<const Sequence*> later;    // Sequences that return kNotNow.
 
   Sequence& add(char organization, int n = 1) {
     GenerationRequest params;
@@ -39,7 +39,7 @@ struct Line {
                        [](const Sequence& sequence) { return sequence.request.params.n; });
   }
 
-  // The organizations of the next `n` that are taken.
+  // Returns the organizations of the next `n` sequences that are taken.
   std::string order(int n) {
     std::string names;
     for (int i = 0; i < n; ++i)
@@ -48,7 +48,7 @@ struct Line {
   }
 };
 
-TEST(waiting_queue_takes_organizations_in_turn_and_each_in_its_order) {
+TEST(waiting_queue_takes_organizations_in_turn_and_requests_in_order) {
   Line line;
   std::vector<const Sequence*> of_a;
   for (int i = 0; i < 5; ++i) of_a.push_back(&line.add('a'));
@@ -58,7 +58,7 @@ TEST(waiting_queue_takes_organizations_in_turn_and_each_in_its_order) {
   CHECK_EQ(line.queue.requests(), size_t{8});
   CHECK(line.take() == of_a[0]);
   CHECK_EQ(line.order(3), std::string("bca"));
-  line.add('d');  // behind those who wait already
+  line.add('d');  // Comes after those that are already waiting.
   CHECK_EQ(line.order(1), std::string("b"));
   CHECK(line.take() == of_a[2]);
   CHECK_EQ(line.order(1), std::string("d"));
@@ -68,15 +68,15 @@ TEST(waiting_queue_takes_organizations_in_turn_and_each_in_its_order) {
   CHECK(line.queue.empty());
 }
 
-TEST(waiting_queue_counts_choices_and_not_requests) {
+TEST(waiting_queue_counts_choices_rather_than_requests) {
   Line line;
   for (int i = 0; i < 8; ++i) line.add('a', 4);
   for (int i = 0; i < 12; ++i) line.add('b');
   for (int i = 0; i < 6; ++i) line.add('c', 2);
-  CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));  // eight places each
+  CHECK_EQ(line.order(14), std::string("abcbbcbabcbbcb"));  // Eight slots each.
 }
 
-// A debt is paid even if its line is empty for a while, and is forgotten when nobody is left.
+// An organization's debt remains while its queue is empty, and is forgotten when no request waits.
 TEST(waiting_queue_remembers_debts_while_others_wait) {
   Line line;
   for (int i = 0; i < 6; ++i) line.add('b');
@@ -91,8 +91,8 @@ TEST(waiting_queue_remembers_debts_while_others_wait) {
   CHECK_EQ(line.order(2), std::string("ba"));
 }
 
-// Two that both owe: who owes less is first, until they have had as many places.
-TEST(waiting_queue_lets_several_pay_their_debts_together) {
+// If two organizations owe turns, the one with the smaller debt is first until both have had the same number of slots.
+TEST(waiting_queue_settles_several_debts_together) {
   Line line;
   line.add('a', 4);
   line.add('b', 6);
@@ -101,7 +101,7 @@ TEST(waiting_queue_lets_several_pay_their_debts_together) {
   CHECK_EQ(line.order(8), std::string("aaababab"));
 }
 
-TEST(waiting_queue_never_lets_newcomers_starve_who_owes) {
+TEST(waiting_queue_does_not_starve_organizations_with_debt) {
   Line line;
   line.add('a', kMaxChoices);
   line.add('a');
@@ -111,16 +111,17 @@ TEST(waiting_queue_never_lets_newcomers_starve_who_owes) {
     const Sequence* sequence = line.take();
     REQUIRE(sequence != nullptr);
     const auto organization = static_cast<char>(sequence->request.params.organization);
-    if (organization != 'a') line.add(organization);  // and waits again at once
+    if (organization != 'a') line.add(organization);  // It immediately waits again.
     if (organization == 'a' && sequence->request.params.n == 1) break;
   }
-  CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);  // every other one once for each place, then its turn
+  // Each other organization is served once for each owed slot, then this organization's turn comes.
+  CHECK_EQ(taken, 1 + 4 * (kMaxChoices - 1) + 4);
 }
 
-TEST(waiting_queue_passes_a_head_that_lacks_pages_a_bounded_number_of_times) {
+TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   Line line;
   Sequence& large = line.add('a');
-  line.add('a');  // never passes it
+  line.add('a');  // Never passes the request before it.
   for (int i = 0; i < 40; ++i) line.add(i % 2 ? 'b' : 'c');
   line.lacking = {&large};
   const std::string passing = line.order(60);
@@ -131,7 +132,8 @@ TEST(waiting_queue_passes_a_head_that_lacks_pages_a_bounded_number_of_times) {
   CHECK(line.take() == &large);
   CHECK_EQ(line.order(3).size(), size_t{3});
 
-  // Its own turn comes back with the first page, however few passed it; cancelled, it holds up nobody.
+  // The request's own turn comes when its first page is free, however few requests passed it. Once cancelled, it blocks
+  // no other request.
   Line other;
   Sequence& first = other.add('a');
   for (int i = 0; i < 60; ++i) other.add('b');
@@ -141,12 +143,13 @@ TEST(waiting_queue_passes_a_head_that_lacks_pages_a_bounded_number_of_times) {
   CHECK(other.take() == &first);
   Sequence& second = other.add('a');
   other.lacking = {&second};
-  CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMostPasses});  // the other's own turn, and passes
+  // The other organization's own turn, and the passes.
+  CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMostPasses});
   other.queue.remove(second);
   CHECK_EQ(other.order(5), std::string("bbbbb"));
 }
 
-TEST(waiting_queue_looks_at_a_bounded_number_of_heads_that_lack_pages) {
+TEST(waiting_queue_checks_a_limited_number_of_requests_without_pages) {
   Line line;
   for (int i = 0; i < 20; ++i) line.lacking.insert(&line.add(static_cast<char>('a' + i)));
   line.add('z');
@@ -156,7 +159,7 @@ TEST(waiting_queue_looks_at_a_bounded_number_of_heads_that_lack_pages) {
   CHECK_EQ(line.order(1), std::string("h"));
 }
 
-TEST(waiting_queue_offers_places_out_of_turn_and_takes_them_off_later_turns) {
+TEST(waiting_queue_deducts_slots_granted_early_from_later_turns) {
   Line line;
   for (int i = 0; i < 6; ++i) line.add('a');
   for (int i = 0; i < 3; ++i) line.add('b');
@@ -169,11 +172,11 @@ TEST(waiting_queue_offers_places_out_of_turn_and_takes_them_off_later_turns) {
   CHECK_EQ(claim('c'), '-');
   CHECK_EQ(claim('b'), 'b');
   CHECK_EQ(line.queue.prompt_tokens(), size_t{8});
-  CHECK_EQ(line.order(5), std::string("aabab"));  // one turn of b's is paid already
+  CHECK_EQ(line.order(5), std::string("aabab"));  // One turn of b is already used.
   CHECK_EQ(claim('a'), 'a');
 }
 
-TEST(waiting_queue_lets_others_go_while_a_page_is_being_computed) {
+TEST(waiting_queue_lets_others_pass_while_a_page_is_being_computed) {
   Line line;
   Sequence& waits = line.add('a');
   line.add('a');
@@ -184,7 +187,7 @@ TEST(waiting_queue_lets_others_go_while_a_page_is_being_computed) {
   CHECK(line.take() == &waits);
 }
 
-TEST(waiting_queue_forgets_cancelled_ones) {
+TEST(waiting_queue_removes_cancelled_requests) {
   Line line;
   Sequence& a1 = line.add('a');
   Sequence& a2 = line.add('a');
@@ -192,9 +195,9 @@ TEST(waiting_queue_forgets_cancelled_ones) {
   Sequence& c1 = line.add('c');
   line.add('c');
   line.queue.remove(a1);
-  line.queue.remove(a1);  // twice is once
+  line.queue.remove(a1);  // A second removal has no effect.
   CHECK_EQ(line.queue.requests(), size_t{4});
-  CHECK(line.take() == &a2);  // its turn stays
+  CHECK(line.take() == &a2);  // The organization keeps its turn.
   line.queue.remove(b1);
   CHECK(line.take() == &c1);
   CHECK_EQ(line.order(2), std::string("c"));

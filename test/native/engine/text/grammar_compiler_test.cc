@@ -1,4 +1,5 @@
-// Grammars on threads of their own: each is answered once, a long one holds up no short one, and an engine that closes waits for none.
+// Grammar compilation on background threads: each request completes exactly once, a long compilation does not delay a
+// short one, and closing the engine does not wait for compilations.
 #include "engine/text/grammar_compiler.h"
 
 #include <atomic>
@@ -25,7 +26,7 @@ GrammarOptions choice(const std::string& text) {
   return options;
 }
 
-// Takes as long as it is let; `which` tells it from others.
+// Compiles until its limit is reached. `which` makes the grammars distinct.
 GrammarOptions endless(int which) {
   GrammarOptions options;
   options.kind = GrammarOptions::Kind::kJsonSchema;
@@ -53,7 +54,7 @@ struct Compiling {
   }
 };
 
-// What came of one that was asked for, and how often it was told.
+// The result of one compilation, and the number of times it was reported.
 struct Asked {
   std::promise<CompiledGrammar> promise;
   std::atomic<int> n_told{0};
@@ -70,8 +71,8 @@ struct Asked {
 
 }  // namespace
 
-TEST(a_grammar_that_takes_long_holds_up_no_other) {
-  Asked first, second, quick, again;  // the second may be told only when the compiler goes
+TEST(a_long_compilation_does_not_delay_others) {
+  Asked first, second, quick, again;  // The second may be reported only when the compiler is destroyed.
   Compiling compiling(500);
   REQUIRE(compiling.compiler);
   compiling.compiler->compile(endless(1), first.done());
@@ -80,24 +81,25 @@ TEST(a_grammar_that_takes_long_holds_up_no_other) {
   const CompiledGrammar compiled = quick.wait();
   CHECK(compiled.grammar != nullptr && compiled.ns > 0);
   CHECK_EQ(first.n_told + second.n_told, 0);
-  // One that is known is given at once.
+  // A cached grammar is returned immediately.
   compiling.compiler->compile(choice("yes"), again.done());
   CHECK_EQ(again.n_told.load(), 1);
   CHECK(again.on == std::this_thread::get_id() && again.wait().grammar == compiled.grammar);
-  // It has the time that a grammar may take, and not only what a short one has.
+  // A long compilation gets the full time limit, not only that of a short one.
   const CompiledGrammar refused = first.wait();
   CHECK(refused.grammar == nullptr && refused.problems.back().kind == SchemaProblem::Kind::kTooLarge);
   CHECK(refused.ns > 400'000'000);
 }
 
-TEST(an_engine_that_closes_waits_for_no_grammar) {
+TEST(closing_the_engine_does_not_wait_for_compilations) {
   Asked quick;
   std::vector<Asked> asked(6);
   Compiling compiling(600'000);
   REQUIRE(compiling.compiler);
   for (int i = 0; i < 6; ++i) compiling.compiler->compile(endless(i), asked[static_cast<size_t>(i)].done());
   compiling.compiler->compile(choice("yes"), quick.done());
-  CHECK(quick.wait().grammar != nullptr);  // by then the others wait for the second thread, or are computed there
+  // By now the other compilations wait for the second thread, or one of them runs on it.
+  CHECK(quick.wait().grammar != nullptr);
   const auto from = std::chrono::steady_clock::now();
   compiling.compiler.reset();
   CHECK(std::chrono::steady_clock::now() - from < std::chrono::seconds(20));
@@ -108,8 +110,8 @@ TEST(an_engine_that_closes_waits_for_no_grammar) {
     CHECK(refused.grammar == nullptr && refused.problems.back().kind == SchemaProblem::Kind::kTooLarge);
     closed += refused.problems.back().what == "the engine was closed";
   }
-  CHECK(closed >= 5);                               // all but the one that was computed
-  CHECK_EQ(compiling.cache->entries(), size_t{1});  // none that was not finished is remembered as refused
+  CHECK(closed >= 5);                               // All except the one that was running.
+  CHECK_EQ(compiling.cache->entries(), size_t{1});  // Unfinished compilations are not cached as failures.
 }
 
 }  // namespace monolith

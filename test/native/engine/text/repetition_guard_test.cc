@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-// How many of these tokens an answer takes until it ends; all of them if it does not.
+// Returns the number of tokens after which the guard ends the response, or all of them if it does not.
 size_t taken(const std::vector<TokenId>& tokens, int repeats) {
   RepetitionGuard guard(repeats);
   for (size_t i = 0; i < tokens.size(); ++i) {
@@ -27,7 +27,7 @@ std::vector<TokenId> run(int length, int times, int prelude = 0) {
 
 }  // namespace
 
-TEST(a_run_that_stands_three_times_in_a_row_is_a_loop) {
+TEST(three_repetitions_of_a_run_are_a_loop) {
   for (const int length : {8, 9, 20, 63, 64})
     for (const int prelude : {0, 1, 100}) {
       CHECK_EQ(taken(run(length, 6, prelude), 3), static_cast<size_t>(prelude + 3 * length));
@@ -36,7 +36,7 @@ TEST(a_run_that_stands_three_times_in_a_row_is_a_loop) {
   CHECK_EQ(taken(run(64, 2), 2), size_t{128});
 }
 
-TEST(short_runs_may_stand_more_often) {
+TEST(short_runs_may_repeat_more_often) {
   CHECK_EQ(taken(run(1, 100), 3), size_t{16});
   CHECK_EQ(taken(run(2, 100), 3), size_t{16});
   CHECK_EQ(taken(run(5, 100), 3), size_t{16});
@@ -45,12 +45,12 @@ TEST(short_runs_may_stand_more_often) {
   CHECK_EQ(taken(run(1, 100), 40), size_t{40});
 }
 
-TEST(what_is_no_loop_goes_on) {
-  CHECK_EQ(taken(run(65, 6), 3), size_t{390});  // longer than what is looked for
-  CHECK_EQ(taken(run(8, 6), 1), size_t{48});    // not asked for
+TEST(text_without_a_loop_continues) {
+  CHECK_EQ(taken(run(65, 6), 3), size_t{390});  // Longer than the runs that the guard checks.
+  CHECK_EQ(taken(run(8, 6), 1), size_t{48});    // The guard is disabled.
   CHECK_EQ(taken(run(8, 6), 0), size_t{48});
   std::vector<TokenId> broken = run(8, 6);
-  // every second one is another
+  // Every second repetition differs.
   for (size_t i = 7; i < broken.size(); i += 16) broken[i] = static_cast<TokenId>(2000 + i);
   CHECK_EQ(taken(broken, 3), broken.size());
   CHECK_EQ(taken(run(8, 2), 3), size_t{16});

@@ -1,4 +1,4 @@
-// Tool calls told from content: every way to cut recorded shapes into tokens gives the same pieces.
+// Tool calls separated from content: every way to split recorded formats into tokens gives the same output.
 #include <random>
 
 #include "engine/text/text_stage_reference.h"
@@ -14,7 +14,7 @@ CallParams spelled(const std::string& open, const std::string& close, bool at_st
   return calls;
 }
 
-// The same with markers that are tokens.
+// The same calls with markers that are tokens.
 CallParams as_tokens(CallParams calls) {
   calls.open.token = 1000;
   if (!calls.close.text.empty()) calls.close.token = 1001;
@@ -34,7 +34,7 @@ TEST(text_stage_calls_at_every_cut) {
                                  "<c></c><c></c>s", "ä<c>ä</c>\nä", "\n\n<c>\n</c>\n"}) {
     check_every_cut(text, {.calls = calls});
     check_every_cut(text, {.calls = as_tokens(calls)});
-    check_every_cut(text, {.calls = calls, .stops = {"s", "}"}});  // not applied inside
+    check_every_cut(text, {.calls = calls, .stops = {"s", "}"}});  // Stop strings do not apply inside calls.
     check_every_cut(text, {.calls = calls, .stops = {"<c>", "a<c", "</c>a"}});
     check_every_cut(text, {.calls = calls, .stops = {"<", "\n"}});
     check_every_cut(text, {.reasoning = thinking(), .calls = calls});
@@ -61,7 +61,7 @@ TEST(text_stage_calls_at_the_start_at_every_cut) {
       check_every_cut(text, {.reasoning = thinking(), .calls = calls, .stops = {"{\""}});
     }
   }
-  for (const size_t spaces : {size_t{31}, size_t{32}, size_t{33}}) {  // so much white space and no more
+  for (const size_t spaces : {size_t{31}, size_t{32}, size_t{33}}) {  // At most 32 white-space characters are allowed.
     const std::string text = std::string(spaces, ' ') + "{\"n";
     check_cut(text, {.calls = spelled("{\"n", "", true)}, 0);
     check_cut(text, {.calls = as_tokens(spelled("{\"n", "", true))}, ~uint64_t{0});
@@ -89,8 +89,9 @@ TEST(text_stage_calls_random_texts_and_cuts) {
     check_cut(text, params, ~uint64_t{0});
     for (const auto& piece : Reference(text, params).pieces) n_calls += piece.section == Section::kCall;
     params.calls = as_tokens(params.calls);
-    params.reasoning = {};       // where every spelling is a token, marker parts are never text: no stop string
-    params.stops = {"s", "a "};  // may end within one
+    // If every marker spelling is a token, parts of a marker are never text, so no stop string may end within one.
+    params.reasoning = {};
+    params.stops = {"s", "a "};
     check_cut(text, params, random());
   }
   CHECK(n_calls > 3000);
@@ -116,24 +117,24 @@ TEST(text_stage_calls_hermes) {
   };
   CHECK_EQ(control(102, "<think>"), -1);
   CHECK_EQ(push(1, "a <tool_call>"), -1);
-  CHECK_EQ(push(100, "<tool_call>"), -1);  // in the reasoning it is text
+  CHECK_EQ(push(100, "<tool_call>"), -1);  // Within the reasoning the marker is text.
   CHECK(stage.in_reasoning());
   CHECK_EQ(control(103, "</think>"), -1);
   CHECK_EQ(push(2, "\n\nI sto\xE6"), -1);
   CHECK_EQ(got.content, "I ");
   CHECK_EQ(push(100, "<tool_call>"), -1);
-  CHECK_EQ(got.content, "I sto\xEF\xBF\xBD");  // what was held can be no stop string any more
+  CHECK_EQ(got.content, "I sto\xEF\xBF\xBD");  // The held text can no longer become a stop string.
   CHECK_EQ(got.calls, "<tool_call>");
   CHECK(stage.in_call());
   CHECK_EQ(push(3, "\n{stop <tool_call>"), -1);
-  CHECK_EQ(control(104, "<|pad|>"), -1);  // shown here
+  CHECK_EQ(control(104, "<|pad|>"), -1);  // Control tokens are shown within calls.
   CHECK_EQ(push(100, "<tool_call>"), -1);
-  CHECK_EQ(push(4, "</tool_call>"), -1);  // spelled: text, when the marker is a token
+  CHECK_EQ(push(4, "</tool_call>"), -1);  // If the marker is a token, its spelling is text.
   CHECK_EQ(push(5, "\xC3"), -1);
   CHECK_EQ(push(101, "</tool_call>"), -1);
   CHECK_EQ(got.calls, "<tool_call>\n{stop <tool_call><|pad|><tool_call></tool_call>\xEF\xBF\xBD</tool_call>");
   CHECK(stage.in_content());
-  CHECK_EQ(control(104, "<|pad|>"), -1);  // and here not
+  CHECK_EQ(control(104, "<|pad|>"), -1);  // Control tokens are not shown in content.
   CHECK_EQ(push(101, "</tool_call>"), -1);
   CHECK_EQ(push(6, "\n"), -1);
   CHECK_EQ(push(100, "<tool_call>"), -1);
@@ -141,8 +142,8 @@ TEST(text_stage_calls_hermes) {
   CHECK_EQ(push(7, "{\n"), -1);
   CHECK_EQ(stage.finish(got), -1);
   CHECK(got.calls.ends_with("<tool_call>{\n"));
-  CHECK(got.entries == (std::vector<TokenId>{2, 101, 6}));  // of content only
-  CHECK_EQ(got.n_tokens, 14);                               // all that have a text or have left out line breaks
+  CHECK(got.entries == (std::vector<TokenId>{2, 101, 6}));  // Only tokens of content have entries.
+  CHECK_EQ(got.n_tokens, 14);  // All tokens that have text or whose line breaks were dropped.
   CHECK_EQ(stage.reasoning_tokens(), 4);
 }
 
@@ -154,7 +155,7 @@ TEST(text_stage_calls_mistral) {
   CHECK_EQ(stage.push(1, "Sure. ", nullptr, got), -1);
   CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);
   CHECK_EQ(stage.push(2, "[{\"name\": \"a\", \"arguments\": {}}", nullptr, got), -1);
-  CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);  // a second one belongs to the section
+  CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);  // A second marker belongs to the section.
   CHECK_EQ(stage.finish(got), -1);
   CHECK_EQ(got.content, "Sure. ");
   CHECK_EQ(got.calls, "[TOOL_CALLS][{\"name\": \"a\", \"arguments\": {}}[TOOL_CALLS]");
@@ -168,7 +169,7 @@ TEST(text_stage_calls_by_token_only_at_the_start) {
     Collected got;
     TextStage stage(thinking(), calls, {}, false);
     if (!before.empty()) stage.push(1, before, nullptr, got);
-    CHECK_EQ(got.content, before == "a" ? "a" : "");  // white space may yet belong to the call
+    CHECK_EQ(got.content, before == "a" ? "a" : "");  // White space may still belong to the call.
     stage.push_control(5, "<|python_tag|>", nullptr, got);
     stage.push(2, "x", nullptr, got);
     stage.finish(got);
@@ -177,7 +178,7 @@ TEST(text_stage_calls_by_token_only_at_the_start) {
   }
 }
 
-TEST(text_stage_calls_are_released_at_once) {
+TEST(text_stage_calls_are_emitted_immediately) {
   Collected got;
   TextStage stage({}, spelled("<c>", "</c>"), {}, false);
   stage.push(1, "a <", nullptr, got);
@@ -187,14 +188,14 @@ TEST(text_stage_calls_are_released_at_once) {
   CHECK_EQ(got.calls, "<c>{");
   CHECK_EQ(got.n_tokens, 3);
   stage.push(4, "</", nullptr, got);
-  CHECK_EQ(got.calls, "<c>{</");  // the close marker is part of it: nothing to hold back
+  CHECK_EQ(got.calls, "<c>{</");  // The close marker is part of the call, so nothing needs to be held back.
   stage.push(5, "c>b", nullptr, got);
   CHECK_EQ(got.calls, "<c>{</c>");
   CHECK_EQ(got.content, "a b");
   CHECK_EQ(got.n_tokens, 5);
 }
 
-TEST(text_stage_tells_what_would_begin_content) {
+TEST(text_stage_predicts_the_start_of_content) {
   ReasoningParams reasoning = thinking();
   TextStage spelled_open(reasoning, {}, {}, false);
   Collected got;
@@ -204,7 +205,7 @@ TEST(text_stage_tells_what_would_begin_content) {
   CHECK(!spelled_open.would_begin_content(1, ">"));
   CHECK(spelled_open.would_begin_content(1, " >"));
   spelled_open.push(1, ">", nullptr, got);
-  CHECK(!spelled_open.would_begin_content(1, "x"));  // decided
+  CHECK(!spelled_open.would_begin_content(1, "x"));  // Already decided.
 
   reasoning.open.token = 7;
   TextStage token_open(reasoning, {}, {}, false);
@@ -212,7 +213,7 @@ TEST(text_stage_tells_what_would_begin_content) {
   CHECK(token_open.would_begin_content(1, "<t>"));
   token_open.push(1, std::string(31, '\n'), nullptr, got);
   CHECK(!token_open.would_begin_content(1, " "));
-  CHECK(token_open.would_begin_content(1, "  "));  // more white space than may stand before a marker
+  CHECK(token_open.would_begin_content(1, "  "));  // More white space than is allowed before a marker.
 }
 
 }  // namespace

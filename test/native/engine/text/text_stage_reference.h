@@ -1,5 +1,5 @@
-// What the text stage must do, by the obvious algorithm over the whole text, and a check of the stage
-// against it with the text cut into tokens in a given way. Tests only.
+// Reference for the text stage: a straightforward algorithm over the whole text, and a check that compares the stage
+// with it for a given way to split the text into tokens. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace monolith::testing {
 
 struct Collected final : PieceSink {
   std::string content, reasoning, calls;
-  std::vector<std::pair<Section, std::string>> sections;  // in order, pieces of one section joined
+  std::vector<std::pair<Section, std::string>> sections;  // In order; adjacent deltas of one section are joined.
   int n_tokens = 0;
-  std::vector<TokenId> entries;  // of logprobs, in order
+  std::vector<TokenId> entries;  // Tokens with logprob entries, in order.
   void piece(Section section, std::string_view text, int n, std::span<const TokenLogprobs> logprobs) override {
     CHECK(!text.empty());
     CHECK(section == Section::kContent || logprobs.empty());
@@ -35,7 +35,7 @@ struct StageParams {
   std::vector<std::string> stops{};
 };
 
-// The definition of what comes out: which bytes of the whole text, in which section.
+// Reference definition of the output: which bytes of the whole text are emitted, and in which section.
 class Reference {
  public:
   struct Piece {
@@ -56,15 +56,15 @@ class Reference {
     return joined;
   }
 
-  // What becomes of the token whose bytes are text[begin, end).
+  // Treatment of the token whose bytes are text[begin, end).
   struct Fate {
     bool counted = false, has_entry = false;
   };
   Fate fate_of(size_t begin, size_t end) const {
-    while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;  // its character's start
+    while (begin > 0 && (static_cast<unsigned char>(text_[begin]) & 0xC0) == 0x80) --begin;  // Start of its character.
     for (const Piece& piece : pieces)
       if (begin < piece.end && end > piece.begin) return {true, piece.section == Section::kContent};
-    for (const auto& [from, to] : line_breaks_)  // left out, but counted by what follows
+    for (const auto& [from, to] : line_breaks_)  // Dropped line breaks are counted with the text that follows.
       if (end > from && end <= to && !pieces.empty() && pieces.back().begin >= to) return {true, false};
     return {};
   }
@@ -108,7 +108,7 @@ class Reference {
     content(at);
   }
 
-  // What ends first from `begin` on: a call's open marker, or a stop string.
+  // Finds the first end of content from `begin` on: a call's open marker or a stop string.
   void content(size_t begin) {
     const CallParams& calls = params_.calls;
     bool first = true;
@@ -142,8 +142,8 @@ class Reference {
   std::vector<std::pair<size_t, size_t>> line_breaks_;
 };
 
-// Feeds `text` cut before each position whose bit is set. Where a call's marker has a token, its spelling is
-// one token.
+// Feeds `text`, split before each position whose bit in `cuts` is set. If a call's marker has a token, its spelling is
+// passed as one token.
 inline void check_cut(const std::string& text, const StageParams& params, uint64_t cuts) {
   const Reference expected(text, params);
   Collected got;
@@ -189,9 +189,9 @@ inline void check_cut(const std::string& text, const StageParams& params, uint64
   }
 }
 
-// At every way to cut it.
+// Checks every way to split the text.
 inline void check_every_cut(const std::string& text, const StageParams& params) {
-  // bit 0 cuts nothing
+  // Bit 0 would split nothing.
   for (uint64_t cuts = 0; cuts < uint64_t{1} << text.size(); cuts += 2) check_cut(text, params, cuts);
 }
 

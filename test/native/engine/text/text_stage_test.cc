@@ -1,4 +1,5 @@
-// The streaming text stage against the obvious algorithm over the whole text, at every way to cut it.
+// The streaming text stage compared with the straightforward algorithm over the whole text, for every way to split the
+// text.
 #include "engine/text/text_stage.h"
 
 #include <random>
@@ -24,7 +25,7 @@ TEST(text_stage_spelled_markers_at_every_cut) {
     for (const std::string text : {"<t>ab</t>c", " \n<t>a</t>", "<<t></t>", "a<t>b</t>", "<t>a</</t>b", "</t></t>x",
                                    "<t>sss</t>sx", "<t", "  ", "a</t>a<t>b"}) {
       check_every_cut(text, {.reasoning = reasoning});
-      check_every_cut(text, {.reasoning = reasoning, .stops = {"s"}});  // not applied inside reasoning
+      check_every_cut(text, {.reasoning = reasoning, .stops = {"s"}});  // Stop strings do not apply inside reasoning.
       check_every_cut(text, {.reasoning = reasoning, .stops = {"<t>", "</"}});
     }
   }
@@ -43,7 +44,7 @@ TEST(text_stage_line_breaks_at_markers_at_every_cut) {
   }
 }
 
-// Reasoning whose beginning is in the prompt goes on where that ends.
+// Reasoning that starts in the prompt continues where the prompt ends.
 TEST(text_stage_continued_reasoning_keeps_its_line_breaks_at_every_cut) {
   ReasoningParams reasoning;
   reasoning.close.text = "</t>";
@@ -74,7 +75,7 @@ TEST(text_stage_random_texts_and_cuts) {
   }
 }
 
-TEST(text_stage_releases_what_cannot_match_any_more) {
+TEST(text_stage_emits_text_that_can_no_longer_match) {
   Collected got;
   TextStage stage({}, {}, {"stop!"}, false);
   stage.push(0, "a st", nullptr, got);
@@ -84,7 +85,7 @@ TEST(text_stage_releases_what_cannot_match_any_more) {
   CHECK_EQ(got.content, "a ");
   CHECK_EQ(got.n_tokens, 1);
   stage.push(2, "sts", nullptr, got);
-  CHECK_EQ(got.content, "a stopst");  // the last s may begin anew
+  CHECK_EQ(got.content, "a stopst");  // The last s may start a new match.
   CHECK_EQ(got.n_tokens, 3);
   CHECK_EQ(stage.finish(got), -1);
   CHECK_EQ(got.content, "a stopsts");
@@ -101,22 +102,22 @@ TEST(text_stage_marker_tokens) {
   CHECK_EQ(got.content, "");
   stage.push(100, "<think>", nullptr, got);
   CHECK(stage.in_reasoning());
-  stage.push(2, "a </think> x \xC3", nullptr, got);  // spelled: text, when the marker is a token
+  stage.push(2, "a </think> x \xC3", nullptr, got);  // If the marker is a token, its spelling is text.
   CHECK_EQ(got.reasoning, "a </think> x ");
   stage.push(101, "</think>", nullptr, got);
-  CHECK_EQ(got.reasoning, "a </think> x \xEF\xBF\xBD");  // a character cut by the marker
+  CHECK_EQ(got.reasoning, "a </think> x \xEF\xBF\xBD");  // The marker interrupts a character.
   CHECK_EQ(stage.reasoning_tokens(), 4);
   stage.push(3, "<think>", nullptr, got);
-  stage.push(100, "<think>", nullptr, got);  // never back: a user-defined token is its text
+  stage.push(100, "<think>", nullptr, got);  // Reasoning does not start again: a user-defined token is emitted as text.
   CHECK_EQ(got.content, "<think><think>");
   CHECK(!stage.in_reasoning());
-  stage.push_control(102, "<|pad|>", nullptr, got);  // it has no text here
+  stage.push_control(102, "<|pad|>", nullptr, got);  // A control token has no text here.
   CHECK_EQ(stage.push(4, "\xC3\xA4x", nullptr, got), 0);
   CHECK_EQ(got.content, "<think><think>\xC3\xA4");
   CHECK_EQ(stage.reasoning_tokens(), 4);
 }
 
-TEST(text_stage_leaves_out_line_breaks_behind_marker_tokens) {
+TEST(text_stage_drops_line_breaks_after_marker_tokens) {
   ReasoningParams reasoning;
   reasoning.open = {"<think>", 100};
   reasoning.close = {"</think>", 101};
@@ -134,7 +135,7 @@ TEST(text_stage_leaves_out_line_breaks_behind_marker_tokens) {
   CHECK_EQ(got.reasoning, "why");
   CHECK_EQ(got.n_tokens, 2);
   CHECK_EQ(push(101, "</think>"), -1);
-  CHECK_EQ(push(4, "\n"), -1);  // not the stop string: it is no part of the content
+  CHECK_EQ(push(4, "\n"), -1);  // Not the stop string, because the line break is not part of the content.
   CHECK_EQ(push(5, "\n47"), -1);
   CHECK_EQ(push(6, " - 45"), -1);
   CHECK_EQ(push(7, "\n"), 0);
@@ -143,15 +144,15 @@ TEST(text_stage_leaves_out_line_breaks_behind_marker_tokens) {
   CHECK(got.entries == (std::vector<TokenId>{5, 6}));
   CHECK_EQ(stage.reasoning_tokens(), 5);
 
-  Collected plain;  // without reasoning before it, content keeps its own
+  Collected plain;  // Without preceding reasoning, content keeps its line breaks.
   TextStage other(reasoning, {}, {}, false);
   other.push(1, "\n", nullptr, plain);
   other.push(2, "\n47", nullptr, plain);
   CHECK_EQ(plain.content, "\n\n47");
 }
 
-// The close marker is looked for before line breaks are left out: one that begins with them is found.
-TEST(text_stage_close_marker_that_begins_with_a_line_break) {
+// The close marker is searched before line breaks are dropped, so a marker that starts with a line break is found.
+TEST(text_stage_finds_a_close_marker_that_starts_with_a_line_break) {
   ReasoningParams reasoning;
   reasoning.close.text = "\n</t>";
   reasoning.starts_inside = true;
@@ -174,7 +175,7 @@ TEST(text_stage_closes_reasoning_on_demand) {
   CHECK_EQ(got.content, "nk>");
 }
 
-TEST(text_stage_attaches_logprobs_to_the_piece_that_releases_their_text) {
+TEST(text_stage_attaches_logprobs_to_the_delta_with_their_text) {
   Collected got;
   TextStage stage({}, {}, {"END"}, true);
   const auto push = [&](TokenId token, std::string_view bytes) {
@@ -183,15 +184,15 @@ TEST(text_stage_attaches_logprobs_to_the_piece_that_releases_their_text) {
     return stage.push(token, bytes, &entry, got);
   };
   push(1, "a");
-  push(2, "\xE6\xBC");  // half a character
+  push(2, "\xE6\xBC");  // Half a character.
   CHECK(got.entries == std::vector<TokenId>{1});
   push(3,
        "\xA2"
-       "E");  // completes it, and may begin a stop string
+       "E");  // Completes the character, and may start a stop string.
   CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));
   push(4, "N");
   CHECK_EQ(push(5, "D"), 0);
-  CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));  // no text of 4 and 5 was released
+  CHECK(got.entries == (std::vector<TokenId>{1, 2, 3}));  // No text of tokens 4 and 5 was emitted.
 }
 
 }  // namespace

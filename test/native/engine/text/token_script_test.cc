@@ -1,4 +1,4 @@
-// Walking alternatives of token sequences: what may come next at each point, and where it ends.
+// Follows alternative token sequences: which tokens may come next at each position, and where a sequence is complete.
 #include "engine/text/token_script.h"
 
 #include "check.h"
@@ -15,7 +15,7 @@ Tokens next_of(const TokenScript& script) {
   return tokens;
 }
 
-TEST(token_script_tells_which_one_was_completed) {
+TEST(forced_sequence_reports_the_completed_alternative) {
   const Alternatives alternatives = {{1, 2, 3}, {1, 2, 4, 5}, {1, 6}, {7}};
   TokenScript script;
   for (size_t i = 0; i < alternatives.size(); ++i) {
@@ -26,7 +26,7 @@ TEST(token_script_tells_which_one_was_completed) {
   }
 }
 
-TEST(token_script_narrows_to_what_agrees) {
+TEST(forced_sequence_narrows_to_the_matching_alternatives) {
   const Alternatives alternatives = {{1, 2, 3}, {1, 2, 4, 5}, {1, 6}, {7}};
   TokenScript script;
   CHECK(!script.active());
@@ -46,7 +46,7 @@ TEST(token_script_narrows_to_what_agrees) {
   CHECK(!script.active());
 }
 
-TEST(token_script_ends_with_the_first_that_is_complete) {
+TEST(forced_sequence_ends_with_the_first_complete_alternative) {
   const Alternatives alternatives = {{1}, {1, 2}};
   TokenScript script;
   script.start(alternatives);
@@ -55,7 +55,7 @@ TEST(token_script_ends_with_the_first_that_is_complete) {
   CHECK(!script.active());
 }
 
-TEST(token_script_begins_where_something_is_written) {
+TEST(forced_sequence_can_start_after_written_tokens) {
   const Alternatives alternatives = {{1, 2, 3}};
   TokenScript script;
   script.start(alternatives, 2);
