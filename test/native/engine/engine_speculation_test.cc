@@ -33,7 +33,7 @@ void check_speculation(const std::string& model) {
     }
     steps = engine->stats().steps;
     const EngineStats stats = engine->stats();
-    check::note(model + (guesses ? " with" : " without") + " guesses: " + std::to_string(stats.decode_tokens) +
+    check::note(model + (guesses ? " with" : " without") + " draft tokens: " + std::to_string(stats.decode_tokens) +
                 " tokens in " + std::to_string(steps) + " steps");
     if (!guesses)
       CHECK_EQ(stats.guessed_tokens, uint64_t{0});

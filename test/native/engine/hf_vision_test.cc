@@ -43,7 +43,7 @@ std::optional<Seen> look(const std::string& what, const std::string& text, const
 
 void compare(const std::string& what, const Seen& want, const Seen& got) {
   const auto fail = [&](const std::string& stage) { check::fail(__FILE__, __LINE__, what + ": " + stage); };
-  if (want.vision.sequence.size() != got.vision.sequence.size()) return fail("pieces");
+  if (want.vision.sequence.size() != got.vision.sequence.size()) return fail("tiles");
   for (size_t i = 0; i < want.vision.sequence.size(); ++i) {
     const DebugVisionEntry &a = want.vision.sequence[i], &b = got.vision.sequence[i];
     if (a.tokens != b.tokens) return fail("tokens");

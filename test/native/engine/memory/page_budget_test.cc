@@ -294,7 +294,7 @@ TEST(an_mtp_layer_is_used_only_if_it_is_complete) {
   wanted.guess_layer = true;
   const auto guesses = [&](const GgufFile& file) {
     const auto limits = choose_limits(file, *cpu, wanted, 0, 0);
-    return limits ? std::string(limits->guess_layer ? "guesses" : "no draft") : limits.error().message;
+    return limits ? std::string(limits->guess_layer ? "drafts" : "no draft") : limits.error().message;
   };
   CHECK_EQ(guesses(**plain), "no draft");
   LooseModel loose(**plain);
@@ -304,7 +304,7 @@ TEST(an_mtp_layer_is_used_only_if_it_is_complete) {
   const Bytes part = loose.build();
   const auto file = GgufFile::parse(whole), broken = GgufFile::parse(part);
   REQUIRE(file.ok() && broken.ok());
-  CHECK_EQ(guesses(**file), "guesses");
+  CHECK_EQ(guesses(**file), "drafts");
   CHECK_EQ(guesses(**broken), "no draft");
 }
 
