@@ -1,4 +1,4 @@
-// With two threads that answer, what is changed on one holds on both: keys, limits, suspension, lifecycle.
+// With two HTTP workers, a change made through one takes effect in both: keys, limits, suspension, lifecycle.
 
 import OpenAI from 'openai';
 import t from 'tap';
@@ -6,13 +6,13 @@ import type { CreatedApiKey } from '../../src/shared/wire/dashboard.js';
 import { openOwned } from '../support/owned-server.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const { server, owner, organization, close } = await openOwned({ args: ['--http-threads', '2'] });
 t.teardown(close);
 const model = 'tycho-1.0';
 const LIST = `/organizations/${organization.id}/api-keys`;
-const CONNECTIONS = 12; // of their own each, so that both threads get some
+const CONNECTIONS = 12; // Each request opens its own connection, so that both workers get some.
 
 interface Answer {
   status: number;
@@ -35,9 +35,9 @@ async function asked(key: string, path: string, body?: object): Promise<Answer[]
 }
 
 const chat = { model, messages: [{ role: 'user', content: 'A: x' }] };
-const MOMENT_MS = 900; // what is remembered would be looked at again after a second
+const MOMENT_MS = 900; // Shorter than the second after which a worker rechecks a cached key by itself.
 
-/** Both threads answer so, before they would find out by themselves. */
+/** True if both workers respond as wanted before they would recheck their caches by themselves. */
 const onBoth = (
   key: string,
   path: string,
@@ -45,14 +45,14 @@ const onBoth = (
   wanted: (answer: Answer) => boolean,
 ): Promise<boolean> => eventually(async () => (await asked(key, path, body)).every(wanted), MOMENT_MS);
 
-t.test('a key works on both at once, and is revoked on both at once', async (t) => {
+t.test('a new key and its revocation take effect on both HTTP workers immediately', async (t) => {
   const { id, secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
   t.ok((await asked(secret, '/v1/models')).every(({ status }) => status === 200));
   await owner.delete(`${LIST}/${id}`);
   t.ok(await onBoth(secret, '/v1/models', undefined, ({ code }) => code === 'api_key_revoked'));
 });
 
-t.test('limits and lifecycle', async (t) => {
+t.test('a change of limits or of a model lifecycle applies on both HTTP workers', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
   await asked(secret, '/v1/chat/completions', chat);
   await owner.patch(`/operator/organizations/${organization.id}`, { limits: { [model]: { rpm: 500 } } });
@@ -71,7 +71,7 @@ t.test('limits and lifecycle', async (t) => {
   await owner.patch(`/operator/models/${model}`, { lifecycle: 'active' });
 });
 
-t.test('drained and loaded on both', async (t) => {
+t.test('draining and loading a model takes effect on both HTTP workers', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
   await owner.post(`/operator/models/${model}/drain`);
   t.ok(await onBoth(secret, '/v1/chat/completions', chat, ({ code }) => code === 'model_unavailable'));
@@ -79,7 +79,7 @@ t.test('drained and loaded on both', async (t) => {
   t.ok(await onBoth(secret, '/v1/chat/completions', chat, ({ status }) => status === 200));
 });
 
-t.test('suspension ends what runs, wherever it does', async (t) => {
+t.test('suspending an organization ends its streams on every HTTP worker', async (t) => {
   const { secret } = await owner.post<CreatedApiKey>(LIST, { name: 'k' });
   const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: secret, maxRetries: 0 });
   const streams = await Promise.all(
@@ -95,9 +95,9 @@ t.test('suspension ends what runs, wherever it does', async (t) => {
   const ends = streams.map(async (stream): Promise<unknown> => {
     try {
       for await (const _ of stream) {
-        /* until it ends */
+        /* Read until the stream ends. */
       }
-      return 'an end without an error';
+      return 'the stream ended without an error';
     } catch (error) {
       return (error as { code?: string }).code;
     }

@@ -1,11 +1,11 @@
-// What coding agents send, in the shape in which they send it: every field they use, and what they make of the
-// answers. Recorded from the programs, with words of our own in place of theirs.
+// Sends the requests of coding agents with every field they use, and checks the responses as the agents read them. The
+// requests were recorded from the programs; their texts are replaced by our own.
 import t from 'tap';
 import { notBuilt } from '../support/browser.js';
 import { said, startScripted } from '../support/script-model.js';
 import { ask, events, post } from '../support/wire.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 interface Block {
   type: string;
@@ -40,15 +40,15 @@ const readFile = {
   },
 };
 
-t.test('coding agents', async (t) => {
+t.test('serves the requests that coding agents send', async (t) => {
   const server = await startScripted();
   t.teardown(() => server.stop());
 
   await t.test(
-    'of the messages kind: HEAD first, a nonce in the system prompt, a system message last, results in another order',
+    'Messages: accepts HEAD, a nonce in the system prompt, a trailing system message and reordered tool results',
     async (t) => {
       const head = await fetch(`${server.url}/`, { method: 'HEAD' });
-      t.equal(head.status, notBuilt === false ? 200 : 404, 'the page of the dashboard, where it is built');
+      t.equal(head.status, notBuilt === false ? 200 : 404, 'the dashboard page, if it is built');
       const turn = (nonce: number, messages: object[]) => ({
         model: 'hal-1.0',
         max_tokens: 32_000,
@@ -126,10 +126,10 @@ t.test('coding agents', async (t) => {
           headers,
         ),
       );
-      t.ok(second.usage.cache_read_input_tokens > 500, 'the nonce does not cost the prefix');
+      t.ok(second.usage.cache_read_input_tokens > 500, 'a new nonce does not invalidate the cached prefix');
       t.equal(second.stop_reason, 'end_turn');
 
-      // What such an agent recovers from, it knows by these words and this status.
+      // Agents recover from these errors, which they recognize by exactly this wording and status.
       const foreign = await ask(
         server,
         '/v1/messages',
@@ -172,7 +172,7 @@ t.test('coding agents', async (t) => {
     },
   );
 
-  await t.test('of the responses kind: namespaces, hosted tools, reasoning sealed and sent back', async (t) => {
+  await t.test('Responses: accepts namespaces, hosted tools and encrypted reasoning that is sent back', async (t) => {
     const { $schema: _, ...parameters } = readFile.input_schema;
     const request = (input: object[]) => ({
       model: 'clarke-1.0',
@@ -256,7 +256,7 @@ t.test('coding agents', async (t) => {
     t.match(long.body, { error: { code: 'context_length_exceeded' } });
   });
 
-  await t.test('of the chat kind: reasoning and calls of earlier turns', async (t) => {
+  await t.test('Chat Completions: accepts reasoning and tool calls from earlier turns', async (t) => {
     const tools = [
       { type: 'function', function: { name: 'get_weather', description: 'd', parameters: readFile.input_schema } },
     ];
@@ -288,7 +288,7 @@ t.test('coding agents', async (t) => {
           (JSON.parse(data) as { choices: { delta: { content?: string } }[] }).choices[0]?.delta.content ?? '',
       )
       .join('');
-    t.equal(text, said('T').content, 'broken arguments of an earlier turn harm nobody');
+    t.equal(text, said('T').content, 'malformed arguments in an earlier turn are tolerated');
   });
 });
 
@@ -298,7 +298,7 @@ interface Message {
   usage: { cache_read_input_tokens: number };
 }
 
-/** A messages stream, put together as a client does. */
+/** Assembles a Messages stream as a client does. */
 async function read(response: Response): Promise<Message> {
   let message: Message | null = null;
   const json: string[] = [];
@@ -325,11 +325,11 @@ async function read(response: Response): Promise<Message> {
       try {
         block.input = JSON.parse(json[event.index] ?? '');
       } catch {
-        /* not whole yet */
+        /* The JSON is not complete yet. */
       }
     }
   }
-  if (message === null) throw new Error('no message');
+  if (message === null) throw new Error('the stream has no message_start event');
   return message;
 }
 
@@ -338,6 +338,6 @@ async function outputOf(response: Response): Promise<Item[]> {
     .slice(0, -1)
     .map(({ data }) => JSON.parse(data) as { type: string; response?: { output: Item[] } });
   const last = list.at(-1);
-  if (last?.type !== 'response.completed') throw new Error(`ended with ${JSON.stringify(last)}`);
+  if (last?.type !== 'response.completed') throw new Error(`the stream ended with ${JSON.stringify(last)}`);
   return last.response?.output ?? [];
 }

@@ -1,10 +1,10 @@
-// Vercel's AI SDK in the version that Node 20 gets, whose description of the messages format is stricter than
-// the vendor's own client: whole answers and streams, with text, thinking and calls.
+// Tests Vercel's AI SDK in the version for Node 20, which validates the Messages format more strictly than Anthropic's
+// own client. Covers whole and streamed responses with text, thinking and tool calls.
 import { createAnthropic } from 'ai-sdk-anthropic-3';
 import t from 'tap';
 import { said, startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const server = await startScripted({ models: ['tycho-1.0'] });
 t.teardown(() => server.stop());
@@ -24,7 +24,7 @@ const request = (text: string) => ({
 });
 
 for (const letter of ['A', 'K'] as const) {
-  t.test(`script ${letter}`, async (t) => {
+  t.test(`the SDK reads whole and streamed responses of script ${letter}`, async (t) => {
     const whole = await model.doGenerate(request(`${letter}: x`));
     const text = whole.content.map((part) => (part.type === 'text' ? part.text : '')).join('');
     t.equal(text, said(letter).content);

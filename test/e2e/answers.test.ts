@@ -1,5 +1,5 @@
-// The embedded models' answers have no markers that belong to no answer, and no loops; and what finds those finds them.
-// With a thousand prompts: npm run bench -- answers.
+// Checks that responses of the embedded models contain no stray control markers and no repetition loops, and tests the
+// functions that detect these. `npm run bench -- answers` does the same with a thousand prompts.
 
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import { root, startMonolith } from './monolith.js';
 
 t.setTimeout(300_000);
 
-t.test('what is a fault', (t) => {
+t.test('detects stray markers and repetition loops', (t) => {
   t.same(strayMarkers('I am </think> hal'), ['marker </think>']);
   t.same(strayMarkers('a < b'), []);
   t.match(loopIn(`I am ${'the-1.0, '.repeat(30)}`), [/^loop ".{9}" \d+ times$/]);
@@ -19,7 +19,7 @@ t.test('what is a fault', (t) => {
   t.end();
 });
 
-t.test('none of the embedded models', async (t) => {
+t.test('the embedded models write no stray markers and no repetition loops', async (t) => {
   const prompts = promptsOf(48, '').concat(
     promptsOf(24, readFileSync(join(root, 'models', 'training', 'conversation', 'held_out.jsonl'), 'utf8')),
   );
@@ -48,7 +48,7 @@ t.test('none of the embedded models', async (t) => {
   t.same(faults, []);
 });
 
-t.test("what a tool said is not the model's to write, however it would like to", async (t) => {
+t.test('a model cannot write the tool-response marker, even with a strong logit bias towards it', async (t) => {
   const server = await startMonolith();
   t.teardown(() => server.stop());
   const post = async (path: string, body: object): Promise<unknown> =>

@@ -1,5 +1,5 @@
-// The official client, unchanged, against a real server whose model says what a script tells it: what
-// contract section 10 of messages asks.
+// Runs the unmodified official client against a real server whose model returns scripted output. Covers section 10 of
+// the Messages contract.
 import Anthropic from '@anthropic-ai/sdk';
 import { betaTool } from '@anthropic-ai/sdk/helpers/beta/json-schema';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
@@ -9,7 +9,7 @@ import { KeyRing } from '../../src/accounts/sealing/key-ring.js';
 import { KeySealer } from '../../src/accounts/sealing/key-sealer.js';
 import { said, startScripted } from '../support/script-model.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const [current, previous] = ['c7'.repeat(32), '9d'.repeat(32)] as const;
 const server = await startScripted({
@@ -20,7 +20,7 @@ const server = await startScripted({
 });
 t.teardown(() => server.stop());
 
-/** A client whose requests carry the headers that `change` leaves them. */
+/** A client that passes the headers of each request through `change`. */
 const clientWith = (change: (headers: Headers) => void): Anthropic =>
   new Anthropic({
     baseURL: server.url,
@@ -50,7 +50,7 @@ const failure = (promise: Promise<unknown>): Promise<unknown> =>
     () => null,
     (error: unknown) => error,
   );
-/** What is new in every answer. */
+/** The parts of a message that are equal in every response to the same request. */
 const lasting = ({ content, stop_reason, stop_sequence, usage }: Anthropic.Message) => ({
   content: content.map((block) =>
     block.type === 'tool_use' ? { ...block, id: '' } : { ...block, parsed_output: undefined },
@@ -63,11 +63,11 @@ const lasting = ({ content, stop_reason, stop_sequence, usage }: Anthropic.Messa
 
 const person = z.object({ name: z.string(), age: z.number().int(), tags: z.array(z.string()) });
 
-t.test('create, stream, parse, count and list, however the client names itself and its version', async (t) => {
+t.test('create, stream, parse, countTokens and list work with any authentication and version header', async (t) => {
   const clients: [string, Anthropic][] = [
-    ['as it comes', client],
+    ['default headers', client],
     [
-      'x-api-key and 2023-06-01',
+      'x-api-key and anthropic-version 2023-06-01',
       clientWith((headers) => {
         headers.delete('authorization');
         headers.set('x-api-key', server.key);
@@ -81,7 +81,7 @@ t.test('create, stream, parse, count and list, however the client names itself a
         headers.set('compat-version', '2023-06-01');
       }),
     ],
-    ['no version', clientWith((headers) => headers.delete('anthropic-version'))],
+    ['no version header', clientWith((headers) => headers.delete('anthropic-version'))],
   ];
   for (const [name, one] of clients) {
     await t.test(name, async (t) => {
@@ -110,14 +110,14 @@ t.test('create, stream, parse, count and list, however the client names itself a
       for (const limit of [undefined, 1, 2, 3]) {
         const models: string[] = [];
         for await (const { id } of one.models.list(limit === undefined ? undefined : { limit })) models.push(id);
-        t.same(models, ['hal-1.0', 'clarke-1.0', 'tycho-1.0'], `in pages of ${limit ?? 20}`);
+        t.same(models, ['hal-1.0', 'clarke-1.0', 'tycho-1.0'], `with page size ${limit ?? 20}`);
       }
       t.equal((await one.models.retrieve(model)).id, model);
     });
   }
 });
 
-t.test('thinking, a call, its result, the answer', async (t) => {
+t.test('returns thinking and a tool call, then the answer after the tool result', async (t) => {
   const request = { model, max_tokens: 4_096, thinking: { type: 'adaptive' as const }, tools: [weather] };
   const first = await client.messages.create({ ...request, messages: ask('K: Weather in Oslo?') });
   t.equal(first.stop_reason, 'tool_use');
@@ -142,7 +142,7 @@ t.test('thinking, a call, its result, the answer', async (t) => {
   const second = await client.messages.create({ ...request, messages: loop(first.content) });
   t.match(second, { stop_reason: 'end_turn', content: [{ type: 'text', text: said('T').content }] });
   const without = await client.messages.countTokens({ ...request, messages: loop(first.content.slice(1)) });
-  t.ok(inputTokens(second) > without.input_tokens, 'the thinking of the running loop goes back to the model');
+  t.ok(inputTokens(second) > without.input_tokens, 'the thinking of the current tool loop is passed to the model');
   const later = [...loop(first.content), { role: 'assistant' as const, content: second.content }, ...ask('A: Thanks.')];
   const laterWithout = [
     ...loop(first.content.slice(1)),
@@ -152,7 +152,7 @@ t.test('thinking, a call, its result, the answer', async (t) => {
   t.equal(
     (await client.messages.countTokens({ ...request, messages: later })).input_tokens,
     (await client.messages.countTokens({ ...request, messages: laterWithout })).input_tokens,
-    'older thinking is neither shown nor counted',
+    'older thinking is neither passed to the model nor counted',
   );
   t.equal((await client.messages.create({ ...request, messages: later })).stop_reason, 'end_turn');
 
@@ -177,7 +177,7 @@ t.test('thinking, a call, its result, the answer', async (t) => {
   }
 });
 
-t.test('thinking left out of sight comes back all the same', async (t) => {
+t.test('thinking with display "omitted" is hidden from the client but still reaches the model', async (t) => {
   const request = {
     model,
     max_tokens: 4_096,
@@ -206,7 +206,10 @@ t.test('thinking left out of sight comes back all the same', async (t) => {
     ];
     const counted = async (content: Anthropic.ContentBlockParam[]) =>
       (await client.messages.countTokens({ ...request, messages: messages(content) })).input_tokens;
-    t.ok((await counted(first.content)) > (await counted(first.content.slice(1))), 'the model gets the text');
+    t.ok(
+      (await counted(first.content)) > (await counted(first.content.slice(1))),
+      'the model receives the hidden thinking',
+    );
     t.equal(
       await counted([{ type: 'redacted_thinking', data: thinking.signature }, ...first.content.slice(1)]),
       await counted(first.content),
@@ -217,7 +220,7 @@ t.test('thinking left out of sight comes back all the same', async (t) => {
   }
 });
 
-t.test('a block signed with the previous key, or by another model of ours, verifies', async (t) => {
+t.test('a thinking block signed with the previous key or for another local model is accepted', async (t) => {
   const { response } = await client.messages.create(plain).withResponse();
   const organizationId = response.headers.get('anthropic-organization-id')!;
   const send = (key: string, signedBy: string) => {
@@ -246,7 +249,7 @@ t.test('a block signed with the previous key, or by another model of ours, verif
   t.match(await failure(send('00'.repeat(32), model)), { errorCode: 'invalid_thinking_signature' });
 });
 
-t.test('the cap is reached inside thinking: an empty text comes last', async (t) => {
+t.test('when max_tokens is reached inside thinking, the response ends with an empty text block', async (t) => {
   const request = {
     model,
     max_tokens: 1_040,
@@ -270,11 +273,11 @@ t.test('the cap is reached inside thinking: an empty text comes last', async (t)
       messages: [...request.messages, { role: 'assistant', content: whole.content }, ...ask('A: And?')],
     }),
     { stop_reason: 'end_turn' },
-    'and it can be sent back',
+    'the response can be sent back in the next request',
   );
 });
 
-t.test('a begun answer is continued without repeating its beginning', async (t) => {
+t.test('continues a prefilled assistant message without repeating it', async (t) => {
   const messages: Anthropic.MessageParam[] = [
     ...ask('A: What is the capital?'),
     { role: 'assistant', content: 'Paris is the' },
@@ -290,7 +293,7 @@ t.test('a begun answer is continued without repeating its beginning', async (t) 
   });
 });
 
-t.test('counting equals the usage of the real call, with tools, results, images and documents', async (t) => {
+t.test('countTokens equals the usage of the real request with tools, results, images and documents', async (t) => {
   const image: Anthropic.ImageBlockParam = {
     type: 'image',
     source: {
@@ -359,7 +362,7 @@ t.test('counting equals the usage of the real call, with tools, results, images 
   });
 });
 
-t.test('what max_tokens 0 prepared is read from the cache', async (t) => {
+t.test('a request with max_tokens 0 fills the prefix cache for the next request', async (t) => {
   const request = { model, messages: ask(`A: ${'Some long preamble. '.repeat(20)}`) };
   await client.messages.create({ ...request, max_tokens: 0 });
   const { usage } = await client.messages.create({ ...request, max_tokens: 100 });
@@ -367,7 +370,7 @@ t.test('what max_tokens 0 prepared is read from the cache', async (t) => {
   t.ok(usage.input_tokens < 50);
 });
 
-t.test('several calls at once, or one', async (t) => {
+t.test('returns several parallel tool calls, or one if parallel tool use is disabled', async (t) => {
   const request = { model, max_tokens: 500, tools: [weather], messages: ask('P: Weather in Paris and Rome?') };
   const whole = await client.messages.create(request);
   t.match(whole, {
@@ -403,7 +406,7 @@ t.test('several calls at once, or one', async (t) => {
   });
 });
 
-t.test('forced, named and forbidden calls', async (t) => {
+t.test('tool_choice forces a named tool or any tool, or forbids all', async (t) => {
   const request = { model, max_tokens: 500, tools: [weather, clock], messages: ask('A: x') };
   t.match(await client.messages.create({ ...request, tool_choice: { type: 'tool', name: 'get_weather' } }), {
     stop_reason: 'tool_use',
@@ -417,7 +420,7 @@ t.test('forced, named and forbidden calls', async (t) => {
   );
 });
 
-t.test('arguments: nested, without any, cut by the cap', async (t) => {
+t.test('returns nested arguments, empty arguments, and arguments truncated by max_tokens', async (t) => {
   const tools: Anthropic.Tool[] = [
     clock,
     { name: 'save_note', input_schema: { type: 'object' } },
@@ -439,18 +442,18 @@ t.test('arguments: nested, without any, cut by the cap', async (t) => {
   t.match(
     await both(ask('Q: x'), 40),
     { stop_reason: 'max_tokens', content: [{ type: 'tool_use', name: 'write_file', input: { path: 'a.txt' } }] },
-    'the part that is complete',
+    'the complete part of the truncated arguments',
   );
 });
 
-t.test('a stop sequence', async (t) => {
+t.test('ends at a stop sequence and reports which one', async (t) => {
   const request = { ...plain, messages: ask('S: x'), stop_sequences: ['never', 'STOP'] };
   const whole = await client.messages.create(request);
   t.match(whole, { stop_reason: 'stop_sequence', stop_sequence: 'STOP', content: [{ text: 'one two ' }] });
   t.same(lasting(await client.messages.stream(request).finalMessage()), lasting(whole));
 });
 
-t.test('system as string, as blocks, as message', async (t) => {
+t.test('accepts the system prompt as a string, as blocks and as a message', async (t) => {
   const count = async (change: Partial<Anthropic.MessageCreateParams>) =>
     inputTokens(await client.messages.create({ ...plain, ...change, stream: false }));
   const none = await count({});
@@ -477,7 +480,7 @@ t.test('system as string, as blocks, as message', async (t) => {
   );
 });
 
-t.test('the tool runner goes all the way', async (t) => {
+t.test('the tool runner of the client completes the tool loop', async (t) => {
   const asked: unknown[] = [];
   const tool = betaTool({
     name: 'get_weather',
@@ -502,7 +505,7 @@ t.test('the tool runner goes all the way', async (t) => {
   t.same(asked, ['Oslo', 'Oslo']);
 });
 
-t.test('an answer has the form asked for, whatever the model would say; or is cut', async (t) => {
+t.test('a response matches the requested schema whatever the model would write, unless it is truncated', async (t) => {
   for (const letter of ['F', 'I']) {
     const request = {
       ...plain,
@@ -518,7 +521,7 @@ t.test('an answer has the form asked for, whatever the model would say; or is cu
         .catch((error: unknown) => error),
     ];
     for (const answer of answers) {
-      if (answer instanceof Error) continue; // the client parses what is cut, and throws
+      if (answer instanceof Error) continue; // The client throws when it cannot parse a truncated response.
       const {
         stop_reason,
         content: [block],
@@ -538,11 +541,11 @@ t.test('an answer has the form asked for, whatever the model would say; or is cu
       })
     ).stop_reason,
     'max_tokens',
-    'a cut answer need not be whole',
+    'a truncated response need not be complete JSON',
   );
 });
 
-t.test('errors arrive as the client expects them', async (t) => {
+t.test('errors reach the client as the error types that it expects', async (t) => {
   const cases: [change: object, status: number, code: string, type: string][] = [
     [{ model: 'nope' }, 404, 'model_not_found', 'not_found_error'],
     [{ temperature: 3 }, 422, 'value_out_of_range', 'unprocessable_entity'],
@@ -560,6 +563,6 @@ t.test('errors arrive as the client expects them', async (t) => {
   });
   t.ok(
     (await client.messages.countTokens({ model, messages: ask('many words '.repeat(5_000)) })).input_tokens > 16_384,
-    'counting knows no limit',
+    'counting tokens has no context limit',
   );
 });

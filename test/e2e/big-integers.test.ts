@@ -1,4 +1,4 @@
-// Whole numbers beyond 2^53 in schemas and calls: the server holds answers to the digits that the client sent, in every format.
+// Integers beyond 2^53 in schemas and tool calls keep all their digits, in every API format.
 
 import t from 'tap';
 import { startMonolith } from './monolith.js';
@@ -11,7 +11,7 @@ const CONST = '1234567890123456789',
   LARGEST = '9223372036854775807',
   SMALLEST = '-9223372036854775808';
 
-/** Numbers are written as `"#digits"`, since JSON.stringify cannot write them. */
+/** JSON.stringify cannot write such integers, so they are given as `"#digits"` and unquoted here. */
 const raw = (body: object): string => JSON.stringify(body).replace(/"#(-?\d+)"/g, '$1');
 
 async function post(path: string, body: object): Promise<{ status: number; text: string }> {
@@ -124,17 +124,17 @@ const requests: readonly (readonly [name: string, path: string, body: object])[]
 ];
 
 for (const [name, path, body] of requests) {
-  t.test(`answers with the digits of the schema: ${name}`, async (t) => {
+  t.test(`returns all digits of the integers in the schema: ${name}`, async (t) => {
     const { status, text } = await post(path, body);
     t.equal(status, 200, text.slice(0, 300));
-    // Only what the model wrote: responses repeat the schema, and streamed arguments come in pieces.
+    // Search only the text that the model wrote. Responses repeat the schema, and streamed arguments arrive in deltas.
     const written = /"(?:content|text|arguments|partial_json)":"((?:[^"\\]|\\.)*)"|"input":(\{"one".*?\})/g;
     const answer = [...text.matchAll(written)].map(([, quoted, input]) => quoted ?? input).join('');
     for (const digits of [CONST, LISTED, LARGEST, SMALLEST]) t.ok(answer.includes(digits), digits);
   });
 }
 
-t.test('a value that a JavaScript number cannot tell from the listed one is not accepted for it', async (t) => {
+t.test('two integers that are equal as JavaScript numbers are still different values in a schema', async (t) => {
   const contradiction = {
     allOf: [{ const: '#9007199254740993' }, { enum: ['#9007199254740992', '#9007199254740994'] }],
   };

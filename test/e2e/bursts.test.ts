@@ -1,5 +1,6 @@
-// Bursts from hundreds of sockets at once: exactly as many are admitted as the limits allow, with one thread that
-// answers and with two; what is refused counts for nothing; the official clients wait as long as they are told.
+// Sends bursts over hundreds of sockets. The limits admit exactly the allowed number of requests, with one and with two
+// HTTP workers, and refused requests count towards no limit. The official clients wait for as long as the response asks
+// them to.
 import { Agent, request } from 'node:http';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -8,7 +9,7 @@ import { startScripted } from '../support/script-model.js';
 import { ask, post } from '../support/wire.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const LIMITS = JSON.stringify({
   '*': {
@@ -25,7 +26,7 @@ interface Got {
   destroy(): void;
 }
 
-/** A request over a socket of its own among many; resolves with the head of a stream, with the whole of anything else. */
+/** Sends a request over its own socket. Resolves with the first data of a stream, or with the end of any other response. */
 function send(server: Monolith, agent: Agent, model: string, body: object): Promise<Got> {
   return new Promise((resolve, reject) => {
     const sent = request(
@@ -74,7 +75,7 @@ async function burst(t: Test, server: Monolith, model: string, body: object, cou
 }
 
 for (const threads of [1, 2]) {
-  t.test(`${threads} answering`, async (t) => {
+  t.test(`HTTP workers: ${threads}`, async (t) => {
     const server = await startScripted({
       env: {
         MONOLITH_LIMITS_OVERRIDES: LIMITS,
@@ -86,22 +87,28 @@ for (const threads of [1, 2]) {
     });
     t.teardown(() => server.stop());
 
-    await t.test('2,000 at once against 100 a minute', async (t) => {
-      const began = performance.now();
-      const got = await burst(t, server, 'hal-1.0', {}, 2_000);
-      const refilled = Math.ceil((((performance.now() - began) / 1000) * 100) / 60);
-      const admitted = got.filter(({ status }) => status === 200).length;
-      t.ok(admitted >= 100 && admitted <= 100 + refilled, `${admitted} admitted; 100, and up to ${refilled} refilled`);
-      const refused = got.filter(({ status }) => status !== 200);
-      t.ok(
-        refused.every(
-          ({ status, code, retryAfter }) =>
-            status === 429 && code === 'rpm_limit_exceeded' && retryAfter >= 1 && retryAfter <= 60,
-        ),
-      );
-    });
+    await t.test(
+      'admits only 100 of 2,000 concurrent requests, plus the refill, when the limit is 100 per minute',
+      async (t) => {
+        const began = performance.now();
+        const got = await burst(t, server, 'hal-1.0', {}, 2_000);
+        const refilled = Math.ceil((((performance.now() - began) / 1000) * 100) / 60);
+        const admitted = got.filter(({ status }) => status === 200).length;
+        t.ok(
+          admitted >= 100 && admitted <= 100 + refilled,
+          `${admitted} admitted; expected 100 and up to ${refilled} refilled`,
+        );
+        const refused = got.filter(({ status }) => status !== 200);
+        t.ok(
+          refused.every(
+            ({ status, code, retryAfter }) =>
+              status === 429 && code === 'rpm_limit_exceeded' && retryAfter >= 1 && retryAfter <= 60,
+          ),
+        );
+      },
+    );
 
-    await t.test('2,000 at once against ten places', async (t) => {
+    await t.test('runs only ten of 2,000 concurrent streams when the concurrency limit is ten', async (t) => {
       const got = await burst(
         t,
         server,
@@ -110,7 +117,7 @@ for (const threads of [1, 2]) {
         2_000,
       );
       const running = got.filter(({ status }) => status === 200);
-      t.equal(running.length, 10, 'ten run');
+      t.equal(running.length, 10, 'ten streams run');
       t.ok(
         got.every(({ status, code }) => status === 200 || (status === 429 && code === 'concurrency_limit_exceeded')),
       );
@@ -123,11 +130,11 @@ for (const threads of [1, 2]) {
           });
           return headers.get('x-ratelimit-remaining-concurrency') === '10';
         }),
-        'and leave',
+        'all ten slots are free after the clients disconnect',
       );
     });
 
-    await t.test('1,000 refusals of every kind leave the counters as they were', async (t) => {
+    await t.test('1,000 rejected requests of every kind leave the rate limits unchanged', async (t) => {
       const model = 'tycho-1.0';
       const kinds: object[] = [
         { temperature: 9 },
@@ -154,14 +161,14 @@ for (const threads of [1, 2]) {
         max_completion_tokens: 100,
       });
       t.equal(status, 200);
-      t.equal(headers.get('x-ratelimit-remaining-requests'), '29', 'this was the first');
+      t.equal(headers.get('x-ratelimit-remaining-requests'), '29', 'this is the first request that counts');
       t.equal(headers.get('x-ratelimit-remaining-concurrency'), '4');
       t.ok(Number(headers.get('x-ratelimit-remaining-tokens')) > 59_000);
     });
   });
 }
 
-t.test('official clients wait as long as they are told', async (t) => {
+t.test('official clients wait for as long as the response asks them to', async (t) => {
   const server = await startScripted({
     env: {
       MONOLITH_LIMITS_OVERRIDES: JSON.stringify({ '*': { 'hal-1.0': { rpm: 30 } } }),
@@ -203,15 +210,18 @@ t.test('official clients wait as long as they are told', async (t) => {
     };
   };
   const waited = (t: Test, seen: readonly Seen[], status: number): void => {
-    t.equal(seen.at(-1)?.status, 200, 'and then it succeeds');
+    t.equal(seen.at(-1)?.status, 200, 'the last attempt succeeds');
     for (const [at, one] of seen.slice(0, -1).entries()) {
       t.equal(one.status, status);
       const took = seen[at + 1]!.at - one.at;
-      t.ok(one.waitMs >= 1 && took >= one.waitMs - 5, `told ${one.waitMs} ms, came back after ${Math.round(took)}`);
+      t.ok(
+        one.waitMs >= 1 && took >= one.waitMs - 5,
+        `retry-after-ms ${one.waitMs}, retried after ${Math.round(took)} ms`,
+      );
     }
   };
 
-  await t.test('a 429: the first retry succeeds, for the wait is exact', async (t) => {
+  await t.test('after a 429 the first retry succeeds, because retry-after-ms is exact', async (t) => {
     for (const who of ['openai', 'anthropic'] as const) {
       // Empty the bucket first.
       for (let i = 0; i < 40; i++) {
@@ -233,7 +243,7 @@ t.test('official clients wait as long as they are told', async (t) => {
     }
   });
 
-  await t.test('a 503: the queue is full', async (t) => {
+  await t.test('after a 503 for a full queue, the client retries until it succeeds', async (t) => {
     for (const who of ['openai', 'anthropic'] as const) {
       const controller = new AbortController();
       const endless = {
@@ -250,7 +260,7 @@ t.test('official clients wait as long as they are told', async (t) => {
           signal: controller.signal,
         });
       await (await hold()).body!.getReader().read();
-      hold().catch(() => undefined); // this one waits in the queue
+      hold().catch(() => undefined); // This request waits in the queue.
       t.ok(
         await eventually(async () =>
           [...(await server.metrics())].some(

@@ -1,9 +1,9 @@
-// A client that goes away takes its generation with it, wherever that is: in the queue, in prefill, in
-// decode, streamed or whole. The engine is slowed down (plain kernels, small steps) so that each stage lasts.
+// When a client disconnects, its generation is cancelled, whether it is in the queue, in prefill or in decode, and
+// whether it is streamed or not. The engine is slowed down (plain kernels, small steps) so that each stage lasts.
 import t from 'tap';
 import { eventually, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const server = await startMonolith({
   args: [
@@ -50,7 +50,7 @@ async function value(name: string): Promise<number> {
   return (await server.metrics()).get(name) ?? 0;
 }
 
-/** No sequence runs or waits and no page is referenced. */
+/** True if no sequence runs or waits and no page is referenced. */
 async function isIdle(): Promise<boolean> {
   const metrics = await server.metrics();
   const pages = (state: string) => metrics.get(`monolith_kv_pages{${model},state="${state}"}`) ?? NaN;
@@ -58,44 +58,44 @@ async function isIdle(): Promise<boolean> {
 }
 
 for (const stream of [true, false]) {
-  const how = stream ? 'streamed' : 'whole';
+  const how = stream ? 'streamed' : 'not streamed';
 
-  t.test(`${how}: in decode`, async (t) => {
+  t.test(`${how}: disconnecting during decode cancels the request`, async (t) => {
     const before = await value(stage('decode'));
     const decoded = await value(decodeTokens);
     const request = send(4, stream);
     if (stream) await (await request.response).body!.getReader().read();
-    else t.ok(await eventually(async () => (await value(decodeTokens)) > decoded + 3), 'it decodes');
+    else t.ok(await eventually(async () => (await value(decodeTokens)) > decoded + 3), 'tokens are being decoded');
     request.abort();
-    t.ok(await eventually(isIdle), 'pages come back');
+    t.ok(await eventually(isIdle), 'all pages are free again');
     t.equal(await value(stage('decode')), before + 1);
   });
 
-  t.test(`${how}: in prefill`, async (t) => {
+  t.test(`${how}: disconnecting during prefill cancels the request`, async (t) => {
     const before = await value(stage('prefill'));
     const request = send(700, stream);
-    t.ok(await eventually(async () => (await value(running)) === 1), 'it runs');
+    t.ok(await eventually(async () => (await value(running)) === 1), 'the request runs');
     request.abort();
-    t.ok(await eventually(isIdle), 'pages come back');
+    t.ok(await eventually(isIdle), 'all pages are free again');
     t.equal(await value(stage('prefill')), before + 1);
   });
 
-  t.test(`${how}: in the queue`, async (t) => {
+  t.test(`${how}: disconnecting while queued removes the request from the queue`, async (t) => {
     const before = await value(stage('queue'));
     const first = send(4, true);
     await (await first.response).body!.getReader().read();
     const second = send(4, stream);
-    t.ok(await eventually(async () => (await value(waiting)) === 1), 'it waits');
+    t.ok(await eventually(async () => (await value(waiting)) === 1), 'the second request waits');
     second.abort();
-    t.ok(await eventually(async () => (await value(waiting)) === 0), 'it leaves the queue');
+    t.ok(await eventually(async () => (await value(waiting)) === 0), 'the second request leaves the queue');
     t.equal(await value(stage('queue')), before + 1);
-    t.equal(await value(running), 1, 'the one before it goes on');
+    t.equal(await value(running), 1, 'the first request keeps running');
     first.abort();
     t.ok(await eventually(isIdle));
   });
 }
 
-t.test('concurrency is free again', async (t) => {
+t.test('cancelled requests free their concurrency slots', async (t) => {
   const response = await send(1, false, 1).response;
   t.equal(response.status, 200);
   const limit = Number(response.headers.get('x-ratelimit-limit-concurrency'));

@@ -1,11 +1,11 @@
-// Every row of the request tables of chat completions (sections 1.2 to 1.5 of the contract), over HTTP against
-// one server: values at the bounds are served, just outside 422, of a wrong type 400, null as if absent.
+// Tests every row of the request tables of Chat Completions (sections 1.2 to 1.5 of the contract) over HTTP. Values at
+// the bounds are accepted, values just outside get a 422, a wrong type gets a 400, and null counts as absent.
 import t from 'tap';
 import { mismatch } from '../support/open-api.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const server = await startScripted({ context: 32_768 });
 t.teardown(() => server.stop());
@@ -15,10 +15,10 @@ const SCRIPTED = said('A').content;
 
 interface Row {
   name: string;
-  /** Further fields of each of the row's requests. */
+  /** Other fields that each request of this row needs. */
   beside?: object;
   good: unknown[];
-  /** Just outside, with the code of the 422. */
+  /** Values just outside the range, each with the error code of its 422. */
   outside: [value: unknown, code: string, param?: string][];
   wrong: [value: unknown, param?: string][];
 }
@@ -278,13 +278,13 @@ function post(body: object): Promise<Response> {
   });
 }
 
-/** What came back, in one line. */
+/** The outcome of a request, as one line. */
 async function outcome(change: object): Promise<string> {
   const response = await post({ ...base, ...change });
   const text = await response.text();
   if (response.status !== 200) {
     const { error } = JSON.parse(text) as ErrorBody;
-    const problem = error.message === '' ? 'no message' : mismatch('openai', 'ErrorResponse', { error });
+    const problem = error.message === '' ? 'the error has no message' : mismatch('openai', 'ErrorResponse', { error });
     return `${response.status} ${error.code} ${error.param}${problem === null ? '' : ` (${problem})`}`;
   }
   const problem = response.headers.get('content-type')!.startsWith('text/event-stream')
@@ -295,7 +295,7 @@ async function outcome(change: object): Promise<string> {
 
 function streamProblem(text: string): string | null {
   const events = text.split('\n\n').filter((event) => event !== '' && !event.startsWith(':'));
-  if (events.pop() !== 'data: [DONE]') return 'no [DONE] at the end';
+  if (events.pop() !== 'data: [DONE]') return 'the stream does not end with [DONE]';
   for (const event of events) {
     const problem = mismatch('openai', 'CreateChatCompletionStreamResponse', JSON.parse(event.slice('data: '.length)));
     if (problem !== null) return problem;
@@ -317,7 +317,7 @@ for (const { name, beside = {}, good, outside, wrong } of rows) {
   });
 }
 
-t.test('what the fields do shows in the answer', async (t) => {
+t.test('the request fields have their effect on the response', async (t) => {
   const answer = async (
     change: object,
   ): Promise<{
@@ -334,7 +334,7 @@ t.test('what the fields do shows in the answer', async (t) => {
   t.equal(
     (await answer({ max_completion_tokens: 2, max_tokens: 1 })).usage.completion_tokens,
     2,
-    'max_completion_tokens wins',
+    'max_completion_tokens takes precedence over max_tokens',
   );
   const [before] = SCRIPTED.split(' capital');
   t.equal((await answer({ stop: ['nothing', ' cap'] })).choices[0]!.message.content, before);
@@ -346,6 +346,6 @@ t.test('what the fields do shows in the answer', async (t) => {
   t.same(echoed.metadata, { a: 'b' });
   t.equal(echoed.service_tier, 'default');
   await answer({ user: 'grace.hopper' });
-  t.ok(await eventually(() => /"end_user":"[\w-]{16}"/.test(server.log())), 'the end user is in the log');
-  t.notMatch(server.log(), /grace/, 'but not by name');
+  t.ok(await eventually(() => /"end_user":"[\w-]{16}"/.test(server.log())), 'the log has a pseudonym of the end user');
+  t.notMatch(server.log(), /grace/, 'the log does not have the name of the end user');
 });

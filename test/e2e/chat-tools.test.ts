@@ -1,5 +1,5 @@
-// Tools, structured output and reasoning through the official client, against a model that says exactly what
-// its script tells it to (test/support/scripts.ts): contract sections 4 to 8 and the checks of section 10.
+// Tests tools, structured output and reasoning through the official client, against a model that writes scripted output
+// (test/support/scripts.ts). Covers sections 4 to 8 of the Chat Completions contract and the checks of section 10.
 import OpenAI from 'openai';
 import { zodFunction, zodResponseFormat } from 'openai/helpers/zod';
 import t from 'tap';
@@ -8,9 +8,9 @@ import { mismatch } from '../support/open-api.js';
 import { said, standardScripts, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
-/** Long enough that a stream of it is under way before it ends. */
+/** A text long enough that its stream can be observed before it ends. */
 const long = Array.from({ length: 200 }, (_, index) => `x${index} `);
 
 const server = await startScripted({ scripts: { ...standardScripts, X: long } });
@@ -51,7 +51,7 @@ async function whole(letter: string, change: Request = {}): Promise<OpenAI.ChatC
   return answer;
 }
 
-/** The stream's chunks, and what the client's own helper makes of the same. */
+/** The chunks of a stream, and the completion that the client's own helper assembles from them. */
 async function streamed(
   letter: string,
   change: Request = {},
@@ -73,10 +73,10 @@ async function streamed(
   return { chunks, final };
 }
 
-/** White space between texts and calls is the generation's affair. */
+/** Removes white space, because the white space between text and tool calls is not specified. */
 const plain = (content: string | null): string => (content ?? '').replace(/\s+/g, '');
 
-t.test('calls come out as the model wrote them, whole and streamed alike', async (t) => {
+t.test('returns tool calls as the model wrote them, streamed or not', async (t) => {
   for (const letter of ['W', 'D', 'O', 'P', 'C'] as const) {
     const expected = said(letter);
     const {
@@ -86,7 +86,7 @@ t.test('calls come out as the model wrote them, whole and streamed alike', async
     t.same(calledIn(answer!.message), expected.calls, `${letter}: calls`);
     t.equal(plain(answer!.message.content), plain(expected.content), `${letter}: content`);
     if (expected.content === '')
-      t.equal(answer!.message.content, null, `${letter}: content is null beside calls alone`);
+      t.equal(answer!.message.content, null, `${letter}: content is null when there are only tool calls`);
     t.equal(answer!.finish_reason, 'tool_calls');
     for (const { arguments: text } of calledIn(answer!.message)) t.type(JSON.parse(text), 'object');
 
@@ -99,12 +99,12 @@ t.test('calls come out as the model wrote them, whole and streamed alike', async
   }
 });
 
-t.test('parallel calls: right indexes, unique ids, and the second turn answers', async (t) => {
+t.test('parallel tool calls have the right indexes and unique ids, and the model answers their results', async (t) => {
   const { final, chunks } = await streamed('P', { tools });
   const pieces = chunks.flatMap((chunk) => chunk.choices).flatMap((choice) => choice.delta.tool_calls ?? []);
   const indexes = pieces.map(({ index }) => index);
   t.same([...new Set(indexes)], [0, 1]);
-  t.same(indexes, [...indexes].sort(), 'one after the other');
+  t.same(indexes, [...indexes].sort(), 'the calls are streamed one after the other');
   const openings = pieces.filter(({ id }) => id !== undefined);
   for (const opening of openings) {
     t.match(opening.id, /^call_[0-9A-Za-z]{24}$/);
@@ -113,7 +113,7 @@ t.test('parallel calls: right indexes, unique ids, and the second turn answers',
   t.equal(new Set(openings.map(({ id }) => id)).size, 2);
   t.ok(
     pieces.every((piece) => openings.includes(piece) || Object.keys(piece).sort().join() === 'function,index'),
-    'type and name once',
+    'each call has its type and name in one chunk only',
   );
 
   const { message } = final.choices[0]!;
@@ -133,7 +133,7 @@ t.test('parallel calls: right indexes, unique ids, and the second turn answers',
   });
 });
 
-t.test('tool_choice, parallel_tool_calls and n', async (t) => {
+t.test('applies tool_choice and parallel_tool_calls, also with several choices', async (t) => {
   const named = (name: string) => ({ type: 'function' as const, function: { name } });
   const none = (await whole('W', { tools, tool_choice: 'none' })).choices[0]!;
   t.same(calledIn(none.message), []);
@@ -164,7 +164,7 @@ t.test('tool_choice, parallel_tool_calls and n', async (t) => {
   t.same(
     calledIn(allowed.message).map(({ name }) => name),
     ['save_note'],
-    'the only one that may be called',
+    'the only tool that may be called',
   );
   const single = (await whole('P', { tools, parallel_tool_calls: false })).choices[0]!;
   t.same(calledIn(single.message), said('P').calls.slice(0, 1));
@@ -186,7 +186,7 @@ t.test('tool_choice, parallel_tool_calls and n', async (t) => {
   );
 });
 
-t.test('a call that is cut ends as length, and its beginning stays; none is broken', async (t) => {
+t.test('a truncated tool call keeps its beginning and ends with finish_reason "length"', async (t) => {
   const cap = { tools, max_completion_tokens: 80 };
   for (const { message, finish_reason } of [
     (await whole('Q', cap)).choices[0]!,
@@ -197,7 +197,7 @@ t.test('a call that is cut ends as length, and its beginning stays; none is brok
     t.match(calledIn(message)[0]!.arguments, /^\{"path": "a\.txt", "content": "line of/);
   }
   const early = (await whole('Q', { tools, max_completion_tokens: 5 })).choices[0]!;
-  t.same([calledIn(early.message), early.finish_reason], [[], 'length'], 'before its name is known');
+  t.same([calledIn(early.message), early.finish_reason], [[], 'length'], 'a call truncated before its name is dropped');
   const wanted = (await whole('M', { tools, max_completion_tokens: 200 })).choices[0]!;
   if (wanted.finish_reason === 'tool_calls')
     for (const { arguments: text } of calledIn(wanted.message)) t.type(JSON.parse(text), 'object');
@@ -205,7 +205,7 @@ t.test('a call that is cut ends as length, and its beginning stays; none is brok
   t.notMatch(wanted.message.content ?? '', /tool_call/);
 });
 
-t.test('runTools of the client, whole and streamed', async (t) => {
+t.test('runTools of the official client completes the tool loop, streamed or not', async (t) => {
   const asked: unknown[] = [];
   const runnable = [
     {
@@ -232,7 +232,7 @@ t.test('runTools of the client, whole and streamed', async (t) => {
 
 const Person = z.object({ name: z.string(), age: z.number().int(), tags: z.array(z.string()) });
 
-t.test('structured output: parse with a zod schema; a model that would say something else cannot', async (t) => {
+t.test('structured output parses with a zod schema, whatever the model would write', async (t) => {
   const response_format = zodResponseFormat(Person, 'person');
   const ada = { name: 'Ada', age: 36, tags: ['math', 'engines'] };
   const parsed = await client.chat.completions.parse({ ...base, messages: ask('J'), response_format });
@@ -247,7 +247,7 @@ t.test('structured output: parse with a zod schema; a model that would say somet
   const strict = zodFunction({ name: 'get_weather', parameters: z.object({ location: z.string() }) });
   const called = await client.chat.completions.parse({ ...base, messages: ask('W'), tools: [strict], response_format });
   t.same(called.choices[0]!.message.tool_calls![0]!.function.parsed_arguments, { location: 'Paris' });
-  t.equal(called.choices[0]!.finish_reason, 'tool_calls', 'the form binds text, not calls');
+  t.equal(called.choices[0]!.finish_reason, 'tool_calls', 'the response format applies to text, not to tool calls');
 
   for (const letter of ['I', 'F', 'A', 'X'] as const) {
     const { message, finish_reason } = (await whole(letter, { response_format, max_completion_tokens: 300 }))
@@ -263,12 +263,12 @@ t.test('structured output: parse with a zod schema; a model that would say somet
   );
 
   const cut = (await whole('J', { response_format, max_completion_tokens: 3 })).choices[0]!;
-  t.equal(cut.finish_reason, 'length', 'a cut answer may be no JSON');
+  t.equal(cut.finish_reason, 'length', 'a truncated response need not be valid JSON');
   const stopped = (await whole('J', { response_format, stop: 'age' })).choices[0]!;
-  t.equal(stopped.finish_reason, 'stop', 'so may one that the client cut');
+  t.equal(stopped.finish_reason, 'stop', 'a response that ends at a stop string need not be valid JSON');
 });
 
-t.test('reasoning beside text and calls', async (t) => {
+t.test('returns reasoning together with text and tool calls', async (t) => {
   type WithReasoning = OpenAI.ChatCompletionMessage & { reasoning_content?: string };
   const effort = { reasoning_effort: 'medium' as const, tools };
   for (const letter of ['H', 'K'] as const) {
@@ -290,13 +290,13 @@ t.test('reasoning beside text and calls', async (t) => {
     const firstText = deltas.findIndex((delta) => (delta.content ?? '') !== '');
     t.ok(
       deltas.slice(firstText).every((delta) => delta.reasoning_content === undefined),
-      'reasoning comes first',
+      'reasoning comes before text',
     );
   }
   const hidden = await whole('H', { ...effort, ...{ include_reasoning: false } });
   t.notOk('reasoning_content' in hidden.choices[0]!.message);
-  t.ok(hidden.usage!.completion_tokens_details!.reasoning_tokens! > 0, 'and counted');
-  // Where the cap leaves no token for a thought, the prompt asks for none: what there is room for is the answer's.
+  t.ok(hidden.usage!.completion_tokens_details!.reasoning_tokens! > 0, 'hidden reasoning tokens are counted');
+  // If max_completion_tokens leaves no room for reasoning, the prompt disables it and all tokens go to the answer.
   for (const [max_completion_tokens, finish_reason] of [
     [1, 'length'],
     [2, 'stop'],
@@ -305,11 +305,12 @@ t.test('reasoning beside text and calls', async (t) => {
       choices: [short],
       usage,
     } = await whole('H', { ...effort, max_completion_tokens });
-    t.match(short, { finish_reason, message: { content: said('H').content } }); // one token is all of it
+    t.match(short, { finish_reason, message: { content: said('H').content } }); // The whole answer is a single token.
     t.notOk('reasoning_content' in short!.message);
     t.equal(usage!.completion_tokens_details!.reasoning_tokens, 0);
   }
-  const cut = await whole('H', { ...effort, max_completion_tokens: 8 }); // a thought of as many as leave a quarter to the answer
+  // Reasoning is cut off so that a quarter of the tokens remains for the answer.
+  const cut = await whole('H', { ...effort, max_completion_tokens: 8 });
   t.match(cut, {
     choices: [{ finish_reason: 'stop', message: { reasoning_content: 'The user', content: said('H').content } }],
     usage: { completion_tokens: 8, completion_tokens_details: { reasoning_tokens: 4 } },
@@ -318,57 +319,64 @@ t.test('reasoning beside text and calls', async (t) => {
     ...base,
     messages: [...ask('A'), { role: 'assistant', content: 'x', ...{ reasoning_content: 'because' } }, ...ask('A')],
   });
-  t.equal(last.choices[0]!.message.content, said('A').content, 'sent back, it is taken');
+  t.equal(
+    last.choices[0]!.message.content,
+    said('A').content,
+    'reasoning_content in an earlier assistant message is accepted',
+  );
 });
 
-t.test('characters split over tokens, stop strings split over tokens', async (t) => {
+t.test('handles characters and stop strings that are split across tokens', async (t) => {
   const { chunks, final } = await streamed('E');
   t.equal(final.choices[0]!.message.content, said('E').content);
   t.ok(chunks.every((chunk) => !(chunk.choices[0]?.delta.content ?? '').includes('\ufffd')));
   const stopped = await streamed('S', { stop: ['STOP'] });
   t.equal(stopped.final.choices[0]!.message.content, said('S').content.split('STOP')[0]);
   t.equal(stopped.final.choices[0]!.finish_reason, 'stop');
-  t.equal((await whole('B')).choices[0]!.message.content, said('B').content, 'spelled markers are text');
-  t.equal((await whole('Z')).choices[0]!.message.content, '', 'an empty answer');
+  t.equal((await whole('B')).choices[0]!.message.content, said('B').content, 'markers spelled out as text stay text');
+  t.equal((await whole('Z')).choices[0]!.message.content, '', 'an empty response');
   t.equal((await streamed('Z')).final.choices[0]!.finish_reason, 'stop');
 });
 
-t.test('history with malformed arguments, images for a model without eyes', async (t) => {
-  const history = (text: string): Message[] => [
-    ...ask('W'),
-    {
-      role: 'assistant',
-      content: null,
-      tool_calls: [{ id: 'c', type: 'function', function: { name: 'get_weather', arguments: text } }],
-    },
-    {
-      role: 'tool',
-      tool_call_id: 'c',
+t.test(
+  'accepts malformed tool arguments in the history and rejects images for a model without a vision encoder',
+  async (t) => {
+    const history = (text: string): Message[] => [
+      ...ask('W'),
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c', type: 'function', function: { name: 'get_weather', arguments: text } }],
+      },
+      {
+        role: 'tool',
+        tool_call_id: 'c',
+        content: [
+          { type: 'text', text: 'T: ' },
+          { type: 'text', text: '14 C' },
+        ],
+      },
+    ];
+    for (const text of ['', '{', '[1]', '"x"', 'null', '{"a":\ud800}', '{"location": "Par']) {
+      const answer = await client.chat.completions.create({ ...base, tools, messages: history(text) });
+      t.equal(answer.choices[0]!.message.content, said('T').content, JSON.stringify(text));
+    }
+    const image: Message = {
+      role: 'user',
       content: [
-        { type: 'text', text: 'T: ' },
-        { type: 'text', text: '14 C' },
+        { type: 'text', text: 'A: see' },
+        { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
       ],
-    },
-  ];
-  for (const text of ['', '{', '[1]', '"x"', 'null', '{"a":\ud800}', '{"location": "Par']) {
-    const answer = await client.chat.completions.create({ ...base, tools, messages: history(text) });
-    t.equal(answer.choices[0]!.message.content, said('T').content, JSON.stringify(text));
-  }
-  const image: Message = {
-    role: 'user',
-    content: [
-      { type: 'text', text: 'A: see' },
-      { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
-    ],
-  };
-  await t.rejects(client.chat.completions.create({ ...base, messages: [image] }), {
-    status: 422,
-    code: 'model_not_vision',
-    param: 'messages[0].content[1]',
-  });
-});
+    };
+    await t.rejects(client.chat.completions.create({ ...base, messages: [image] }), {
+      status: 422,
+      code: 'model_not_vision',
+      param: 'messages[0].content[1]',
+    });
+  },
+);
 
-t.test('nothing is left running', async (t) => {
+t.test('no request is left running', async (t) => {
   t.ok(
     await eventually(async () => {
       const metrics = await server.metrics();

@@ -1,4 +1,5 @@
-// A server that starts with its clock a month ahead erases nothing, says so, and erases once an operator has confirmed the time.
+// A server that starts with its clock a month ahead deletes nothing and reports why. It deletes expired data after an
+// operator has confirmed the time.
 import { execFileSync } from 'node:child_process';
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
@@ -7,7 +8,7 @@ import { eventually, main } from './monolith.js';
 import type { Monolith } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const AHEAD = clockAhead(31 * 86_400_000);
 const TOKEN = 'token-that-reads-all';
@@ -37,7 +38,7 @@ interface Ready {
 const ready = async (server: Monolith, token: string): Promise<Ready> =>
   (await (await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${token}` } })).json()) as Ready;
 
-t.test('nothing is erased until the time is confirmed', async (t) => {
+t.test('deletes nothing until an operator confirms the time', async (t) => {
   const first = await start();
   const { id } = (await (
     await ask(first, '/v1/responses', { method: 'POST', body: JSON.stringify({ model: 'hal-1.0', input: 'A: go' }) })
@@ -50,7 +51,7 @@ t.test('nothing is erased until the time is confirmed', async (t) => {
     t.same(
       [(await ready(ahead, 'sk-nobody')).erasure, (await ready(ahead, 'sk-nobody')).status],
       [{ state: 'held' }, 'ready'],
-      'any thread says so',
+      'every HTTP worker reports that deletion is suspended',
     );
   const { erasure } = await ready(ahead, TOKEN);
   t.ok(
@@ -61,7 +62,7 @@ t.test('nothing is erased until the time is confirmed', async (t) => {
   t.match(
     sweep(),
     /^Erasing is suspended: it is .* If the clock is right, run: monolith data sweep --confirm/,
-    'while a server runs',
+    'the sweep command reports the suspension while a server runs',
   );
   await ahead.stop();
   t.equal(await stored(), 1);

@@ -1,5 +1,5 @@
-// POST /v1/completions as benchmark and evaluation tools use it, on golden models: the log-probabilities of prompts against
-// their logits, every form of prompt, streams, and multiple choice scored as lm-eval does.
+// Tests POST /v1/completions on golden models, as benchmark and evaluation tools use it. Covers prompt
+// log-probabilities against the golden logits, every form of prompt, streams, and multiple choice as lm-eval scores it.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import OpenAI from 'openai';
@@ -7,7 +7,7 @@ import t from 'tap';
 import { Connection } from '../support/web-socket.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 interface Position {
   position: number;
@@ -79,9 +79,9 @@ const floats = (text: string): Float32Array => {
 };
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-t.test('log-probabilities of a prompt are what its logits say', async (t) => {
+t.test('prompt log-probabilities match the golden logits', async (t) => {
   for (const { id, tokens, positions } of golden.prompts.filter(({ tokens: { length } }) => length > 1)) {
-    // As lm-eval asks: the prompt as tokens, echoed, and one token that it drops.
+    // The request that lm-eval sends: the prompt as token ids, echoed, and one generated token that lm-eval discards.
     const answer = await complete({ prompt: tokens, echo: true, logprobs: 1, max_tokens: 1, temperature: 0 });
     const { logprobs } = answer.choices[0]!;
     t.equal(logprobs!.tokens.length, tokens.length + 1, id);
@@ -101,7 +101,7 @@ t.test('log-probabilities of a prompt are what its logits say', async (t) => {
       const expected = logits[next]! - logsumexp;
       t.ok(
         Math.abs(logprobs!.token_logprobs[position + 1]! - expected) < 1e-3,
-        `${id} at ${position}: ${logprobs!.token_logprobs[position + 1]} for ${expected}`,
+        `${id} at ${position}: ${logprobs!.token_logprobs[position + 1]}, expected ${expected}`,
       );
       const best = logits.indexOf(Math.max(...logits));
       const entry = told[position + 1]!;
@@ -113,7 +113,7 @@ t.test('log-probabilities of a prompt are what its logits say', async (t) => {
   }
 });
 
-t.test('asking for them leaves the prefix cache as it is, and bits too', async (t) => {
+t.test('prompt log-probabilities do not disable the prefix cache and do not depend on the batch', async (t) => {
   const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
   const ask = (): Promise<Answer> =>
     complete({ prompt: tokens, echo: true, logprobs: 2, max_tokens: 4, temperature: 0 });
@@ -124,11 +124,14 @@ t.test('asking for them leaves the prefix cache as it is, and bits too', async (
   ]);
   for (const one of crowd) t.same(one.choices, alone.choices);
   const after = await complete({ prompt: tokens, max_tokens: 4, temperature: 0 });
-  t.ok(after.usage.prompt_tokens_details.cached_tokens >= tokens.length - 17, 'its pages are there for others');
+  t.ok(
+    after.usage.prompt_tokens_details.cached_tokens >= tokens.length - 17,
+    'the pages of the prompt are cached for other requests',
+  );
   t.equal(alone.choices[0]!.text.endsWith(after.choices[0]!.text), true);
 });
 
-t.test('a prompt is a text, tokens, or a list of either', async (t) => {
+t.test('accepts a prompt as text, as token ids, or as a list of either', async (t) => {
   const { text, tokens } = golden.prompts.find(({ id }) => id === 'short')!;
   const more = { max_tokens: 6, temperature: 0, ignore_eos: true };
   const one = await complete({ prompt: text, add_special_tokens: false, return_token_ids: true, ...more });
@@ -161,7 +164,7 @@ t.test('a prompt is a text, tokens, or a list of either', async (t) => {
   t.equal(thirty.choices.length, 30);
 });
 
-t.test('prompts of one request wait for one another where the organization may run few', async (t) => {
+t.test('a request with more prompts than concurrency slots runs them one after another', async (t) => {
   const few = await startMonolith({
     args: ['--model', `qwen=${join(vectors, 'qwen3.f16.gguf')}`],
     env: { ...off, MONOLITH_LIMITS_CONCURRENCY: '2' },
@@ -200,11 +203,11 @@ t.test('prompts of one request wait for one another where the organization may r
     texts,
     whole.choices.map((choice) => choice.text),
   );
-  // All places are free again.
+  // All concurrency slots are free again.
   t.equal((await ask({ prompt: prompts[0] })).status, 200);
 });
 
-t.test('the best of several', async (t) => {
+t.test('best_of returns the completions with the highest mean log-probability', async (t) => {
   const { tokens } = golden.prompts.find(({ id }) => id === 'short')!;
   const more = { prompt: tokens, max_tokens: 8, temperature: 1, seed: 5, ignore_eos: true };
   const all = await complete({ ...more, n: 5, logprobs: 0 });
@@ -217,10 +220,10 @@ t.test('the best of several', async (t) => {
     means.slice(0, 2).map(({ text }) => text),
   );
   t.equal(best.choices[0]!.logprobs, null);
-  t.equal(best.usage.completion_tokens, 40, 'what was generated is told');
+  t.equal(best.usage.completion_tokens, 40, 'usage counts all generated tokens');
 });
 
-t.test('a stream says what the whole answer says', async (t) => {
+t.test('a stream has the same content as the whole response', async (t) => {
   const { tokens, text } = golden.prompts.find(({ id }) => id === 'short')!;
   const request = { model: 'qwen', prompt: tokens, max_tokens: 12, temperature: 0, echo: true, logprobs: 2, n: 2 };
   const whole = await client.completions.create(request);
@@ -249,7 +252,8 @@ t.test('a stream says what the whole answer says', async (t) => {
   let at = 0;
   for (const [index, one] of spelled!.entries()) {
     t.equal(offsets![index], at);
-    at += one.startsWith('bytes:') ? 1 : one.length; // what is no character by itself is U+FFFD in the text
+    // A token that is not a complete character appears in the text as U+FFFD.
+    at += one.startsWith('bytes:') ? 1 : one.length;
   }
 
   const response = await fetch(`${server.url}/v1/completions`, {
@@ -278,8 +282,8 @@ t.test('a stream says what the whole answer says', async (t) => {
   t.equal(chunks.flatMap((chunk) => chunk.choices[0]!.token_ids ?? []).length, 12);
 });
 
-t.test('multiple choice ranks as the logits do', async (t) => {
-  // Items of our own: a beginning and four ends, in tokens, scored by the sum over the end's tokens.
+t.test('ranks multiple-choice endings as token-by-token scoring does', async (t) => {
+  // Made-up items: a context and four endings as token ids. An ending's score is the sum over its tokens.
   const { tokens } = golden.prompts.find(({ id }) => id === 'long')!;
   const items = Array.from({ length: 6 }, (_, item) => ({
     context: tokens.slice(item * 40, item * 40 + 30),
@@ -298,7 +302,7 @@ t.test('multiple choice ranks as the logits do', async (t) => {
     const api = scored.choices.map(({ logprobs }) =>
       sum(logprobs!.token_logprobs.slice(context.length, -1) as number[]),
     );
-    // Directly: each token's probability behind all that stands before it, one request each.
+    // The reference: each token's log-probability given all tokens before it, with one request per token.
     const direct: number[] = [];
     for (const end of ends) {
       let total = 0;
@@ -319,7 +323,7 @@ t.test('multiple choice ranks as the logits do', async (t) => {
   }
 });
 
-t.test('chat tells the same of its prompt', async (t) => {
+t.test('chat completions return prompt log-probabilities and token ids too', async (t) => {
   const body = {
     messages: [{ role: 'user', content: 'Hi' }],
     max_tokens: 4,
@@ -345,7 +349,7 @@ t.test('chat tells the same of its prompt', async (t) => {
   t.equal(answer.choices[0].token_ids.length, 4);
 });
 
-t.test('least lengths and tokens that end', async (t) => {
+t.test('applies min_tokens and stop_token_ids', async (t) => {
   const { tokens } = golden.prompts.find(({ id }) => id === 'short')!;
   const base = { prompt: tokens, max_tokens: 20, temperature: 0, ignore_eos: true, return_token_ids: true };
   const free = (await complete(base)).choices[0]!;
@@ -358,7 +362,7 @@ t.test('least lengths and tokens that end', async (t) => {
   t.ok(held.token_ids!.length >= 7 && !held.token_ids!.slice(0, 7).includes(end));
 });
 
-t.test('what is wrong is named', async (t) => {
+t.test('an error names the invalid parameter', async (t) => {
   const refused = async (
     body: object,
     status: number,
@@ -407,7 +411,7 @@ t.test('what is wrong is named', async (t) => {
   await refused({}, 400, 'missing_required_parameter', 'prompt', '/tokenize');
 });
 
-t.test('tokens and back, health and version', async (t) => {
+t.test('/detokenize reverses /tokenize; /health and /version respond', async (t) => {
   const tokenized = async (prompt: string) =>
     (
       await post<{ count: number; max_model_len: number; tokens: number[]; token_strs: string[] }>(
@@ -417,7 +421,7 @@ t.test('tokens and back, health and version', async (t) => {
     ).body;
   for (const { id, text, tokens } of golden.prompts.filter((one) => one.text === one.text.normalize('NFC')))
     t.same((await tokenized(text)).tokens, tokens, id);
-  // llama.cpp leaves a decomposed text as it is. Qwen's own tokenizer composes it first, and so does this server.
+  // llama.cpp leaves decomposed Unicode text as it is. Qwen's own tokenizer composes it first, and so does this server.
   const { text, tokens } = golden.prompts.find(({ id }) => id === 'unicode')!;
   const composed = text.normalize('NFC');
   t.not(text, composed);
@@ -436,7 +440,7 @@ t.test('tokens and back, health and version', async (t) => {
 });
 
 t.test(
-  'an answer whose log-probabilities are more than one may have is refused, whatever asks for them, and holds nothing afterwards',
+  'a response whose log-probabilities exceed the size limit is rejected in every API and leaves no memory reserved',
   async (t) => {
     const small = await startMonolith({
       args: [
@@ -465,7 +469,7 @@ t.test(
     const prompt = Array.from({ length: 20 }, () => tokens);
     const messages = [{ role: 'user', content: 'Say something.' }];
     const long = { temperature: 2, ignore_eos: true };
-    // Responses have no ignore_eos: one that must be long is.
+    // The Responses API has no ignore_eos, so a schema with a minimum length makes the response long.
     const schema = {
       type: 'object',
       properties: { a: { type: 'string', minLength: 1_000 } },
@@ -504,7 +508,7 @@ t.test(
       );
       t.equal((await ask('/v1/completions', { prompt: 'x', max_tokens: 2, logprobs: 5 })).status, 200);
     }
-    // Nor over a WebSocket, nor in the background.
+    // The limit also applies over a WebSocket and in the background.
     const wide = {
       input: 'x',
       max_output_tokens: 100,
@@ -537,11 +541,11 @@ t.test(
       t.ok(await eventually(async () => (await stored()).status === 'failed'));
       const { output, error } = await stored();
       t.match(error, { message: /^The response would exceed the maximum of 131072 bytes/ });
-      t.ok(JSON.stringify(output).length > 10_000, 'what there was of it is kept');
+      t.ok(JSON.stringify(output).length > 10_000, 'the partial output is kept');
     }
     t.ok(
       await eventually(async () => (await small.metrics()).get('monolith_sequences_running{model="qwen"}') === 0),
-      'what was refused runs no more',
+      'the rejected requests no longer run',
     );
   },
 );

@@ -1,8 +1,8 @@
-// Pictures that are none: cut off, disguised, without a size, or far larger than their files. For tests.
+// Damaged images for tests: truncated, in another format than declared, without a size, or far larger than their files.
 import { deflateSync } from 'node:zlib';
 import { pngChunk } from '../support/png-chunk.js';
 
-/** A black PNG of one bit a pixel with these sides in its header, and `rows` rows of pixels. */
+/** A black PNG with 1 bit per pixel whose header declares this size and that contains `rows` rows of pixels. */
 export function pngOf(width: number, height: number, rows: number): Buffer {
   const header = Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
   header.writeUInt32BE(width, 0);
@@ -16,7 +16,7 @@ export function pngOf(width: number, height: number, rows: number): Buffer {
   ]);
 }
 
-/** The sides in a JPEG's frame header, changed. */
+/** The JPEG with another width and height in its frame header. */
 export function jpegWithSides(jpeg: Buffer, width: number, height: number): Buffer {
   const at = jpeg.indexOf(Buffer.from([0xff, 0xc0]));
   const changed = Buffer.from(jpeg);

@@ -1,11 +1,11 @@
-// The whole server with a model on a GPU: the emulated one, which computes with the CUDA backend's own kernels and host
-// code, only very slowly. Clients get what the processor gives them.
+// Runs the whole server with a model on an emulated GPU, which executes the CUDA backend's own kernels and host code,
+// but very slowly. Clients see the same behaviour as on the CPU.
 import { join } from 'node:path';
 import OpenAI from 'openai';
 import t from 'tap';
 import { embeddedModel, eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const emulated = join(root, 'build', 'native', 'monolith_emulated.node');
 const server = await startMonolith({
@@ -27,12 +27,12 @@ t.teardown(() => server.stop());
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
 const messages = [{ role: 'user' as const, content: 'Name three colours.' }];
 
-t.test('it says what it computes on', (t) => {
+t.test('the log names the device', (t) => {
   t.match(server.log(), /emulated GPU/);
   t.end();
 });
 
-t.test('answers, streamed and whole, several at a time, are the same', async (t) => {
+t.test('concurrent streamed responses equal the whole response', async (t) => {
   const ask = { model: 'starter', messages, max_tokens: 8, temperature: 0 };
   const whole = await client.chat.completions.create(ask);
   const text = whole.choices[0]?.message.content ?? '';
@@ -46,7 +46,7 @@ t.test('answers, streamed and whole, several at a time, are the same', async (t)
   t.same(await Promise.all([streamed(), streamed(), streamed()]), [text, text, text]);
 });
 
-t.test('seeds, choices, logprobs and stops', async (t) => {
+t.test('seeds, several choices, logprobs and stop strings work', async (t) => {
   const ask = {
     model: 'starter',
     messages,
@@ -67,7 +67,7 @@ t.test('seeds, choices, logprobs and stops', async (t) => {
   t.match(stopped.choices[0], { message: { content: '' }, finish_reason: 'stop' });
 });
 
-t.test('a schema binds', async (t) => {
+t.test('output matches a JSON schema', async (t) => {
   const schema = {
     type: 'object',
     properties: { sure: { type: 'boolean' } },
@@ -83,7 +83,7 @@ t.test('a schema binds', async (t) => {
   t.type((JSON.parse(response.choices[0]?.message.content ?? '') as { sure: boolean }).sure, 'boolean');
 });
 
-t.test('who goes away takes nothing along', async (t) => {
+t.test('a client that disconnects frees its sequence slot', async (t) => {
   const stream = await client.chat.completions.create({
     model: 'starter',
     messages,
@@ -91,9 +91,10 @@ t.test('who goes away takes nothing along', async (t) => {
     logit_bias: { 1527: -100 },
     stream: true,
   });
-  for await (const chunk of stream) if ((chunk.choices[0]?.delta.content ?? '') !== '') break; // and closes the connection
+  // Leaving the loop closes the connection.
+  for await (const chunk of stream) if ((chunk.choices[0]?.delta.content ?? '') !== '') break;
   t.ok(
     await eventually(async () => (await server.metrics()).get('monolith_sequences_running{model="starter"}') === 0),
-    'the place is free again',
+    'the sequence slot is free again',
   );
 });

@@ -1,18 +1,19 @@
-// One organization floods an engine with hundreds of endless answers, another asks something small: over HTTP, with
-// two organizations' keys. Its time to first token is compared with that on the idle server of the same run. How
-// many steps it may take is held exactly in test/native/engine/schedule/scheduler_test.cc; here a machine's noise is allowed for.
+// One organization floods the engine with hundreds of endless requests while another sends small ones, over HTTP with
+// the keys of two organizations. The test compares the second one's time to first token with that on the idle server in
+// the same run. test/native/engine/schedule/scheduler_test.cc checks the exact number of steps; this test allows for
+// noise on the machine.
 import t from 'tap';
 import { startScripted } from '../support/script-model.js';
 import type { Monolith } from './monolith.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const FLOOD = 200;
 const PLACES = 8;
 const ROUNDS = 15;
-const NOISE_MS = 60; // tests run beside each other, and the flood's clients in this very process
+const NOISE_MS = 60; // Other tests run in parallel, and the clients of the flood run in this process.
 
 const data = dataFolder();
 const server = await startScripted({
@@ -48,7 +49,7 @@ function ask({ url }: Monolith, key: string, text: string, most: number, signal?
   });
 }
 
-/** Milliseconds to the first text; the answer is read to its end. */
+/** Milliseconds to the first text. The response is read to its end. */
 async function timeToFirstToken(key: string, text: string): Promise<number> {
   const begun = performance.now();
   const response = await ask(server, key, text, 20);
@@ -64,13 +65,13 @@ async function timeToFirstToken(key: string, text: string): Promise<number> {
 
 async function median(key: string): Promise<number> {
   const times: number[] = [];
-  // A prompt of its own each time: nothing of it is in the prefix cache but the beginning.
+  // Each prompt is different, so that only its beginning is in the prefix cache.
   for (let round = 0; round < ROUNDS; round++)
     times.push(await timeToFirstToken(key, `A: ${round} ${Math.random()} ${'x'.repeat(100)}`));
   return times.sort((a, b) => a - b)[ROUNDS >> 1] as number;
 }
 
-t.test('a flood of one organization leaves the time to first token of another as it is', async (t) => {
+t.test('a flood from one organization does not delay the first token of another', async (t) => {
   const small = await keyOf(data.path, 'second');
   const idle = await median(small);
 
@@ -92,12 +93,12 @@ t.test('a flood of one organization leaves the time to first token of another as
         (await gauge('monolith_sequences_running')) === PLACES &&
         (await gauge('monolith_requests_waiting')) > FLOOD / 2,
     ),
-    'the flood has every place, and most of it waits',
+    'the flood occupies every sequence slot, and most of it waits',
   );
   const flooded = await median(small);
-  t.ok((await gauge('monolith_requests_waiting')) > FLOOD / 4, 'it lasted');
-  t.comment(`time to first token: idle ${idle.toFixed(1)} ms, in the flood ${flooded.toFixed(1)} ms`);
-  t.ok(flooded <= 2 * idle + NOISE_MS, `${flooded.toFixed(1)} ms, idle ${idle.toFixed(1)} ms`);
+  t.ok((await gauge('monolith_requests_waiting')) > FLOOD / 4, 'the flood lasted until the end of the measurement');
+  t.comment(`time to first token: idle ${idle.toFixed(1)} ms, during the flood ${flooded.toFixed(1)} ms`);
+  t.ok(flooded <= 2 * idle + NOISE_MS, `${flooded.toFixed(1)} ms during the flood, idle ${idle.toFixed(1)} ms`);
   leaving.abort();
   await Promise.all(reading);
 });

@@ -1,7 +1,7 @@
-// Ways to spoil a request body: values of a wrong kind anywhere in it, and bytes that are no JSON at all.
+// Mutations of request bodies: values of a wrong type anywhere in the body, and bytes that are not JSON.
 import type { Random } from '../support/random.js';
 
-/** What may stand at any place of a JSON document. Made anew each time: some are large. */
+/** Values to put anywhere into a JSON document. Each is created when it is used, because some are large. */
 const VALUES: readonly (() => unknown)[] = [
   () => null,
   () => true,
@@ -58,7 +58,7 @@ export function nested(levels: number): unknown {
 
 type Container = Record<string, unknown> | unknown[];
 
-/** Every object and list within, itself first. */
+/** Every object and array inside a value, starting with the value itself. */
 function containers(value: unknown, found: Container[] = []): Container[] {
   if (typeof value !== 'object' || value === null) return found;
   found.push(value as Container);
@@ -66,10 +66,10 @@ function containers(value: unknown, found: Container[] = []): Container[] {
   return found;
 }
 
-/** A copy with one to three places changed: another value, a key gone, a key more, an entry twice. */
+/** A copy with one to three mutations: a value replaced, a key removed, a key added, or an array entry duplicated. */
 export function spoilt(random: Random, body: object): object {
   const copy = structuredClone(body) as Record<string, unknown>;
-  const places = containers(copy); // those of the body, not of what is put in
+  const places = containers(copy); // Only the containers of the original body, not those of inserted values.
   for (let times = 1 + (random.below(5) % 3); times > 0; times--) {
     const place = random.pick(places);
     const keys = Object.keys(place);
@@ -83,13 +83,13 @@ export function spoilt(random: Random, body: object): object {
   return copy;
 }
 
-/** Also where the name is __proto__: JSON makes it a property like any other. */
+/** Also handles a key named __proto__: like JSON.parse, it creates an ordinary property. */
 function define(place: Container, key: string, value: unknown): void {
   if (Array.isArray(place)) place[Number(key) || 0] = value;
   else Object.defineProperty(place, key, { value, enumerable: true, configurable: true, writable: true });
 }
 
-/** Bytes that are not the body's JSON any more, most of them none at all. */
+/** The JSON of the body with corrupted bytes. Most results are not valid JSON. */
 export function garbled(random: Random, body: object): Buffer {
   const bytes = Buffer.from(JSON.stringify(body));
   const at = random.below(bytes.length);

@@ -1,5 +1,5 @@
-// Spoilt requests to everything that takes a body: each is answered in JSON, in its path's shape, with a status
-// and a code of the table; the server goes on, and nothing of them stays behind.
+// Sends mutated requests to every endpoint that takes a body. Each gets a JSON response in the error format of its API,
+// with a documented status and code. Afterwards the server still works and holds no resources for them.
 import t from 'tap';
 import { ERROR_CODES, ERROR_TYPES } from '../../src/shared/errors.js';
 import { randomFrom } from '../support/random.js';
@@ -8,9 +8,9 @@ import { eventually } from './monolith.js';
 import { garbled, spoilt } from './fuzz-mutations.js';
 
 const SEED = Number(process.env['FUZZ_SEED'] ?? 7);
-const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50); // per body
+const ROUNDS = Number(process.env['FUZZ_ROUNDS'] ?? 50); // The number of mutations per body.
 const AT_ONCE = 8;
-t.setTimeout(300_000); // for more rounds than usual, or a busy machine
+t.setTimeout(300_000); // The timeout allows for more rounds than usual and for a busy machine.
 
 const server = await startScripted({ context: 512, args: ['--limits-rpm', 'off', '--limits-tpm', 'off'] });
 t.teardown(() => server.stop());
@@ -270,7 +270,7 @@ function send(path: string, body: string | Uint8Array): Promise<Response> {
   });
 }
 
-/** What is wrong with an error body; null if nothing is. */
+/** Describes what is wrong with an error body; null if it is correct. */
 function errorProblem(status: number, text: string, shape: Endpoint['shape']): string | null {
   const body = JSON.parse(text) as {
     type?: unknown;
@@ -278,9 +278,11 @@ function errorProblem(status: number, text: string, shape: Endpoint['shape']): s
     error: { message: unknown; type: unknown; param: unknown; code: unknown; details?: { error_code: unknown } };
   };
   const { message, type, param, code } = body.error;
-  if (typeof message !== 'string' || message === '' || message.length > 2_000) return 'message is empty or endless';
+  if (typeof message !== 'string' || message === '' || message.length > 2_000)
+    return 'the message is empty or too long';
   if (typeof code !== 'string' || !Object.hasOwn(ERROR_CODES, code)) return `unknown code ${String(code)}`;
-  const isImage = shape === 'messages' && status === 400 && message.startsWith('Could not process image.'); // words and status that agents act on
+  // Agents depend on this wording and status.
+  const isImage = shape === 'messages' && status === 400 && message.startsWith('Could not process image.');
   if (!isImage && ERROR_CODES[code as keyof typeof ERROR_CODES] !== status) return `${code} with status ${status}`;
   if (type !== ERROR_TYPES[status as keyof typeof ERROR_TYPES]) return `type ${String(type)}`;
   if (param !== null && (typeof param !== 'string' || param === '' || param.length > 500))
@@ -289,21 +291,23 @@ function errorProblem(status: number, text: string, shape: Endpoint['shape']): s
     shape === 'messages' &&
     (body.type !== 'error' || typeof body.request_id !== 'string' || body.error.details?.error_code !== code)
   )
-    return 'not the messages shape';
-  return shape === 'chat' && 'request_id' in body ? 'not the chat shape' : null;
+    return 'not the error format of Messages';
+  return shape === 'chat' && 'request_id' in body ? 'not the error format of Chat Completions' : null;
 }
 
-/** A stream is whole: every event's data is JSON, and it ends as its format ends. */
+/** Describes what is wrong with a stream; null if the data of every event is JSON and it ends as its format requires. */
 function streamProblem(text: string, path: string): string | null {
   const events = text.split('\n\n').filter((event) => event !== '' && !event.startsWith(':'));
   const data = events.map((event) => /(?:^|\n)data: (.*)$/.exec(event)?.[1]);
   const isMessages = path === '/v1/messages';
-  if (!isMessages && data.pop() !== '[DONE]') return 'no [DONE]';
+  if (!isMessages && data.pop() !== '[DONE]') return 'the stream does not end with [DONE]';
   for (const one of data) JSON.parse(one ?? '');
-  return isMessages && !/"type":"(message_stop|error)"/.test(data.at(-1) ?? '') ? 'no end of the message' : null;
+  return isMessages && !/"type":"(message_stop|error)"/.test(data.at(-1) ?? '')
+    ? 'the stream does not end with message_stop or an error'
+    : null;
 }
 
-/** Null if the answer is as it should be. */
+/** Describes what is wrong with the response to a body; null if it is correct. */
 async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): Promise<string | null> {
   const response = await send(path, body);
   const text = await response.text();
@@ -312,7 +316,7 @@ async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): 
   try {
     if (status === 200 && type.startsWith('text/event-stream')) return streamProblem(text, path);
     if (!type.startsWith('application/json')) return `content type ${type}`;
-    if (status === 200) return typeof JSON.parse(text) === 'object' ? null : 'not an object';
+    if (status === 200) return typeof JSON.parse(text) === 'object' ? null : 'the body is not an object';
     if (![400, 404, 413, 422].includes(status)) return `status ${status}: ${text.slice(0, 300)}`;
     return errorProblem(status, text, shape);
   } catch (error) {
@@ -320,7 +324,7 @@ async function problemOf({ path, shape }: Endpoint, body: string | Uint8Array): 
   }
 }
 
-/** All bodies to an endpoint, a few at a time; the problems there are, with what caused them. */
+/** Sends all bodies to an endpoint, a few at a time. Returns the problems, each with the body that caused it. */
 async function problems(endpoint: Endpoint, bodies: readonly (string | Uint8Array)[]): Promise<string[]> {
   const found: string[] = [];
   let next = 0;
@@ -328,7 +332,7 @@ async function problems(endpoint: Endpoint, bodies: readonly (string | Uint8Arra
     Array.from({ length: AT_ONCE }, async () => {
       for (let at = next++; at < bodies.length; at = next++) {
         const body = bodies[at]!;
-        const problem = await problemOf(endpoint, body).catch((error: unknown) => `no answer: ${String(error)}`);
+        const problem = await problemOf(endpoint, body).catch((error: unknown) => `no response: ${String(error)}`);
         if (problem !== null) found.push(`${problem} <= ${body.toString().slice(0, 600)}`);
       }
     }),
@@ -343,31 +347,31 @@ for (const endpoint of endpoints) {
 }
 
 for (const endpoint of served) {
-  t.test(`${endpoint.path}: spoilt bodies`, async (t) => {
+  t.test(`${endpoint.path}: mutated bodies get well-formed responses`, async (t) => {
     t.same(
       await problems(
         endpoint,
         endpoint.bodies.map((body) => JSON.stringify(body)),
       ),
       [],
-      'as they are',
+      'unmodified bodies',
     );
     const random = randomFrom(SEED);
     const spoiltBodies = endpoint.bodies.flatMap((body) =>
       Array.from({ length: ROUNDS }, () => JSON.stringify(spoilt(random, body))),
     );
-    t.same(await problems(endpoint, spoiltBodies), [], `seed ${SEED}: wrong values`);
+    t.same(await problems(endpoint, spoiltBodies), [], `seed ${SEED}: mutated values`);
     const bytes = endpoint.bodies.flatMap((body) =>
       Array.from({ length: Math.ceil(ROUNDS / 4) }, () => garbled(random, body)),
     );
-    t.same(await problems(endpoint, bytes), [], `seed ${SEED}: wrong bytes`);
+    t.same(await problems(endpoint, bytes), [], `seed ${SEED}: corrupted bytes`);
   });
 }
 
-t.test('one byte too many, with and without its length said beforehand', async (t) => {
+t.test('a body one byte over the limit gets a 413, with and without Content-Length', async (t) => {
   const limit = 33_554_432;
   for (const endpoint of served.slice(0, 2)) {
-    // one of each shape
+    // These are one endpoint of each error format.
     const response = await send(endpoint.path, Buffer.alloc(limit + 1, 0x20));
     t.equal(response.status, 413, endpoint.path);
     t.equal(errorProblem(413, await response.text(), endpoint.shape), null);
@@ -389,7 +393,7 @@ t.test('one byte too many, with and without its length said beforehand', async (
   t.equal(response.status, 413);
 });
 
-t.test('bodies of nearly the full size that are nothing but faults', async (t) => {
+t.test('a body of nearly the maximum size in which every entry is invalid gets an error response', async (t) => {
   const full = (before: string, unit: string, after: string): string =>
     before + `${unit},`.repeat(33_000_000 / (unit.length + 1)) + unit + after;
   for (const body of [
@@ -403,7 +407,7 @@ t.test('bodies of nearly the full size that are nothing but faults', async (t) =
     t.equal(await problemOf(served[0]!, body), null, body.slice(0, 160));
 });
 
-t.test('the server goes on, and nothing is held by what was refused', async (t) => {
+t.test('the server still works, and rejected requests hold no resources', async (t) => {
   t.equal((await fetch(`${server.url}/healthz`)).status, 200);
   t.equal((await fetch(`${server.url}/readyz`)).status, 200);
   t.ok(
@@ -421,8 +425,8 @@ t.test('the server goes on, and nothing is held by what was refused', async (t) 
     const left =
       response.headers.get('x-ratelimit-remaining-concurrency') ??
       response.headers.get('anthropic-ratelimit-concurrency-remaining');
-    // n: 2 in the first chat body
-    if (left !== null) t.ok(Number(left) >= 97, `${left} places are free`);
+    // The first chat body has n: 2.
+    if (left !== null) t.ok(Number(left) >= 97, `${left} concurrency slots are free`);
   }
   t.notMatch(server.log(), /unexpected failure/);
 });

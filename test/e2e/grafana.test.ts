@@ -1,5 +1,5 @@
-// Boards against a real Prometheus that scrapes a real server under load: every query of our own board (docs/grafana) and of
-// the one that vLLM publishes gives data.
+// A real Prometheus scrapes a real server under load. Every query of the project's own dashboard (docs/grafana) and of
+// the dashboard that vLLM publishes returns data.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -8,7 +8,7 @@ import { prometheusIsThere, startPrometheus, type Prometheus } from '../support/
 import { startScripted } from '../support/script-model.js';
 import { root, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 interface Panel {
   title: string;
@@ -23,7 +23,7 @@ const board = JSON.parse(readFileSync(join(root, 'docs', 'grafana', 'monolith.js
 };
 const TOKEN = 'metrics-token-0123456789';
 
-t.test('panels lie beside one another, not on one another', (t) => {
+t.test('dashboard panels do not overlap', (t) => {
   const taken = new Set<string>();
   for (const {
     title,
@@ -33,7 +33,7 @@ t.test('panels lie beside one another, not on one another', (t) => {
     for (let row = y; row < y + h; row++) {
       for (let column = x; column < x + w; column++) {
         const place = `${column},${row}`;
-        if (taken.has(place)) t.fail(`${title} lies on another panel`);
+        if (taken.has(place)) t.fail(`${title} overlaps another panel`);
         taken.add(place);
       }
     }
@@ -41,11 +41,9 @@ t.test('panels lie beside one another, not on one another', (t) => {
   t.end();
 });
 
-const skip = prometheusIsThere()
-  ? false
-  : 'there is no prometheus on this machine (Debian: apt-get install prometheus)';
+const skip = prometheusIsThere() ? false : 'Prometheus is not installed (Debian: apt-get install prometheus)';
 
-/** Answers, some cut off by their client, and some refused, until `done`. */
+/** Sends requests until `done` returns true. Some complete, some are aborted by their client, and some are rejected. */
 async function load(server: Monolith, done: () => boolean): Promise<void> {
   const client = async (number: number): Promise<void> => {
     for (let turn = 0; !done(); turn++) {
@@ -73,7 +71,7 @@ async function load(server: Monolith, done: () => boolean): Promise<void> {
   await Promise.all([0, 1, 2, 3, 4, 5, 6].map(client));
 }
 
-t.test('boards', { skip }, async (t) => {
+t.test('Grafana dashboards', { skip }, async (t) => {
   const collector = await startOtlpReceiver();
   t.teardown(() => collector.close());
   const server = await startScripted({
@@ -96,7 +94,7 @@ t.test('boards', { skip }, async (t) => {
     await loaded;
   });
 
-  /** Numbers that the query gives, as soon as it gives any. */
+  /** The numbers that a query returns. Waits up to 30 seconds for the first. */
   const numbers = async (query: string): Promise<number[]> => {
     for (const end = Date.now() + 30_000; ; await new Promise((done) => setTimeout(done, 500))) {
       const found = (await prometheus.query(query)).map(({ value }) => Number(value[1])).filter(Number.isFinite);
@@ -104,11 +102,15 @@ t.test('boards', { skip }, async (t) => {
     }
   };
 
-  await t.test('our own: every query of every panel', async (t) => {
+  await t.test('every query of every panel in our own dashboard returns data', async (t) => {
     const [, variable] = board.templating.list;
     const [, series, label] = /^label_values\((\w+), (\w+)\)$/.exec(variable!.definition!)!;
     t.equal((await numbers(series!)).length, 1);
-    t.equal((await prometheus.query(series!))[0]!.metric[label!], 'hal-1.0', 'what the board lets choose');
+    t.equal(
+      (await prometheus.query(series!))[0]!.metric[label!],
+      'hal-1.0',
+      'the value that the model variable offers',
+    );
     let queries = 0;
     for (const { title, targets = [] } of board.panels) {
       for (const { expr } of targets) {
@@ -120,10 +122,10 @@ t.test('boards', { skip }, async (t) => {
     t.ok(queries > 40);
   });
 
-  await t.test("vLLM's published one", (t) => vllmBoard(t, prometheus, numbers));
+  await t.test("every query of vLLM's published dashboard returns data", (t) => vllmBoard(t, prometheus, numbers));
 });
 
-/** Its queries as its JSON has them, made of their parts: quantiles and means of histograms, rates, gauges. */
+/** Runs the queries from the JSON of vLLM's dashboard, assembled from their parts: quantiles and means of histograms, rates, gauges. */
 async function vllmBoard(
   t: Test,
   prometheus: Prometheus,
@@ -132,7 +134,7 @@ async function vllmBoard(
   t.equal(
     new Set((await prometheus.query('{__name__=~"vllm:.*"}')).map(({ metric }) => metric['model_name'])).size,
     1,
-    'what it lets choose',
+    'the model_name variable offers one value',
   );
   const of = (name: string): string => `vllm:${name}{model_name="hal-1.0"}`;
   const rate = (name: string, how = 'rate'): string => `${how}(${of(name)}[10s])`;

@@ -1,11 +1,12 @@
-// What benchmark and evaluation tools send, byte for byte as their sources make it, and what they read of the answers. They
-// are Python programs and are not run here: these are replays, each named after its tool and the function that it follows.
+// Replays the requests of benchmark and evaluation tools, byte for byte as their sources build them, and checks the
+// parts of the responses that the tools read. The tools are Python programs and do not run here. Each test is named
+// after its tool and the function that it replays.
 import t from 'tap';
 import { publishedAnswers } from '../../src/protocol/openapi/document.js';
 import { startScripted } from '../support/script-model.js';
 import { root } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const server = await startScripted({
   models: ['hal-1.0'],
@@ -41,7 +42,7 @@ interface Chunk {
   usage?: Usage | null;
 }
 
-/** The events of a stream as a reader has them that cuts at empty lines and takes "data: " off. */
+/** Parses a stream as a client does that splits it at empty lines and strips "data: ". */
 async function chunksOf(response: Response): Promise<Chunk[]> {
   if (response.status !== 200) throw new Error(await response.text());
   const messages = (await response.text())
@@ -52,11 +53,11 @@ async function chunksOf(response: Response): Promise<Chunk[]> {
     if (!one.startsWith('data: ')) throw new Error(`not a data line: ${one}`);
     return one.slice(6);
   });
-  if (data.pop() !== '[DONE]') throw new Error('the stream has no end');
+  if (data.pop() !== '[DONE]') throw new Error('the stream does not end with [DONE]');
   return data.map((one) => JSON.parse(one) as Chunk);
 }
 
-/** As vLLM's and guidellm's readers do: chunks with choices are tokens, the one without brings the usage. */
+/** Reads a stream as vLLM and guidellm do: each chunk with choices counts as a token, and the chunk without choices has the usage. */
 function read(chunks: readonly Chunk[]): { text: string; tokens: number; usage: Usage | null } {
   let text = '',
     tokens = 0,
@@ -71,7 +72,7 @@ function read(chunks: readonly Chunk[]): { text: string; tokens: number; usage: 
   return { text, tokens, usage };
 }
 
-t.test('vllm bench serve: the model it finds (get_first_model_from_server)', async (t) => {
+t.test('vllm bench serve finds the model (get_first_model_from_server)', async (t) => {
   const {
     body: { data },
   } = await get<{ data: { id: string; root: string; max_model_len: number }[] }>('/v1/models');
@@ -79,97 +80,106 @@ t.test('vllm bench serve: the model it finds (get_first_model_from_server)', asy
   t.ok(data[0]!.max_model_len > 0);
 });
 
-t.test('vllm bench serve --backend openai (async_request_openai_completions)', async (t) => {
-  const response = await post(
-    '/v1/completions',
-    {
-      model: 'hal-1.0',
-      prompt: 'Every word of it counts',
-      repetition_penalty: 1.0,
-      max_tokens: 24,
-      logprobs: null,
-      stream: true,
-      stream_options: { include_usage: true },
-      ignore_eos: true,
-    },
-    { 'x-request-id': 'bench-0' },
-  );
-  const seen = read(await chunksOf(response));
-  t.equal(seen.usage?.completion_tokens, 24, 'as many as were asked for, whatever the model would say');
-  t.ok(seen.tokens > 1 && seen.usage!.prompt_tokens > 5);
-  const ids = read(
-    await chunksOf(
-      await post('/v1/completions', {
+t.test(
+  'vllm bench serve --backend openai can read a completions stream (async_request_openai_completions)',
+  async (t) => {
+    const response = await post(
+      '/v1/completions',
+      {
         model: 'hal-1.0',
-        prompt: [80, 81, 82, 83],
+        prompt: 'Every word of it counts',
         repetition_penalty: 1.0,
-        max_tokens: 3,
+        max_tokens: 24,
         logprobs: null,
         stream: true,
         stream_options: { include_usage: true },
         ignore_eos: true,
-      }),
-    ),
-  );
-  t.match(ids.usage, { prompt_tokens: 4, completion_tokens: 3 });
-});
+      },
+      { 'x-request-id': 'bench-0' },
+    );
+    const seen = read(await chunksOf(response));
+    t.equal(seen.usage?.completion_tokens, 24, 'the requested number of tokens, whatever the model would write');
+    t.ok(seen.tokens > 1 && seen.usage!.prompt_tokens > 5);
+    const ids = read(
+      await chunksOf(
+        await post('/v1/completions', {
+          model: 'hal-1.0',
+          prompt: [80, 81, 82, 83],
+          repetition_penalty: 1.0,
+          max_tokens: 3,
+          logprobs: null,
+          stream: true,
+          stream_options: { include_usage: true },
+          ignore_eos: true,
+        }),
+      ),
+    );
+    t.match(ids.usage, { prompt_tokens: 4, completion_tokens: 3 });
+  },
+);
 
-t.test('vllm bench serve --backend openai-chat (async_request_openai_chat_completions)', async (t) => {
-  const response = await post(
-    '/v1/chat/completions',
-    {
-      model: 'hal-1.0',
-      messages: [{ role: 'user', content: [{ type: 'text', text: 'A: hello' }] }],
-      max_completion_tokens: 30,
-      stream: true,
-      stream_options: { include_usage: true },
-      ignore_eos: true,
-    },
-    { 'x-request-id': 'bench-1' },
-  );
-  const seen = read(await chunksOf(response));
-  t.match(seen.text, /^Paris is the capital of France\./);
-  t.equal(seen.usage?.completion_tokens, 30);
-});
+t.test(
+  'vllm bench serve --backend openai-chat can read a chat stream (async_request_openai_chat_completions)',
+  async (t) => {
+    const response = await post(
+      '/v1/chat/completions',
+      {
+        model: 'hal-1.0',
+        messages: [{ role: 'user', content: [{ type: 'text', text: 'A: hello' }] }],
+        max_completion_tokens: 30,
+        stream: true,
+        stream_options: { include_usage: true },
+        ignore_eos: true,
+      },
+      { 'x-request-id': 'bench-1' },
+    );
+    const seen = read(await chunksOf(response));
+    t.match(seen.text, /^Paris is the capital of France\./);
+    t.equal(seen.usage?.completion_tokens, 30);
+  },
+);
 
-t.test('SGLang bench_serving --backend vllm (async_request_openai_completions)', async (t) => {
-  t.equal(
-    (await get<{ data: { id: string }[] }>('/v1/models')).body.data[0]!.id,
-    'hal-1.0',
-    'the model, where none is named',
-  );
-  const body = {
-    model: 'hal-1.0',
-    prompt: 'Every word',
-    temperature: 0.0,
-    best_of: 1,
-    max_tokens: 16,
-    stream: true,
-    ignore_eos: true,
-  };
-  // This reader looks into choices[0] of every event: none may come without.
-  const chunks = await chunksOf(await post('/v1/completions', body));
-  t.ok(chunks.every(({ choices }) => typeof choices?.[0]?.text === 'string'));
-  const whole = await json<{ choices: { text: string }[]; usage: Usage }>('/v1/completions', {
-    ...body,
-    stream: false,
-  });
-  t.equal(whole.usage.completion_tokens, 16);
-  t.equal(chunks.map(({ choices }) => choices![0]!.text).join(''), whole.choices[0]!.text);
-  const chat = await chunksOf(
-    await post('/v1/chat/completions', {
+t.test(
+  'SGLang bench_serving --backend vllm can read a completions stream (async_request_openai_completions)',
+  async (t) => {
+    t.equal(
+      (await get<{ data: { id: string }[] }>('/v1/models')).body.data[0]!.id,
+      'hal-1.0',
+      'the model to use if none is named',
+    );
+    const body = {
       model: 'hal-1.0',
-      messages: [{ role: 'user', content: 'A: hello' }],
+      prompt: 'Every word',
       temperature: 0.0,
+      best_of: 1,
       max_tokens: 16,
       stream: true,
-    }),
-  );
-  t.ok(chat.every(({ choices }) => choices?.[0]?.delta !== undefined));
-});
+      ignore_eos: true,
+    };
+    // This client reads choices[0] of every event, so every event must have one.
+    const chunks = await chunksOf(await post('/v1/completions', body));
+    t.ok(chunks.every(({ choices }) => typeof choices?.[0]?.text === 'string'));
+    const whole = await json<{ choices: { text: string }[]; usage: Usage }>('/v1/completions', {
+      ...body,
+      stream: false,
+    });
+    t.equal(whole.usage.completion_tokens, 16);
+    t.equal(chunks.map(({ choices }) => choices![0]!.text).join(''), whole.choices[0]!.text);
+    const chat = await chunksOf(
+      await post('/v1/chat/completions', {
+        model: 'hal-1.0',
+        messages: [{ role: 'user', content: 'A: hello' }],
+        temperature: 0.0,
+        max_tokens: 16,
+        stream: true,
+      }),
+    );
+    t.ok(chat.every(({ choices }) => choices?.[0]?.delta !== undefined));
+  },
+);
 
-t.test('guidellm (OpenAIHTTPBackend, its request handlers)', async (t) => {
-  t.equal((await fetch(`${server.url}/health`, { headers: bearer })).status, 200, 'what it asks before anything');
+t.test('guidellm can read completions and chat streams (OpenAIHTTPBackend, its request handlers)', async (t) => {
+  t.equal((await fetch(`${server.url}/health`, { headers: bearer })).status, 200, 'guidellm checks /health first');
   t.equal((await get<{ data: { id: string }[] }>('/v1/models')).body.data[0]!.id, 'hal-1.0');
   const stream = { stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } };
   for (const [path, body] of [
@@ -198,7 +208,7 @@ t.test('guidellm (OpenAIHTTPBackend, its request handlers)', async (t) => {
     t.same(
       counts,
       [...counts].sort((a, b) => a - b),
-      'usage in every chunk, rising',
+      'every chunk has its usage, and the count never decreases',
     );
     t.equal(counts.at(-1), 12, path);
     t.ok(counts.every((count) => count >= 0));
@@ -214,7 +224,7 @@ interface Scored {
 }
 
 t.test(
-  'lm-eval --model local-completions: its tokenizer here (check_remote_tokenizer_support, RemoteTokenizer)',
+  'lm-eval --model local-completions can use the tokenizer of the server (check_remote_tokenizer_support, RemoteTokenizer)',
   async (t) => {
     const { status, body } = await get<{
       eos_token: string;
@@ -230,49 +240,57 @@ t.test(
       prompt: body.eos_token,
       add_special_tokens: false,
     });
-    t.equal(tokens.length, 1, 'eos_token_id is the first of these');
+    t.equal(tokens.length, 1, 'lm-eval uses the first of these tokens as eos_token_id');
     const { prompt } = await json<{ prompt: string }>('/detokenize', { tokens: [80, 81, 82] });
     t.same((await json<{ tokens: number[] }>('/tokenize', { prompt, add_special_tokens: false })).tokens, [80, 81, 82]);
   },
 );
 
-t.test('lm-eval --model local-completions: log-likelihoods of a batch (_create_payload, parse_logprobs)', async (t) => {
-  const contexts = [
-    [80, 81, 82, 83, 84],
-    [80, 81, 85],
-  ];
-  const ctxlens = [3, 1];
-  const answer = await json<Scored>('/v1/completions', {
-    model: 'hal-1.0',
-    prompt: contexts,
-    temperature: 0,
-    max_tokens: 1,
-    logprobs: 1,
-    seed: 1234,
-    echo: true,
-  });
-  const choices = [...answer.choices].sort((a, b) => a.index - b.index);
-  t.equal(choices.length, 2);
-  for (const [at, { logprobs }] of choices.entries()) {
-    const told = logprobs.token_logprobs.slice(ctxlens[at], -1);
-    t.equal(told.length, contexts[at]!.length - ctxlens[at]!, 'the continuation, without the token that was generated');
-    t.ok(told.every((one) => typeof one === 'number' && one <= 0));
-    const tops = logprobs.top_logprobs.slice(ctxlens[at], -1);
-    // Greedy or not: that of the token against the largest of its row, which must hold it where it is the likeliest.
-    for (const [place, top] of tops.entries()) t.ok(Math.max(...Object.values(top!)) >= told[place]! - 1e-9);
-  }
-  const generated = await json<Scored>('/v1/completions', {
-    prompt: contexts,
-    model: 'hal-1.0',
-    max_tokens: 4,
-    temperature: 0,
-    stop: ['\n\n', 'Question:'],
-    seed: 1234,
-  });
-  t.same(generated.choices.map(({ index }) => index).sort(), [0, 1]);
-});
+t.test(
+  'lm-eval --model local-completions can read the log-likelihoods of a batch (_create_payload, parse_logprobs)',
+  async (t) => {
+    const contexts = [
+      [80, 81, 82, 83, 84],
+      [80, 81, 85],
+    ];
+    const ctxlens = [3, 1];
+    const answer = await json<Scored>('/v1/completions', {
+      model: 'hal-1.0',
+      prompt: contexts,
+      temperature: 0,
+      max_tokens: 1,
+      logprobs: 1,
+      seed: 1234,
+      echo: true,
+    });
+    const choices = [...answer.choices].sort((a, b) => a.index - b.index);
+    t.equal(choices.length, 2);
+    for (const [at, { logprobs }] of choices.entries()) {
+      const told = logprobs.token_logprobs.slice(ctxlens[at], -1);
+      t.equal(
+        told.length,
+        contexts[at]!.length - ctxlens[at]!,
+        'the log-probabilities of the continuation, without the generated token',
+      );
+      t.ok(told.every((one) => typeof one === 'number' && one <= 0));
+      const tops = logprobs.top_logprobs.slice(ctxlens[at], -1);
+      // lm-eval compares the token's log-probability with the largest in its row. The row must contain the token if it is
+      // the most likely one.
+      for (const [place, top] of tops.entries()) t.ok(Math.max(...Object.values(top!)) >= told[place]! - 1e-9);
+    }
+    const generated = await json<Scored>('/v1/completions', {
+      prompt: contexts,
+      model: 'hal-1.0',
+      max_tokens: 4,
+      temperature: 0,
+      stop: ['\n\n', 'Question:'],
+      seed: 1234,
+    });
+    t.same(generated.choices.map(({ index }) => index).sort(), [0, 1]);
+  },
+);
 
-t.test('AIPerf (CompletionsEndpoint, ChatEndpoint)', async (t) => {
+t.test('AIPerf can read completions and chat completions (CompletionsEndpoint, ChatEndpoint)', async (t) => {
   const completions = await chunksOf(
     await post('/v1/completions', {
       prompt: ['Every word'],
@@ -307,7 +325,7 @@ t.test('AIPerf (CompletionsEndpoint, ChatEndpoint)', async (t) => {
   });
 });
 
-t.test('inference-perf (CompletionAPIData, vLLMModelServerClient)', async (t) => {
+t.test('inference-perf can read completions and the metrics (CompletionAPIData, vLLMModelServerClient)', async (t) => {
   const body = { model: 'hal-1.0', prompt: 'Every word', max_tokens: 8, ignore_eos: true };
   const chunks = await chunksOf(
     await post('/v1/completions', { ...body, stream: true, stream_options: { include_usage: true } }),
@@ -317,7 +335,7 @@ t.test('inference-perf (CompletionAPIData, vLLMModelServerClient)', async (t) =>
     choices: [{ text: String }],
     usage: { prompt_tokens: Number, completion_tokens: 8 },
   });
-  // Names that its reports are made of, as they stand in the text that Prometheus scrapes.
+  // Metric names that the reports of inference-perf use, as they appear in the text that Prometheus scrapes.
   const scraped = await (
     await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer metrics-token-0123456789' } })
   ).text();
@@ -363,7 +381,7 @@ interface Props {
   is_sleeping: boolean;
 }
 
-t.test('clients of llama-server: /props and /slots, for operators', async (t) => {
+t.test('clients of llama-server can read /props and /slots, but only with a key or the metrics token', async (t) => {
   t.equal((await get('/props', {})).status, 401);
   t.equal((await get('/slots', { authorization: 'Bearer metrics-token-0123456789' })).status, 200);
   const { body: props } = await get<Props>('/props');

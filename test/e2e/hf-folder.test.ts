@@ -1,4 +1,4 @@
-// A Hugging Face folder served as it is, beside the GGUF file that it equals: what clients get is the same.
+// Serves a Hugging Face folder and the GGUF file with the same weights. Clients get the same responses from both.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -7,12 +7,12 @@ import t from 'tap';
 import { writeCheckpoint } from '../support/checkpoint.js';
 import { embeddedModel, main, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-folder-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));
 const folder = join(scratch, 'starter');
-// 8 bits become floats here and the same 8 bits again while the folder loads.
+// The 8-bit weights are written as floats here and quantized to the same 8 bits when the folder is loaded.
 writeCheckpoint(embeddedModel, folder, 2);
 
 function run(args: string[]): { status: number | null; out: string; err: string } {
@@ -25,7 +25,7 @@ function run(args: string[]): { status: number | null; out: string; err: string 
   return { status, out: stdout, err: stderr };
 }
 
-t.test('a folder and a file of the same weights answer alike', async (t) => {
+t.test('a folder and a file with the same weights give the same responses', async (t) => {
   const overrides = { folder: { quantize: 'q8_0', sampling: { temperature: 1, top_k: 0 } } };
   const server = await startMonolith({
     args: [
@@ -42,7 +42,7 @@ t.test('a folder and a file of the same weights answer alike', async (t) => {
     ],
   });
   t.teardown(() => server.stop());
-  // The small model has little to say: its end is forbidden.
+  // The end token is forbidden, because the small model would end its response too early.
   const ask = async (model: string, sampling: object): Promise<{ content: string; usage: object }> => {
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'POST',
@@ -67,19 +67,23 @@ t.test('a folder and a file of the same weights answer alike', async (t) => {
     t.ok(file.content.length > 0);
     t.same(quantized, file);
   }
-  // As it lies, the folder computes with floats: the same prompt, and an answer.
+  // Without quantization the folder computes with floats. The prompt has the same length, and there is a response.
   t.match((await ask('floats', { temperature: 0 })).usage, {
     prompt_tokens: (await ask('file', { temperature: 0 })).usage['prompt_tokens' as never],
   });
 });
 
-t.test('inspect and models tell of folders', (t) => {
+t.test('the inspect and models commands describe folders', (t) => {
   const report = run(['inspect', folder]);
   t.equal(report.status, 0, report.err);
   for (const word of ['llama', '"starter"', 'mostly F32', '1535 tokens', 'chat template  1030 characters'])
     t.match(report.out, word);
   t.match(run(['inspect', folder, '--quantize', 'q4_0']).out, 'mostly Q4_0');
-  t.match(run(['inspect', folder, '--quantize', 'q4_k']).out, 'mostly Q8_0', 'its rows are no multiple of 256 values');
+  t.match(
+    run(['inspect', folder, '--quantize', 'q4_k']).out,
+    'mostly Q8_0',
+    'its rows are not a multiple of 256 values',
+  );
   t.match(run(['inspect', folder, '--quantize', 'q9']), {
     status: 2,
     err: 'monolith: inspect: --quantize takes q8_0, q6_k, q4_k, q4_0, fp8, not "q9"\n',
@@ -90,13 +94,13 @@ t.test('inspect and models tell of folders', (t) => {
   t.match(
     listed,
     { file: folder, sampling: { temperature: 0.7, top_k: 20, top_p: 1 } },
-    'with the sampling its authors recommend, as far as it can be',
+    'the sampling settings that its authors recommend, as far as they are supported',
   );
   t.match(run(['models', '--model', `mine=${folder}`]).out, /mine\s+5\.\d+ MiB/);
   t.end();
 });
 
-t.test('what is wrong with a folder is told with its file and key', (t) => {
+t.test('an error in a folder names the file and the key', (t) => {
   const path = join(folder, 'config.json');
   const config = readFileSync(path, 'utf8');
   writeFileSync(path, config.replace('"silu"', '"relu"'));

@@ -1,5 +1,5 @@
-// Model files whose chat templates take too much, always or for some requests: the server starts, says so, and serves
-// the rest.
+// Serves model files whose chat templates exceed the rendering limits, always or for some requests. The server starts,
+// logs the problem, and serves everything else.
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,7 +7,7 @@ import t from 'tap';
 import { writeCheckpoint } from '../support/checkpoint.js';
 import { embeddedModel, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const scratch = mkdtempSync(join(tmpdir(), 'monolith-templates-'));
 t.teardown(() => rmSync(scratch, { recursive: true, force: true }));
@@ -23,7 +23,7 @@ function folder(name: string, template: string): string {
   return path;
 }
 
-t.test('a template that takes too much costs its model or its request, and nothing else', async (t) => {
+t.test('a chat template over the rendering limits fails only its own model or request', async (t) => {
   const always = folder('always', plain + doubling);
   const sometimes = folder('sometimes', `${plain}{% if messages[-1].content == 'go' %}${doubling}{% endif %}`);
   const server = await startMonolith({
@@ -42,7 +42,7 @@ t.test('a template that takes too much costs its model or its request, and nothi
   t.match(
     server.log(),
     /always.*chat template cannot render one user message: .*takes too much/,
-    'said at the start, with the name and the reason',
+    'the startup log has the name of the model and the reason',
   );
 
   const post = async (

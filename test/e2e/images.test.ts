@@ -1,10 +1,10 @@
-// Images through a whole server: a model that takes them, and one that says that it does not.
+// Sends images through a whole server, to a model that accepts them and to one that rejects them.
 import OpenAI from 'openai';
 import sharp from 'sharp';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const server = await startMonolith({
   env: {
@@ -37,14 +37,14 @@ function ask(model: string, urls: readonly string[]): Promise<OpenAI.ChatComplet
   });
 }
 
-t.test('a model that takes images, if only as a note, answers', async (t) => {
+t.test('a model with image_input "note" accepts images', async (t) => {
   const without = (await ask('clarke-1.0', [])).usage!.prompt_tokens;
   const one = await ask('clarke-1.0', [dataUrl(png)]);
   t.match(one.choices[0]!.finish_reason, /^(stop|length)$/);
-  t.ok(one.usage!.prompt_tokens > without, 'the image is in the prompt');
+  t.ok(one.usage!.prompt_tokens > without, 'the prompt mentions the image');
 });
 
-t.test('the embedded models that have a tower see what it was taught', async (t) => {
+t.test('the embedded models with a vision encoder recognize the shapes that they were trained on', async (t) => {
   const seeing = await startMonolith();
   t.teardown(() => seeing.stop());
   const other = new OpenAI({ baseURL: `${seeing.url}/v1`, apiKey: seeing.key, maxRetries: 0 });
@@ -78,7 +78,7 @@ t.test('the embedded models that have a tower see what it was taught', async (t)
   }
 });
 
-t.test('a model that takes text only says so, before anything else is looked at', async (t) => {
+t.test('a text-only model rejects images before they are parsed or fetched', async (t) => {
   for (const url of [dataUrl(png), 'data:nonsense', 'http://127.0.0.1/']) {
     await t.rejects(ask('tycho-1.0', [url]), {
       status: 422,
@@ -88,7 +88,7 @@ t.test('a model that takes text only says so, before anything else is looked at'
   }
 });
 
-t.test('what is wrong with an image is told, with its place', async (t) => {
+t.test('an image error has the code of the problem and the position of the image', async (t) => {
   const cases: [url: string, code: string][] = [
     [dataUrl(png.subarray(0, 60)), 'invalid_image'],
     ['data:image/svg+xml;base64,PHN2Zz4=', 'unsupported_image_format'],
@@ -109,5 +109,5 @@ t.test('what is wrong with an image is told, with its place', async (t) => {
     ),
     { status: 422, code: 'too_many_images' },
   );
-  t.match(await ask('clarke-1.0', [dataUrl(png)]), { object: 'chat.completion' }, 'the server goes on');
+  t.match(await ask('clarke-1.0', [dataUrl(png)]), { object: 'chat.completion' }, 'the server still responds');
 });

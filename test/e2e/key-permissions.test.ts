@@ -1,4 +1,4 @@
-// What a key may do, seen through the official clients: models, scopes, expiry, rotation, revocation from
+// Tests the permissions of API keys through the official clients: models, scopes, expiry, rotation, and revocation from
 // another process.
 
 import { spawnSync } from 'node:child_process';
@@ -26,7 +26,7 @@ const chat = (apiKey: string, model = 'tycho-1.0') =>
 const message = (apiKey: string, model = 'tycho-1.0') =>
   anthropic(apiKey).messages.create({ model, max_tokens: 20, messages: [{ role: 'user', content: 'A: x' }] });
 
-/** As an operator beside the running server. */
+/** Runs `monolith keys` while the server runs, as an operator does. */
 function keys(...args: string[]): string {
   const { status, stdout, stderr } = spawnSync(process.execPath, [main, 'keys', ...args], {
     encoding: 'utf8',
@@ -37,7 +37,7 @@ function keys(...args: string[]): string {
   return stdout.trim();
 }
 
-/** The code a call fails with. */
+/** The status and error code with which a call fails; null if it succeeds. */
 async function code(call: Promise<unknown>): Promise<unknown> {
   try {
     await call;
@@ -50,14 +50,18 @@ async function code(call: Promise<unknown>): Promise<unknown> {
   }
 }
 
-t.test('a key for one model: 403 on the others, one model in the list, in both formats', async (t) => {
+t.test('a key for one model lists only that model and gets a 403 for the others, in both API formats', async (t) => {
   const key = keys('create', '--models', 'tycho-1.0');
   await until(() => chat(key), null);
   t.equal((await chat(key)).model, 'tycho-1.0');
   t.equal(await code(chat(key, 'hal-1.0')), '403 model_not_allowed');
   t.equal(await code(message(key, 'hal-1.0')), '403 model_not_allowed');
   t.equal(await code(openai(key).responses.create({ model: 'hal-1.0', input: 'x' })), '403 model_not_allowed');
-  t.equal(await code(chat(key, 'nothing')), '404 model_not_found', 'what is not there comes first');
+  t.equal(
+    await code(chat(key, 'nothing')),
+    '404 model_not_found',
+    'an unknown model gets a 404 even if the key is limited to one model',
+  );
   const ids: string[] = [];
   for await (const { id } of openai(key).models.list()) ids.push(id);
   t.same(ids, ['tycho-1.0']);
@@ -69,7 +73,7 @@ t.test('a key for one model: 403 on the others, one model in the list, in both f
   t.equal((await anthropic(key).models.retrieve('tycho-1.0')).id, 'tycho-1.0');
 });
 
-t.test('scopes: every route asks for its own', async (t) => {
+t.test('every route requires its own scope', async (t) => {
   const inference = keys('create', '--scopes', 'inference');
   const reader = keys('create', '--scopes', 'responses.read,models.read');
   const counter = keys('create', '--scopes', 'tokens.count');
@@ -83,7 +87,7 @@ t.test('scopes: every route asks for its own', async (t) => {
   t.equal(
     await code(openai(inference).responses.create({ model: 'tycho-1.0', previous_response_id: id, input: 'A: y' })),
     null,
-    'a conversation is gone on with by whoever may infer',
+    'the inference scope is enough to continue a conversation',
   );
   t.equal(await code(openai(inference).responses.inputItems.list(id)), denied);
   t.equal(await code(openai(inference).responses.delete(id)), denied);
@@ -114,14 +118,14 @@ t.test('scopes: every route asks for its own', async (t) => {
   t.equal(await handshakeStatus(server.port, reader), 403);
 });
 
-/** Seen within a second or so: the server looks once a second. */
+/** Waits until the call has the expected outcome. The server checks for changed keys once a second. */
 async function until(call: () => Promise<unknown>, expected: string | null): Promise<void> {
   let last: unknown = null;
   if (!(await eventually(async () => (last = await code(call())) === expected)))
     throw new Error(`${String(last)}, not ${String(expected)}`);
 }
 
-t.test('expired, revoked, rotated out: a 401 each, within 5 seconds of the command beside the server', async (t) => {
+t.test('an expired, revoked or rotated key gets a 401 within 5 seconds', async (t) => {
   const brief = keys('create', '--expires', '6s');
   await until(() => chat(brief), null);
   await until(() => chat(brief), '401 api_key_expired');
@@ -139,10 +143,10 @@ t.test('expired, revoked, rotated out: a 401 each, within 5 seconds of the comma
   ]);
   t.equal((await connection.closed)[0], 1008);
   t.equal(await code(chat(next)), null);
-  t.equal(await code(chat(next, 'hal-1.0')), '403 model_not_allowed', 'with the permissions of the one before');
+  t.equal(await code(chat(next, 'hal-1.0')), '403 model_not_allowed', 'the new key has the permissions of the old one');
   const made = JSON.parse(keys('rotate', next.slice(0, 11), '--json')) as CreatedApiKey;
   await sleep(1100);
-  t.equal(await code(chat(next)), null, 'within the overlap of a day');
+  t.equal(await code(chat(next)), null, 'the old key still works during the overlap of a day');
   keys('revoke', next.slice(0, 11));
   await until(() => message(next), '401 api_key_revoked');
   t.match(made, { name: 'rotating', models: ['tycho-1.0'], status: 'active' });

@@ -1,5 +1,6 @@
-// A rolling update: processes of a release on tables that a later one has brought further, where it lets them (docs/guides/scaling.md).
-// The later step is made by the test, beside a process under load; then another one starts, which finds tables it does not know.
+// A rolling update (docs/guides/scaling.md): processes of one release run on tables that a later release has migrated
+// compatibly. The test applies the later migration while one process is under load. Then it starts another process,
+// which finds tables that it does not know.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import pg from 'pg';
@@ -12,7 +13,7 @@ import { startRedis, withoutRedis } from '../support/redis.js';
 import { said, startScripted } from '../support/script-model.js';
 import { eventually, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const model = 'tycho-1.0';
 leaveOutIf(t, withoutPostgres, withoutRedis);
@@ -34,62 +35,65 @@ const tables = async (): Promise<string[]> =>
     )
   ).map(({ name }) => name);
 
-t.test('a step that lets earlier releases go on costs none of their requests, and they start on it', async (t) => {
-  const a = await start();
-  t.teardown(() => a.stop());
-  const one = clientOf(a);
-  let under = true,
-    answered = 0;
-  const load = Promise.all(
-    Array.from({ length: 3 }, async () => {
-      while (under) {
-        const made = await one.responses.create({ model, input: 'A: x' });
-        t.same((await one.responses.retrieve(made.id)).output, made.output);
-        answered++;
-      }
-    }),
-  );
-  const before = answered;
-  // As a later release may: a table more, and in each one that is there a column that may be left out.
-  const known = await tables();
-  await migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 1, [
-    ...MIGRATIONS,
-    {
-      what: 'what a later release needs',
-      oldest: 1,
-      statements: [
-        'CREATE TABLE later (id integer PRIMARY KEY)',
-        ...known
-          .filter((name) => name !== 'monolith_versions')
-          .map((name) => `ALTER TABLE ${name} ADD COLUMN later_note text`),
-      ],
-    },
-  ]);
-  const b = await start();
-  t.teardown(() => b.stop());
-  const other = clientOf(b);
-  while (answered < before + 20)
-    await new Promise((done) => {
-      setTimeout(done, 10);
-    });
-  under = false;
-  await load;
-  const made = await one.responses.create({ model, input: 'A: x' });
-  t.same((await other.responses.retrieve(made.id)).output, made.output);
-  const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
-  t.equal(next.output_text, said('S').content);
-  t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
-  await other.responses.delete(made.id);
-  t.equal(
-    await one.responses.retrieve(made.id).then(
-      () => 'none',
-      ({ status }: { status: number }) => status,
-    ),
-    404,
-  );
-});
+t.test(
+  'a compatible migration fails no request of an earlier release, and processes of that release still start',
+  async (t) => {
+    const a = await start();
+    t.teardown(() => a.stop());
+    const one = clientOf(a);
+    let under = true,
+      answered = 0;
+    const load = Promise.all(
+      Array.from({ length: 3 }, async () => {
+        while (under) {
+          const made = await one.responses.create({ model, input: 'A: x' });
+          t.same((await one.responses.retrieve(made.id)).output, made.output);
+          answered++;
+        }
+      }),
+    );
+    const before = answered;
+    // A migration as a later release may have it: one more table, and an optional column in every existing table.
+    const known = await tables();
+    await migrate({ url: postgres.url, connections: 1, timeout_ms: 30_000 }, DATABASE_VERSION + 1, [
+      ...MIGRATIONS,
+      {
+        what: 'additions of a later release',
+        oldest: 1,
+        statements: [
+          'CREATE TABLE later (id integer PRIMARY KEY)',
+          ...known
+            .filter((name) => name !== 'monolith_versions')
+            .map((name) => `ALTER TABLE ${name} ADD COLUMN later_note text`),
+        ],
+      },
+    ]);
+    const b = await start();
+    t.teardown(() => b.stop());
+    const other = clientOf(b);
+    while (answered < before + 20)
+      await new Promise((done) => {
+        setTimeout(done, 10);
+      });
+    under = false;
+    await load;
+    const made = await one.responses.create({ model, input: 'A: x' });
+    t.same((await other.responses.retrieve(made.id)).output, made.output);
+    const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
+    t.equal(next.output_text, said('S').content);
+    t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
+    await other.responses.delete(made.id);
+    t.equal(
+      await one.responses.retrieve(made.id).then(
+        () => 'none',
+        ({ status }: { status: number }) => status,
+      ),
+      404,
+    );
+  },
+);
 
-t.test('a step that waits for a table lets through who comes behind it', async (t) => {
+t.test('a migration that waits for a table lock does not block later queries on that table', async (t) => {
   await postgres.ask(postgres.url, 'CREATE TABLE busy (id integer)');
   const [holder, asker] = [
     new pg.Client(postgres.url),
@@ -113,7 +117,7 @@ t.test('a step that waits for a table lets through who comes behind it', async (
   const waits = async (): Promise<boolean> =>
     (await asker.query("SELECT FROM pg_locks WHERE NOT granted AND relation = 'busy'::regclass")).rowCount === 1;
   for (let round = 0; round < 3; round++) {
-    t.ok(await eventually(waits), 'the step waits for who has the table');
+    t.ok(await eventually(waits), 'the migration waits for the transaction that holds the table');
     await asker.query('SELECT FROM busy');
   }
   t.equal(made, false);
@@ -122,7 +126,7 @@ t.test('a step that waits for a table lets through who comes behind it', async (
   t.same((await asker.query('SELECT * FROM busy')).rows, [{ id: 1, note: null }]);
 });
 
-t.test('of several tables it waits for all together as long as for one', async (t) => {
+t.test('a migration waits for the locks of several tables no longer in total than for one', async (t) => {
   const clients = Array.from({ length: 10 }, () => new pg.Client(postgres.url));
   for (const client of clients) {
     await client.connect();
@@ -149,12 +153,12 @@ t.test('of several tables it waits for all together as long as for one', async (
   const asked = asker.query('SELECT FROM free').then(() => {
     waited = performance.now() - began;
   });
-  // Each gives its table back before the step gives way to it.
+  // Each transaction releases its table before the migration stops waiting for it.
   for (const [at, holder] of holders.entries()) {
     t.ok(await eventually(() => waitsFor(`busy_${at}`)));
     await sleep(150);
     await holder.query('COMMIT');
   }
   await Promise.all([asked, step]);
-  t.ok(waited < 900, `${waited.toFixed()} ms of ${holders.length} times 150`);
+  t.ok(waited < 900, `${waited.toFixed()} ms; the transactions hold their tables for ${holders.length} times 150 ms`);
 });

@@ -1,4 +1,4 @@
-// The end of a model's name: deprecated, retired, with dates and a successor; and further names of models.
+// Tests the lifecycle of a model (deprecated and retired, with dates and a successor) and the aliases of models.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import type { DashboardModel } from '../../src/shared/wire/dashboard.js';
 import { startServer } from '../../src/server/server.js';
 import { writeScriptModel } from '../support/script-model.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const TOKEN = 'an-operator-token-0123';
 const folder = mkdtempSync(join(tmpdir(), 'monolith-lifecycle-'));
@@ -54,7 +54,7 @@ async function patch(
 
 const day = (days: number): string => new Date(Date.UTC(2030, 0, 1 + days)).toISOString();
 
-t.test('aliases: the name asked for is shown, the model behind it is what counts', async (t) => {
+t.test('a response shows the requested alias, while permissions follow the model behind it', async (t) => {
   t.equal((await openai.chat.completions.create({ model: 'gpt-4o', messages })).model, 'gpt-4o');
   const chunks = await openai.chat.completions.create({ model: 'gpt-4o', messages, stream: true });
   for await (const { model } of chunks) t.equal(model, 'gpt-4o');
@@ -65,10 +65,10 @@ t.test('aliases: the name asked for is shown, the model behind it is what counts
     ((await openai.responses.create({ previous_response_id: first.id, input: 'S: y' } as never)) as { model: string })
       .model,
     'gpt-4o',
-    'a continuation goes on with it',
+    'a continued response keeps the alias',
   );
   const listed = (await openai.models.list()).data.map(({ id }) => id);
-  t.same(listed, ['hal-1.0', 'tycho-1.0'], 'they are in no list');
+  t.same(listed, ['hal-1.0', 'tycho-1.0'], 'aliases are not listed');
   t.match(await openai.models.retrieve('gpt-4o'), { id: 'gpt-4o', display_name: 'hal-1.0' } as never);
   t.match(await anthropic.models.retrieve('claude-x'), { id: 'claude-x', type: 'model' });
   const { secret } = await server.accounts.createKey({ name: 'small', models: ['tycho-1.0'] });
@@ -81,7 +81,7 @@ t.test('aliases: the name asked for is shown, the model behind it is what counts
   t.equal((await small.openai.chat.completions.create({ model: 'claude-x', messages })).model, 'claude-x');
 });
 
-t.test('an alias of nothing, or of a name that is taken, is a start that fails', async (t) => {
+t.test('startup fails if an alias refers to no model or is already the name of a model', async (t) => {
   for (const [aliases, problem] of [
     [{ x: 'nothing' }, /"x" refers to "nothing"/],
     [{ 'hal-1.0': 'tycho-1.0' }, /"hal-1.0" is already the name of a model/],
@@ -93,7 +93,7 @@ t.test('an alias of nothing, or of a name that is taken, is a start that fails',
   }
 });
 
-t.test('deprecated: served, with headers and dates in both shapes', async (t) => {
+t.test('a deprecated model is served with deprecation headers and dates, in both API formats', async (t) => {
   t.match(
     await patch('hal-1.0', {
       lifecycle: 'deprecated',
@@ -132,7 +132,7 @@ t.test('deprecated: served, with headers and dates in both shapes', async (t) =>
     .withResponse();
   t.equal(streamed.response.headers.get('deprecation'), 'true');
   for await (const _ of streamed.data) {
-    /* to its end */
+    /* Read the stream to its end. */
   }
   const { response } = await openai.responses.create({ model: 'hal-1.0', input: 'A: x' }).withResponse();
   t.equal(response.headers.get('deprecation'), 'true');
@@ -147,10 +147,10 @@ t.test('deprecated: served, with headers and dates in both shapes', async (t) =>
     deprecated_at: day(0),
     retires_at: day(90),
   } as never);
-  t.equal((await openai.models.list()).data.length, 2, 'listed all the same');
+  t.equal((await openai.models.list()).data.length, 2, 'a deprecated model is still listed');
 });
 
-t.test('retired: 404 that names the successor; active again without dates', async (t) => {
+t.test('a retired model gets a 404 that names the successor, and reactivation clears its dates', async (t) => {
   t.match(await patch('hal-1.0', { lifecycle: 'retired' }), { status: 200, body: { lifecycle: 'retired' } });
   const gone = { status: 404, message: /retired.*tycho-1\.0/ };
   await t.rejects(openai.chat.completions.create({ model: 'hal-1.0', messages }), {
@@ -180,7 +180,7 @@ t.test('retired: 404 that names the successor; active again without dates', asyn
       retires_at: new Date(Date.now() - 1000).toISOString(),
     }),
     { body: { lifecycle: 'retired' } },
-    'a date that has come acts by itself',
+    'a retirement date in the past takes effect by itself',
   );
   await patch('hal-1.0', { lifecycle: 'active' });
 });
