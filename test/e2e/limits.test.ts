@@ -1,12 +1,13 @@
-// What limits look like from outside, in the three formats alike: rate-limit headers on answers and refusals, the
-// wait of every 429 and 503, and which fault of several is told (contract sections 5, 6 and 8 of errors and limits).
+// Tests how limits appear to clients in all three API formats: the rate-limit headers of accepted and refused requests,
+// the wait in every 429 and 503, and which of several errors is reported. Covers sections 5, 6 and 8 of the contract
+// for errors and limits.
 import t, { type Test } from 'tap';
 import { startScripted } from '../support/script-model.js';
 import { ask, get, post, type Answer } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const data = dataFolder();
 const server = await startScripted({
@@ -54,7 +55,7 @@ const formats: readonly Format[] = [
   },
 ];
 
-/** All eight headers, in the names and units of the format. */
+/** Checks all eight headers, in the names and units of the format. Returns what remains of each limit. */
 function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string, number> {
   const of = (what: string, field: string): string | null =>
     headers.get(prefix === 'x' ? `x-ratelimit-${field}-${what}` : `anthropic-ratelimit-${what}-${field}`);
@@ -71,7 +72,7 @@ function limitsOf(t: Test, { prefix }: Format, headers: Headers): Record<string,
   const other = prefix === 'x' ? 'anthropic-ratelimit-' : 'x-ratelimit-';
   t.notOk(
     [...headers.keys()].some((name) => name.startsWith(other)),
-    'those of the other format are not there',
+    'there are no headers of the other format',
   );
   return limits;
 }
@@ -86,19 +87,19 @@ function refused(t: Test, { headers, status, body }: Answer, code: string): void
   t.equal(headers.get('x-should-retry'), code === 'request_exceeds_tpm_limit' ? 'false' : null);
 }
 
-t.test('on answers, whole and streamed', async (t) => {
+t.test('whole and streamed responses have rate-limit headers', async (t) => {
   for (const format of formats) {
     for (const stream of [false, true]) {
       const response = await post(server, format.path, format.body('hal-1.0', 'A: x', { stream }));
       t.equal(response.status, 200);
       const limits = limitsOf(t, format, response.headers);
-      t.equal(limits['concurrency'], 0, 'this one has the only place');
+      t.equal(limits['concurrency'], 0, 'this request occupies the only slot');
       await response.text();
     }
   }
 });
 
-t.test('too many requests, too many tokens', async (t) => {
+t.test('requests over the request limit or the token limit get a 429', async (t) => {
   for (const format of formats)
     t.equal((await ask(server, format.path, format.body('clarke-1.0', 'A: x'))).status, 200);
   for (const format of formats) {
@@ -110,7 +111,7 @@ t.test('too many requests, too many tokens', async (t) => {
   for (const format of formats) {
     const answer = await ask(server, format.path, format.body('tycho-1.0', `A: ${'x'.repeat(500)}`));
     refused(t, answer, 'tpm_limit_exceeded');
-    t.ok(Number(answer.headers.get('retry-after')) > 10, 'until the bucket holds it');
+    t.ok(Number(answer.headers.get('retry-after')) > 10, 'the time until the bucket has enough tokens');
     limitsOf(t, format, answer.headers);
     const hopeless = await ask(server, format.path, format.body('tycho-1.0', 'x'.repeat(700)));
     refused(t, hopeless, 'request_exceeds_tpm_limit');
@@ -118,7 +119,7 @@ t.test('too many requests, too many tokens', async (t) => {
   }
 });
 
-t.test('the place is taken; the engine is busy', async (t) => {
+t.test('returns a 429 when the concurrency slot is taken and a 503 when the engine is busy', async (t) => {
   const leaving = new AbortController();
   const endless = await fetch(`${server.url}/v1/responses`, {
     method: 'POST',
@@ -126,7 +127,7 @@ t.test('the place is taken; the engine is busy', async (t) => {
     signal: leaving.signal,
     headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
   });
-  // Read to its end, which is some seconds away: the server would drop a client that does not.
+  // The stream lasts for several seconds. It is read to its end, because the server drops clients that do not read.
   const reader = endless.body!.getReader();
   await reader.read();
   reader.releaseLock();
@@ -134,56 +135,60 @@ t.test('the place is taken; the engine is busy', async (t) => {
     () => true,
     () => false,
   );
-  // Small limits of its own: what a refusal took would still be missing when it is answered.
+  // This organization has small limits. Anything that a refused request consumed would still be missing in its headers.
   const other = await keyOf(data.path, 'second', { limits: { '*': { rpm: 6, tpm: 600 } } });
   for (const format of formats) {
     const full = await ask(server, format.path, format.body('hal-1.0', 'A: x'));
     refused(t, full, 'concurrency_limit_exceeded');
     t.equal(limitsOf(t, format, full.headers)['concurrency'], 0);
-    // Another organization has a place, but not the engine.
+    // The other organization has a free concurrency slot, but the engine is occupied.
     const busy = await ask(server, format.path, format.body('hal-1.0', 'A: x'), { authorization: `Bearer ${other}` });
     refused(t, busy, 'capacity_exhausted');
-    t.match(limitsOf(t, format, busy.headers), { concurrency: 1, requests: 6, tokens: 600 }, 'it did not count');
+    t.match(
+      limitsOf(t, format, busy.headers),
+      { concurrency: 1, requests: 6, tokens: 600 },
+      'the refused request did not count',
+    );
   }
   leaving.abort();
-  t.notOk(await whole, 'it ran all the time');
+  t.notOk(await whole, 'the stream was still running when it was aborted');
   t.ok(
     await eventually(
       async () => (await ask(server, '/v1/responses', formats[1]!.body('hal-1.0', 'A: x'))).status === 200,
     ),
-    'free again',
+    'the slot is free again',
   );
   t.equal(
     (await server.metrics()).get('monolith_engine_cancelled_total{model="hal-1.0",stage="decode"}'),
     1,
-    'because its client had left',
+    'the stream was cancelled because its client disconnected',
   );
 });
 
-t.test('of several faults the first in order is told', async (t) => {
+t.test('of several errors, the first in the documented order is reported', async (t) => {
   const small = await keyOf(data.path, 'first', { models: ['hal-1.0'] });
   const reader = await keyOf(data.path, 'first', { scopes: ['models.read'] });
   const big = 'x'.repeat(70_000);
   while ((await ask(server, '/v1/responses', formats[1]!.body('clarke-1.0', 'A: x'))).status === 200);
   for (const { path, body } of formats) {
-    // The model named is at its limit of requests: whatever is refused before is refused for something else.
+    // The model is at its request limit, so any other error must come from an earlier check.
     const order: [what: string, sent: object | string, headers: Record<string, string>, expected: string][] = [
       [
-        'a path nobody has',
+        'unknown path',
         body('clarke-1.0', big),
         { authorization: 'x', path: `${path}/nowhere/at/all` },
         '404 unknown_endpoint',
       ],
       ['no key', body('clarke-1.0', big), { authorization: '' }, '401 missing_api_key'],
       [
-        'too large',
+        'body too large',
         `${JSON.stringify(body('none', big))}}`,
         { authorization: `Bearer ${reader}` },
         '413 request_too_large',
       ],
-      ['no JSON', '{"model": none', { authorization: `Bearer ${reader}` }, '400 invalid_json'],
+      ['invalid JSON', '{"model": none', { authorization: `Bearer ${reader}` }, '400 invalid_json'],
       [
-        'shape',
+        'field type',
         body('none', 'x', { temperature: 'hot', top_p: 9 }),
         { authorization: `Bearer ${reader}` },
         '400 invalid_type',
@@ -212,7 +217,7 @@ t.test('of several faults the first in order is told', async (t) => {
   }
 });
 
-t.test('what generates nothing: bounded per key, if the operator says so', async (t) => {
+t.test('requests that generate nothing are limited per key if configured', async (t) => {
   const bounded = await startScripted({ env: { MONOLITH_LIMITS_READ_RPM: '6', MONOLITH_LOG_LEVEL: 'error' } });
   t.teardown(() => bounded.stop());
   const count = { model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] };
@@ -228,17 +233,17 @@ t.test('what generates nothing: bounded per key, if the operator says so', async
     await ask(bounded, '/v1/responses/resp_none/cancel', {}),
   ]) {
     refused(t, refusal, 'rpm_limit_exceeded');
-    t.ok(Number(refusal.headers.get('retry-after')) >= 8, 'six a minute');
+    t.ok(Number(refusal.headers.get('retry-after')) >= 8, 'the wait at six requests per minute');
   }
   t.equal(
     (await ask(bounded, '/v1/chat/completions', { ...count, max_completion_tokens: 20 })).status,
     200,
-    'generations have limits of their own',
+    'generation requests have separate limits',
   );
   t.equal((await fetch(`${bounded.url}/healthz`)).status, 200);
 });
 
-t.test('what waits for the engine is bounded in prompt tokens as well', async (t) => {
+t.test('the queue of the engine is limited in prompt tokens too', async (t) => {
   const small = await startScripted({
     args: ['--engine-max-sequences', '1'],
     env: {
@@ -268,12 +273,12 @@ t.test('what waits for the engine is bounded in prompt tokens as well', async (t
     const busy = await ask(small, format.path, format.body('hal-1.0', `A: ${'x'.repeat(200)}`));
     refused(t, busy, 'capacity_exhausted');
     const limits = limitsOf(t, format, busy.headers);
-    t.equal(limits['concurrency'], 97, 'it holds no place');
+    t.equal(limits['concurrency'], 97, 'the refused request holds no slot');
     requests.push(limits['requests']!);
   }
   t.ok(
     requests.every((remaining) => remaining >= 58),
-    `${requests.join()} of 60 are left: it did not count`,
+    `${requests.join()} of 60 requests remain, so refused requests did not count`,
   );
   leaving.abort();
 });

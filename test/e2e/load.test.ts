@@ -1,5 +1,5 @@
-// Many official clients at once in all three formats, and limits under that load to the last request, with one
-// answering thread and with several.
+// Runs many official clients of all three API formats concurrently. Checks that limits are exact under this load, with
+// one HTTP worker and with several.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { Agent } from 'node:http';
@@ -7,14 +7,14 @@ import t from 'tap';
 import { hold, post } from '../support/connections.js';
 import { eventually, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const CLIENTS = 64;
 const CONCURRENCY = 20;
 const RPM = 6;
 
 for (const threads of [1, 2]) {
-  t.test(`with ${threads} answering thread${threads === 1 ? '' : 's'}`, async (t) => {
+  t.test(`with ${threads} HTTP worker${threads === 1 ? '' : 's'}`, async (t) => {
     const server = await startMonolith({
       env: {
         MONOLITH_HTTP_THREADS: String(threads),
@@ -28,7 +28,7 @@ for (const threads of [1, 2]) {
     });
     t.teardown(() => server.stop());
 
-    t.test('clients of all formats stream at once, and each gets its own answer', async (t) => {
+    t.test('clients of all formats stream concurrently, and each gets its own response', async (t) => {
       const openai = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
       const anthropic = new Anthropic({ baseURL: server.url, apiKey: server.key, maxRetries: 0 });
       const ask = async (format: number, seed: number): Promise<string> => {
@@ -71,15 +71,15 @@ for (const threads of [1, 2]) {
       };
       const texts = await Promise.all(Array.from({ length: CLIENTS }, (_, at) => ask(at % 3, at)));
       for (const at of [0, 1, 2, CLIENTS - 1])
-        t.equal(texts[at], await ask(at % 3, at), `the answer of client ${at} is that of one alone`);
+        t.equal(texts[at], await ask(at % 3, at), `the response of client ${at} is the same as without load`);
       const metrics = await server.metrics();
       const finished = [...metrics]
         .filter(([name]) => name.startsWith('monolith_choices_finished_total{model="hal-1.0"'))
         .reduce((sum, [, value]) => sum + value, 0);
-      t.equal(finished, CLIENTS + 4, 'whichever thread is asked has counted them all');
+      t.equal(finished, CLIENTS + 4, 'each worker reports the total of all workers');
     });
 
-    t.test('as many as the concurrency allows run at once, to the last one', async (t) => {
+    t.test('exactly as many requests run concurrently as the limit allows', async (t) => {
       const body = {
         model: 'clarke-1.0',
         stream: true,
@@ -105,13 +105,13 @@ for (const threads of [1, 2]) {
               0
             );
           }),
-          'all of them are cancelled',
+          'all requests are cancelled',
         );
       }
       agent.destroy();
     });
 
-    t.test('as many as the rate allows are admitted, to the last one', async (t) => {
+    t.test('exactly as many requests are admitted as the rate limit allows', async (t) => {
       const began = performance.now();
       const answers = await Promise.all(
         Array.from({ length: CLIENTS }, () =>

@@ -1,11 +1,12 @@
-// Conversations far longer than any context, shortened for the model, of many requests at once: what was read is let go as soon
-// as the prompt is made, and what is to be stored counts as long as it is kept, or a hundred of them would be the end of the heap.
+// Many concurrent requests continue conversations far longer than any context, which are truncated for the model. The
+// server must free what it read as soon as the prompt is built. What it will store must count towards the memory limit
+// for as long as it is kept. Otherwise a hundred such requests would exhaust the heap.
 import t from 'tap';
 import type { StoredConversation } from '../../src/shared/wire/dashboard.js';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startMonolith, type Monolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const CHAIN_BYTES = 20_000_000;
 const AT_ONCE = 24;
@@ -14,7 +15,7 @@ const LONG = [
   { role: 'assistant', content: 'ok' },
   { role: 'user', content: 'Hi' },
 ];
-/** Answers that take far longer in all than the tests here do, which all others wait behind; until what this returns is called. */
+/** Occupies the engine with requests that run far longer than these tests, so that all other requests queue. Calling the returned function aborts them. */
 function occupy({ url, key }: Monolith): () => Promise<unknown> {
   const leaving = new AbortController();
   const busy = Array.from({ length: 80 }, () =>
@@ -44,7 +45,8 @@ async function start(t: { teardown(end: () => unknown): void }): Promise<{
   create(body: object): Promise<{ status: number; id: string; error?: { code: string; message: string } }>;
 }> {
   const server = await startMonolith({
-    // Choices count as requests. One at a time, so that the others wait; a heap that has room for some of what they have read, and not for all.
+    // One sequence runs at a time, so that other requests wait; each choice counts as a request. The heap has room for
+    // the conversations of some of these requests, but not of all.
     args: [
       '--engine-max-sequences',
       '1',
@@ -76,7 +78,7 @@ async function start(t: { teardown(end: () => unknown): void }): Promise<{
   };
 }
 
-t.test('requests that wait for the model hold nothing of the chain they continue', async (t) => {
+t.test('requests that wait for the model do not hold the conversation that they continue in memory', async (t) => {
   const { server, create } = await start(t);
   const { status, id } = await create({ input: LONG });
   t.equal(status, 200);
@@ -90,11 +92,11 @@ t.test('requests that wait for the model hold nothing of the chain they continue
   t.equal(server.process.exitCode, null);
 });
 
-t.test('who looks at it on the dashboard, many times at once, holds nothing of it either', async (t) => {
+t.test('many concurrent views of a long conversation on the dashboard do not exhaust the heap', async (t) => {
   const { server, create } = await start(t);
   const { id } = await create({ input: LONG });
   const member = dashboardClient(server.url);
-  const { organization } = await member.signUp(); // the first one has the organization of the first key
+  const { organization } = await member.signUp(); // The first account gets the organization of the first key.
   const all = await Promise.all(
     Array.from({ length: AT_ONCE }, () =>
       member.get<StoredConversation>(`/organizations/${organization.id}/responses/${id}`),
@@ -104,11 +106,11 @@ t.test('who looks at it on the dashboard, many times at once, holds nothing of i
   t.equal(server.process.exitCode, null);
 });
 
-t.test('what is to be stored at the end is kept of as many as there is room for', async (t) => {
+t.test('requests that will be stored are accepted only as far as there is memory for them', async (t) => {
   const { server, create } = await start(t);
   const free = occupy(server);
   const asked = Array.from({ length: 8 }, () => create({ input: LONG }));
-  await Promise.race(asked); // the first one that is refused: nobody else is answered yet
+  await Promise.race(asked); // The first one to settle is a refusal, because no other request has finished yet.
   await free();
   const all = await Promise.all(asked);
   t.ok(all.some(({ status }) => status === 200));
@@ -119,5 +121,5 @@ t.test('what is to be stored at the end is kept of as many as there is room for'
       status: 503,
       error: { code: 'capacity_exhausted', message: /^The server is holding too many large responses in memory/ },
     });
-  t.match(await create({ input: LONG }), { status: 200 }, 'afterwards there is room again');
+  t.match(await create({ input: LONG }), { status: 200 }, 'there is room again afterwards');
 });

@@ -1,14 +1,15 @@
-// A key whose large requests are all refused, on a real server: what they cost is its organization's, in every
-// format, and the operator and the organization see it. And what large headers may be, with several threads.
+// A key sends large requests to a real server that are all rejected. Their event-loop time counts towards the limit of
+// its organization, in every API format, and the operator and the organization can see it. Also tests the size limit of
+// headers with several HTTP workers.
 import t from 'tap';
 import { WebSocket } from 'ws';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 import { dataFolder, keyOf } from './stored-server.js';
 
-t.setTimeout(120_000); // for a busy machine
+t.setTimeout(120_000); // The timeout is long because the machine may be busy.
 
-/** Refused for its last message alone. Checking so many takes far more than the ten milliseconds there are. */
+/** Only the last message is invalid. Checking this many messages takes far longer than the ten milliseconds that are available. */
 const messages = [
   ...Array.from({ length: 30_000 }, () => ({ role: 'user', content: 'x' })),
   { role: 'nobody', content: 'x' },
@@ -40,7 +41,7 @@ for (const [path, body] of Object.entries(BODIES)) {
     t.equal(second.status, 429);
     t.ok(Number(second.headers.get('retry-after')) > 0);
     t.match(await second.json(), { error: { type: 'rate_limit_error', code: 'rpm_limit_exceeded' } });
-    t.equal((await post(other)).status, 400, 'another organization has its own');
+    t.equal((await post(other)).status, 400, 'another organization has its own limit');
     const metrics = await server.metrics();
     t.equal(metrics.get(`monolith_loop_limit_refused_total{endpoint="${path}"}`), 1);
     t.ok(
@@ -62,7 +63,7 @@ for (const [path, body] of Object.entries(BODIES)) {
   });
 }
 
-t.test('a long conversation that is stored, read back and continued by requests of a few bytes', async (t) => {
+t.test('storing, reading and continuing a long conversation counts towards the event-loop limit', async (t) => {
   const data = dataFolder();
   const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path, MONOLITH_LIMITS_LOOP_MS: '1' } });
   t.teardown(async () => {
@@ -102,7 +103,7 @@ t.test('a long conversation that is stored, read back and continued by requests 
   const items = `/v1/responses/${long.body.id}/input_items`;
   let read = 0;
   while ((await ask(items, null)).status === 200 && read < 500) read++;
-  t.ok(read < 500, 'reading it takes time that counts');
+  t.ok(read < 500, 'reading the conversation counts towards the limit');
   for (const [path, body] of [
     [items, null],
     ['/v1/responses', { previous_response_id: long.body.id, input: 'A: hi' }],
@@ -132,16 +133,20 @@ t.test('a long conversation that is stored, read back and continued by requests 
   );
   t.match(await heard, { type: 'error', status: 429, error: { code: 'rpm_limit_exceeded' } });
   socket.terminate();
-  t.equal((await ask(`/v1/responses/${short.body.id}/input_items`, null)).status, 200, 'a short one is served on');
+  t.equal(
+    (await ask(`/v1/responses/${short.body.id}/input_items`, null)).status,
+    200,
+    'a short conversation is still served',
+  );
   t.equal((await ask('/v1/responses', { previous_response_id: short.body.id, input: 'A: hi' })).status, 200);
   t.equal(
     (await ask('/v1/responses', { input: 'A: hi' }, await keyOf(data.path, 'second'))).status,
     200,
-    'and so is everybody else',
+    'another organization is still served',
   );
 });
 
-t.test('http.max_header_bytes, on every thread', async (t) => {
+t.test('http.max_header_bytes applies on every HTTP worker', async (t) => {
   const server = await startScripted({ args: ['--http-threads', '2', '--http-max-header-bytes', '65536'] });
   t.teardown(() => server.stop());
   const status = async (bytes: number): Promise<number> => {

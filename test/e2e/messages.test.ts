@@ -1,4 +1,4 @@
-// The messages format byte by byte, as clients that are not the official one see it.
+// Tests the Messages format at the wire level, as clients other than the official one see it.
 import { join } from 'node:path';
 import t from 'tap';
 import { said, standardScripts, startScripted } from '../support/script-model.js';
@@ -6,7 +6,7 @@ import { ask, events, post } from '../support/wire.js';
 import { root } from './monolith.js';
 
 const server = await startScripted({
-  // Y: long enough that its stream has begun before it ends.
+  // Y is long enough that its stream starts before the model has finished.
   scripts: { ...standardScripts, Y: Array.from({ length: 300 }, (_, at) => `step ${at}, `) },
   args: ['--model', `starter=${join(root, 'models', 'starter-q8_0.gguf')}`, '--messages-foreign-thinking', 'drop'],
 });
@@ -47,18 +47,18 @@ interface Event {
 async function stream(body: object, path = PATH): Promise<Event[]> {
   return (await events(await post(server, path, { ...body, stream: true }))).map(({ event, data }) => {
     const parsed = JSON.parse(data) as Event;
-    if (event !== parsed.type) throw new Error(`the event ${String(event)} holds ${parsed.type}`);
+    if (event !== parsed.type) throw new Error(`the event ${String(event)} has the type ${parsed.type}`);
     return parsed;
   });
 }
 
-/** Puts the blocks of a stream together; throws where one is not in its place. */
+/** Assembles the blocks of a stream. Throws if an event is out of order. */
 function blocksOf(sent: readonly Event[]): Block[] {
   const blocks: Block[] = [];
   let open: Block | null = null;
   for (const { type, index, content_block: started, delta } of sent) {
     if (type === 'content_block_start') {
-      if (open !== null || index !== blocks.length) throw new Error(`block ${index} starts out of its place`);
+      if (open !== null || index !== blocks.length) throw new Error(`block ${index} starts out of order`);
       open = started!;
       blocks.push(open);
       if (open.type === 'tool_use') open['input'] = '';
@@ -85,7 +85,7 @@ function blocksOf(sent: readonly Event[]): Block[] {
 
 const withoutIds = (blocks: readonly Block[]) => blocks.map(({ id: _, ...block }) => block);
 
-t.test('every script: the stream joined is the whole answer, and nothing of its syntax is left', async (t) => {
+t.test('for every script, the joined stream equals the whole response and contains no markers', async (t) => {
   for (const letter of Object.keys(standardScripts) as (keyof typeof standardScripts)[]) {
     for (const thinking of [{ type: 'disabled' }, { type: 'adaptive' }]) {
       const body = request(`${letter}: go`, { tools, thinking });
@@ -101,7 +101,7 @@ t.test('every script: the stream joined is the whole answer, and nothing of its 
         sent.slice(-2).map(({ type }) => type),
         ['message_delta', 'message_stop'],
       );
-      const cut = letter === 'Q' || letter === 'M'; // arguments that are no JSON yet
+      const cut = letter === 'Q' || letter === 'M'; // The arguments are truncated and not valid JSON.
       if (!cut) t.strictSame(withoutIds(blocksOf(sent)), withoutIds(whole.content), name);
       const { delta, usage } = sent.at(-2)!;
       t.match(delta, { stop_reason: whole.stop_reason, stop_sequence: whole.stop_sequence });
@@ -111,7 +111,7 @@ t.test('every script: the stream joined is the whole answer, and nothing of its 
       t.equal(
         started['input_tokens']! + started['cache_read_input_tokens']!,
         Number(whole.usage['input_tokens']) + Number(whole.usage['cache_read_input_tokens']),
-        'the first event has the exact counts',
+        'the first event has the exact number of prompt tokens',
       );
 
       const expected = said(letter);
@@ -143,11 +143,12 @@ t.test('every script: the stream joined is the whole answer, and nothing of its 
   }
 });
 
-t.test('every choice of tools beside every kind of thinking', async (t) => {
+t.test('every tool_choice works with every thinking setting', async (t) => {
   const total = (usage: Record<string, unknown>): number =>
     Number(usage['input_tokens']) + Number(usage['cache_read_input_tokens']);
   const unsigned = (blocks: readonly Block[]) =>
-    withoutIds(blocks).map((block) => (block['thinking'] === '' ? { ...block, signature: '' } : block)); // sealed anew each time
+    // Signatures differ between responses.
+    withoutIds(blocks).map((block) => (block['thinking'] === '' ? { ...block, signature: '' } : block));
   const settings = [
     { type: 'disabled' },
     { type: 'adaptive' },
@@ -188,7 +189,7 @@ t.test('every choice of tools beside every kind of thinking', async (t) => {
           thinking.type !== 'disabled' && 'HK'.includes(letter),
           `${name}: ${types.join()}`,
         );
-        t.ok(types.lastIndexOf('thinking') <= 0, 'once, and first');
+        t.ok(types.lastIndexOf('thinking') <= 0, 'there is at most one thinking block, and it comes first');
         if (tool_choice.type === 'none') t.same([calls.length, whole.stop_reason], [0, 'end_turn'], name);
         if (tool_choice.type === 'any' || tool_choice.type === 'tool')
           t.ok(calls.length > 0 && whole.stop_reason === 'tool_use', `${name}: ${types.join()}`);
@@ -203,7 +204,7 @@ t.test('every choice of tools beside every kind of thinking', async (t) => {
   }
 });
 
-t.test('stop sequences are of the text alone', async (t) => {
+t.test('stop sequences apply to text only, not to thinking or tool calls', async (t) => {
   const answer = async (content: string, stop_sequences: string[], change: object = {}) =>
     (await ask(server, PATH, request(content, { stop_sequences, max_tokens: 1_500, ...change }))).body as Message;
   t.match(await answer('H: x', ['number', 'two'], { thinking: { type: 'adaptive' } }), {
@@ -227,17 +228,17 @@ t.test('stop sequences are of the text alone', async (t) => {
       ],
     }),
     { stop_sequence: ' on', content: [{ text: ' and so' }] },
-    'of a continued one too',
+    'stop sequences apply to a prefilled response too',
   );
 });
 
-t.test('texts around a call stay apart', async (t) => {
+t.test('text before a tool call is a block of its own', async (t) => {
   t.match((await ask(server, PATH, request('C: x', { tools }))).body, {
     content: [{ text: 'Before it.' }, { type: 'tool_use' }],
   });
 });
 
-t.test('the system prompt is the same in all its places', async (t) => {
+t.test('the system prompt has the same number of tokens wherever it is given', async (t) => {
   const counted = async (body: object) =>
     ((await ask(server, COUNT, { model: 'hal-1.0', ...body })).body as { input_tokens: number }).input_tokens;
   const messages = [{ role: 'user', content: 'A: x' }];
@@ -254,21 +255,24 @@ t.test('the system prompt is the same in all its places', async (t) => {
   );
 });
 
-t.test('an empty answer is one empty text', async (t) => {
+t.test('an empty response has one empty text block', async (t) => {
   t.match((await ask(server, PATH, request('Z: x'))).body, {
     content: [{ type: 'text', text: '' }],
     stop_reason: 'end_turn',
   });
 });
 
-t.test('the context is full before the cap is reached', async (t) => {
-  const body = request(`L: ${'x'.repeat(16_200)}`, { max_tokens: 5_000 });
-  t.match((await ask(server, PATH, body)).body, { stop_reason: 'model_context_window_exceeded' });
-  t.match((await stream(body)).at(-2), { delta: { stop_reason: 'model_context_window_exceeded' } });
-  t.match((await ask(server, PATH, { ...body, max_tokens: 20 })).body, { stop_reason: 'max_tokens' });
-});
+t.test(
+  'stop_reason is model_context_window_exceeded when the context is full before max_tokens is reached',
+  async (t) => {
+    const body = request(`L: ${'x'.repeat(16_200)}`, { max_tokens: 5_000 });
+    t.match((await ask(server, PATH, body)).body, { stop_reason: 'model_context_window_exceeded' });
+    t.match((await stream(body)).at(-2), { delta: { stop_reason: 'model_context_window_exceeded' } });
+    t.match((await ask(server, PATH, { ...body, max_tokens: 20 })).body, { stop_reason: 'max_tokens' });
+  },
+);
 
-t.test("an agent's first requests are served as they come", async (t) => {
+t.test("a coding agent's first requests are served", async (t) => {
   const headers = {
     'anthropic-beta': 'context-management-2025-06-27,interleaved-thinking-2025-05-14',
     'anthropic-version': '2023-06-01',
@@ -370,7 +374,10 @@ t.test("an agent's first requests are served as they come", async (t) => {
   );
   t.match(blocksOf(next).at(-1), { type: 'text', text: said('T').content });
   const { usage } = next[0]!.message!;
-  t.ok(Number(usage['cache_read_input_tokens']) > 1_000, 'the changing line did not end the reusable prefix');
+  t.ok(
+    Number(usage['cache_read_input_tokens']) > 1_000,
+    'the changing billing line does not invalidate the cached prefix',
+  );
   t.equal(
     (
       (await ask(server, `${COUNT}?beta=true`, { ...second, max_tokens: undefined, stream: undefined }, headers))
@@ -380,7 +387,7 @@ t.test("an agent's first requests are served as they come", async (t) => {
   );
 });
 
-t.test('thinking of another provider vanishes where the setting says so', async (t) => {
+t.test('thinking blocks from another provider are dropped if configured', async (t) => {
   const messages = [
     { role: 'user', content: 'A: x' },
     {
@@ -396,13 +403,13 @@ t.test('thinking of another provider vanishes where the setting says so', async 
   t.match(await ask(server, PATH, request('', { messages })), { status: 200 });
 });
 
-t.test('headers of answers and refusals', async (t) => {
+t.test('responses and errors have the documented headers', async (t) => {
   const good = await ask(server, PATH, request('A: x', { made_up: 1, 'so bad': 2 }));
   t.equal(good.headers.get('x-ignored-parameters'), 'made_up, so_bad');
   t.ok(good.headers.get('anthropic-ratelimit-requests-limit'));
   const counted = await ask(server, COUNT, { model: 'hal-1.0', messages: [{ role: 'user', content: 'x' }] });
   t.match(counted, { status: 200, body: { input_tokens: Number } });
-  t.equal(counted.headers.get('anthropic-ratelimit-requests-limit'), null, 'counting is not limited');
+  t.equal(counted.headers.get('anthropic-ratelimit-requests-limit'), null, 'counting tokens is not rate limited');
   t.match(await ask(server, PATH, request('A: x', { max_tokens: null })), {
     status: 400,
     body: {
@@ -416,7 +423,7 @@ t.test('headers of answers and refusals', async (t) => {
   });
 });
 
-t.test('a model that learned to speak', async (t) => {
+t.test('a trained model responds, streamed or not, with and without thinking', async (t) => {
   const body = {
     model: 'starter',
     max_tokens: 40,
@@ -431,7 +438,7 @@ t.test('a model that learned to speak', async (t) => {
   t.equal(((await ask(server, PATH, thinking)).body as Message).content.at(-1)!.type, 'text');
 });
 
-t.test('a large body of wrong blocks is refused', async (t) => {
+t.test('a large body of invalid blocks is rejected', async (t) => {
   const wrong = JSON.stringify(
     request('', {
       messages: [

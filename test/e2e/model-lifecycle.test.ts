@@ -1,4 +1,4 @@
-// Models on demand through a whole server: loaded for who asks, given up when nobody does, on every answering thread.
+// A whole server loads models on demand and unloads them when they are idle, with one and with two HTTP workers.
 
 import t from 'tap';
 import { post } from '../support/wire.js';
@@ -7,7 +7,7 @@ import { eventually, startMonolith } from './monolith.js';
 t.setTimeout(300_000);
 
 for (const threads of [1, 2]) {
-  t.test(`with ${threads} HTTP thread${threads > 1 ? 's' : ''}`, async (t) => {
+  t.test(`with ${threads} HTTP worker${threads > 1 ? 's' : ''}`, async (t) => {
     const models = {
       'hal-1.0': { pinned: true },
       'clarke-1.0': { load: 'demand' },
@@ -31,55 +31,61 @@ for (const threads of [1, 2]) {
         headers: { authorization: `Bearer ${server.key}`, 'content-type': 'application/json' },
         body: JSON.stringify({ model: 'tycho-1.0', max_tokens: 8, messages: [{ role: 'user', content: 'Hello' }] }),
       });
-    t.same(await states(), ['ready', 'ready', 'idle', 'idle'], 'ready without them');
+    t.same(await states(), ['ready', 'ready', 'idle', 'idle'], 'the server is ready without the on-demand models');
     for (let round = 0; round < 2; round++) {
       const answers = await Promise.all(Array.from({ length: 4 }, ask));
       t.same(
         answers.map(({ status }) => status),
         [200, 200, 200, 200],
       );
-      t.ok(await eventually(async () => (await states()).join() === 'ready,ready,idle,idle'), 'and it goes again');
+      t.ok(
+        await eventually(async () => (await states()).join() === 'ready,ready,idle,idle'),
+        'the model is unloaded again',
+      );
     }
   });
 }
 
-t.test('who leaves while a model is loaded has left: nothing failed, in any format', async (t) => {
-  const server = await startMonolith({
-    env: {
-      MONOLITH_MODELS: JSON.stringify({
-        'hal-1.0': { pinned: true },
-        'clarke-1.0': { load: 'demand', idle_minutes: 0.03 },
-        'tycho-1.0': { load: 'demand' },
-      }),
-    },
-  });
-  t.teardown(() => server.stop());
-  const messages = [{ role: 'user', content: 'Hello' }];
-  const requests: readonly [string, object][] = [false, true].flatMap((stream) => [
-    ['/v1/chat/completions', { stream, messages }],
-    ['/v1/messages', { stream, messages, max_tokens: 8 }],
-    ['/v1/responses', { stream, input: 'Hello' }],
-    ['/v1/completions', { stream, prompt: 'Hello' }],
-  ]);
-  const state = async (): Promise<string | undefined> =>
-    ((await (await fetch(`${server.url}/readyz`)).json()) as { models: { state: string }[] }).models[1]?.state;
-  const lines = (): Record<string, unknown>[] =>
-    server
-      .log()
-      .split('\n')
-      .filter((line) => line.includes('"path":"/v1/'))
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
-  for (let round = 1, left = 0; left < requests.length; round++) {
-    if (round > 20) throw new Error('the model is loaded too fast');
-    t.ok(await eventually(async () => (await state()) === 'idle'));
-    const leaving = new AbortController();
-    for (const [path, body] of requests)
-      void post(server, path, { model: 'clarke-1.0', ...body }, {}, leaving.signal).catch(() => undefined);
-    while ((await state()) === 'idle');
-    leaving.abort();
-    t.ok(await eventually(() => lines().length === round * requests.length));
-    const now = lines().slice(-requests.length);
-    left = now.filter(({ outcome, prompt_tokens }) => outcome === 'cancelled' && prompt_tokens === undefined).length;
-  }
-  t.notMatch(server.log(), /unexpected/);
-});
+t.test(
+  'a request whose client disconnects while the model loads is logged as cancelled, in every API format',
+  async (t) => {
+    const server = await startMonolith({
+      env: {
+        MONOLITH_MODELS: JSON.stringify({
+          'hal-1.0': { pinned: true },
+          'clarke-1.0': { load: 'demand', idle_minutes: 0.03 },
+          'tycho-1.0': { load: 'demand' },
+        }),
+      },
+    });
+    t.teardown(() => server.stop());
+    const messages = [{ role: 'user', content: 'Hello' }];
+    const requests: readonly [string, object][] = [false, true].flatMap((stream) => [
+      ['/v1/chat/completions', { stream, messages }],
+      ['/v1/messages', { stream, messages, max_tokens: 8 }],
+      ['/v1/responses', { stream, input: 'Hello' }],
+      ['/v1/completions', { stream, prompt: 'Hello' }],
+    ]);
+    const state = async (): Promise<string | undefined> =>
+      ((await (await fetch(`${server.url}/readyz`)).json()) as { models: { state: string }[] }).models[1]?.state;
+    const lines = (): Record<string, unknown>[] =>
+      server
+        .log()
+        .split('\n')
+        .filter((line) => line.includes('"path":"/v1/'))
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+    for (let round = 1, left = 0; left < requests.length; round++) {
+      if (round > 20) throw new Error('the model loads too fast for a client to disconnect in time');
+      t.ok(await eventually(async () => (await state()) === 'idle'));
+      const leaving = new AbortController();
+      for (const [path, body] of requests)
+        void post(server, path, { model: 'clarke-1.0', ...body }, {}, leaving.signal).catch(() => undefined);
+      while ((await state()) === 'idle');
+      leaving.abort();
+      t.ok(await eventually(() => lines().length === round * requests.length));
+      const now = lines().slice(-requests.length);
+      left = now.filter(({ outcome, prompt_tokens }) => outcome === 'cancelled' && prompt_tokens === undefined).length;
+    }
+    t.notMatch(server.log(), /unexpected/);
+  },
+);

@@ -1,4 +1,4 @@
-// A real server process for a test: started as an operator would, on a free port with its own data folder.
+// Starts a real server process for a test as an operator would, on a free port and with its own data folder.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -9,7 +9,8 @@ import { pathToFileURL } from 'node:url';
 import type { UpstreamApi } from '../../src/config/upstream.js';
 import { askedIn, askingOf, engineOf, type Start } from '../support/served-elsewhere.js';
 
-export const root = resolve(import.meta.dirname, '..', '..', '..'); // build/test/e2e → the repository
+// This file runs from build/test/e2e, three levels below the repository root.
+export const root = resolve(import.meta.dirname, '..', '..', '..');
 export const main = join(root, 'dist', 'main.js');
 export const embeddedModel = join(root, 'models', 'starter-q8_0.gguf');
 
@@ -18,16 +19,16 @@ export interface Monolith {
   port: number;
   key: string;
   process: ChildProcess;
-  /** What the server wrote to stderr so far. */
+  /** Everything that the server has written to stderr so far. */
   log(): string;
   metrics(): Promise<Map<string, number>>;
-  /** SIGTERM; resolves to the exit code. */
+  /** Sends SIGTERM and resolves to the exit code. */
   stop(): Promise<number | null>;
 }
 
 const KEY = 'test-key-0123456789';
 
-/** Flags of Node for a process that ends with this one; its standard input has to be a pipe. */
+/** Node flags for a child process that exits when this process does. Its standard input must be a pipe. */
 export const endsWithParent = [
   '--import',
   pathToFileURL(join(root, 'build', 'test', 'support', 'ends-with-parent.js')).href,
@@ -37,7 +38,7 @@ export async function startMonolith(settings: Start = {}): Promise<Monolith> {
   return askedIn === undefined ? startProcess(settings) : startBefore(settings, askedIn);
 }
 
-/** Its models run in a second process, which ends with it. */
+/** Starts a server whose models run in a second process, which stops when the server stops. */
 async function startBefore(settings: Start, api: UpstreamApi): Promise<Monolith> {
   const engine = await startProcess(engineOf(settings));
   try {
@@ -45,7 +46,7 @@ async function startBefore(settings: Start, api: UpstreamApi): Promise<Monolith>
     const { data } = (await response.json()) as { data: { id: string; input_modalities?: string[] }[] };
     const models = data.map(({ id, input_modalities: takes }) => ({ id, images: takes?.includes('image') === true }));
     const server = await startProcess(askingOf(settings, api, { url: engine.url, key: engine.key, models }));
-    // However it ends: some tests kill it.
+    // Waits for the exit event rather than for stop(), because some tests kill the server.
     const ended = once(server.process, 'exit').then(() => engine.stop());
     return {
       ...server,
@@ -78,7 +79,7 @@ async function startProcess(settings: Start): Promise<Monolith> {
   const ready = await Promise.race([
     firstLine(child),
     exited.then((code) => {
-      throw new Error(`the server ended with ${code} before it was ready:\n${log}`);
+      throw new Error(`the server exited with code ${code} before it was ready:\n${log}`);
     }),
   ]);
   const { url, port } = JSON.parse(ready) as { url: string; port: number };
@@ -104,10 +105,10 @@ async function startProcess(settings: Start): Promise<Monolith> {
 
 async function firstLine(child: ChildProcess): Promise<string> {
   for await (const line of createInterface({ input: child.stdout! })) return line;
-  return new Promise(() => undefined); // it ends: its exit says more, with the log
+  return new Promise(() => undefined); // Never resolves: the process is exiting, and its exit is reported with the log.
 }
 
-/** Polls until `condition` holds; false after `timeoutMs`, which is long: the machine may be busy with something else. */
+/** Polls until `condition` holds; false after `timeoutMs`. The default is long because the machine may be busy. */
 export async function eventually(condition: () => boolean | Promise<boolean>, timeoutMs = 30_000): Promise<boolean> {
   for (const end = Date.now() + timeoutMs; Date.now() < end; await new Promise((done) => setTimeout(done, 20))) {
     if (await condition()) return true;

@@ -1,5 +1,5 @@
-// The tests of the openai client once more with its version 7, which wants Node 22 or newer: server and client both run
-// on the Node that the package brings, 24.
+// Repeats the tests of the openai client with its version 7, which requires Node 22 or later. Server and client both
+// run on Node 24, which an npm package provides.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -12,8 +12,8 @@ const hook = pathToFileURL(join(root, 'test', 'support', 'openai-7.mjs')).href;
 
 for (const name of ['openai-client', 'chat-tools', 'responses-create']) {
   t.test(
-    `openai 7 on Node 24: ${name}`,
-    { skip: existsSync(newerNode) ? false : 'no Node 24 on this machine', timeout: 120_000 },
+    `tests pass with openai 7 on Node 24: ${name}`,
+    { skip: existsSync(newerNode) ? false : 'Node 24 is not installed', timeout: 120_000 },
     async (t) => {
       const child = spawn(
         newerNode,
@@ -33,7 +33,7 @@ for (const name of ['openai-client', 'chat-tools', 'responses-create']) {
           .filter((line) => /not ok/.test(line))
           .join('\n'),
       );
-      t.ok((output.match(/^ok \d+/gm)?.length ?? 0) >= 5, 'its tests ran');
+      t.ok((output.match(/^ok \d+/gm)?.length ?? 0) >= 5, 'at least five tests ran');
     },
   );
 }

@@ -1,13 +1,13 @@
-// Several organizations on a machine that has been up for longer than an answer may take: nobody's answer is over before
-// it has begun. The engine reads a clock that began with the machine, so the limit is set below what that shows. The
-// same with the clock at its beginning and near its end is in test/native/engine/engine_fairness_test.cc.
+// Several organizations send requests on a machine whose uptime exceeds the time limit of a response. No response may
+// time out before it starts. The engine reads a clock that starts at boot, so the limit is set below the current
+// uptime. test/native/engine/engine_fairness_test.cc tests the same with the clock at zero and near its maximum.
 import t from 'tap';
 import { openAccounts } from '../../src/storage/lmdb/accounts/directory.js';
 import type { Organization } from '../../src/accounts/keys.js';
 import { said, startScripted } from '../support/script-model.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const ORGANIZATIONS = 8;
 const ROUNDS = 12;
@@ -45,11 +45,11 @@ const keys = await inside(data.path, async (store) => {
   return secrets;
 });
 
-t.test('no answer comes back empty', async (t) => {
+t.test('no response is empty when the uptime exceeds the time limit', async (t) => {
   let n = 0;
   const wrong: unknown[] = [];
   const ask = async (key: string): Promise<void> => {
-    // So long that the prompts of two do not fit into one step, and nothing of them is in the prefix cache.
+    // The prompts of two requests are too long for one step, and they share no prefix that could be cached.
     const content = `A: ${n++} ${'x'.repeat(150)}`;
     const response = await fetch(`${server.url}/v1/chat/completions`, {
       method: 'POST',

@@ -1,6 +1,6 @@
-// What the compliance suite of Open Responses asks of a service, test by test and in our own words: over JSON,
-// event streams and WebSocket, at several reasoning settings. Every resource and every event is held against the
-// published description. The client says nothing of itself, as the suite does.
+// Tests what the compliance suite of Open Responses checks, case by case and in our own words: over JSON, event streams
+// and WebSocket, with several reasoning settings. Every resource and every event is validated against the published
+// schema. Like the suite, the client does not identify itself.
 import sharp from 'sharp';
 import t, { type Test } from 'tap';
 import { mismatch, openResponsesEvents } from '../support/open-api.js';
@@ -9,10 +9,10 @@ import { Connection, textOf, type Received, type Resource, type WireEvent } from
 import { ask, events, get, post } from '../support/wire.js';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const ANSWER = 'Hello there, friend.';
-// Every answer is thought about first, where the request lets it.
+// The scripted model reasons before every response if the request allows it.
 const server = await startScripted({
   scripts: {
     A: ['<think>', '\nA greeting', ' will do.\n', '</think>', '\n\nHello', ' there', ', friend', '.'],
@@ -33,7 +33,7 @@ const server = await startScripted({
   },
 });
 t.teardown(() => server.stop());
-// What anybody starts: the embedded models, nothing set. One of them sees.
+// A server with default settings and the embedded models, one of which has a vision encoder.
 const embedded = await startMonolith();
 t.teardown(() => embedded.stop());
 
@@ -56,7 +56,7 @@ function checkResource(t: Test, value: unknown): Resource {
   return value as Resource;
 }
 
-/** The resource of the terminal event. */
+/** Validates all events and returns the resource of the terminal event. */
 function checkEvents(t: Test, list: readonly Received[]): Resource {
   const last = list.at(-1);
   t.equal(last?.type, 'response.completed', JSON.stringify(last).slice(0, 300));
@@ -72,9 +72,9 @@ async function connect(t: Test): Promise<Connection> {
 }
 
 for (const [name, settings] of [
-  ['default effort', {}],
-  ['effort high', { reasoning: { effort: 'high' } }],
-  ['effort high, summarized', { reasoning: { effort: 'high', summary: 'auto' } }],
+  ['with the default reasoning effort', {}],
+  ['with high reasoning effort', { reasoning: { effort: 'high' } }],
+  ['with high reasoning effort and a summary', { reasoning: { effort: 'high', summary: 'auto' } }],
 ] as const) {
   t.test(name, async (t) => {
     const create = async (t: Test, body: object): Promise<Resource> => {
@@ -93,11 +93,11 @@ for (const [name, settings] of [
     const turn = async (t: Test, connection: Connection, body: object): Promise<Resource> =>
       checkEvents(t, await connection.turn({ model, ...settings, ...body }));
 
-    t.test('1 an answer', async (t) =>
+    t.test('1: responds to a message', async (t) =>
       answered(t, await create(t, { input: [message('user', 'Say hello in exactly three words.')] })),
     );
 
-    t.test('2 a history whose assistant messages have a phase', async (t) => {
+    t.test('2: accepts assistant messages with a phase in the history', async (t) => {
       const input = [
         message('user', 'Greet me.'),
         message('assistant', 'Looking for a greeting.', { phase: 'commentary' }),
@@ -107,10 +107,14 @@ for (const [name, settings] of [
       const resource = await create(t, { input });
       answered(t, resource);
       const { body } = await get(server, `/v1/responses/${resource.id}/input_items?order=asc`);
-      t.match(body, { data: [{}, { phase: 'commentary' }, { phase: 'final_answer' }, {}] }, 'kept when listed');
+      t.match(
+        body,
+        { data: [{}, { phase: 'commentary' }, { phase: 'final_answer' }, {}] },
+        'the listed input items have their phase',
+      );
     });
 
-    t.test('3 a phase on output is within the description', async (t) => {
+    t.test('3: an output message with a phase matches the schema', async (t) => {
       const resource = await create(t, { input: 'Hello.' });
       const output = resource.output.map((item) =>
         item.type === 'message' ? { ...item, phase: 'final_answer' } : item,
@@ -118,7 +122,7 @@ for (const [name, settings] of [
       checkResource(t, { ...resource, output });
     });
 
-    t.test('4 a stream', async (t) => {
+    t.test('4: streams valid events that end with [DONE]', async (t) => {
       const all = await events(
         await post(server, '/v1/responses', {
           model,
@@ -145,14 +149,14 @@ for (const [name, settings] of [
       );
     });
 
-    t.test('5 and 6 turns on a WebSocket, one after the other', async (t) => {
+    t.test('5 and 6: serves consecutive turns on a WebSocket', async (t) => {
       const connection = await connect(t);
       for (const input of ['Say hello.', 'Say it again.'])
         answered(t, await turn(t, connection, { input: [message('user', input)] }));
       t.equal(connection.unread, 0);
     });
 
-    t.test('7 a chain on the socket that is not stored', async (t) => {
+    t.test('7: continues an unstored response on the same socket', async (t) => {
       const connection = await connect(t);
       const first = await turn(t, connection, { store: false, input: [message('user', 'Remember the word harbor.')] });
       const second = await turn(t, connection, {
@@ -164,7 +168,7 @@ for (const [name, settings] of [
       t.equal(second.previous_response_id, first.id);
     });
 
-    t.test('8 that chain is gone with the connection; a clean turn goes on', async (t) => {
+    t.test('8: an unstored response is gone when its connection closes, and a new turn succeeds', async (t) => {
       const before = await connect(t);
       const first = await turn(t, before, { store: false, input: 'Remember the word harbor.' });
       await before.close();
@@ -176,7 +180,7 @@ for (const [name, settings] of [
       answered(t, await turn(t, after, { store: false, input: 'Remember the word harbor. Which word?' }));
     });
 
-    t.test('9 an id that never was', async (t) => {
+    t.test('9: rejects an unknown previous_response_id', async (t) => {
       const connection = await connect(t);
       t.match(
         await connection.refused({
@@ -190,7 +194,7 @@ for (const [name, settings] of [
       );
     });
 
-    t.test('10 a continuation that fails takes its id along', async (t) => {
+    t.test('10: after a failed continuation, the previous response is gone', async (t) => {
       const connection = await connect(t);
       const first = await turn(t, connection, { store: false, input: 'Hello.' });
       const output = { type: 'function_call_output', call_id: 'call_nobody_made', output: 'x' };
@@ -223,7 +227,7 @@ for (const [name, settings] of [
       return output;
     };
 
-    t.test('11 a compacted conversation begins a new chain on the socket', async (t) => {
+    t.test('11: a compacted conversation starts a new chain on the socket', async (t) => {
       const connection = await connect(t);
       const resource = await turn(t, connection, {
         store: false,
@@ -233,11 +237,11 @@ for (const [name, settings] of [
       t.equal(resource.previous_response_id, null);
     });
 
-    t.test('12 a system message', async (t) =>
+    t.test('12: accepts a system message', async (t) =>
       answered(t, await create(t, { input: [message('system', 'You are a pirate.'), message('user', 'Say hello.')] })),
     );
 
-    t.test('13 a tool is called without being forced', async (t) => {
+    t.test('13: calls a tool without being forced to', async (t) => {
       const input = [message('user', "W: What's the weather like in San Francisco?")];
       const resource = await create(t, { input, tools: [weather], tool_choice: 'auto' });
       const call = resource.output.at(-1) as { type: string; name?: string; call_id?: string; arguments?: string };
@@ -250,7 +254,7 @@ for (const [name, settings] of [
       t.equal(textOf(next), 'It is 14 degrees!');
     });
 
-    t.test('14 an image', async (t) => {
+    t.test('14: accepts an image', async (t) => {
       const png = await sharp(
         Buffer.from(
           '<svg width="96" height="96"><rect width="96" height="96" fill="white"/><circle cx="48" cy="48" r="28" fill="#dc2828"/></svg>',
@@ -272,10 +276,14 @@ for (const [name, settings] of [
       const resource = checkResource(t, body);
       t.equal(resource.status, 'completed');
       if (!('reasoning' in settings))
-        t.match(textOf(resource), /red circle/, 'seen; it has not learned to think about pictures');
+        t.match(
+          textOf(resource),
+          /red circle/,
+          'recognizes the image; the model was not trained to reason about images',
+        );
     });
 
-    t.test('15 several turns', async (t) => {
+    t.test('15: accepts a conversation of several turns', async (t) => {
       answered(
         t,
         await create(t, {
@@ -288,7 +296,7 @@ for (const [name, settings] of [
       );
     });
 
-    t.test('16 a conversation compacted', async (t) => {
+    t.test('16: compacts a conversation', async (t) => {
       const output = await compact(t);
       t.match(output.at(-1), { id: /^cmp_/, encrypted_content: /./ });
       t.match(output[0], {
@@ -299,7 +307,7 @@ for (const [name, settings] of [
       });
     });
 
-    t.test('17 compacting without a model', async (t) => {
+    t.test('17: rejects compaction without a model', async (t) => {
       t.match(await ask(server, '/v1/responses/compact', { input: 'Hello.' }), {
         status: 400,
         body: { error: { code: 'missing_required_parameter', param: 'model' } },

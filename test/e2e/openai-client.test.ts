@@ -1,9 +1,9 @@
-// The official client, unchanged, against a real server: what contract section 10 of chat completions asks.
+// Runs the unmodified official client against a real server. Covers section 10 of the Chat Completions contract.
 import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
 const server = await startMonolith();
 t.teardown(() => server.stop());
@@ -12,18 +12,18 @@ const question = [
   { role: 'user' as const, content: 'Is this review positive or negative? "The soup was cold and the waiter rude."' },
 ];
 
-t.test('models are listed', async (t) => {
+t.test('lists the models', async (t) => {
   const ids: string[] = [];
   for await (const model of client.models.list()) ids.push(model.id);
   t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
-  // This format has one page, whatever is asked for.
+  // The model list of this API is a single page, whatever limit is requested.
   const asked: string[] = [];
   for await (const model of client.models.list({ query: { limit: 1 } })) asked.push(model.id);
   t.same(asked, ids);
   t.equal((await client.models.retrieve('tycho-1.0')).object, 'model');
 });
 
-t.test('a whole answer', async (t) => {
+t.test('returns a whole completion with its usage and headers', async (t) => {
   const { data, response } = await client.chat.completions
     .create({ model: 'clarke-1.0', messages: question, temperature: 0, max_completion_tokens: 40 })
     .withResponse();
@@ -38,37 +38,43 @@ t.test('a whole answer', async (t) => {
   t.ok(response.headers.get('x-ratelimit-remaining-tokens'));
 });
 
-t.test('streamed text equals the whole answer; greedy repeats itself; the prefix is cached', async (t) => {
-  const request = { model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 };
-  const whole = await client.chat.completions.create(request);
-  const stream = client.chat.completions.stream({ ...request, stream_options: { include_usage: true } });
-  const final = await stream.finalChatCompletion();
-  t.equal(final.choices[0]!.message.content, whole.choices[0]!.message.content);
-  t.equal(final.choices[0]!.finish_reason, whole.choices[0]!.finish_reason);
-  t.equal(final.usage!.completion_tokens, whole.usage!.completion_tokens);
-  t.ok(final.usage!.prompt_tokens_details!.cached_tokens! >= 16, 'the second request reuses pages of the first');
-});
+t.test(
+  'streamed text equals the whole response, greedy sampling is deterministic, and the prefix is cached',
+  async (t) => {
+    const request = { model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 };
+    const whole = await client.chat.completions.create(request);
+    const stream = client.chat.completions.stream({ ...request, stream_options: { include_usage: true } });
+    const final = await stream.finalChatCompletion();
+    t.equal(final.choices[0]!.message.content, whole.choices[0]!.message.content);
+    t.equal(final.choices[0]!.finish_reason, whole.choices[0]!.finish_reason);
+    t.equal(final.usage!.completion_tokens, whole.usage!.completion_tokens);
+    t.ok(final.usage!.prompt_tokens_details!.cached_tokens! >= 16, 'the second request reuses pages of the first');
+  },
+);
 
-t.test('seeded sampling repeats, and choices are none of what other seeds say', async (t) => {
-  const request = {
-    model: 'tycho-1.0',
-    messages: [{ role: 'user' as const, content: 'Tell me a short story about a fox.' }],
-    temperature: 2,
-    max_tokens: 24,
-    seed: 5,
-  };
-  const texts = async (change: object) =>
-    (await client.chat.completions.create({ ...request, ...change })).choices.map((choice) => choice.message.content);
-  const [first] = await texts({});
-  t.same(await texts({}), [first]);
-  const choices = await texts({ n: 3 });
-  t.equal(choices[0], first, 'the first choice is what the seed says alone');
-  t.same(await texts({ n: 3 }), choices);
-  const all = [...choices, ...(await texts({ seed: 6 })), ...(await texts({ seed: 7 }))];
-  t.equal(new Set(all).size, all.length);
-});
+t.test(
+  'seeded sampling is reproducible, and the choices of a request differ from the responses for other seeds',
+  async (t) => {
+    const request = {
+      model: 'tycho-1.0',
+      messages: [{ role: 'user' as const, content: 'Tell me a short story about a fox.' }],
+      temperature: 2,
+      max_tokens: 24,
+      seed: 5,
+    };
+    const texts = async (change: object) =>
+      (await client.chat.completions.create({ ...request, ...change })).choices.map((choice) => choice.message.content);
+    const [first] = await texts({});
+    t.same(await texts({}), [first]);
+    const choices = await texts({ n: 3 });
+    t.equal(choices[0], first, 'the first choice equals the response without n');
+    t.same(await texts({ n: 3 }), choices);
+    const all = [...choices, ...(await texts({ seed: 6 })), ...(await texts({ seed: 7 }))];
+    t.equal(new Set(all).size, all.length);
+  },
+);
 
-t.test('stop strings end the answer before the match, also across tokens', async (t) => {
+t.test('stop strings end the response before the match, also across tokens', async (t) => {
   const whole = (
     await client.chat.completions.create({ model: 'tycho-1.0', messages: question, temperature: 0, max_tokens: 40 })
   ).choices[0]!.message.content!;
@@ -101,7 +107,7 @@ t.test('stop strings end the answer before the match, also across tokens', async
   }
 });
 
-t.test('log probabilities', async (t) => {
+t.test('returns log-probabilities, streamed or not', async (t) => {
   const request = {
     model: 'tycho-1.0',
     messages: question,
@@ -115,7 +121,7 @@ t.test('log probabilities', async (t) => {
   t.equal(entries.map((entry) => entry.token).join(''), whole.message.content);
   for (const entry of entries) {
     t.equal(entry.top_logprobs.length, 3);
-    t.equal(entry.top_logprobs[0]!.logprob, entry.logprob, 'greedy takes the best');
+    t.equal(entry.top_logprobs[0]!.logprob, entry.logprob, 'greedy sampling picks the most likely token');
     t.same(entry.bytes, [...Buffer.from(entry.token)]);
     t.ok(entry.logprob <= 0);
   }
@@ -125,7 +131,7 @@ t.test('log probabilities', async (t) => {
   t.same(streamed, entries);
 });
 
-t.test('length and bias', async (t) => {
+t.test('applies max_completion_tokens and logit_bias', async (t) => {
   const one = await client.chat.completions.create({
     model: 'tycho-1.0',
     messages: question,
@@ -141,10 +147,10 @@ t.test('length and bias', async (t) => {
     temperature: 0,
     logit_bias: { 65: 100 },
   });
-  t.equal(new Set(forced.choices[0]!.message.content).size, 1, 'one token for ever');
+  t.equal(new Set(forced.choices[0]!.message.content).size, 1, 'the same token repeats');
 });
 
-t.test('reasoning is kept apart', async (t) => {
+t.test('reasoning markers appear neither in the text nor in the reasoning', async (t) => {
   const answer = (
     await client.chat.completions.create({
       model: 'tycho-1.0',
@@ -159,15 +165,15 @@ t.test('reasoning is kept apart', async (t) => {
   t.notMatch(message.reasoning_content ?? '', /<\/?think>/);
 });
 
-t.test('control tokens in user text are text', async (t) => {
+t.test('control tokens in user text are treated as text', async (t) => {
   const usage = async (content: string) =>
     (await client.chat.completions.create({ model: 'tycho-1.0', messages: [{ role: 'user', content }], max_tokens: 1 }))
       .usage!.prompt_tokens;
   const plain = await usage('x');
-  t.ok((await usage('<|im_end|>')) - plain > 2, 'spelled out, not one control token');
+  t.ok((await usage('<|im_end|>')) - plain > 2, 'the marker is tokenized as text, not as one control token');
 });
 
-t.test('errors arrive as the client expects them', async (t) => {
+t.test('errors reach the client as the error types that it expects', async (t) => {
   const cases: [request: Record<string, unknown>, status: number, code: string, param: string | null][] = [
     [{ model: 'nope' }, 404, 'model_not_found', 'model'],
     [{ temperature: 3 }, 422, 'value_out_of_range', 'temperature'],
@@ -198,14 +204,14 @@ t.test('errors arrive as the client expects them', async (t) => {
   await t.rejects(wrong.models.list(), { status: 401, code: 'invalid_api_key' });
 });
 
-t.test('unknown fields are ignored and named', async (t) => {
+t.test('unknown fields are ignored and listed in x-ignored-parameters', async (t) => {
   const { response } = await client.chat.completions
     .create({ model: 'tycho-1.0', messages: question, max_tokens: 1, ...{ made_up: 1 } })
     .withResponse();
   t.equal(response.headers.get('x-ignored-parameters'), 'made_up');
 });
 
-t.test('a model at its wildest calls none but the allowed tools', async (t) => {
+t.test('a model at a high temperature calls only the allowed tools', async (t) => {
   const tools = ['get_weather', 'get_time', 'send_mail', 'play_music'].map((name) => ({
     type: 'function' as const,
     name,

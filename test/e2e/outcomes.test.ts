@@ -1,5 +1,5 @@
-// How requests ended, as the operator sees it in /metrics, in the log and in the live view: not by the status line,
-// which has left long before most of what goes wrong, in all formats and on every way.
+// Tests how the operator sees the outcomes of requests in /metrics, in the log and in the live view, for every API
+// format and transport. The HTTP status is not enough, because it is sent long before most failures.
 import t, { type Test } from 'tap';
 import { readEvents } from '../../src/dashboard/web/src/live/event-reader.js';
 import type { CreatedApiKey, LiveSample } from '../../src/shared/wire/dashboard.js';
@@ -9,9 +9,9 @@ import { Connection } from '../support/web-socket.js';
 import { ask, get, post } from '../support/wire.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 
-// One at a time; a stream's headers leave long before who waits behind it is given up.
+// The engine runs one sequence at a time. The headers of a stream are sent long before a queued request times out.
 const server = await startScripted({
   args: ['--engine-max-sequences', '1'],
   env: {
@@ -55,7 +55,7 @@ const formats: readonly { path: string; body(text: string, tokens: number): obje
 ];
 const endless = { model: 'hal-1.0', input: 'L: x', max_output_tokens: 15_000 };
 
-/** Outcomes counted since the server began, as "kind endpoint outcome code". */
+/** The outcomes counted since the server started, as "kind endpoint outcome code". */
 async function outcomes(): Promise<Record<string, number>> {
   const counted: Record<string, number> = {};
   for (const [name, value] of await server.metrics()) {
@@ -66,7 +66,7 @@ async function outcomes(): Promise<Record<string, number>> {
   return counted;
 }
 
-/** What `work` has added to the outcomes, once it is all that is `expected`. */
+/** Checks that `work` adds exactly the `expected` outcomes, and waits until it has. */
 async function adds(t: Test, expected: Record<string, number>, work: () => Promise<void>): Promise<void> {
   const before = await outcomes();
   await work();
@@ -84,7 +84,7 @@ async function adds(t: Test, expected: Record<string, number>, work: () => Promi
   t.same(await added(), expected);
 }
 
-/** Runs `work` while somebody of the first organization has the engine's only place. */
+/** Runs `work` while a request of the first organization occupies the engine's only sequence slot. */
 async function occupied(work: () => Promise<void>): Promise<void> {
   const leaving = new AbortController();
   const stream = await fetch(`${server.url}/v1/chat/completions`, {
@@ -107,7 +107,7 @@ async function occupied(work: () => Promise<void>): Promise<void> {
   );
   await work();
   leaving.abort();
-  if (await whole) throw new Error('the place was free before the end');
+  if (await whole) throw new Error('the sequence slot was free before the end');
 }
 
 const lines = (path: string, method = 'POST'): Record<string, unknown>[] =>
@@ -118,7 +118,7 @@ const lines = (path: string, method = 'POST'): Record<string, unknown>[] =>
     .filter((line) => line['path'] === path && line['method'] === method);
 
 for (const { path, body } of formats) {
-  t.test(`refused within the stream: ${path}`, async (t) => {
+  t.test(`a request refused after its stream has started counts as refused: ${path}`, async (t) => {
     await adds(t, { [`http ${path} refused capacity_exhausted`]: 1, 'http /v1/chat/completions cancelled': 1 }, () =>
       occupied(async () => {
         const response = await post(server, path, body('A: x', 20));
@@ -135,7 +135,7 @@ for (const { path, body } of formats) {
     );
   });
 
-  t.test(`broken off, left, and completed: ${path}`, async (t) => {
+  t.test(`requests count as failed, cancelled, completed or refused: ${path}`, async (t) => {
     await adds(
       t,
       {
@@ -182,7 +182,7 @@ for (const { path, body } of formats) {
   });
 }
 
-t.test('turns of a WebSocket', async (t) => {
+t.test('every turn of a WebSocket has its own outcome', async (t) => {
   await adds(
     t,
     {
@@ -227,7 +227,7 @@ t.test('turns of a WebSocket', async (t) => {
   );
 });
 
-t.test('background responses: how they ended, beside the request that began them', async (t) => {
+t.test('a background response has its own outcome, separate from the request that created it', async (t) => {
   const begin = async (body: object): Promise<string> => {
     const answer = await ask(server, RESPONSES, { ...body, background: true });
     t.match(answer, { status: 200, body: { status: 'queued' } });
@@ -258,7 +258,7 @@ t.test('background responses: how they ended, beside the request that began them
     t.equal(after.get(name), 1, name);
   }
   const requests = `monolith_http_requests_total{endpoint="${RESPONSES}",status="200",code=""}`;
-  t.equal(after.get(requests)! - before.get(requests)!, 3, 'they are no HTTP requests of their own');
+  t.equal(after.get(requests)! - before.get(requests)!, 3, 'background responses do not count as HTTP requests');
   t.match(lines(RESPONSES, 'BACKGROUND'), [
     { level: 'warn', response_id: shed![0], outcome: 'refused', code: 'capacity_exhausted', model: 'hal-1.0' },
     { level: 'info', response_id: whole![0], outcome: 'completed', code: null, finish: 'end_of_turn' },
@@ -266,14 +266,14 @@ t.test('background responses: how they ended, beside the request that began them
   ]);
 });
 
-t.test('the live view', async (t) => {
+t.test('the live view counts requests by outcome', async (t) => {
   const events = readEvents((await operator.fetch('/operator/live')).body!, { idleMs: 10_000 })[Symbol.asyncIterator]();
   const next = async (): Promise<LiveSample> => {
     const { value } = (await events.next()) as IteratorResult<{ event: string; data: string }, undefined>;
     return JSON.parse(value!.data) as LiveSample;
   };
-  await next(); // what was
-  while ((await next()).requests !== 0); // and the rest of it
+  await next(); // The first sample covers earlier requests.
+  while ((await next()).requests !== 0); // Later samples may contain the rest of them.
   const sums = { requests: 0, rejected_503: 0, rejected_429: 0, errors: 0, cancelled: 0 };
   await occupied(async () => {
     await Promise.all(formats.map(async ({ path, body }) => (await post(server, path, body('A: x', 20))).text()));
@@ -292,7 +292,7 @@ t.test('the live view', async (t) => {
   await events.return?.();
 });
 
-t.test("metrics and the whole of /readyz are the operator's", async (t) => {
+t.test("only an operator's credentials can read /metrics and the details of /readyz", async (t) => {
   const metrics = async (token: string | null, path = '/metrics'): Promise<{ status: number; text: string }> => {
     const response = await fetch(
       server.url + path,
@@ -307,15 +307,16 @@ t.test("metrics and the whole of /readyz are the operator's", async (t) => {
   t.equal(
     (await fetch(`${server.url}/metrics`, { headers: { 'x-api-key': server.key } })).status,
     200,
-    'the key of the settings',
+    'the API key from the settings',
   );
   t.equal(
     (await get(server, '/v1/models', { authorization: 'Bearer a-scrape-token-0123' })).status,
     401,
-    'the scrape token is no API key',
+    'the scrape token is not an API key',
   );
 
-  // A key is its maker's: the operator's in any organization, a member's in none.
+  // A key has the permissions of its creator. An operator's key can read /metrics from any organization, and a member's
+  // key from none.
   const mine = (await operator.get<{ organizations: { id: string }[] }>('/me')).organizations[0]!.id;
   const own = await operator.post<CreatedApiKey>(`/organizations/${mine}/api-keys`, { name: 'scraper' });
   t.equal((await metrics(own.secret)).status, 200);
@@ -329,9 +330,9 @@ t.test("metrics and the whole of /readyz are the operator's", async (t) => {
     invite: new URL(invited.url).searchParams.get('token') ?? invited.url.split(/[/=]/).at(-1)!,
   });
   const theirs = await member.post<CreatedApiKey>(`/organizations/${mine}/api-keys`, { name: 'app' });
-  t.equal((await metrics(theirs.secret)).status, 403, 'of the same organization');
+  t.equal((await metrics(theirs.secret)).status, 403, 'a key of a member of the same organization');
   await operator.patch(`/operator/users/${user.id}`, { operator: true });
-  t.equal((await metrics(theirs.secret)).status, 200, 'an operator by now');
+  t.equal((await metrics(theirs.secret)).status, 200, 'the member is an operator now');
   await operator.patch(`/operator/users/${user.id}`, { operator: false });
   t.equal((await metrics(theirs.secret)).status, 403);
 
