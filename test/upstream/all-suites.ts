@@ -25,9 +25,9 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'openai-client': {},
   'chat-tools': {},
   'anthropic-client': {
-    'the cap is reached inside thinking: an empty text comes last': THINKING,
-    'what max_tokens 0 prepared is read from the cache': CACHE,
-    'errors arrive as the client expects them': COUNT,
+    'when max_tokens is reached inside thinking, the response ends with an empty text block': THINKING,
+    'a request with max_tokens 0 fills the prefix cache for the next request': CACHE,
+    'errors reach the client as the error types that it expects': COUNT,
   },
   messages: {},
   structured: {
