@@ -13,7 +13,7 @@ t.setTimeout(300_000); // The timeout is long because the machine may be busy.
 const FLOOD = 200;
 const PLACES = 8;
 const ROUNDS = 15;
-const NOISE_MS = 60; // Other tests run in parallel, and the clients of the flood run in this process.
+const NOISE_MS = 60; // The tolerance for parallel tests and for the flood's clients in this process.
 
 const data = dataFolder();
 const server = await startScripted({

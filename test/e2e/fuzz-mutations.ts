@@ -83,7 +83,7 @@ export function spoilt(random: Random, body: object): object {
   return copy;
 }
 
-/** Also handles a key named __proto__: like JSON.parse, it creates an ordinary property. */
+/** Sets an entry or a property. As in JSON.parse, a key named __proto__ becomes an ordinary property. */
 function define(place: Container, key: string, value: unknown): void {
   if (Array.isArray(place)) place[Number(key) || 0] = value;
   else Object.defineProperty(place, key, { value, enumerable: true, configurable: true, writable: true });

@@ -371,7 +371,7 @@ for (const endpoint of served) {
 t.test('a body one byte over the limit gets a 413, with and without Content-Length', async (t) => {
   const limit = 33_554_432;
   for (const endpoint of served.slice(0, 2)) {
-    // These are one endpoint of each error format.
+    // The first two endpoints have different error formats.
     const response = await send(endpoint.path, Buffer.alloc(limit + 1, 0x20));
     t.equal(response.status, 413, endpoint.path);
     t.equal(errorProblem(413, await response.text(), endpoint.shape), null);
