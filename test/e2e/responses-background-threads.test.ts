@@ -1,4 +1,4 @@
-// Background responses where several threads answer: whichever one a client reaches, it is told the same.
+// Background responses on a server with two HTTP workers: every worker reports the same events and the same end.
 import { once } from 'node:events';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -7,7 +7,7 @@ import { events } from '../support/wire.js';
 import { eventually } from './monolith.js';
 import { dataFolder, inside } from './stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const data = dataFolder();
 const settings = {
@@ -31,7 +31,7 @@ const create = async (): Promise<string> => {
     })
   ).id;
 };
-/** On a connection of its own, so that both threads are reached. */
+/** Uses a new connection for each request, so that requests reach both HTTP workers. */
 const ask = (path: string, method = 'GET') =>
   fetch(`${server.url}/v1/responses/${path}`, {
     method,
@@ -44,7 +44,7 @@ const ofLength = (id: string, count: number) =>
     );
   });
 
-t.test('deleted while it runs', async (t) => {
+t.test('deleting a running background response ends the stream of every reader with the same event', async (t) => {
   const id = await create();
   await ofLength(id, 3_000);
   const following = await Promise.all(
@@ -57,7 +57,7 @@ t.test('deleted while it runs', async (t) => {
   for (const end of ends) t.same(end, ends[0]);
 });
 
-t.test('ended by a crash', async (t) => {
+t.test('every replay after a crash has the same events, including all that readers saw before', async (t) => {
   const id = await create();
   const following = Array.from({ length: 4 }, async () => {
     const seen: string[] = [];
@@ -66,7 +66,7 @@ t.test('ended by a crash', async (t) => {
       for await (const part of (await ask(`${id}?stream=true`)).body!)
         seen.push(decoder.decode(part as Uint8Array, { stream: true }));
     } catch {
-      // the connection is gone
+      // The crash closed the connection.
     }
     return seen
       .join('')
@@ -93,11 +93,11 @@ t.test('ended by a crash', async (t) => {
     );
   t.ok(
     seen.every((one) => one.length > 100),
-    'all had followed',
+    'every reader received more than 100 events',
   );
   for (const one of seen)
     t.ok(
       one.every((text) => told.includes(text)),
-      'what anybody was told is told again',
+      'the replay contains every event that a reader received',
     );
 });

@@ -1,5 +1,5 @@
-// POST /v1/responses/compact and /v1/responses/input_tokens against a real server. The scripted model has one
-// token per byte, so that lengths of texts are numbers of tokens.
+// POST /v1/responses/compact and /v1/responses/input_tokens against a real server. The scripted model has one token per
+// byte, so text lengths are token counts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -9,7 +9,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 interface Compacted {
   id: string;
@@ -29,9 +29,9 @@ interface Failure {
 
 const png =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-const summary = said('A').content; // whatever does not begin with a letter and a colon gets script A
+const summary = said('A').content; // A prompt that does not start with a letter and a colon gets script A.
 
-t.test('compact and input_tokens', async (t) => {
+t.test('POST /v1/responses/compact and /v1/responses/input_tokens', async (t) => {
   const server = await startScripted();
   t.teardown(() => server.stop());
   const post = async <T = Compacted>(path: string, body: object, signal?: AbortSignal): Promise<Answer<T>> => {
@@ -63,7 +63,7 @@ t.test('compact and input_tokens', async (t) => {
     },
   ];
 
-  t.test('user messages stay, the rest becomes one sealed item', async (t) => {
+  t.test('compaction keeps user messages and replaces the rest with one encrypted item', async (t) => {
     const { status, body, headers } = await compact({
       input: window,
       instructions: 'Keep the dates.',
@@ -101,11 +101,11 @@ t.test('compact and input_tokens', async (t) => {
     t.equal(
       (await post<Failure>('/responses', { previous_response_id: body.id, input: 'x' })).body.error.code,
       'previous_response_not_found',
-      'nothing is stored',
+      'a compaction is not stored',
     );
   });
 
-  t.test('the summary comes back as a developer message in its place', async (t) => {
+  t.test('a compaction item is expanded to a developer message at its position', async (t) => {
     const { output } = (await compact({ input: [{ role: 'user', content: 'A: x' }] })).body;
     const sealed = output.at(-1) as { encrypted_content: string };
     const plain = [
@@ -121,7 +121,7 @@ t.test('compact and input_tokens', async (t) => {
     t.same(
       again.output.map(({ type }) => type),
       ['message', 'message', 'compaction'],
-      'an earlier compaction is summarised too',
+      'a new compaction summarizes the earlier one too',
     );
     t.ok(
       again.usage.input_tokens >
@@ -140,7 +140,7 @@ t.test('compact and input_tokens', async (t) => {
     t.same(
       [await steered(), await steered('')],
       [await asked(TASK), await asked(TASK)],
-      'nothing stands before the first piece',
+      'the prompt of the first chunk has no earlier summary',
     );
     t.equal(
       await steered('Short.'),
@@ -157,7 +157,7 @@ t.test('compact and input_tokens', async (t) => {
     });
   });
 
-  t.test('a stored chain', async (t) => {
+  t.test('compaction accepts previous_response_id and includes the stored chain', async (t) => {
     const first = (await post<{ id: string }>('/responses', { input: [{ role: 'user', content: 'A: one' }] })).body;
     const second = (await post<{ id: string }>('/responses', { previous_response_id: first.id, input: 'A: two' })).body;
     const { body } = await compact({ previous_response_id: second.id });
@@ -173,7 +173,7 @@ t.test('compact and input_tokens', async (t) => {
     });
   });
 
-  t.test('no user message: the item alone', async (t) => {
+  t.test('compacting input without user messages returns only the compaction item', async (t) => {
     const { body } = await compact({ input: [{ role: 'assistant', content: 'Hello.' }] });
     t.same(
       body.output.map(({ type }) => type),
@@ -181,7 +181,7 @@ t.test('compact and input_tokens', async (t) => {
     );
   });
 
-  t.test('a window longer than the context is summarised in pieces', async (t) => {
+  t.test('input longer than the context window is summarized in chunks', async (t) => {
     const long = Array.from({ length: 40 }, (_, i) => ({
       role: i % 2 === 0 ? 'user' : 'assistant',
       content: `${i} é${'word '.repeat(200)}`,
@@ -196,18 +196,18 @@ t.test('compact and input_tokens', async (t) => {
     t.equal(body.output.length, 21);
     t.ok(
       body.usage.input_tokens > characters * 0.9 && body.usage.input_tokens < characters * 1.5,
-      `${body.usage.input_tokens} tokens for ${characters} characters`,
+      `${body.usage.input_tokens} prompt tokens for ${characters} characters`,
     );
-    t.ok(body.usage.output_tokens >= 3 * 5, 'several summaries');
+    t.ok(body.usage.output_tokens >= 3 * 5, 'more than one summary was generated');
     const huge = await compact({ input: `${'🙂'.repeat(20_000)}` });
-    t.equal(huge.status, 200, 'one message without a place to cut');
+    t.equal(huge.status, 200, 'a single long message without whitespace is accepted');
     t.match(await compact({ input: 'x', instructions: 'long '.repeat(5_000) }), {
       status: 400,
       body: { error: { code: 'context_length_exceeded', param: 'input' } },
     });
   });
 
-  t.test('what is wrong', async (t) => {
+  t.test('invalid compact and input_tokens requests are refused', async (t) => {
     for (const without of [
       { model: undefined, input: 'x' },
       { model: null, previous_response_id: 'resp_none' },
@@ -239,12 +239,12 @@ t.test('compact and input_tokens', async (t) => {
     t.match(await response.json(), { error: { code: /^(method_not_allowed|response_not_found)$/ } });
   });
 
-  t.test('a client that leaves', async (t) => {
+  t.test('a client disconnect stops a running compaction', async (t) => {
     const leaving = new AbortController();
     const answer = compactAborted(leaving.signal);
     t.ok(
       await eventually(async () => (await server.metrics()).get('monolith_sequences_running{model="hal-1.0"}') === 1),
-      'it runs',
+      'the compaction is running',
     );
     leaving.abort();
     await t.rejects(answer);
@@ -256,14 +256,14 @@ t.test('compact and input_tokens', async (t) => {
         await sleep(100);
         return before !== undefined && before === (await steps());
       }, 1_500),
-      'and is stopped, as is what would have come after it',
+      'the running chunk and all following chunks are cancelled',
     );
     async function compactAborted(signal: AbortSignal): Promise<unknown> {
       return await post('/responses/compact', { input: 'x '.repeat(200_000) }, signal);
     }
   });
 
-  t.test('input_tokens counts what a response would', async (t) => {
+  t.test('input_tokens returns the prompt length that a response would report', async (t) => {
     const body = {
       input: window.slice(0, -1),
       instructions: 'Be brief.',
@@ -282,11 +282,15 @@ t.test('compact and input_tokens', async (t) => {
     const counted = await post<object>('/responses/input_tokens', { input: 'x', temperature: 'hot' });
     t.equal(mismatch('openai', 'TokenCountsResource', counted.body), null);
     t.equal(counted.headers.get('x-ignored-parameters'), 'temperature');
-    t.equal(counted.headers.get('x-ratelimit-limit-requests'), null, 'it is no generation');
-    t.ok((await count({ input: 'x'.repeat(50_000) })) > 50_000, 'more than fits is counted all the same');
+    t.equal(
+      counted.headers.get('x-ratelimit-limit-requests'),
+      null,
+      'counting tokens does not use the generation rate limits',
+    );
+    t.ok((await count({ input: 'x'.repeat(50_000) })) > 50_000, 'a prompt over the context length is still counted');
   });
 
-  t.test('the openai client', async (t) => {
+  t.test('the openai client can compact, continue a compaction and count tokens', async (t) => {
     const client = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1` });
     const compacted = await client.responses.compact({ model: 'hal-1.0', input: 'A: x' });
     t.equal(compacted.object, 'response.compaction');
@@ -308,7 +312,7 @@ t.test('compact and input_tokens', async (t) => {
     const next = resourceOf(
       await connection.turn({ store: false, input: [...compacted.output, { role: 'user', content: 'A: z' }] }),
     );
-    t.equal(next.status, 'completed', 'and over a WebSocket');
+    t.equal(next.status, 'completed', 'a compaction can be continued over a WebSocket');
     await connection.close();
   });
 });

@@ -1,14 +1,15 @@
-// What goes wrong after a create request was admitted, and how each kind of answer tells of it: contract
-// section 9 of errors and limits.
+// Failures after a create request was admitted, and how whole, streamed and background responses report them: section 9
+// of the errors and limits contract.
 import OpenAI from 'openai';
 import t from 'tap';
 import { checkStream, type Event } from '../protocol/responses-stream.js';
 import { startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
-// One answer at a time; who waits longer than that is turned away. Without guesses, which make short work of a story.
+// The engine runs one sequence at a time, and requests that wait longer than 600 ms are rejected. Speculation is off
+// because it would finish the long script too soon.
 const server = await startScripted({
   env: {
     MONOLITH_ENGINE_MAX_SEQUENCES: '1',
@@ -36,11 +37,11 @@ const occupied = (async () => {
 })();
 await running;
 
-t.test('waiting too long: a status where none was sent', async (t) => {
+t.test('a request that waits too long gets status 503 if nothing was sent yet', async (t) => {
   await t.rejects(client.responses.create(body), { status: 503, code: 'capacity_exhausted' });
 });
 
-t.test('waiting too long after a keep-alive: a response that failed, as events', async (t) => {
+t.test('a stream that waits too long after a keep-alive ends with response.failed', async (t) => {
   const response = await fetch(`${server.url}/v1/responses`, {
     method: 'POST',
     body: JSON.stringify({ ...body, stream: true }),
@@ -74,12 +75,12 @@ t.test('waiting too long after a keep-alive: a response that failed, as events',
   await t.rejects(
     client.responses.create({ ...body, previous_response_id: events[2]!.response!.id }),
     { status: 422, code: 'response_not_usable' },
-    'it was stored, and says what became of it',
+    'the failed response was stored and cannot be continued',
   );
   await t.rejects(client.responses.stream(body).finalResponse(), { code: 'capacity_exhausted' });
 });
 
-t.test('waiting too long in the background: the response says that it was shed', async (t) => {
+t.test('a background response that waits too long fails with rate_limit_exceeded', async (t) => {
   const { id, status } = await client.responses.create({ ...body, background: true });
   t.equal(status, 'queued');
   t.ok(await eventually(async () => (await client.responses.retrieve(id)).status === 'failed'));
@@ -91,7 +92,7 @@ t.test('waiting too long in the background: the response says that it was shed',
   });
 });
 
-t.test('the server shuts down: what runs ends early, but ends', async (t) => {
+t.test('a server shutdown ends a running response early as incomplete', async (t) => {
   t.equal(await server.stop(), 0);
   await occupied;
   const response = checkStream(endless, { reasoning: 'response.reasoning_text' });

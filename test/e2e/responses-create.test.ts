@@ -1,5 +1,5 @@
-// Creating responses with the official client, unchanged, against a real server whose models say what a script
-// tells them: contract sections 1 to 5 of responses, and chaining.
+// Creates responses with the unmodified official client against a real server with scripted models: sections 1 to 5 of
+// the responses contract, and chaining.
 import OpenAI from 'openai';
 import { zodTextFormat } from 'openai/helpers/zod';
 import type {
@@ -14,7 +14,7 @@ import { checkStream, textOf, type Event, type Item } from '../protocol/response
 import { said, standardScripts, startScripted } from '../support/script-model.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const server = await startScripted({
   scripts: {
@@ -53,7 +53,7 @@ interface Raw {
   text: string;
 }
 
-/** Without the client: what is really on the wire. */
+/** Sends a request without the client library, to see what is on the wire. */
 async function raw(body: object, headers: Record<string, string> = {}): Promise<Raw> {
   const response = await fetch(`${server.url}/v1/responses`, {
     method: 'POST',
@@ -83,7 +83,7 @@ async function raw(body: object, headers: Record<string, string> = {}): Promise<
   };
 }
 
-t.test('a whole answer: every field of the resource', async (t) => {
+t.test('a response that is not streamed has every field of the resource', async (t) => {
   const { data, response } = await create('A', { metadata: { k: 'v' }, user: 'u', ...{ made_up: 1 } }).withResponse();
   t.equal(data.output_text, said('A').content);
   t.match(data, {
@@ -129,7 +129,7 @@ t.test('a whole answer: every field of the resource', async (t) => {
   t.ok(response.headers.get('x-ratelimit-remaining-tokens'));
 });
 
-t.test('streamed: the rules of the stream, and the same answer as whole', async (t) => {
+t.test('a streamed response follows the event rules and has the same output as an unstreamed one', async (t) => {
   const tools = [weather];
   for (const letter of ['A', 'C', 'D', 'E', 'H', 'K', 'O', 'P', 'Z']) {
     const effort = { reasoning: { effort: 'medium' as const } };
@@ -172,10 +172,10 @@ t.test('streamed: the rules of the stream, and the same answer as whole', async 
     ['reasoning', 'message', 'function_call'],
   );
   t.match(final.output[2], { parsed_arguments: null, name: 'get_weather', call_id: /^call_/ });
-  t.ok(seen.includes('response.reasoning_text.delta'), "the client's own names");
+  t.ok(seen.includes('response.reasoning_text.delta'), 'the client receives the OpenAI event names');
 });
 
-t.test('reasoning: two dialects, as a summary, sealed and sent back', async (t) => {
+t.test('reasoning is sent in two event dialects, as a summary, and encrypted for sending back', async (t) => {
   const body = { input: ask('H'), reasoning: { effort: 'low' }, stream: true };
   const names = async (headers: Record<string, string>) =>
     new Set((await raw(body, headers)).events.map(({ type }) => type));
@@ -219,7 +219,7 @@ t.test('reasoning: two dialects, as a summary, sealed and sent back', async (t) 
   });
 });
 
-t.test('structured output through parse()', async (t) => {
+t.test('parse() of the client receives structured output that matches its schema', async (t) => {
   const person = z.object({ name: z.string(), age: z.number(), tags: z.array(z.string()) });
   const text = { format: zodTextFormat(person, 'person') };
   const parsed = await client.responses.parse({
@@ -243,12 +243,12 @@ t.test('structured output through parse()', async (t) => {
   if (ended.status === 'completed')
     t.ok(
       person.safeParse(JSON.parse((said[0] as { text: string }).text)).success,
-      'a model that would say something else cannot',
+      'the schema is enforced even if the model prefers other output',
     );
   else t.equal(ended.status, 'incomplete');
 });
 
-t.test('the tool loop: everything resent, or only the output', async (t) => {
+t.test('tool outputs can be sent with the full history or with previous_response_id', async (t) => {
   for (const stateless of [true, false]) {
     const first = await create('P', { tools: [weather], store: !stateless });
     const calls = first.output.flatMap((item) => (item.type === 'function_call' ? [item] : []));
@@ -286,7 +286,7 @@ t.test('the tool loop: everything resent, or only the output', async (t) => {
   );
 });
 
-t.test('which tools may be called', async (t) => {
+t.test('tool_choice restricts which tools the model may call', async (t) => {
   const two = [weather, writeFile];
   t.notOk(items(await create('W', { tools: two, tool_choice: 'none' })).some(({ type }) => type === 'function_call'));
   for (const tool_choice of [
@@ -302,43 +302,47 @@ t.test('which tools may be called', async (t) => {
   await t.rejects(create('A', { tool_choice: 'required' }), { status: 422, code: 'conflicting_parameters' });
 });
 
-t.test("coding clients' tools: namespaces served, others left out by name", async (t) => {
-  const namespace = {
-    type: 'namespace',
-    name: 'weather',
-    description: 'd',
-    tools: [
-      { type: 'function', name: 'get', parameters: null },
-      { type: 'custom', name: 'c' },
-    ],
-  };
-  const { body, headers } = await raw({
-    input: ask('N'),
-    tools: [namespace, { type: 'web_search' }, { type: 'image_generation' }],
-  });
-  t.match(body, {
-    output: [{ type: 'function_call', name: 'get', namespace: 'weather', status: 'completed' }],
-    tools: [{ type: 'function', name: 'get', namespace: 'weather' }],
-  });
-  t.equal((body!['tools'] as unknown[]).length, 1);
-  t.equal(headers.get('x-ignored-tools'), 'custom,web_search,image_generation');
-  const [call] = body!['output'] as Item[];
-  const second = await raw({
-    input: [
-      { role: 'user', content: ask('N') },
-      call,
-      { type: 'function_call_output', call_id: call!['call_id'], output: 'T: 14 C' },
-    ],
-    tools: [namespace],
-  });
-  t.equal(textOf((second.body!['output'] as Item[])[0]!), said('T').content);
-});
+t.test(
+  'tool namespaces of coding clients are served, and unsupported tools are listed in x-ignored-tools',
+  async (t) => {
+    const namespace = {
+      type: 'namespace',
+      name: 'weather',
+      description: 'd',
+      tools: [
+        { type: 'function', name: 'get', parameters: null },
+        { type: 'custom', name: 'c' },
+      ],
+    };
+    const { body, headers } = await raw({
+      input: ask('N'),
+      tools: [namespace, { type: 'web_search' }, { type: 'image_generation' }],
+    });
+    t.match(body, {
+      output: [{ type: 'function_call', name: 'get', namespace: 'weather', status: 'completed' }],
+      tools: [{ type: 'function', name: 'get', namespace: 'weather' }],
+    });
+    t.equal((body!['tools'] as unknown[]).length, 1);
+    t.equal(headers.get('x-ignored-tools'), 'custom,web_search,image_generation');
+    const [call] = body!['output'] as Item[];
+    const second = await raw({
+      input: [
+        { role: 'user', content: ask('N') },
+        call,
+        { type: 'function_call_output', call_id: call!['call_id'], output: 'T: 14 C' },
+      ],
+      tools: [namespace],
+    });
+    t.equal(textOf((second.body!['output'] as Item[])[0]!), said('T').content);
+  },
+);
 
-t.test('cut by the cap: the last item is incomplete and the response says why', async (t) => {
+t.test('a response cut at max_output_tokens has an incomplete last item and states the reason', async (t) => {
   const cases: [letter: string, type: string, more: object][] = [
     ['L', 'message', { max_output_tokens: 12 }],
     ['Q', 'function_call', { max_output_tokens: 42, tools: [writeFile] }],
-    ['R', 'message', { max_output_tokens: 10, reasoning: { effort: 'max' } }], // an effort leaves a quarter to the answer
+    // a reasoning effort reserves a quarter of the tokens for the output
+    ['R', 'message', { max_output_tokens: 10, reasoning: { effort: 'max' } }],
   ];
   for (const [letter, type, more] of cases) {
     const { events } = await raw({ input: ask(letter), ...more, stream: true });
@@ -358,7 +362,7 @@ t.test('cut by the cap: the last item is incomplete and the response says why', 
   }
 });
 
-t.test('log probabilities', async (t) => {
+t.test('log probabilities are returned when requested', async (t) => {
   for (const more of [{ top_logprobs: 2 }, { include: ['message.output_text.logprobs' as const] }]) {
     const { events } = await raw({ input: ask('A'), ...more, stream: true });
     const response = checkStream(events, { reasoning: 'response.reasoning' });
@@ -374,52 +378,55 @@ t.test('log probabilities', async (t) => {
   t.same(((await create('A')).output[0] as { content: { logprobs: unknown[] }[] }).content[0]!.logprobs, []);
 });
 
-t.test('chains: continued at once, isolated when not stored, cached', async (t) => {
-  const first = await create('A');
-  const second = await create('', { model: undefined as never, previous_response_id: first.id, input: ask('B') });
-  t.match(second, {
-    model: 'clarke-1.0',
-    output_text: said('B').content,
-    previous_response_id: first.id,
-    instructions: null,
-  });
-  t.ok(second.usage!.input_tokens > first.usage!.input_tokens + first.usage!.output_tokens);
-  t.ok(second.usage!.input_tokens_details.cached_tokens > 0);
-  t.equal(
-    (
-      await create('', {
-        previous_response_id: second.id,
-        input: [
-          { type: 'item_reference', id: first.output[0]!.id! },
-          { role: 'user', content: ask('E') },
-        ],
-      })
-    ).output_text,
-    said('E').content,
-  );
-
-  const unsaved = await create('A', { store: false });
-  for (const previous_response_id of [unsaved.id, 'resp_unknown', 'x'.repeat(5_000)]) {
-    await t.rejects(create('A', { previous_response_id }), {
-      status: 404,
-      code: 'previous_response_not_found',
-      param: 'previous_response_id',
+t.test(
+  'a stored response can be continued immediately, uses the prefix cache, and an unstored one returns 404',
+  async (t) => {
+    const first = await create('A');
+    const second = await create('', { model: undefined as never, previous_response_id: first.id, input: ask('B') });
+    t.match(second, {
+      model: 'clarke-1.0',
+      output_text: said('B').content,
+      previous_response_id: first.id,
+      instructions: null,
     });
-  }
-  let last: string | undefined;
-  for await (const event of await client.responses.create({ model: 'clarke-1.0', input: ask('A'), stream: true })) {
-    if (event.type !== 'response.completed') continue;
-    last = event.response.id;
+    t.ok(second.usage!.input_tokens > first.usage!.input_tokens + first.usage!.output_tokens);
+    t.ok(second.usage!.input_tokens_details.cached_tokens > 0);
     t.equal(
-      (await create('', { previous_response_id: last, input: ask('B') })).output_text,
-      said('B').content,
-      'usable by the time its end is heard of',
+      (
+        await create('', {
+          previous_response_id: second.id,
+          input: [
+            { type: 'item_reference', id: first.output[0]!.id! },
+            { role: 'user', content: ask('E') },
+          ],
+        })
+      ).output_text,
+      said('E').content,
     );
-  }
-  t.ok(last);
-});
 
-t.test('images stay in the chain', async (t) => {
+    const unsaved = await create('A', { store: false });
+    for (const previous_response_id of [unsaved.id, 'resp_unknown', 'x'.repeat(5_000)]) {
+      await t.rejects(create('A', { previous_response_id }), {
+        status: 404,
+        code: 'previous_response_not_found',
+        param: 'previous_response_id',
+      });
+    }
+    let last: string | undefined;
+    for await (const event of await client.responses.create({ model: 'clarke-1.0', input: ask('A'), stream: true })) {
+      if (event.type !== 'response.completed') continue;
+      last = event.response.id;
+      t.equal(
+        (await create('', { previous_response_id: last, input: ask('B') })).output_text,
+        said('B').content,
+        'a response can be continued as soon as its last event arrives',
+      );
+    }
+    t.ok(last);
+  },
+);
+
+t.test('images remain part of a response chain', async (t) => {
   const png = await sharp({ create: { width: 32, height: 32, channels: 3, background: 'red' } })
     .png()
     .toBuffer();
@@ -453,7 +460,7 @@ t.test('images stay in the chain', async (t) => {
     ],
   });
   t.equal(third.usage!.input_tokens, resent.usage!.input_tokens);
-  t.ok(third.usage!.input_tokens > without.usage!.input_tokens, 'the image counts');
+  t.ok(third.usage!.input_tokens > without.usage!.input_tokens, 'the image counts towards the input tokens');
   t.ok(third.usage!.input_tokens_details.cached_tokens > 0);
   await t.rejects(
     see({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:image/png;base64,AAAA' }] }] }),
@@ -466,7 +473,7 @@ t.test('images stay in the chain', async (t) => {
   });
 });
 
-t.test('only preparing the prefix cache', async (t) => {
+t.test('a request can fill the prefix cache without generating output', async (t) => {
   const instructions = 'Long instructions. '.repeat(20);
   const warm = await raw({ input: [], instructions, generate: false });
   t.match(warm.body, { status: 'completed', output: [], usage: { output_tokens: 0 } });
@@ -480,7 +487,7 @@ t.test('only preparing the prefix cache', async (t) => {
   t.ok(next.usage!.input_tokens_details.cached_tokens > 300);
 });
 
-t.test('refusals arrive as the client expects them', async (t) => {
+t.test('invalid requests are refused with errors that the client understands', async (t) => {
   const cases: [change: Record<string, unknown>, status: number, code: string, param: string | null][] = [
     [{ model: 'nope' }, 404, 'model_not_found', 'model'],
     [{ model: undefined }, 400, 'missing_required_parameter', 'model'],
@@ -502,7 +509,7 @@ t.test('refusals arrive as the client expects them', async (t) => {
   }
 });
 
-t.test('too long for the context: automatic truncation keeps what matters', async (t) => {
+t.test('automatic truncation keeps the system message, the last message and as much history as fits', async (t) => {
   const filler = Array.from(
     { length: 60 },
     (_, at): ResponseInputItem => ({ role: at % 2 === 0 ? 'user' : 'assistant', content: `${at} `.repeat(40) }),
@@ -521,20 +528,23 @@ t.test('too long for the context: automatic truncation keeps what matters', asyn
   t.match(
     response,
     { status: 'completed', output_text: said('E').content, truncation: 'auto' },
-    'the last message is there',
+    'the last message is kept',
   );
-  t.ok(response.usage!.input_tokens > 3_500 && response.usage!.input_tokens < 4_096, 'and as much before it as fits');
-  // All that may go is gone here: what is left is the system message and the last one.
+  t.ok(
+    response.usage!.input_tokens > 3_500 && response.usage!.input_tokens < 4_096,
+    'as much of the history as fits is kept',
+  );
+  // This system message is so long that truncation drops everything except it and the last message.
   const long = `Be brief. ${'Be kind. '.repeat(438)}`;
   const [least, alone] = await Promise.all(
     [[...filler, input.at(-1)!], [input.at(-1)!]].map((rest) =>
       cut({ input: [{ role: 'system', content: long }, ...rest] }),
     ),
   );
-  t.equal(least!.usage!.input_tokens, alone!.usage!.input_tokens, 'the system message too');
+  t.equal(least!.usage!.input_tokens, alone!.usage!.input_tokens, 'the system message is kept');
 });
 
-t.test('a client that goes away stops its generation; nothing of it is stored', async (t) => {
+t.test('a client disconnect stops generation, and the response is not stored', async (t) => {
   const stream = await client.responses.create({
     model: 'clarke-1.0',
     input: ask('L'),
@@ -544,7 +554,7 @@ t.test('a client that goes away stops its generation; nothing of it is stored', 
   let id = '';
   for await (const event of stream) {
     if (event.type === 'response.created') id = event.response.id;
-    if (event.type === 'response.output_text.delta') break; // closes the connection
+    if (event.type === 'response.output_text.delta') break; // leaving the loop closes the connection
   }
   t.match(id, /^resp_/);
   t.ok(

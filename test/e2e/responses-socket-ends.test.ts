@@ -1,5 +1,5 @@
-// How connections of WebSocket mode end: age, a revoked key, shutdown. The server runs in this process, so that
-// the test can turn its keys and its drain.
+// How WebSocket connections end: by age, revoked key and shutdown. The server runs in this process, so that the test
+// can revoke keys and drain it.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,11 +10,11 @@ import { writeScriptModel } from '../support/script-model.js';
 import { Connection, resourceOf } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const MAX_AGE_S = 2;
 
-t.test('the ends of a connection', async (t) => {
+t.test('how a WebSocket connection of /v1/responses ends', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-ends-'));
   const model = join(folder, 'script.gguf');
   writeScriptModel(model);
@@ -25,7 +25,7 @@ t.test('the ends of a connection', async (t) => {
       log_level: 'silent',
       model: [`hal-1.0=${model}`],
       ws: { max_age_s: MAX_AGE_S },
-      engine: { drain_ms: 300, speculation: 'off' }, // guesses make short work of a story
+      engine: { drain_ms: 300, speculation: 'off' }, // speculation would finish the long script too soon
     }),
   );
   t.teardown(async () => {
@@ -36,7 +36,7 @@ t.test('the ends of a connection', async (t) => {
   const open = (secret = key): Promise<Connection> => Connection.open({ port: server.port, key: secret });
   const endless = { input: 'L: story', max_output_tokens: 15_000 };
 
-  t.test('a key that was revoked since', async (t) => {
+  t.test('revoking the API key fails the running response and closes the connection', async (t) => {
     const {
       key: { id },
       secret,
@@ -51,20 +51,20 @@ t.test('the ends of a connection', async (t) => {
     t.match(
       resourceOf(await connection.rest()),
       { status: 'failed', error: { message: /revoked/ } },
-      'the running turn ends',
+      'the running response ends as failed',
     );
     t.match(await connection.rest(), [
       { status: 401, stream_id: 'late', error: { code: 'api_key_revoked', type: 'authentication_error' } },
     ]);
-    t.match(await connection.rest(), [{ status: 401 }], 'and whatever waits');
+    t.match(await connection.rest(), [{ status: 401 }], 'the waiting message is refused too');
     t.equal((await connection.closed)[0], 1008);
   });
 
-  t.test('age', async (t) => {
+  t.test('a connection over its maximum age is closed after its running response', async (t) => {
     const [idle, busy] = await Promise.all([open(), open()]);
     const before = Date.now();
     let turns = 0;
-    // Turns one after the other: one of them is under way when the connection comes of age.
+    // Responses run one after another, so that one is in progress when the connection reaches its maximum age.
     const ran = (async () => {
       for (;;) {
         const events = await busy.turn({ input: 'L: story', max_output_tokens: 100, store: false });
@@ -82,14 +82,14 @@ t.test('the ends of a connection', async (t) => {
     t.match(
       await ran,
       [{ status: 400, error: { code: 'websocket_connection_limit_reached' } }],
-      'one message, no half turn',
+      'the client receives a single error message and no partial response',
     );
     t.ok(turns > 1);
     t.equal((await busy.closed)[0], 1001);
     t.equal(busy.unread, 0);
   });
 
-  t.test('shutdown', async (t) => {
+  t.test('shutdown ends running responses early and closes all connections', async (t) => {
     const [idle, busy, waiting] = await Promise.all([open(), open(), open()]);
     for (const one of [busy, waiting]) one.send(endless);
     waiting.send({ input: 'A: x', stream_id: 'waits' });
@@ -106,7 +106,7 @@ t.test('the ends of a connection', async (t) => {
     t.equal(cut.status, 'incomplete');
     t.same(cut.incomplete_details, { reason: 'max_output_tokens' });
     t.equal((await busy.closed)[0], 1012);
-    t.equal(busy.unread, 0, 'the end of the turn was the last message');
+    t.equal(busy.unread, 0, 'the end of the response was the last message');
     t.equal(resourceOf(await waiting.rest()).status, 'incomplete');
     t.match(await waiting.rest(), [{ status: 503, stream_id: 'waits', error: { code: 'shutting_down' } }]);
     t.equal((await waiting.closed)[0], 1012);
@@ -119,7 +119,7 @@ t.test('the ends of a connection', async (t) => {
           () => true,
         ),
       ),
-      'nobody listens any more',
+      'the server no longer accepts connections',
     );
   });
 });

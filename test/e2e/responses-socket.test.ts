@@ -1,4 +1,4 @@
-// WebSocket mode of /v1/responses against a real server whose model says what its script tells it to.
+// WebSocket mode of /v1/responses against a real server with a scripted model.
 import { once } from 'node:events';
 import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
@@ -11,7 +11,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { Connection, resourceOf, textOf, type WireEvent } from '../support/web-socket.js';
 import { eventually } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const weather = {
   type: 'function',
@@ -19,7 +19,7 @@ const weather = {
   parameters: { type: 'object', properties: { location: { type: 'string' } }, required: ['location'] },
 };
 
-t.test('WebSocket mode', async (t) => {
+t.test('WebSocket mode of /v1/responses', async (t) => {
   const server = await startScripted({
     env: {
       MONOLITH_WS_MAX_CONNECTIONS: '20',
@@ -47,7 +47,7 @@ t.test('WebSocket mode', async (t) => {
     return connection;
   };
 
-  t.test('events are those of the stream, one per frame, without [DONE]', async (t) => {
+  t.test('a WebSocket sends the events of the stream, one per frame, without [DONE]', async (t) => {
     const connection = await connected(t);
     const events = await connection.turn({
       input: 'H: number?',
@@ -67,29 +67,29 @@ t.test('WebSocket mode', async (t) => {
     const published = openResponsesEvents();
     for (const event of events)
       t.equal(
-        mismatch('openresponses', published.get(event.type) ?? `no event ${event.type}`, event),
+        mismatch('openresponses', published.get(event.type) ?? `no schema for event ${event.type}`, event),
         null,
         event.type,
       );
     t.ok(
       events.some(({ type }) => type === 'response.reasoning.delta'),
-      'names for a client that is not OpenAI',
+      'clients other than OpenAI clients get the Open Responses event names',
     );
     t.equal(textOf(resourceOf(events)), said('H').content);
-    t.equal((await api(`/responses/${resourceOf(events).id}`)).status, 200, 'stored');
+    t.equal((await api(`/responses/${resourceOf(events).id}`)).status, 200, 'the response is stored');
     connection.socket.ping();
-    await once(connection.socket, 'pong'); // behind all that was sent before
-    t.equal(connection.unread, 0, 'nothing follows');
+    await once(connection.socket, 'pong'); // The pong arrives after everything that was sent before it.
+    t.equal(connection.unread, 0, 'no message follows the last event');
   });
 
-  t.test('the dialect goes by the handshake', async (t) => {
+  t.test('the user agent of the handshake selects the event dialect', async (t) => {
     const connection = await connected(t, { 'user-agent': 'codex_cli_rs/0.5' });
     const types = (await connection.turn({ input: 'H: x', reasoning: { effort: 'low' } })).map(({ type }) => type);
     t.ok(types.includes('response.reasoning_text.delta'));
     t.notOk(types.includes('response.reasoning.delta'));
   });
 
-  t.test('what is wrong with a message is told in one, and the connection goes on', async (t) => {
+  t.test('an invalid message gets an error message and leaves the connection open', async (t) => {
     const connection = await connected(t);
     const cases: [object | string, number, string, string | null][] = [
       ['{"type":', 400, 'invalid_json', null],
@@ -120,11 +120,15 @@ t.test('WebSocket mode', async (t) => {
       t.notOk('sequence_number' in error);
     }
     connection.socket.send(Buffer.from('{"type":"response.create"}'));
-    t.match(await connection.next(), { type: 'error', status: 400, error: { code: 'invalid_json' } }, 'a binary frame');
+    t.match(
+      await connection.next(),
+      { type: 'error', status: 400, error: { code: 'invalid_json' } },
+      'a binary frame is refused',
+    );
     t.equal(textOf(resourceOf(await connection.turn({ input: 'A: still there?' }))), said('A').content);
   });
 
-  t.test('stream_id is on everything a turn sends', async (t) => {
+  t.test('stream_id is set on every event of its response', async (t) => {
     const connection = await connected(t);
     const events = await connection.turn({ input: 'A: x', stream_id: 'lane-1.a' });
     t.ok(events.every(({ stream_id: id }) => id === 'lane-1.a'));
@@ -132,10 +136,10 @@ t.test('WebSocket mode', async (t) => {
     t.notOk((await connection.turn({ input: 'A: x', stream_id: null })).some((event) => 'stream_id' in event));
   });
 
-  t.test('a chain that nobody stores', async (t) => {
+  t.test('an unstored response can be continued on its own connection', async (t) => {
     const connection = await connected(t);
     const first = resourceOf(await connection.turn({ store: false, input: 'W: weather?', tools: [weather] }));
-    t.equal((await api(`/responses/${first.id}`)).status, 404, 'not saved');
+    t.equal((await api(`/responses/${first.id}`)).status, 404, 'the response is not stored');
     t.equal(
       (
         await api('/responses', {
@@ -146,7 +150,7 @@ t.test('WebSocket mode', async (t) => {
       'previous_response_not_found',
     );
     const call = first.output.find(({ type }) => type === 'function_call') as { call_id: string } | undefined;
-    t.ok(call, 'the tool was called');
+    t.ok(call, 'the model called the tool');
     const second = resourceOf(
       await connection.turn({
         store: false,
@@ -159,7 +163,7 @@ t.test('WebSocket mode', async (t) => {
     t.equal(textOf(second), said('T').content);
     t.ok(second.usage.input_tokens_details.cached_tokens > 0, 'the prefix was cached');
 
-    t.test('its continuation fails: the id is forgotten', async (t) => {
+    t.test('a failed continuation makes the connection forget the unstored response', async (t) => {
       const failing = {
         store: false,
         previous_response_id: second.id,
@@ -175,7 +179,7 @@ t.test('WebSocket mode', async (t) => {
       });
       t.equal(resourceOf(await connection.turn({ store: false, input: 'A: fresh' })).status, 'completed');
     });
-    t.test('it does not survive the connection', async (t) => {
+    t.test('an unstored response cannot be continued on another connection', async (t) => {
       const next = await connected(t);
       t.match(await next.refused({ previous_response_id: first.id, input: 'x' }), {
         error: { code: 'previous_response_not_found' },
@@ -183,7 +187,7 @@ t.test('WebSocket mode', async (t) => {
     });
   });
 
-  t.test('the last eight are remembered', async (t) => {
+  t.test('a connection remembers its last eight unstored responses', async (t) => {
     const connection = await connected(t);
     const ids: string[] = [];
     for (let i = 0; i < 9; i++) ids.push(resourceOf(await connection.turn({ store: false, input: `A: ${i}` })).id);
@@ -196,7 +200,7 @@ t.test('WebSocket mode', async (t) => {
     );
   });
 
-  t.test('stored and unsaved responses in one chain', async (t) => {
+  t.test('a chain may mix stored and unstored responses', async (t) => {
     const connection = await connected(t);
     const stored = resourceOf(await connection.turn({ input: 'A: one' }));
     const unsaved = resourceOf(
@@ -216,7 +220,7 @@ t.test('WebSocket mode', async (t) => {
     t.same(
       listed.data.map(({ content }) => content[0]?.text),
       ['A: one', said('A').content, 'A: two', said('A').content, 'A: three'],
-      'saved with what came before it',
+      'storing a response also stores the unstored items before it',
     );
     const elsewhere = await connected(t);
     t.equal(resourceOf(await elsewhere.turn({ previous_response_id: again.id, input: 'A: four' })).status, 'completed');
@@ -229,18 +233,18 @@ t.test('WebSocket mode', async (t) => {
         }),
       ).status,
       'completed',
-      'an unsaved item can be referred to',
+      'an unstored item can be referenced',
     );
     await api(`/responses/${stored.id}`, { method: 'DELETE' });
     t.match(
       await connection.refused({ store: false, previous_response_id: stored.id, input: 'x' }),
       { error: { code: 'previous_response_not_found' } },
-      'deleted is deleted',
+      'a deleted response is not found on the connection either',
     );
     t.equal(resourceOf(await elsewhere.turn({ previous_response_id: again.id, input: 'A: five' })).status, 'completed');
   });
 
-  t.test('a turn that only prepares', async (t) => {
+  t.test('a message with generate: false only fills the prefix cache', async (t) => {
     const connection = await connected(t);
     const instructions = 'Be brief. '.repeat(40);
     const events = await connection.turn({ generate: false, store: false, instructions, input: [] });
@@ -256,11 +260,11 @@ t.test('WebSocket mode', async (t) => {
     t.equal(textOf(next), said('A').content);
     t.ok(
       next.usage.input_tokens_details.cached_tokens >= 300,
-      `${next.usage.input_tokens_details.cached_tokens} tokens were cached`,
+      `${next.usage.input_tokens_details.cached_tokens} prompt tokens were cached`,
     );
   });
 
-  t.test('one turn at a time, sixteen wait, in order', async (t) => {
+  t.test('a connection runs one response at a time and queues sixteen messages in order', async (t) => {
     const connection = await connected(t);
     connection.send({ input: 'L: story', max_output_tokens: 400, stream_id: 'first' });
     for (let i = 0; i < 18; i++) connection.send({ input: 'A: x', store: false, stream_id: `n${i}` });
@@ -283,12 +287,12 @@ t.test('WebSocket mode', async (t) => {
       if (event.type === 'response.completed' || event.type === 'response.incomplete')
         ended.push(event.stream_id ?? '');
     }
-    t.equal(mixed, 0, 'no two at once');
+    t.equal(mixed, 0, 'no two responses overlap');
     t.same(refused, ['n16', 'n17']);
     t.same(ended, ['first', ...Array.from({ length: 16 }, (_, i) => `n${i}`)]);
   });
 
-  t.test('waiting messages may have as many bytes as one', async (t) => {
+  t.test('the queued messages of a connection may together have as many bytes as one message', async (t) => {
     const connection = await connected(t);
     connection.send({ input: 'L: story', max_output_tokens: 200, stream_id: 'first' });
     for (const id of ['a', 'b'])
@@ -301,7 +305,7 @@ t.test('WebSocket mode', async (t) => {
     t.ok(events.some(({ type, stream_id: id }) => type === 'response.completed' && id === 'a'));
   });
 
-  t.test('limits count when a turn starts', async (t) => {
+  t.test('rate limits are applied when a queued message starts', async (t) => {
     const connections = await Promise.all(Array.from({ length: 5 }, () => connected(t)));
     const [first, ...others] = connections as [Connection, ...Connection[]];
     const long = { input: 'L: story', max_output_tokens: 4_000 };
@@ -311,7 +315,7 @@ t.test('WebSocket mode', async (t) => {
     t.match(error, { status: 429, error: { code: 'concurrency_limit_exceeded', type: 'rate_limit_error' } });
     t.same(Object.keys(error.error.headers ?? {}).sort(), ['retry-after', 'retry-after-ms']);
 
-    t.test('a client that leaves frees its turn', async (t) => {
+    t.test('a client disconnect frees its concurrency slot', async (t) => {
       for (const one of others) one.socket.terminate();
       t.ok(await eventually(async () => (await first.turn({ input: 'A: x' })).at(-1)?.type === 'response.completed'));
       t.ok(
@@ -324,13 +328,13 @@ t.test('WebSocket mode', async (t) => {
     });
   });
 
-  t.test('a message over the limit ends the connection', async (t) => {
+  t.test('a message over the size limit closes the connection with code 1009', async (t) => {
     const connection = await connected(t);
     connection.send({ input: 'x'.repeat(200_001) });
     t.equal((await connection.closed)[0], 1009);
   });
 
-  t.test('the openai client, version 6', async (t) => {
+  t.test('version 6 of the openai client works over a WebSocket', async (t) => {
     const client = new OpenAI({ apiKey: server.key, baseURL: `${server.url}/v1` });
     const socket = new ResponsesWS(client);
     t.teardown(() => socket.close());
@@ -352,7 +356,7 @@ t.test('WebSocket mode', async (t) => {
     t.match(errors[0], { error: { error: { code: 'model_not_found' } } });
   });
 
-  t.test('the openai client, version 7, with lanes', async (t) => {
+  t.test('version 7 of the openai client works over a WebSocket with several lanes', async (t) => {
     const client = new OpenAI7({ apiKey: server.key, baseURL: `${server.url}/v1` });
     const socket = new ResponsesWS7(client);
     t.teardown(() => socket.close());

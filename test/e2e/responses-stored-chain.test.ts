@@ -1,13 +1,13 @@
-// A chain on the embedded model: fifty turns, each computing only what is new.
+// A chain of fifty responses on the embedded model: each computes only its new tokens.
 import OpenAI from 'openai';
 import t from 'tap';
 import { startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const DEPTH = 50;
 
-t.test('a chain of fifty', async (t) => {
+t.test('a chain of fifty responses reuses the prefix cache', async (t) => {
   const server = await startMonolith();
   t.teardown(() => server.stop());
   const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: server.key, maxRetries: 0 });
@@ -15,7 +15,7 @@ t.test('a chain of fifty', async (t) => {
     client.responses.create({ model: 'tycho-1.0', previous_response_id, input, max_output_tokens: 4, temperature: 0 });
   let last = await turn(null, 'My name is Ada. Say hello.');
   const cached: number[] = [];
-  let expected = 1; // items before the last turn's output
+  let expected = 1; // items before the last response's output
   for (let depth = 2; depth <= DEPTH; depth++) {
     const next = await turn(last.id, `Turn ${depth}.`);
     t.ok(next.usage!.input_tokens > last.usage!.input_tokens, 'the prompt is the whole chain');
@@ -25,7 +25,7 @@ t.test('a chain of fifty', async (t) => {
   }
   t.ok(
     cached.every((share, at) => at < 4 || share > 0.5),
-    'most of the turn before comes from the cache',
+    'most of the previous prompt comes from the cache',
   );
   let items = 0;
   for await (const _ of client.responses.inputItems.list(last.id, { limit: 100 })) items++;

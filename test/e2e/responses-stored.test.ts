@@ -1,5 +1,5 @@
-// Stored responses through the official client: retrieved whole and as events, listed, continued, deleted, aged,
-// and never another organization's.
+// Stored responses through the official client: retrieved, replayed as events, listed, continued, deleted and expired,
+// and never visible to another organization.
 import OpenAI from 'openai';
 import t, { type Test } from 'tap';
 import type { Organization } from '../../src/accounts/keys.js';
@@ -11,7 +11,7 @@ import { said, startScripted } from '../support/script-model.js';
 import { ask, events, get } from '../support/wire.js';
 import { dataFolder, inside, keyOf } from './stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const data = dataFolder();
 const server = await startScripted({ env: { MONOLITH_DATA_DIR: data.path } });
@@ -31,10 +31,10 @@ const weather = {
   parameters: { type: 'object', properties: { location: { type: 'string' } } },
   strict: false,
 };
-/** One of each kind of output item. */
+/** A response with one output item of each kind. */
 const rich = () => create({ input: 'K: weather?', reasoning: { effort: 'medium' }, tools: [weather] });
 
-t.test('what was answered is what is retrieved', async (t) => {
+t.test('a retrieved response equals the created one', async (t) => {
   const created = await rich();
   t.same(
     created.output.map(({ type }) => type),
@@ -47,12 +47,12 @@ t.test('what was answered is what is retrieved', async (t) => {
     t.same(
       without(await client.responses.retrieve(event.response.id), 'output_text'),
       event.response,
-      'there once its last event is',
+      'a streamed response is stored by the time its last event arrives',
     );
   }
 });
 
-t.test('include: sealed reasoning on demand, in three spellings', async (t) => {
+t.test('include returns encrypted reasoning, in three query spellings', async (t) => {
   const { id } = await rich();
   const reasoning = (body: unknown) => (body as { output: { encrypted_content?: string }[] }).output[0]!;
   const sealed = await client.responses.retrieve(id, { include: ['reasoning.encrypted_content'] });
@@ -72,10 +72,10 @@ t.test('include: sealed reasoning on demand, in three spellings', async (t) => {
     ] as OpenAI.Responses.ResponseInput,
     tools: [weather],
   });
-  t.equal(again.output_text, said('T').content, 'it opens again');
+  t.equal(again.output_text, said('T').content, 'the encrypted reasoning is accepted as input');
 });
 
-t.test('replay as events', async (t) => {
+t.test('a stored response can be replayed as events', async (t) => {
   const created = await rich();
   const replayed = [];
   for await (const event of await client.responses.retrieve(created.id, { stream: true })) replayed.push(event);
@@ -88,10 +88,10 @@ t.test('replay as events', async (t) => {
   t.same(last.type === 'response.completed' && last.response, without(created, 'output_text'));
   t.ok(
     replayed.some(({ type }) => type === 'response.reasoning_text.delta'),
-    'names for the OpenAI client',
+    'the OpenAI client gets the OpenAI event names',
   );
   const final = await client.responses.stream({ response_id: created.id }).finalResponse();
-  t.equal(final.output_text, said('K').content, 'its stream helper accepts every event');
+  t.equal(final.output_text, said('K').content, 'the stream helper of the client accepts every event');
   const rest = [];
   for await (const event of await client.responses.retrieve(created.id, { stream: true, starting_after: 4 }))
     rest.push(event);
@@ -108,7 +108,7 @@ t.test('replay as events', async (t) => {
       const value = JSON.parse(text) as { type: string };
       t.equal(value.type, event);
       t.equal(
-        mismatch('openresponses', published.get(value.type) ?? `no event ${value.type}`, value),
+        mismatch('openresponses', published.get(value.type) ?? `no schema for event ${value.type}`, value),
         null,
         value.type,
       );
@@ -117,7 +117,7 @@ t.test('replay as events', async (t) => {
   }
 });
 
-t.test('input items, paged by the client', async (t) => {
+t.test('input items of a chain are listed in pages', async (t) => {
   const first = await create({
     input: [
       { role: 'user', content: 'A: one' },
@@ -185,7 +185,7 @@ t.test('items that a client sends again are listed once', async (t) => {
   }
 });
 
-t.test('what the chain holds can be referred to, whatever became of the response it came from', async (t) => {
+t.test('items of a chain can be referenced even after their response is deleted', async (t) => {
   const root = await rich();
   const [reasoning, message, call] = root.output as [
     OpenAI.Responses.ResponseReasoningItem,
@@ -205,7 +205,7 @@ t.test('what the chain holds can be referred to, whatever became of the response
     ],
   });
   t.equal(next.output_text, said('A').content);
-  // The reasoning of a running tool loop is part of its prompt, whichever way it comes: the same number of tokens.
+  // The reasoning of a running tool loop is part of the prompt, however it is passed: the token count must be the same.
   const loop = (item: object) =>
     client.responses.inputTokens.count({
       model: 'tycho-1.0',
@@ -225,11 +225,11 @@ t.test('what the chain holds can be referred to, whatever became of the response
   await t.rejects(
     create({ input: [{ type: 'item_reference', id: call.id! }] }),
     { status: 404, code: 'item_not_found' },
-    'in its chain only',
+    'an item can be referenced only in its own chain',
   );
 });
 
-t.test('metadata comes back as it was sent, whatever its names, and is measured in characters', async (t) => {
+t.test('metadata is returned as sent, with any key, and its limits count characters', async (t) => {
   const body = (metadata: string, endpoint: 'responses' | 'chat/completions') =>
     ask(
       server,
@@ -249,7 +249,7 @@ t.test('metadata comes back as it was sent, whatever its names, and is measured 
             .metadata,
         ),
         kept,
-        'from storage too',
+        'the stored response returns the same metadata',
       );
     const refused: [metadata: string, status: number, code: string, param: string][] = [
       [`{"a":"${wide.repeat(513)}"}`, 422, 'string_too_long', 'metadata.a'],
@@ -281,7 +281,7 @@ t.test('metadata comes back as it was sent, whatever its names, and is measured 
   });
 });
 
-t.test('an id that could not be found again is refused by name', async (t) => {
+t.test('an item id with a lone surrogate is refused', async (t) => {
   const half = '\\ud83d';
   const cases: [input: string, param: string][] = [
     [`{"type":"message","id":"a${half}","role":"user","content":"A: x"}`, 'input[0].id'],
@@ -296,7 +296,7 @@ t.test('an id that could not be found again is refused by name', async (t) => {
     );
 });
 
-t.test('cancel after the end changes nothing', async (t) => {
+t.test('cancelling a completed response changes nothing', async (t) => {
   const { id } = await create({ input: 'A: x' });
   t.equal((await client.responses.cancel(id)).status, 'completed');
   const { body } = await get(server, `/v1/responses/${id}`);
@@ -307,7 +307,7 @@ t.test('cancel after the end changes nothing', async (t) => {
   });
 });
 
-t.test('a foreground response cannot be cancelled while it runs', async (t) => {
+t.test('a running foreground response cannot be cancelled', async (t) => {
   const other = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: await keyOf(data.path, 'second'), maxRetries: 0 });
   const stream = await client.responses.create({ model: 'tycho-1.0', input: 'L: go on', stream: true });
   for await (const event of stream) {
@@ -323,8 +323,9 @@ t.test('a foreground response cannot be cancelled while it runs', async (t) => {
   }
 });
 
-t.test('images are shown on demand, from the bytes that were kept', async (t) => {
-  // No model here sees images: the responses are put where one that does would have put them.
+t.test('input images are returned when included, from the stored bytes', async (t) => {
+  // No model on this server has a vision encoder, so the test stores the response that a vision model would have
+  // stored.
   const bytes = new Uint8Array([137, 80, 78, 71]);
   const image_url = `data:image/png;base64,${Buffer.from(bytes).toString('base64')}`;
   const saved = record({
@@ -352,7 +353,7 @@ t.test('images are shown on demand, from the bytes that were kept', async (t) =>
   const next = await create({ previous_response_id: saved.id, model: undefined as never, input: 'A: x' }).catch(
     (error: unknown) => error,
   );
-  t.match(next, { code: 'model_not_vision' }, 'the chain has them');
+  t.match(next, { code: 'model_not_vision' }, 'the stored images are part of the chain');
   const parts = async (query: string) =>
     ((await get(server, `/v1/responses/${saved.id}/input_items?${query}`)).body as { data: { content: object[] }[] })
       .data[0]!.content;
@@ -364,11 +365,11 @@ t.test('images are shown on demand, from the bytes that were kept', async (t) =>
   t.same(await parts('include[]=message.input_image.image_url'), [
     { type: 'input_image', image_url, detail: 'low' },
     { type: 'input_image', image_url: 'https://images.example.com/a.png', detail: 'auto' },
-    { type: 'input_image', image_url, detail: 'auto' }, // whatever it was encoded in
+    { type: 'input_image', image_url, detail: 'auto' }, // re-encoded as base64, whatever the original encoding was
   ]);
 });
 
-t.test('delete', async (t) => {
+t.test('a deleted response is not found', async (t) => {
   const root = await create({ input: 'A: x' });
   const child = await create({ previous_response_id: root.id, input: 'S: y' });
   t.match(await get(server, `/v1/responses/${root.id}`, {}, 'DELETE'), {
@@ -379,19 +380,19 @@ t.test('delete', async (t) => {
   t.equal(
     (await create({ previous_response_id: child.id, input: 'A: z' })).status,
     'completed',
-    'its context is there for its descendant',
+    'a deleted response remains as context of its descendants',
   );
   await client.responses.delete(child.id);
   await gone(t, client, child.id);
 });
 
-t.test('what is not stored cannot be found', async (t) => {
+t.test('unstored and unknown responses are not found', async (t) => {
   await gone(t, client, (await create({ input: 'A: x', store: false })).id);
   await gone(t, client, unknown);
   await gone(t, client, 'nothing');
 });
 
-t.test('another organization finds nothing', async (t) => {
+t.test('another organization cannot find, reference or delete a response', async (t) => {
   const mine = await rich();
   const other = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: await keyOf(data.path, 'second'), maxRetries: 0 });
   await gone(t, other, mine.id);
@@ -399,13 +400,13 @@ t.test('another organization finds nothing', async (t) => {
     other.responses.create({ model: 'tycho-1.0', input: [{ type: 'item_reference', id: mine.output[0]!.id! }] }),
     { status: 404, code: 'item_not_found' },
   );
-  t.ok(await client.responses.retrieve(mine.id), 'and deletes nothing');
+  t.ok(await client.responses.retrieve(mine.id), 'the other organization deleted nothing');
   const theirs = await other.responses.create({ model: 'tycho-1.0', input: 'A: x' });
   await gone(t, client, theirs.id);
   t.ok(await other.responses.retrieve(theirs.id));
 });
 
-t.test('scopes of a key', async (t) => {
+t.test('each endpoint of stored responses requires its key scope', async (t) => {
   const { id } = await create({ input: 'A: x' });
   const denied = { status: 403, code: 'endpoint_not_allowed' };
   const only = async (scope: 'inference' | 'responses.read' | 'responses.delete') =>
@@ -437,7 +438,7 @@ t.test('scopes of a key', async (t) => {
   await remove.delete(id);
 });
 
-t.test('queries that cannot be served', async (t) => {
+t.test('invalid query parameters are refused', async (t) => {
   const { id } = await create({ input: 'A: x' });
   const cases: [path: string, status: number, code: string, param: string][] = [
     [`/${id}?stream=maybe`, 400, 'invalid_query_parameter', 'stream'],
@@ -458,11 +459,11 @@ t.test('queries that cannot be served', async (t) => {
   t.match(await get(server, `/v1/responses/${id}?made_up=1&include=`), { status: 200 });
   for (const query of ['', '?stream=true']) {
     t.match(await get(server, `/v1/responses/${id}${query}`, {}, 'HEAD'), { status: 200, text: '' });
-    t.match(await get(server, `/v1/responses/${id}`), { status: 200 }, 'on the same connection');
+    t.match(await get(server, `/v1/responses/${id}`), { status: 200 }, 'the connection still works after HEAD');
   }
 });
 
-t.test('thirty days and a second', async (t) => {
+t.test('a response expires after thirty days, and newer responses keep it as context', async (t) => {
   const root = await create({ input: 'A: x' });
   const child = await create({ previous_response_id: root.id, input: 'S: y' });
   await age(root.id, 30 * 86_400 - 60);
@@ -473,7 +474,7 @@ t.test('thirty days and a second', async (t) => {
   t.equal(
     (await client.responses.inputItems.list(next.id, { limit: 100 })).data.length,
     5,
-    'the younger one still has its context',
+    'the newer response still has its context',
   );
 });
 
@@ -491,7 +492,7 @@ async function gone(t: Test, by: OpenAI, id: string): Promise<void> {
   });
 }
 
-/** Moves the time of creation back, as the server has it in its database. */
+/** Moves the creation time back in the database of the server. */
 function age(id: string, seconds: number): Promise<void> {
   return inside(data.path, async (store) => {
     const heads = store.table<Head>('responses');
@@ -502,11 +503,11 @@ function age(id: string, seconds: number): Promise<void> {
 
 function callId({ output }: OpenAI.Responses.Response): string {
   const call = output.find((item) => item.type === 'function_call');
-  if (call === undefined) throw new Error('no call');
+  if (call === undefined) throw new Error('the response has no function call');
   return call.call_id;
 }
 
-/** Without what the client adds by itself. */
+/** Removes a field that the client adds. */
 function without(response: OpenAI.Responses.Response, added: 'output_text'): object {
   const { [added]: _, ...rest } = response;
   return rest;

@@ -10,7 +10,7 @@ import { startServer } from '../../src/server/server.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 import { embeddedModel } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-server-'));
 const quiet = (): { telemetry: ReturnType<typeof createTelemetry> } => ({

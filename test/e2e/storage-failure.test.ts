@@ -9,7 +9,7 @@ import { startScripted } from '../support/script-model.js';
 import type { Monolith } from './monolith.js';
 import { dataFolder } from './stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 interface Answer {
   status: number;

@@ -10,7 +10,7 @@ import { startOtlpReceiver, type SeenSpan } from '../support/otlp-receiver.js';
 import { jpegWithSides, pngOf } from './damaged-images.js';
 import { eventually, root, startMonolith } from './monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // generous timeout for a busy machine
 
 const folder = join(root, 'test', 'data', 'vision');
 const text = join(folder, 'text-llama-bpe.gguf');
