@@ -1,4 +1,4 @@
-// The server's own endpoints and its data folder, in-process with the embedded model.
+// The health, metrics and model endpoints and the data folder of the server, in-process with the embedded model.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -27,7 +27,7 @@ t.teardown(async () => {
 const get = (path: string, headers: Record<string, string> = { authorization: `Bearer ${key}` }): Promise<Response> =>
   fetch(server.url + path, { headers });
 
-t.test('health and metrics', async (t) => {
+t.test('health, readiness and metrics endpoints report the state of the server', async (t) => {
   t.match(await (await get('/livez', {})).json(), { status: 'ok', pid: process.pid });
   t.same(await (await get('/healthz', {})).json(), { status: 'ok' });
   const ready = await get('/readyz');
@@ -56,7 +56,7 @@ t.test('health and metrics', async (t) => {
   }
 });
 
-t.test('models in the chat shape', async (t) => {
+t.test('GET /v1/models returns models in the OpenAI format', async (t) => {
   const list = (await (await get('/v1/models')).json()) as { data: Record<string, unknown>[] };
   t.same(
     list.data.map((model) => model['id']),
@@ -82,11 +82,11 @@ t.test('models in the chat shape', async (t) => {
   t.match(await removed.json(), { error: { code: 'method_not_allowed' } });
 });
 
-t.test('models in the messages shape, by the official client', async (t) => {
+t.test('GET /v1/models returns models in the Anthropic format to the Anthropic client', async (t) => {
   const client = new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 });
   const ids: string[] = [];
   for await (const model of client.models.list({ limit: 2 })) ids.push(model.id);
-  t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0'], 'paging ends');
+  t.same(ids, ['hal-1.0', 'clarke-1.0', 'tycho-1.0'], 'paging ends after the last model');
   t.match(await client.models.retrieve('tycho-1.0'), { type: 'model', id: 'tycho-1.0', display_name: 'Tycho 1.0' });
   const before = await (await get('/v1/models?before_id=tycho-1.0&limit=1', { 'x-api-key': key })).json();
   t.match(before, { data: [{ id: 'clarke-1.0' }], has_more: true });
@@ -105,7 +105,7 @@ t.test('models in the messages shape, by the official client', async (t) => {
   t.equal((await get('/v1/models?limit=1000', { 'x-api-key': key })).status, 200);
 });
 
-t.test('a key limited to one model', async (t) => {
+t.test('a key limited to one model lists and uses only that model', async (t) => {
   const { secret } = await server.accounts.createKey({ name: 'small', models: ['tycho-1.0'] });
   const headers = { authorization: `Bearer ${secret}`, 'content-type': 'application/json' };
   const list = (await (await get('/v1/models', headers)).json()) as { data: { id: string }[] };
@@ -124,7 +124,7 @@ t.test('a key limited to one model', async (t) => {
   t.equal(chat.status, 403);
 });
 
-t.test('a short answer gives back what it had reserved', async (t) => {
+t.test('a response with fewer tokens than reserved refunds the difference to the rate limit', async (t) => {
   const response = await fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -138,7 +138,7 @@ t.test('a short answer gives back what it had reserved', async (t) => {
   const { usage } = (await response.json()) as { usage: { prompt_tokens: number; completion_tokens: number } };
   const reserved = 999_999 - Number(response.headers.get('x-ratelimit-remaining-tokens'));
   // The bucket refills by 17 tokens per millisecond.
-  t.ok(reserved <= usage.prompt_tokens + 900 && reserved > 600, `${reserved} were reserved`);
+  t.ok(reserved <= usage.prompt_tokens + 900 && reserved > 600, `${reserved} tokens were reserved`);
   const after = await fetch(`${server.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
@@ -148,12 +148,12 @@ t.test('a short answer gives back what it had reserved', async (t) => {
   t.ok(
     999_999 - Number(after.headers.get('x-ratelimit-remaining-tokens')) <
       usage.prompt_tokens + usage.completion_tokens + 100,
-    'the rest came back',
+    'the unused tokens were refunded',
   );
 });
 
 t.test(
-  'a second server on the folder, a port in use, a bad model file: clear errors, nothing left behind',
+  'a data folder in use, a port in use and an invalid model file give clear errors and leave no state behind',
   async (t) => {
     await t.rejects(startServer(config, quiet()), {
       name: 'StorageError',
@@ -173,12 +173,12 @@ t.test(
     t.match(last.createdKey, /^sk-/, 'the failed starts created no key');
     await last.close();
     const again = await startServer(configWith({ port: 0, data_dir: other }), quiet());
-    t.equal(again.createdKey, null, 'and it is shown once');
+    t.equal(again.createdKey, null, 'the key is shown only at the first start');
     await again.close();
   },
 );
 
-t.test('a model file that does not load leaves the others alone', async (t) => {
+t.test('a model file that fails to load does not affect the other models', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-server-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const lines: string[] = [];
@@ -201,7 +201,7 @@ t.test('a model file that does not load leaves the others alone', async (t) => {
       { name: 'good', state: 'ready' },
     ],
   });
-  t.notMatch(seen, /error|reason|\//, 'no stranger learns where files are');
+  t.notMatch(seen, /error|reason|\//, 'an unauthenticated client does not see file paths');
   const ready = await fetch(`${partial.url}/readyz`, {
     headers: { authorization: `Bearer ${partial.createdKey as string}` },
   });
@@ -226,7 +226,7 @@ t.test('a model file that does not load leaves the others alone', async (t) => {
   t.match(await refused.json(), { error: { code: 'model_unavailable' } });
 });
 
-t.test('draining: not ready, new requests refused with 503', async (t) => {
+t.test('a draining server is not ready and refuses new requests with 503', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-server-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const draining = await startServer(configWith({ port: 0, data_dir: folder, engine: { drain_ms: 300 } }), quiet());
@@ -250,7 +250,7 @@ t.test('draining: not ready, new requests refused with 503', async (t) => {
   t.match(await refused.json(), { error: { code: 'shutting_down', type: 'service_unavailable' } });
   const text = await stream.text();
   t.match(text, /"finish_reason":"length"/);
-  t.ok(text.endsWith('data: [DONE]\n\n'), 'the running stream ended whole');
+  t.ok(text.endsWith('data: [DONE]\n\n'), 'the running stream ended completely');
   await done;
-  await t.rejects(fetch(`${draining.url}/livez`), 'closed');
+  await t.rejects(fetch(`${draining.url}/livez`), 'the server is closed');
 });

@@ -1,6 +1,6 @@
-// Three real servers as one service: HAProxy in front by the configuration that deploy/ publishes, a real PostgreSQL, limits
-// counted in a real Redis. Conversations stay where their prefix is, limits hold over all, and all three are restarted in turn under load
-// without one request that fails.
+// Three real servers as one service: HAProxy in front with the configuration published in deploy/, a real PostgreSQL,
+// and rate limits counted in a real Redis. Conversations return to the server that has their prefix cached, limits
+// apply across all servers, and restarting all three in turn under load fails no request.
 import t from 'tap';
 import { startHaproxy, withoutHaproxy } from '../support/haproxy.js';
 import { startPostgres, withoutPostgres } from '../support/postgres.js';
@@ -15,7 +15,7 @@ const COUNT = 3;
 const UNREADY_MS = 1_000;
 
 t.test(
-  'three processes behind HAProxy',
+  'three server processes behind HAProxy work as one service',
   { skip: [withoutRedis, withoutHaproxy, withoutPostgres].find((reason) => reason !== false) ?? false },
   async (t) => {
     const redis = await startRedis();
@@ -69,7 +69,7 @@ t.test(
       (await Promise.all(servers.map(async ({ url }) => (await fetch(`${url}/readyz`)).status === 200))).every(Boolean);
     t.ok(await eventually(up));
 
-    await t.test('a conversation comes back to where it began', async (t) => {
+    await t.test('a conversation is routed back to the server that started it', async (t) => {
       const seen = new Set<string | null>();
       for (let conversation = 0; conversation < 6; conversation++) {
         const begun = await chat(`A: ${conversation}`);
@@ -81,15 +81,15 @@ t.test(
         for (let turn = 0; turn < 3; turn++) {
           const next = await chat(`A: ${conversation}`, { affinity });
           t.equal(next.headers.get('x-served-by'), served);
-          t.equal(next.headers.get('x-monolith-affinity'), affinity, 'whoever makes it');
+          t.equal(next.headers.get('x-monolith-affinity'), affinity, 'every server computes the same affinity');
           const { usage } = (await next.json()) as { usage: { prompt_tokens_details?: { cached_tokens?: number } } };
           t.type(usage.prompt_tokens_details?.cached_tokens, 'number');
         }
       }
-      t.ok(seen.size > 1, 'conversations are spread');
+      t.ok(seen.size > 1, 'conversations are spread over several servers');
     });
 
-    await t.test('limits hold over all of them, and every page shows the same', async (t) => {
+    await t.test('rate limits apply across all servers, and every server reports the same shared state', async (t) => {
       const statuses = new Set<string | null>();
       let admitted = 0;
       for (let i = 0; i < 12; i++) {
@@ -99,7 +99,7 @@ t.test(
         await answer.text().catch(() => undefined);
         statuses.add(answer.headers.get('x-served-by'));
       }
-      t.ok(admitted >= 5 && admitted <= 7, `${admitted} of 5 a minute`);
+      t.ok(admitted >= 5 && admitted <= 7, `${admitted} requests admitted with a limit of 5 per minute`);
       t.ok(statuses.size > 1);
       for (const server of servers) {
         const ready = await fetch(`${server.url}/readyz`, { headers: { authorization: `Bearer ${server.key}` } });
@@ -115,7 +115,7 @@ t.test(
     });
 
     await t.test(
-      'the Redis goes and comes back: served on meanwhile, told in the log, in /readyz and in the metrics',
+      'a Redis outage is reported in the log, /readyz and metrics, and requests are served throughout',
       async (t) => {
         await redis.kill();
         const counters = async (state: string): Promise<boolean> =>
@@ -140,7 +140,7 @@ t.test(
       },
     );
 
-    await t.test('all three are restarted in turn under load: no request fails, streams end', async (t) => {
+    await t.test('restarting all servers in turn under load fails no request and cuts no stream', async (t) => {
       let over = false;
       let answered = 0;
       const served = new Set<string | null>();
@@ -161,15 +161,15 @@ t.test(
         }
       });
       for (let at = 0; at < COUNT; at++) {
-        t.equal(await servers[at]!.stop(), 0, 'it ends well');
+        t.equal(await servers[at]!.stop(), 0, 'the stopped server exits with code 0');
         servers[at] = await start(at);
         t.ok(await eventually(up));
         served.clear();
-        t.ok(await eventually(() => served.size === COUNT), 'the proxy sends it requests again');
+        t.ok(await eventually(() => served.size === COUNT), 'the proxy routes requests to the restarted server');
       }
       over = true;
       await Promise.all(clients);
-      t.same(failures, [], `${answered} were answered`);
+      t.same(failures, [], `${answered} requests succeeded`);
       t.ok(answered > 20);
     });
   },

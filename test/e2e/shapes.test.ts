@@ -1,5 +1,5 @@
-// Every kind of answer of the three formats, whole and streamed, held against the published descriptions and
-// against our own (openapi.json): each answer, each event, each error.
+// Checks every kind of response of the three API formats, whole and streamed, against the schemas that the vendors
+// publish and against our own openapi.json: each response, each event and each error.
 import t, { type Test } from 'tap';
 import type { z } from 'zod';
 import { publishedAnswers } from '../../src/protocol/openapi/document.js';
@@ -29,7 +29,7 @@ const schema = {
   additionalProperties: false,
 };
 
-/** One conversation as each format says it. `extra` names what the kinds below add. */
+/** One conversation, expressed in each format. The optional fields say what a kind adds to it. */
 interface Kind {
   name: string;
   says: string;
@@ -46,18 +46,18 @@ const kinds: readonly Kind[] = [
   { name: 'characters split over tokens', says: 'E: hello' },
   { name: 'reasoning', says: 'H: think' },
   { name: 'no reasoning', says: 'H: think', effort: 'none' },
-  { name: 'one call', says: 'W: weather?', tools: true },
-  { name: 'two calls', says: 'P: weather?', tools: true },
-  { name: 'reasoning, text and a call', says: 'K: weather?', tools: true },
-  { name: 'a call without arguments', says: 'O: time?', tools: true },
-  { name: 'nested arguments', says: 'D: note', tools: true },
-  { name: 'a call that breaks', says: 'M: weather?', tools: true },
-  { name: 'a call cut by the cap', says: 'Q: write', tools: true, cap: 40 },
-  { name: 'text cut by the cap', says: 'L: story', cap: 20 },
-  { name: 'reasoning cut by the cap', says: 'R: think', cap: 5 },
+  { name: 'one tool call', says: 'W: weather?', tools: true },
+  { name: 'two tool calls', says: 'P: weather?', tools: true },
+  { name: 'reasoning, text and a tool call', says: 'K: weather?', tools: true },
+  { name: 'a tool call without arguments', says: 'O: time?', tools: true },
+  { name: 'a tool call with nested arguments', says: 'D: note', tools: true },
+  { name: 'an invalid tool call', says: 'M: weather?', tools: true },
+  { name: 'a tool call cut at the token limit', says: 'Q: write', tools: true, cap: 40 },
+  { name: 'text cut at the token limit', says: 'L: story', cap: 20 },
+  { name: 'reasoning cut at the token limit', says: 'R: think', cap: 5 },
   { name: 'a stop string', says: 'S: count', stop: 'STOP' },
-  { name: 'JSON by a schema', says: 'J: who?', json: true },
-  { name: 'nothing', says: 'Z: say nothing' },
+  { name: 'JSON that follows a schema', says: 'J: who?', json: true },
+  { name: 'an empty response', says: 'Z: say nothing' },
   { name: 'log probabilities', says: 'A: hello', logprobs: true },
 ];
 
@@ -117,7 +117,7 @@ function published(schema: z.ZodType, value: unknown): string | null {
   return `openapi.json: ${issue?.path.join('.')} ${issue?.message} in ${JSON.stringify(value).slice(0, 600)}`;
 }
 
-/** Sequence numbers and items as a client needs them, whatever the schemas say. */
+/** Checks the rules for sequence numbers and items that clients rely on and schemas cannot express. */
 function checkResponseStream(
   t: Test,
   list: readonly {
@@ -131,11 +131,11 @@ function checkResponseStream(
   t.same(
     list.map((event) => event.sequence_number),
     list.map((_, index) => index),
-    'sequence numbers without gaps',
+    'sequence numbers have no gaps',
   );
   t.equal(list[0]?.type, 'response.created');
   t.match(list.at(-1)?.type, /^response\.(completed|incomplete|failed)$/);
-  t.equal(new Set(list.flatMap((event) => event.response?.id ?? [])).size, 1, 'one response id');
+  t.equal(new Set(list.flatMap((event) => event.response?.id ?? [])).size, 1, 'all events have the same response id');
   const added = list.filter((event) => event.type === 'response.output_item.added').map((event) => event.item?.id);
   t.equal(new Set(added).size, added.length);
   for (const event of list)
@@ -147,11 +147,11 @@ function checkResponseStream(
   );
 }
 
-t.test('answers of the three formats are what the descriptions say', async (t) => {
+t.test('responses of the three API formats match their schemas', async (t) => {
   const server = await startScripted();
   t.teardown(() => server.stop());
 
-  await t.test('chat completions', async (t) => {
+  await t.test('chat completions match their schemas', async (t) => {
     for (const kind of kinds) {
       const whole = await ask(server, '/v1/chat/completions', chatBody(kind));
       t.equal(whole.status, 200, `${kind.name}: ${whole.text.slice(0, 300)}`);
@@ -173,7 +173,7 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
     }
   });
 
-  await t.test('messages', async (t) => {
+  await t.test('messages match their schemas', async (t) => {
     for (const kind of kinds) {
       const whole = await ask(server, '/v1/messages', messagesBody(kind));
       t.equal(whole.status, 200, `${kind.name}: ${whole.text.slice(0, 300)}`);
@@ -191,12 +191,12 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
       t.equal(
         (count.body as { input_tokens: number }).input_tokens,
         usage.input_tokens + usage.cache_read_input_tokens,
-        `${kind.name}: counted as charged`,
+        `${kind.name}: count_tokens equals the reported usage`,
       );
     }
   });
 
-  await t.test('responses, in both dialects', async (t) => {
+  await t.test('responses match their schemas in both event dialects', async (t) => {
     const byType = openResponsesEvents();
     for (const kind of kinds) {
       const whole = await ask(server, '/v1/responses', responsesBody(kind));
@@ -233,14 +233,14 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
       }
       const { id } = whole.body as { id: string };
       const stored = await get(server, `/v1/responses/${id}`);
-      t.same(stored.body, whole.body, `${kind.name}: stored as it was answered`);
+      t.same(stored.body, whole.body, `${kind.name}: the stored response equals the returned one`);
       const items = await get(server, `/v1/responses/${id}/input_items`);
       t.equal(mismatch('openai', 'ResponseItemList', items.body), null, kind.name);
       t.equal(published(publishedAnswers.ResponseItemList, items.body), null, kind.name);
     }
   });
 
-  await t.test('the rest of the Responses API', async (t) => {
+  await t.test('input_tokens, compact and delete of the Responses API match their schemas', async (t) => {
     const tokens = await ask(server, '/v1/responses/input_tokens', { model: 'hal-1.0', input: 'hello' });
     t.equal(mismatch('openai', 'TokenCountsResource', tokens.body), null);
     t.equal(published(publishedAnswers.ResponseInputTokens, tokens.body), null);
@@ -259,7 +259,7 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
     t.equal(published(publishedAnswers.ResponseDeleted, gone.body), null);
   });
 
-  await t.test('models', async (t) => {
+  await t.test('model lists match their schemas', async (t) => {
     const list = await get(server, '/v1/models');
     t.equal(mismatch('openai', 'ListModelsResponse', list.body), null);
     t.equal(published(publishedAnswers.ModelList, list.body), null);
@@ -269,7 +269,7 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
     t.equal(published(publishedAnswers.MessagesModel, (await get(server, '/v1/models/hal-1.0', other)).body), null);
   });
 
-  await t.test('errors', async (t) => {
+  await t.test('errors match their schemas', async (t) => {
     const wrong: [path: string, body: unknown, status: number][] = [
       ['/v1/chat/completions', {}, 400],
       ['/v1/chat/completions', { ...chatBody(kinds[0]!), temperature: 9 }, 422],
@@ -293,7 +293,7 @@ t.test('answers of the three formats are what the descriptions say', async (t) =
     }
   });
 
-  await t.test('openapi.json is a description that tools can read', async (t) => {
+  await t.test('openapi.json is version 3.1, lists the endpoints and has no dangling references', async (t) => {
     const response = await fetch(`${server.url}/openapi.json`);
     t.equal(response.status, 200);
     const document = (await response.json()) as {

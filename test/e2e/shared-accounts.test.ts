@@ -1,6 +1,6 @@
-// Two servers on one PostgreSQL and one Redis, each a process of its own, one with several threads: keys, organizations, sessions and settings of one are the
-// other's within a second, whatever becomes of notifications; usage adds up exactly; and what goes on while the database
-// is away.
+// Two server processes that share one PostgreSQL and one Redis; one of them has several HTTP workers. Keys,
+// organizations, sessions and settings changed on one take effect on the other within a second, even if notifications
+// are lost. Usage adds up exactly. A database outage is covered too.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import type {
@@ -37,7 +37,7 @@ const start = (more: string[] = [], env: Record<string, string> = {}): ReturnTyp
   });
 const a = await start();
 t.teardown(() => a.stop());
-// Ten minutes behind: nothing below depends on it.
+// The clock of this server is ten minutes slow; nothing below may depend on it.
 const BEHIND_MS = 600_000;
 const b = await start(['--http-threads', '2', '--metrics-token', 'token-that-reads-all'], clockAhead(-BEHIND_MS));
 t.teardown(() => b.stop());
@@ -58,21 +58,21 @@ const chat = (url: string, key: string): Promise<Response> =>
     body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A' }] }),
   });
 
-/** What a server says to a key: its status, and the error's code. */
+/** The response of a server to a key: the status and the error code. */
 async function said(url: string, key: string, more: Record<string, string> = {}): Promise<string> {
   const response = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}`, ...more } });
   const { error } = (await response.json()) as { error?: { code: string } };
   return error === undefined ? String(response.status) : `${response.status} ${error.code}`;
 }
 
-/** What the threads of a server say to a key, each different answer once: connections of their own reach them all. */
+/** The distinct responses of all HTTP workers of a server to a key. New connections reach every worker. */
 async function saidByThreads(url: string, key: string): Promise<string> {
   return [...new Set(await Promise.all(Array.from({ length: 8 }, () => said(url, key, { connection: 'close' }))))]
     .sort()
     .join(', ');
 }
 
-/** Asked for all the time, as a client would, until a second after `change`; then what it is told. */
+/** Sends requests with `key` continuously until a second after `change`, as a client would, and returns the response at that time. */
 async function aSecondAfter(change: () => Promise<unknown>, key: string): Promise<string> {
   let stop = false;
   const asking = (async () => {
@@ -89,16 +89,19 @@ async function aSecondAfter(change: () => Promise<unknown>, key: string): Promis
   }
 }
 
-t.test("a key of one is the other's at once, and its revocation within a second", async (t) => {
-  for (let round = 0; round < 3; round++) {
-    const { id, secret } = await newKey();
-    t.equal(await said(b.url, secret), '200');
-    t.equal(await aSecondAfter(() => owner.delete(`${KEYS}/${id}`), secret), '401 api_key_revoked');
-  }
-});
+t.test(
+  'a key created on one server works on the other immediately, and its revocation takes effect within a second',
+  async (t) => {
+    for (let round = 0; round < 3; round++) {
+      const { id, secret } = await newKey();
+      t.equal(await said(b.url, secret), '200');
+      t.equal(await aSecondAfter(() => owner.delete(`${KEYS}/${id}`), secret), '401 api_key_revoked');
+    }
+  },
+);
 
 t.test(
-  'the overlap of a rotated key ends for both at its time, and /readyz and the log show that clocks differ',
+  'the overlap of a rotated key ends on time on both servers, and /readyz and the log report the clock skew',
   async (t) => {
     const { id, secret } = await newKey();
     await owner.post(`${KEYS}/${id}/rotate`, { overlap_seconds: 2 });
@@ -120,14 +123,14 @@ t.test(
     );
     t.ok(
       await eventually(async () => (await ready(a.url, 'sk-nobody')).clock?.state === 'skewed'),
-      'the process with the right clock knows of it too',
+      'the process with the right clock reports the skew too',
     );
     for (const server of [a, b])
       t.match(server.log(), /clock skew between this machine, the database and other processes/);
   },
 );
 
-t.test('also when no notification arrives', async (t) => {
+t.test('a revocation takes effect within a second even if all notifications are lost', async (t) => {
   let cutting = true;
   const cut = (async () => {
     while (cutting)
@@ -143,7 +146,7 @@ t.test('also when no notification arrives', async (t) => {
   await cut;
 });
 
-t.test('a suspended organization is refused by both within a second, and limits hold in both', async (t) => {
+t.test('suspending an organization and changing its limits take effect on both servers within a second', async (t) => {
   const { secret } = await newKey();
   const set = (body: object): Promise<unknown> => owner.patch(`/operator/organizations/${organization.id}`, body);
   t.equal(await aSecondAfter(() => set({ status: 'suspended' }), secret), '403 organization_suspended');
@@ -153,7 +156,7 @@ t.test('a suspended organization is refused by both within a second, and limits 
   t.equal(await aSecondAfter(() => set({ limits: {} }), secret), '200');
 });
 
-t.test("a session of one is the other's, and over in both at once", async (t) => {
+t.test('a session works on both servers, and logging out ends it on both immediately', async (t) => {
   const there = Object.assign(dashboardClient(b.url), { cookie: owner.cookie }) as DashboardClient;
   t.match(await there.get<Me>('/me'), { user: { email: 'owner@example.com', operator: true } });
   const { cookie } = await (async () => {
@@ -164,10 +167,14 @@ t.test("a session of one is the other's, and over in both at once", async (t) =>
   const again = Object.assign(dashboardClient(b.url), { cookie }) as DashboardClient;
   await again.logout();
   t.match(await refusal(Object.assign(dashboardClient(a.url), { cookie }).get('/me')), { status: 401 });
-  t.match(await there.get<Me>('/me'), { user: { email: 'owner@example.com' } }, 'another one goes on');
+  t.match(
+    await there.get<Me>('/me'),
+    { user: { email: 'owner@example.com' } },
+    'another session of the same user is still valid',
+  );
 });
 
-t.test('a sign-in that was begun with one ends with the other', async (t) => {
+t.test('a sign-in started on one server can be completed on the other', async (t) => {
   const user = dashboardClient(a.url);
   await user.signUp({ email: 'user@example.com' });
   const { secret } = await user.post<SecondFactorProposal>('/second-factor/begin', { password: PASSWORD });
@@ -185,11 +192,11 @@ t.test('a sign-in that was begun with one ends with the other', async (t) => {
   t.match(
     await refusal(dashboardClient(a.url).post('/login/code', { ticket: answer.second_factor.ticket, code })),
     { code: 'invalid_code', message: /already been used/ },
-    'a code counts once, whoever is asked',
+    'a one-time code is valid only once across servers',
   );
 });
 
-t.test('usage of both adds up exactly', async (t) => {
+t.test('usage recorded by both servers adds up exactly', async (t) => {
   const { id, secret } = await newKey();
   const ask = async (url: string): Promise<{ prompt_tokens: number; completion_tokens: number }> =>
     ((await (await chat(url, secret)).json()) as { usage: { prompt_tokens: number; completion_tokens: number } }).usage;
@@ -220,11 +227,11 @@ t.test('usage of both adds up exactly', async (t) => {
         (await owner.get<{ data: unknown[] }>(`/organizations/${organization.id}/requests?api_key=${id}&limit=100`))
           .data.length === 24,
     ),
-    'and the request log has them all',
+    'the request log has the requests of both servers',
   );
 });
 
-t.test('commands work on the shared database', async (t) => {
+t.test('CLI commands work on the shared database', async (t) => {
   const run = (...words: string[]): string =>
     spawnSync(process.execPath, [main, 'keys', ...words, '--state', state, '--organization', organization.id], {
       encoding: 'utf8',
@@ -234,43 +241,46 @@ t.test('commands work on the shared database', async (t) => {
   t.match(run('list'), /by hand/);
 });
 
-t.test('a database that is slow is waited for: also by who comes with a key that was never seen', async (t) => {
+t.test('a slow database delays requests but does not fail them, even with a key not seen before', async (t) => {
   const { secret } = await newKey();
   const slow = postgres.ask(
     state,
     'BEGIN; LOCK TABLE accounts_state IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(2.5); COMMIT',
   );
-  await sleep(1_700); // what was changed of late cannot be read: a look begins within 300 ms, and a second later it is late
+  // Recent changes cannot be read meanwhile: the poll starts within 300 ms and counts as overdue a second later.
+  await sleep(1_700);
   t.equal(await said(b.url, secret), '200');
   await slow;
-  await sleep(700); // and it is looked at anew: what was asked so long ago would count for less time in what follows
+  // Waits for the next poll: keys cached from an old poll would be valid for less time in the next test.
+  await sleep(700);
 });
 
 t.test(
-  'while the database is away known keys go on for their time, unknown ones get 503, and all is well when it is back',
+  'during a database outage, cached keys work for a limited time and unknown keys get 503; both recover afterwards',
   async (t) => {
-    // Each thread knows keys it was asked with, and finds out by itself that the database is away and back.
+    // Each HTTP worker caches its own keys and detects the outage and the recovery on its own.
     const both = async (key: string): Promise<string[]> => [await said(a.url, key), await saidByThreads(b.url, key)];
     const { secret } = await newKey();
     t.same(
       [...(await both(secret)), ...(await both('sk-nobody'))],
       ['200', '200', '401 invalid_api_key', '401 invalid_api_key'],
     );
-    await postgres.kill(); // at once: from here on their time runs
+    await postgres.kill(); // Kills it immediately: the remaining lifetime of cached keys starts now.
     const since = Date.now();
     t.ok(await eventually(async () => (await both('sk-nobody')).every((one) => one === '503 maintenance')));
     t.same(await both(secret), ['200', '200']);
     t.match(await refusal(owner.get('/me')), { status: 503 });
-    // Of each thread, since one that still goes on would answer as if it knew already that the database is back.
+    // Checks every worker: one that still accepts the cached key would look as if it had already seen the database
+    // recover.
     t.ok(await eventually(async () => (await both(secret)).every((one) => one === '503 maintenance')));
     t.ok(
       Date.now() - since >= (AWAY_S - 4) * 1000,
-      'not before their time, which runs from when the database was last looked at',
+      'cached keys are not refused before their lifetime, counted from the last successful poll, has passed',
     );
     await postgres.start();
     t.ok(await eventually(async () => (await both(secret)).every((one) => one === '200')));
     t.same(await both('sk-nobody'), ['401 invalid_api_key', '401 invalid_api_key']);
     const { secret: another } = await newKey();
-    t.same(await both(another), ['200', '200'], 'without a restart');
+    t.same(await both(another), ['200', '200'], 'both servers accept new keys without a restart');
   },
 );

@@ -1,6 +1,6 @@
-// Two servers on one PostgreSQL, each a process of its own, one with several threads: what one has stored the other reads, continues, lists and
-// deletes at once; background responses are followed and cancelled from either, and end with an error when their process
-// does; a database that is away is said to be, and found again.
+// Two server processes that share one PostgreSQL; one of them has several HTTP workers. A response stored by one can be
+// read, continued, listed and deleted on the other immediately. Background responses can be followed and cancelled from
+// either and fail when their process dies. Database outages are reported, and the servers recover from them.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -59,7 +59,7 @@ const collect = async (stream: AsyncIterable<Event>) => {
   return all;
 };
 const numbers = (all: readonly Event[]) => all.map(({ sequence_number }) => sequence_number);
-/** Every event of the log, errors too. */
+/** Returns every event of the event log, including errors. */
 const logOf = async (server: Monolith, id: string) =>
   (
     await events(
@@ -76,34 +76,37 @@ const refusal = async (asked: Promise<unknown>): Promise<string> =>
     (error: unknown) => `${(error as { status?: number }).status} ${(error as { code?: string }).code}`,
   );
 
-t.test('saved by one, read, continued, listed and deleted by the other at once', async (t) => {
-  for (let round = 0; round < 10; round++) {
-    const made = await one.responses.create({ model, input: 'A: x' });
-    t.same((await other.responses.retrieve(made.id)).output, made.output);
-    t.same((await other.responses.inputItems.list(made.id)).data.length, 1);
-    const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
-    t.equal(next.output_text, said('S').content);
-    t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
-    await other.responses.delete(made.id);
-    t.equal(await refusal(one.responses.retrieve(made.id)), '404 response_not_found');
-    t.equal(
-      await refusal(one.responses.create({ model, previous_response_id: made.id, input: 'A: z' })),
-      '404 previous_response_not_found',
-    );
-    t.equal(
-      (await one.responses.create({ model, previous_response_id: next.id, input: 'A: z' })).output_text,
-      said('A').content,
-      'what needs it has it',
-    );
-  }
-});
+t.test(
+  'a response stored by one server can be read, continued, listed and deleted on the other immediately',
+  async (t) => {
+    for (let round = 0; round < 10; round++) {
+      const made = await one.responses.create({ model, input: 'A: x' });
+      t.same((await other.responses.retrieve(made.id)).output, made.output);
+      t.same((await other.responses.inputItems.list(made.id)).data.length, 1);
+      const next = await other.responses.create({ model, previous_response_id: made.id, input: 'S: y' });
+      t.equal(next.output_text, said('S').content);
+      t.equal((await one.responses.inputItems.list(next.id)).data.length, 3);
+      await other.responses.delete(made.id);
+      t.equal(await refusal(one.responses.retrieve(made.id)), '404 response_not_found');
+      t.equal(
+        await refusal(one.responses.create({ model, previous_response_id: made.id, input: 'A: z' })),
+        '404 previous_response_not_found',
+      );
+      t.equal(
+        (await one.responses.create({ model, previous_response_id: next.id, input: 'A: z' })).output_text,
+        said('A').content,
+        'a descendant keeps its context after the deletion',
+      );
+    }
+  },
+);
 
-t.test('a background response is followed from the other, from any event on', async (t) => {
+t.test('a background response can be followed from the other server, starting after any event', async (t) => {
   const stream = await one.responses.create({ ...ENDLESS, max_output_tokens: 600, stream: true });
   const seen: Event[] = [];
   for await (const event of stream) if (seen.push(event) === 20) break;
   const [first] = seen;
-  if (first?.type !== 'response.created') throw new Error('no response.created');
+  if (first?.type !== 'response.created') throw new Error('the first event is not response.created');
   const { id } = first.response;
   const rests = await Promise.all(
     [one, other, other].map(async (client) =>
@@ -114,27 +117,29 @@ t.test('a background response is followed from the other, from any event on', as
     t.same(
       numbers([...seen, ...rest]),
       [...seen, ...rest].map((_, index) => index),
-      'nothing is missing, nothing twice',
+      'no event is missing or repeated',
     );
     t.equal(rest.at(-1)?.type, 'response.incomplete');
   }
   t.same(rests[1], rests[0]);
 });
 
-t.test('cancelled from the other within a second', async (t) => {
-  await dashboardClient(b.url).signUp({ email: 'owner@example.com' }); // who gets the organization of the servers' own key
+t.test('a background response can be cancelled from the other server within a second', async (t) => {
+  // The first user gets the organization of the key that the servers created.
+  await dashboardClient(b.url).signUp({ email: 'owner@example.com' });
   const stranger = dashboardClient(b.url);
   const { organization } = await stranger.signUp({ email: 'stranger@example.com' });
   const { secret } = await stranger.post<{ secret: string }>(`/organizations/${organization.id}/api-keys`, {
     name: 'k',
   });
-  const { id } = await one.responses.create(ENDLESS); // now: it has an end after all, a few seconds away
+  // Created only here because it would finish by itself after a few seconds.
+  const { id } = await one.responses.create(ENDLESS);
   t.ok(await eventually(async () => (await other.responses.retrieve(id)).status === 'in_progress'));
   for (const { url } of [a, b])
     t.equal(
       await refusal(clientOf({ url, key: secret }).responses.cancel(id)),
       '404 response_not_found',
-      'unknown to another organization, wherever it runs',
+      'another organization gets 404 from either server',
     );
   const seen: Event[] = [];
   const stream = await other.responses.retrieve(id, { stream: true });
@@ -146,7 +151,8 @@ t.test('cancelled from the other within a second', async (t) => {
   const ended = await other.responses.cancel(id);
   const ms = performance.now() - begun;
   t.equal(ended.status, 'cancelled');
-  t.ok(ms < 10_000, `${ms.toFixed(0)} ms, on a busy machine`); // within a second on an idle one; told in no way it would go on to its end
+  // Takes less than a second on an idle machine. Without the notification, the response would run to its end.
+  t.ok(ms < 10_000, `${ms.toFixed(0)} ms, including time lost on a busy machine`);
   t.equal((await one.responses.retrieve(id)).status, 'cancelled');
   await following;
   const running = await other.responses.create(ENDLESS);
@@ -154,10 +160,11 @@ t.test('cancelled from the other within a second', async (t) => {
   t.equal(await refusal(other.responses.retrieve(running.id)), '404 response_not_found');
 });
 
-t.test('what a process was generating when it was killed has failed, with what there was of it', async (t) => {
+t.test('responses of a killed process fail and keep their partial output', async (t) => {
   const doomed = await start();
   const done = await clientOf(doomed).responses.create({ model, input: 'A: x' });
-  const { id } = await clientOf(doomed).responses.create(ENDLESS); // now: it has an end after all
+  // Created only here because it would finish by itself.
+  const { id } = await clientOf(doomed).responses.create(ENDLESS);
   const following = logOf(b, id);
   for await (const { type } of await other.responses.retrieve(id, { stream: true }))
     if (type === 'response.output_text.delta') break;
@@ -166,7 +173,7 @@ t.test('what a process was generating when it was killed has failed, with what t
   t.ok(await eventually(async () => (await one.responses.retrieve(id)).status === 'failed', 60_000));
   t.ok(
     performance.now() - killed > 5_000,
-    'not before its lease of 15 s is over, last renewed 2.5 s before, on a busy machine more',
+    'the response does not fail before its lease of 15 s expires, renewed up to 2.5 s earlier or more on a busy machine',
   );
   const failed = await other.responses.retrieve(id);
   t.match(failed.error, { code: 'server_error' });
@@ -183,14 +190,14 @@ t.test('what a process was generating when it was killed has failed, with what t
   t.equal(
     (await one.responses.retrieve(done.id)).output_text,
     said('A').content,
-    'what had been acknowledged is there',
+    'the response that was completed before the crash is stored',
   );
   await sleep(3_000);
-  t.same(await logOf(a, id), followed, 'by one of the two');
+  t.same(await logOf(a, id), followed, 'only one of the two servers appended the failure');
 });
 
 t.test(
-  'the database is away: what needs it gets 503, the rest goes on; then it is back without a restart',
+  'during a database outage, requests that need it get 503 and others succeed; the servers recover without a restart',
   async (t) => {
     const made = await one.responses.create({ model, input: 'A: x' });
     const chat = () => one.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] });
@@ -198,8 +205,16 @@ t.test(
     const { id } = await one.responses.create({ ...ENDLESS, max_output_tokens: 600 });
     await postgres.kill();
     t.equal(await refusal(one.responses.retrieve(made.id)), '503 maintenance');
-    t.equal((await chat()).choices[0]!.message.content, said('A').content, 'nothing of it is stored');
-    t.equal(await refusal(one.responses.create({ model, input: 'A: x' })), '503 maintenance', 'not acknowledged');
+    t.equal(
+      (await chat()).choices[0]!.message.content,
+      said('A').content,
+      'a chat completion needs no storage and succeeds',
+    );
+    t.equal(
+      await refusal(one.responses.create({ model, input: 'A: x' })),
+      '503 maintenance',
+      'a response that cannot be stored is refused',
+    );
     await postgres.start();
     for (const client of [one, other])
       t.ok(await eventually(async () => (await refusal(client.responses.retrieve(made.id))) === 'none'));
@@ -207,13 +222,13 @@ t.test(
     t.equal((await one.responses.retrieve(next.id)).output_text, said('S').content);
     t.ok(
       await eventually(async () => (await other.responses.retrieve(id)).status === 'incomplete'),
-      'what was generated meanwhile is stored',
+      'output generated during the outage is stored',
     );
     const all = await logOf(b, id);
     t.same(
       all.map(({ sequence_number: number }) => number),
       all.map((_, index) => index),
-      'and its log has no gap',
+      'the event log has no gap',
     );
     t.equal(all.at(-1)?.type, 'response.incomplete');
     for (const { log } of [a, b]) t.notMatch(log(), /pass-word/);
@@ -221,7 +236,7 @@ t.test(
 );
 
 t.test(
-  'a database that takes no writes, as a standby: who cancels is told so within seconds, and it ends as cancelled when it can',
+  'on a read-only database, cancelling returns 503 within seconds, and the response ends as cancelled once writes work',
   async (t) => {
     const readOnly = async (how: string): Promise<void> => {
       await postgres.ask(postgres.url, `ALTER SYSTEM ${how}`);
@@ -246,7 +261,7 @@ t.test(
   },
 );
 
-t.test('a start that cannot use it says why', async (t) => {
+t.test('a start with an unusable database exits with an error that states the reason', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-shared-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   for (const [url, says] of [

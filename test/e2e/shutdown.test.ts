@@ -1,4 +1,5 @@
-// SIGTERM: no new work, running work ends well or early, exit code 0; a second signal ends it now.
+// SIGTERM: new requests are refused, running requests finish or end early, and the exit code is 0. A second signal ends
+// the process immediately.
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +24,7 @@ function begin(server: Monolith, maxTokens: number): Promise<Response> {
   });
 }
 
-/** It has heard the signal, on every thread: connections of their own reach them all. */
+/** Waits until every HTTP worker has handled the signal. New connections reach every worker. */
 const notReady = (server: Monolith): Promise<boolean> =>
   eventually(async () => {
     const asked = await Promise.all(
@@ -34,7 +35,7 @@ const notReady = (server: Monolith): Promise<boolean> =>
     return asked.every((ready) => ready === null || ready.status === 503);
   });
 
-/** Makes a thread of the server throw outside of any request: the main thread (0) or an HTTP worker (its index), once a file of that name exists. */
+/** Makes a thread of the server throw outside of any request once a file with its number exists: 0 is the main thread, other numbers are HTTP workers. */
 function throwing(folder: string): Record<string, string> {
   const code = `import { existsSync, rmSync } from 'node:fs'; import { isMainThread, workerData } from 'node:worker_threads';
     const file = ${JSON.stringify(`${folder}/`)} + (isMainThread ? 0 : workerData?.index);
@@ -64,9 +65,9 @@ t.test('an HTTP worker with an uncaught exception finishes its requests and is r
   const responses = await Promise.all([0, 1].map(() => begin(server, 40)));
   writeFileSync(join(folder, '1'), '');
   t.ok(await eventually(() => server.log().includes('this HTTP worker is drained and replaced')));
-  t.equal((await begin(server, 1)).status, 200, 'the other worker answers');
+  t.equal((await begin(server, 1)).status, 200, 'the other worker serves requests');
   for (const response of responses)
-    t.match(await response.text(), /"finish_reason":"length"/, 'running requests end well');
+    t.match(await response.text(), /"finish_reason":"length"/, 'running requests finish');
   t.ok(await eventually(() => server.log().includes('HTTP worker is serving again')));
   const asked = await Promise.all(
     Array.from({ length: 8 }, () => fetch(`${server.url}/readyz`, { headers: { connection: 'close' } })),
@@ -79,7 +80,7 @@ t.test('an HTTP worker with an uncaught exception finishes its requests and is r
 
 for (const threads of ['1', '2']) {
   t.test(
-    `a running stream is finished, readiness goes, new requests are refused (http.threads ${threads})`,
+    `on SIGTERM, a running stream finishes, readiness fails and new requests are refused (http.threads ${threads})`,
     async (t) => {
       const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
       const response = await begin(server, 300);
@@ -98,22 +99,25 @@ for (const threads of ['1', '2']) {
     },
   );
 
-  t.test(`past the drain time a stream ends early, as length (http.threads ${threads})`, async (t) => {
-    const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50', '--http-threads', threads] });
-    const response = await begin(server, 2_000);
-    const stopped = server.stop();
-    const text = await response.text();
-    t.match(text, /"finish_reason":"length"/);
-    t.ok(text.endsWith('data: [DONE]\n\n'));
-    t.equal(await stopped, 0);
-  });
+  t.test(
+    `a stream that outlasts the drain time ends early with finish_reason length (http.threads ${threads})`,
+    async (t) => {
+      const server = await startMonolith({ args: [...SLOW, '--engine-drain-ms', '50', '--http-threads', threads] });
+      const response = await begin(server, 2_000);
+      const stopped = server.stop();
+      const text = await response.text();
+      t.match(text, /"finish_reason":"length"/);
+      t.ok(text.endsWith('data: [DONE]\n\n'));
+      t.equal(await stopped, 0);
+    },
+  );
 
-  t.test(`a second signal ends the process at once (http.threads ${threads})`, async (t) => {
+  t.test(`a second SIGTERM ends the process immediately (http.threads ${threads})`, async (t) => {
     const server = await startMonolith({ args: [...SLOW, '--http-threads', threads] });
     const response = await begin(server, 2_000);
     server.process.kill('SIGTERM');
     t.ok(await notReady(server));
-    // Again and again: for a moment after the first it is taken for the same one.
+    // Sends the signal repeatedly: for a moment after the first one, another is treated as a duplicate.
     t.ok(await eventually(() => !server.process.kill('SIGTERM') || server.process.exitCode !== null));
     t.equal(server.process.exitCode, 1);
     await response.text().catch(() => undefined);

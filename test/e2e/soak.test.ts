@@ -1,5 +1,6 @@
-// Seconds of clients that leave whenever they like, on every endpoint at once: whole, streamed, in the
-// background, on WebSockets, in the middle of a body. Afterwards nothing is left of them: no place, no sequence, no page.
+// A few seconds of clients that disconnect at random, on every endpoint concurrently: whole, streamed and background
+// requests, WebSockets, and in the middle of a request body. Afterwards every concurrency slot, sequence and KV page
+// must be free.
 import t from 'tap';
 import { WebSocket } from 'ws';
 import type { CreatedApiKey, LimitsObject } from '../../src/shared/wire/dashboard.js';
@@ -34,16 +35,16 @@ t.comment(`seed ${seed}`);
 const traffic = new Traffic({ server, secret, seed, abortPercent: 67 });
 const { statuses } = traffic;
 
-t.test('nothing is left', async (t) => {
+t.test('clients that disconnect at random leave no slot, sequence, page or connection in use', async (t) => {
   const wanted = ['200', '400', '429', 'left', 'broken off', 'connected'];
   const came = (what: string): boolean => (statuses.get(what) ?? 0) > 2;
-  // A busy machine needs longer for some of each.
+  // A busy machine needs longer until each outcome has occurred more than twice.
   const end = performance.now() + 180_000;
   do await traffic.run(CLIENTS, performance.now() + SECONDS * 1000);
   while (!wanted.every(came) && performance.now() < end);
   t.comment(Object.fromEntries(statuses));
   for (const what of wanted) t.ok(came(what), what);
-  t.notOk(statuses.has('500'), 'and no failure of our own');
+  t.notOk(statuses.has('500'), 'no request failed with status 500');
 
   const limits = (): Promise<LimitsObject> => owner.get(`/organizations/${organization.id}/limits`);
   t.ok(
@@ -55,7 +56,7 @@ t.test('nothing is left', async (t) => {
         ),
       15_000,
     ),
-    'every place is free, every bucket fills up again',
+    'every concurrency slot is free, and every rate limit bucket refills',
   );
   t.same(
     (await limits()).models.map(({ concurrency }) => concurrency.in_use),
@@ -66,8 +67,8 @@ t.test('nothing is left', async (t) => {
     body: JSON.stringify({ model: 'hal-1.0', messages: [{ role: 'user', content: 'A: x' }] }),
     headers: { authorization, 'content-type': 'application/json' },
   });
-  t.equal(response.headers.get('x-ratelimit-limit-concurrency'), '5', "the key's");
-  t.equal(response.headers.get('x-ratelimit-remaining-concurrency'), '4', 'and those of the key');
+  t.equal(response.headers.get('x-ratelimit-limit-concurrency'), '5', 'the concurrency limit is that of the key');
+  t.equal(response.headers.get('x-ratelimit-remaining-concurrency'), '4', 'one slot of the key is in use');
   await response.text();
 
   const metrics = await server.metrics();
@@ -95,7 +96,7 @@ t.test('nothing is left', async (t) => {
   t.equal(
     sockets.filter((socket) => socket !== null).length,
     CONNECTIONS,
-    'every connection is free again, and one more is too many',
+    'every WebSocket slot is free again, and one connection over the limit is refused',
   );
   for (const socket of sockets) socket?.terminate();
   t.same(
@@ -104,6 +105,6 @@ t.test('nothing is left', async (t) => {
       .split('\n')
       .filter((line) => /"level":"?(error|50)/.test(line)),
     [],
-    'nothing in the log',
+    'the log has no errors',
   );
 });

@@ -1,5 +1,6 @@
-// A server whose disk fails at a sync, or at the meta page that a sync is noted in: nobody waits for ever, nothing is acknowledged that is not there, /readyz and the log
-// say so at once, and the process ends by itself, so that it is started again.
+// A server whose disk fails at a sync or at the write of the meta page that records it. No request hangs, no lost write
+// is acknowledged, /readyz and the log report the failure immediately, and the process exits so that a supervisor
+// restarts it.
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -33,47 +34,51 @@ for (const [how, threads] of [
   ['sync', '2'],
   ['meta', '2'],
 ] as const) {
-  t.test(`a ${how} fails (http.threads ${threads})`, async (t) => {
-    const data = dataFolder();
-    t.teardown(() => data.remove());
-    const failing = join(data.path, 'failing');
-    const args = ['--http-threads', threads, '--http-unready-ms', '2000'];
-    const server = await startScripted({
-      args,
-      models: ['tycho-1.0'],
-      env: {
-        MONOLITH_DATA_DIR: data.path,
-        LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
-        FAULT_FILE: '/db/data.mdb',
-        FAULT_FROM: failing,
-        FAULT_AT: '1',
-        FAULT_HOW: how,
-        FAULT_SEEN: join(data.path, 'seen'),
-      },
-    });
-    const exited = once(server.process, 'exit');
-    const {
-      status,
-      body: { id = '' },
-    } = await create(server, 'A: go');
-    t.equal(status, 200);
-    writeFileSync(failing, '');
-    const acknowledged = [id];
-    const answers = await Promise.all(Array.from({ length: 6 }, () => create(server, 'A: go')));
-    for (const answer of answers) {
-      if (answer.status === 200) acknowledged.push(answer.body.id!);
-      else t.match(answer, { status: 503, body: { error: { code: 'maintenance' } } });
-    }
-    const ready = await fetch(`${server.url}/readyz`);
-    t.equal(ready.status, 503);
-    t.equal((await create(server, 'A: go')).status, 503);
-    for (let n = 0; n < 8; n++) t.equal(await retrieve(server, id), 503, 'what may be lost is not shown either');
-    t.match(server.log(), /database no longer accepts writes: shutting down/);
-    t.match(server.log(), /Input\/output error/);
-    t.same(await exited, [null, 'SIGKILL'], 'so that a supervisor starts it again');
-    const again = await startScripted({ args, models: ['tycho-1.0'], env: { MONOLITH_DATA_DIR: data.path } });
-    for (const id of acknowledged) t.equal(await retrieve(again, id), 200);
-    t.equal((await create(again, 'A: go')).status, 200);
-    t.equal(await again.stop(), 0);
-  });
+  t.test(
+    `a ${how} failure refuses writes and ends the process without losing acknowledged responses (http.threads ${threads})`,
+    async (t) => {
+      const data = dataFolder();
+      t.teardown(() => data.remove());
+      const failing = join(data.path, 'failing');
+      const args = ['--http-threads', threads, '--http-unready-ms', '2000'];
+      const server = await startScripted({
+        args,
+        models: ['tycho-1.0'],
+        env: {
+          MONOLITH_DATA_DIR: data.path,
+          LD_PRELOAD: join(packageRoot, 'build', 'Release', 'libstorage_faults.so'),
+          FAULT_FILE: '/db/data.mdb',
+          FAULT_FROM: failing,
+          FAULT_AT: '1',
+          FAULT_HOW: how,
+          FAULT_SEEN: join(data.path, 'seen'),
+        },
+      });
+      const exited = once(server.process, 'exit');
+      const {
+        status,
+        body: { id = '' },
+      } = await create(server, 'A: go');
+      t.equal(status, 200);
+      writeFileSync(failing, '');
+      const acknowledged = [id];
+      const answers = await Promise.all(Array.from({ length: 6 }, () => create(server, 'A: go')));
+      for (const answer of answers) {
+        if (answer.status === 200) acknowledged.push(answer.body.id!);
+        else t.match(answer, { status: 503, body: { error: { code: 'maintenance' } } });
+      }
+      const ready = await fetch(`${server.url}/readyz`);
+      t.equal(ready.status, 503);
+      t.equal((await create(server, 'A: go')).status, 503);
+      for (let n = 0; n < 8; n++)
+        t.equal(await retrieve(server, id), 503, 'responses that may be lost are not returned either');
+      t.match(server.log(), /database no longer accepts writes: shutting down/);
+      t.match(server.log(), /Input\/output error/);
+      t.same(await exited, [null, 'SIGKILL'], 'the process kills itself so that a supervisor restarts it');
+      const again = await startScripted({ args, models: ['tycho-1.0'], env: { MONOLITH_DATA_DIR: data.path } });
+      for (const id of acknowledged) t.equal(await retrieve(again, id), 200);
+      t.equal((await create(again, 'A: go')).status, 200);
+      t.equal(await again.stop(), 0);
+    },
+  );
 }

@@ -1,4 +1,4 @@
-// A server whose data folder a test can look into, and keys of two organizations on it.
+// A data folder that a test can open while a server uses it, and keys of two organizations in it.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ export function dataFolder(): { path: string; remove(): void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** The database of a running server, as another process. */
+/** Opens the database of a running server from this process. */
 export async function inside<T>(path: string, work: (store: Store) => Promise<T>): Promise<T> {
   const store = await openStore(path);
   try {
@@ -23,7 +23,7 @@ export async function inside<T>(path: string, work: (store: Store) => Promise<T>
   }
 }
 
-/** The secret of a new key of the first organization, or of a second one that is made if need be. */
+/** Creates a key and returns its secret. It belongs to the first organization or to a second one, which is created if needed. */
 export function keyOf(path: string, which: 'first' | 'second', options: Partial<NewKey> = {}): Promise<string> {
   return inside(path, async (store) => {
     const accounts = openAccounts(store);
