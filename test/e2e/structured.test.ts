@@ -1,5 +1,6 @@
-// Structured output as clients meet it, on the built-in models sampled hot: what ends by itself parses and
-// validates, what is cut says so, and what cannot be held to is refused by name. Another validator is the judge.
+// Structured output as clients receive it, from the built-in models at high temperature. Output that ends by itself
+// parses and validates, cut output has finish_reason length, and unsupported schemas are refused with their keyword. A
+// separate validator (Ajv) checks the output.
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
@@ -67,7 +68,7 @@ const strictFormat = (schema: object, strict = true): object => ({
   response_format: { type: 'json_schema', json_schema: { name: 'answer', schema, strict } },
 });
 
-/** Null if it is JSON the schema allows. */
+/** Returns null if `text` is JSON that the schema allows, otherwise the error. */
 function wrong(validate: ValidateFunction, text: string | null): string | null {
   try {
     return validate(JSON.parse(text ?? '')) ? null : `${ajv.errorsText(validate.errors)}: ${text?.slice(0, 300)}`;
@@ -83,7 +84,7 @@ const closed = (properties: Json, required = Object.keys(properties)): Json => (
   additionalProperties: false,
 });
 
-/** Each has an end: nothing in it may go on for ever, so that nothing is cut. */
+/** Every schema has bounded output, so that no sample is cut at the token limit. */
 const SCHEMAS: Record<string, Json> = {
   'recursion, enum and pattern': {
     $ref: '#/$defs/node',
@@ -148,7 +149,7 @@ const SCHEMAS: Record<string, Json> = {
 };
 
 for (const [name, schema] of Object.entries(SCHEMAS)) {
-  t.test(`100 samples at temperature 1.5: ${name}`, async (t) => {
+  t.test(`100 samples at temperature 1.5 parse and validate: ${name}`, async (t) => {
     const validate = ajv.compile(schema);
     const faults: string[] = [];
     let ended = 0,
@@ -175,7 +176,7 @@ for (const [name, schema] of Object.entries(SCHEMAS)) {
     );
     t.same(faults, []);
     t.equal(ended + cut, 104);
-    t.ok(ended >= 100 || (name.startsWith('recursion') && ended > 50), `${cut} were cut`);
+    t.ok(ended >= 100 || (name.startsWith('recursion') && ended > 50), `${cut} samples were cut`);
   });
 }
 
@@ -203,9 +204,9 @@ const tools = Object.entries(TOOLS).map(([name, parameters]) => ({
 }));
 const validTool = Object.fromEntries(Object.entries(TOOLS).map(([name, schema]) => [name, ajv.compile(schema)]));
 
-/** What is wrong with the calls of a choice; empty if nothing. */
+/** Returns the errors in the tool calls of a choice; empty if there are none. */
 function wrongCalls({ message: { tool_calls: calls = [] }, finish_reason }: Choice): string[] {
-  // The last call of an answer that was cut may be cut as well.
+  // The last call of a response that was cut may be cut as well.
   return (finish_reason === 'length' ? calls.slice(0, -1) : calls).flatMap(
     ({ function: { name, arguments: text } }) => {
       const validate = validTool[name];
@@ -215,7 +216,7 @@ function wrongCalls({ message: { tool_calls: calls = [] }, finish_reason }: Choi
   );
 }
 
-t.test('forced calls always parse and validate', async (t) => {
+t.test('forced tool calls always parse and validate', async (t) => {
   const faults: string[] = [];
   let calls = 0;
   await Promise.all(
@@ -279,93 +280,103 @@ const CHOICES: readonly (object | string | null)[] = [
 ];
 
 for (const effort of ['none', 'low'] as const) {
-  t.test(`the matrix of tools, formats, stops and choices; reasoning ${effort}`, { timeout: 240_000 }, async (t) => {
-    let requests = 0,
-      ended = 0,
-      cut = 0,
-      called = 0;
-    for (const [name, { format, holds }] of Object.entries(FORMATS)) {
-      await Promise.all(
-        CHOICES.flatMap((tool_choice) =>
-          [undefined, 'e'].flatMap((stop) =>
-            [1, 3].map(async (n) => {
-              const asked = {
-                model: 'hal-1.0',
-                reasoning_effort: effort,
-                temperature: 1.2,
-                max_completion_tokens: 220,
-                n,
-                seed: 7,
-                ...format,
-                ...(tool_choice === null ? {} : { tools, tool_choice }),
-                ...(stop === undefined ? {} : { stop }),
-              };
-              const label = JSON.stringify({ name, tool_choice, stop, n });
-              const { status, choices, error } = await chat(asked);
-              requests++;
-              t.equal(status, 200, `${label} ${error?.message ?? ''}`);
-              t.equal(choices.length, n, label);
-              for (const choice of choices) {
-                const {
-                  finish_reason,
-                  message: { content, reasoning_content, tool_calls: calls = [] },
-                } = choice;
-                t.same(wrongCalls(choice), [], label);
-                if (effort === 'none') t.notOk(reasoning_content, label);
-                if (tool_choice === 'none' || tool_choice === null) t.same(calls, [], label);
-                if (stop !== undefined) t.notMatch(content ?? '', stop, label);
-                if (typeof tool_choice === 'object' && tool_choice !== null)
-                  t.ok(calls.length <= 1 && calls.every((call) => call.function.name === 'get_weather'), label);
-                if (finish_reason === 'length') {
-                  cut++;
-                } else if (finish_reason === 'tool_calls') {
-                  called++;
-                  t.ok(calls.length > 0, label);
-                } else {
-                  ended++;
-                  t.notOk(
-                    tool_choice === 'required' || (typeof tool_choice === 'object' && tool_choice !== null),
-                    `${label} has to call`,
-                  );
-                  if (stop === undefined) t.ok(holds(content ?? ''), `${label}: ${content}`);
+  t.test(
+    `every combination of tools, format, stop string and n gives valid output with reasoning ${effort}`,
+    { timeout: 240_000 },
+    async (t) => {
+      let requests = 0,
+        ended = 0,
+        cut = 0,
+        called = 0;
+      for (const [name, { format, holds }] of Object.entries(FORMATS)) {
+        await Promise.all(
+          CHOICES.flatMap((tool_choice) =>
+            [undefined, 'e'].flatMap((stop) =>
+              [1, 3].map(async (n) => {
+                const asked = {
+                  model: 'hal-1.0',
+                  reasoning_effort: effort,
+                  temperature: 1.2,
+                  max_completion_tokens: 220,
+                  n,
+                  seed: 7,
+                  ...format,
+                  ...(tool_choice === null ? {} : { tools, tool_choice }),
+                  ...(stop === undefined ? {} : { stop }),
+                };
+                const label = JSON.stringify({ name, tool_choice, stop, n });
+                const { status, choices, error } = await chat(asked);
+                requests++;
+                t.equal(status, 200, `${label} ${error?.message ?? ''}`);
+                t.equal(choices.length, n, label);
+                for (const choice of choices) {
+                  const {
+                    finish_reason,
+                    message: { content, reasoning_content, tool_calls: calls = [] },
+                  } = choice;
+                  t.same(wrongCalls(choice), [], label);
+                  if (effort === 'none') t.notOk(reasoning_content, label);
+                  if (tool_choice === 'none' || tool_choice === null) t.same(calls, [], label);
+                  if (stop !== undefined) t.notMatch(content ?? '', stop, label);
+                  if (typeof tool_choice === 'object' && tool_choice !== null)
+                    t.ok(calls.length <= 1 && calls.every((call) => call.function.name === 'get_weather'), label);
+                  if (finish_reason === 'length') {
+                    cut++;
+                  } else if (finish_reason === 'tool_calls') {
+                    called++;
+                    t.ok(calls.length > 0, label);
+                  } else {
+                    ended++;
+                    t.notOk(
+                      tool_choice === 'required' || (typeof tool_choice === 'object' && tool_choice !== null),
+                      `${label} must call a tool`,
+                    );
+                    if (stop === undefined) t.ok(holds(content ?? ''), `${label}: ${content}`);
+                  }
                 }
-              }
-            }),
+              }),
+            ),
           ),
-        ),
-      );
-    }
-    t.comment(`${requests} requests: ${ended} texts, ${called} with calls, ${cut} cut`);
-    t.ok(ended > 50 && called > 20);
-  });
+        );
+      }
+      t.comment(`${requests} requests: ${ended} texts, ${called} with tool calls, ${cut} cut`);
+      t.ok(ended > 50 && called > 20);
+    },
+  );
 }
 
-t.test('the same seed says the same; a cut answer says so in every format', async (t) => {
-  const asked = { ...strictFormat(SCHEMAS['formats']!), temperature: 1.5, seed: 11 };
-  t.equal((await chat(asked)).choices[0]!.message.content, (await chat(asked)).choices[0]!.message.content);
-  const schema = SCHEMAS['formats']!;
-  t.match(await chat({ ...asked, max_completion_tokens: 4 }), { status: 200, choices: [{ finish_reason: 'length' }] });
-  const message = await post('/v1/messages', {
-    model: 'clarke-1.0',
-    max_tokens: 4,
-    messages: [{ role: 'user', content: 'x' }],
-    output_config: { format: { type: 'json_schema', schema } },
-  });
-  t.match(message, { status: 200, body: { stop_reason: 'max_tokens' } });
-  const response = await post('/v1/responses', {
-    model: 'clarke-1.0',
-    max_output_tokens: 16,
-    input: 'x',
-    reasoning: { effort: 'none' },
-    text: { format: { type: 'json_schema', name: 'n', strict: true, schema } },
-  });
-  t.match(response, {
-    status: 200,
-    body: { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } },
-  });
-});
+t.test(
+  'the same seed gives the same structured output, and every API format reports output cut at the token limit',
+  async (t) => {
+    const asked = { ...strictFormat(SCHEMAS['formats']!), temperature: 1.5, seed: 11 };
+    t.equal((await chat(asked)).choices[0]!.message.content, (await chat(asked)).choices[0]!.message.content);
+    const schema = SCHEMAS['formats']!;
+    t.match(await chat({ ...asked, max_completion_tokens: 4 }), {
+      status: 200,
+      choices: [{ finish_reason: 'length' }],
+    });
+    const message = await post('/v1/messages', {
+      model: 'clarke-1.0',
+      max_tokens: 4,
+      messages: [{ role: 'user', content: 'x' }],
+      output_config: { format: { type: 'json_schema', schema } },
+    });
+    t.match(message, { status: 200, body: { stop_reason: 'max_tokens' } });
+    const response = await post('/v1/responses', {
+      model: 'clarke-1.0',
+      max_output_tokens: 16,
+      input: 'x',
+      reasoning: { effort: 'none' },
+      text: { format: { type: 'json_schema', name: 'n', strict: true, schema } },
+    });
+    t.match(response, {
+      status: 200,
+      body: { status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } },
+    });
+  },
+);
 
-t.test('what is not served is refused by place and keyword, in every format', async (t) => {
+t.test('unsupported and invalid schemas are refused with path and keyword in every API format', async (t) => {
   const bad = closed({
     list: {
       type: 'array',
@@ -451,7 +462,7 @@ t.test('what is not served is refused by place and keyword, in every format', as
   });
 });
 
-t.test('not strict: what is left out is named in a header, and the rest is held to', async (t) => {
+t.test('without strict, unsupported keywords are listed in a header and the others are enforced', async (t) => {
   const loose = {
     ...shape,
     properties: {
@@ -475,7 +486,7 @@ t.test('not strict: what is left out is named in a header, and the rest is held 
   t.equal((await chat({ tools, max_completion_tokens: 4 })).ignored, null);
 });
 
-t.test('models say that they can', async (t) => {
+t.test('the model object reports support for structured outputs', async (t) => {
   const response = await fetch(`${server.url}/v1/models/clarke-1.0`, {
     headers: { 'x-api-key': server.key, 'anthropic-version': '2023-06-01' },
   });

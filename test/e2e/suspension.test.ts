@@ -1,5 +1,5 @@
-// A suspended organization or a revoked key is refused everywhere, and what runs ends with an error within 5 seconds, in every
-// format, whichever process made the change.
+// A suspended organization or a revoked key is refused on every endpoint, and its running requests end with an error
+// within 5 seconds in every format, whichever process made the change.
 
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -57,7 +57,7 @@ async function everything(
   const { openai, anthropic } = clients(apiKey);
   const ends: Promise<unknown>[] = [];
   const first: Promise<unknown>[] = [];
-  /** Reads to the end; resolves to what it ended with. */
+  /** Reads the stream to its end and records the error that ended it. */
   const read = (stream: AsyncIterable<unknown>): void => {
     let begun: () => void = () => undefined;
     first.push(
@@ -93,7 +93,7 @@ async function everything(
   return { first, ends, background: id };
 }
 
-/** Resolves to the id of a background response that was running. */
+/** Returns the id of the background response that was running. */
 async function check(
   test: Test,
   end: () => Promise<unknown>,
@@ -106,19 +106,19 @@ async function check(
   const began = performance.now();
   await end();
   const [chat, message, response, whole, turn, stored] = await Promise.all(ends);
-  test.ok(performance.now() - began < 10_000, `it took ${Math.round(performance.now() - began)} ms`);
-  test.match(chat, { code }, 'chat stream');
-  test.match(JSON.stringify((message as { error?: unknown }).error), code, 'messages stream');
-  test.match(response, { code }, 'responses stream');
-  test.match(whole, { status, code }, 'an answer wanted whole');
-  test.match(turn, { type: 'response.failed' }, 'WebSocket');
-  test.match(stored, { code }, 'the stream of a background response');
+  test.ok(performance.now() - began < 10_000, `all requests ended after ${Math.round(performance.now() - began)} ms`);
+  test.match(chat, { code }, 'the chat stream ends with the error');
+  test.match(JSON.stringify((message as { error?: unknown }).error), code, 'the messages stream ends with the error');
+  test.match(response, { code }, 'the responses stream ends with the error');
+  test.match(whole, { status, code }, 'a request without streaming gets the error');
+  test.match(turn, { type: 'response.failed' }, 'the WebSocket response fails');
+  test.match(stored, { code }, 'the stream of a background response ends with the error');
   await eventually(() =>
     openai.models.list().then(
       () => false,
       () => true,
     ),
-  ); // what other processes do is seen within a second
+  ); // A change by another process is seen within a second.
   const calls: (() => Promise<unknown>)[] = [
     () => openai.models.list(),
     () => openai.responses.retrieve(background),
@@ -133,12 +133,12 @@ async function check(
     await eventually(() =>
       server.pool.engines().every(({ status }) => status.state === 'ready' && status.engine.stats().running === others),
     ),
-    'nothing of it runs any more',
+    'none of the requests is still running',
   );
   return background;
 }
 
-// Run in another process: one thread that opens a database twice waits for its own batch of writes for ever.
+// Runs in another process: a thread that opens the same database twice would wait forever for its own batch of writes.
 const source = (path: string): string => JSON.stringify(new URL(`../../src/${path}`, import.meta.url).href);
 const program = (change: string): string => `
   import { openAccounts } from ${source('storage/lmdb/accounts/directory.js')};
@@ -152,7 +152,7 @@ const program = (change: string): string => `
 const elsewhere = (change: string): Promise<unknown> =>
   promisify(execFile)(process.execPath, ['--input-type=module', '-e', program(change)]);
 
-t.test('an organization suspended by the operator API', async (t) => {
+t.test('suspending an organization with the admin API ends and refuses its requests', async (t) => {
   const background = await check(
     t,
     async () => {
@@ -167,21 +167,21 @@ t.test('an organization suspended by the operator API', async (t) => {
   );
   await server.accounts.setOrganizationStatus(organizationId, 'active');
   const { openai } = clients(apiKey);
-  t.ok((await openai.models.list()).data.length > 0, 'and back again');
+  t.ok((await openai.models.list()).data.length > 0, 'the organization works again after the suspension');
   t.match(
     await openai.responses.retrieve(background),
     { status: 'failed', error: { message: /suspended/ } } as never,
-    'it is stored as it ended',
+    'the background response is stored as failed',
   );
 });
 
-t.test('an organization suspended by another process', async (t) => {
+t.test('a suspension made by another process ends and refuses the requests of the organization', async (t) => {
   await check(t, () => elsewhere(`setOrganizationStatus(${JSON.stringify(organizationId)}, 'suspended')`), SUSPENDED);
   await server.accounts.setOrganizationStatus(organizationId, 'active');
 });
 
 t.test(
-  "a key revoked by this process, by another one, or at the end of a rotation's overlap; other keys go on",
+  'revoking a key in this or another process, or rotating it out, ends its requests and spares other keys',
   async (t) => {
     const other = clients(apiKey).openai;
     const { keys } = server.accounts;
@@ -203,16 +203,16 @@ t.test(
       t.match(
         await other.responses.retrieve(background),
         { status: 'failed', error: { message: /revoked/ } } as never,
-        'it is stored as it ended',
+        'the background response is stored as failed',
       );
       let pieces = 0;
       for await (const _ of spared) if (++pieces === 50) break;
-      t.equal(pieces, 50, 'a stream of another key goes on');
+      t.equal(pieces, 50, 'a stream of another key continues');
     }
   },
 );
 
-t.test("a stream that follows another key's background response ends with the reader's key", async (t) => {
+t.test("a stream that follows another key's background response ends when the reader's key is revoked", async (t) => {
   const { key, secret } = await server.accounts.createKey({ name: 'reader' }, organizationId);
   const owner = clients(apiKey).openai;
   const { id } = await owner.responses.create({
@@ -227,6 +227,10 @@ t.test("a stream that follows another key's background response ends with the re
   })();
   await server.accounts.revokeKey(key.id);
   await t.rejects(read, { code: 'api_key_revoked' } as never);
-  t.match(await owner.responses.retrieve(id), { status: 'in_progress' } as never, 'the response itself goes on');
+  t.match(
+    await owner.responses.retrieve(id),
+    { status: 'in_progress' } as never,
+    'the response itself is still running',
+  );
   await owner.responses.cancel(id);
 });

@@ -1,4 +1,5 @@
-// Counting tokens: every count endpoint counts the prompt that the same body would get, whatever output cap it has.
+// Token counting: each count endpoint returns the prompt length that the same request body would get, for any output
+// token limit.
 
 import t from 'tap';
 import { startMonolith } from './monolith.js';
@@ -29,7 +30,7 @@ async function post(
 
 const messages = [{ role: 'user', content: 'hello' }];
 
-t.test('messages', async (t) => {
+t.test('/v1/messages/count_tokens counts the prompt tokens that a message reports', async (t) => {
   const count = async (body: object): Promise<number> =>
     (await post('/v1/messages/count_tokens', { messages, ...body })).body.input_tokens ?? 0;
   const called = async (body: object): Promise<number> => {
@@ -48,16 +49,16 @@ t.test('messages', async (t) => {
   t.not(
     await count({ thinking, max_tokens: 1 }),
     await count({ thinking, max_tokens: 60 }),
-    'a cap of 1 leaves no room for reasoning, so the prompt differs',
+    'a limit of 1 leaves no room for reasoning, so the prompt differs',
   );
   t.equal(
     await count({ thinking }),
     await count({ thinking, max_tokens: 60 }),
-    'without a cap the count assumes room for reasoning',
+    'without a limit, the count assumes room for reasoning',
   );
   t.ok(
     (await count({ thinking: { type: 'enabled', budget_tokens: 1_024 }, max_tokens: 1 })) > 0,
-    'a budget above the cap is refused by the call only',
+    'only the call itself refuses a thinking budget above the limit',
   );
   t.match(await post('/v1/messages/count_tokens', { messages, max_tokens: 'many' }), {
     status: 400,
@@ -65,7 +66,7 @@ t.test('messages', async (t) => {
   });
 });
 
-t.test('responses', async (t) => {
+t.test('/v1/responses/input_tokens counts the prompt tokens that a response reports', async (t) => {
   const count = async (body: object): Promise<number> =>
     (await post('/v1/responses/input_tokens', body)).body.input_tokens ?? 0;
   const called = async (body: object): Promise<number> =>
@@ -80,7 +81,7 @@ t.test('responses', async (t) => {
   t.not(
     await count({ ...thinking, max_output_tokens: 1 }),
     await count(thinking),
-    'a cap of 1 leaves no room for reasoning, so the prompt differs',
+    'a limit of 1 leaves no room for reasoning, so the prompt differs',
   );
   const input = Array.from({ length: 61 }, (_, i) => ({
     role: i % 2 === 0 ? 'user' : 'assistant',
@@ -92,10 +93,10 @@ t.test('responses', async (t) => {
     counts.push(await count(body));
     t.equal(counts.at(-1), await called(body), `truncation, max_output_tokens ${max_output_tokens}`);
   }
-  t.ok(counts[0]! > counts[1]!, 'a larger cap leaves less room for the conversation');
+  t.ok(counts[0]! > counts[1]!, 'a larger limit leaves less room for the conversation');
 });
 
-t.test('chat completions', async (t) => {
+t.test('/tokenize counts the prompt tokens that a chat completion reports', async (t) => {
   const thinking = { messages, reasoning_effort: 'medium' };
   for (const max_tokens of [1, 60]) {
     t.equal(

@@ -1,5 +1,5 @@
-// OpenTelemetry traces of a real server, as a collector receives them over OTLP/HTTP: every format, where a trace comes from,
-// what is recorded of it, and that a collector that does not answer costs nobody anything.
+// OpenTelemetry traces of a real server, as a collector receives them over OTLP/HTTP: every API format, trace context
+// propagation, sampling, recorded attributes, and an unresponsive collector, which must not delay requests.
 import { randomBytes } from 'node:crypto';
 import { request } from 'node:http';
 import sharp from 'sharp';
@@ -18,7 +18,7 @@ const ERROR = 2,
 const MARK = 'zebra-crossing';
 const hex = (bytes: number): string => randomBytes(bytes).toString('hex');
 
-/** Asks under a trace of its own; returns its id. */
+/** Sends a request with a new trace id, and returns the id with the response. */
 async function ask(
   server: Monolith,
   path: string,
@@ -43,7 +43,7 @@ async function spansOf(receiver: OtlpReceiver, traceId: string, count: number): 
   const of = (): SeenSpan[] => receiver.spans.filter((span) => span.traceId === traceId);
   if (!(await eventually(() => of().length >= count)))
     throw new Error(
-      `${of().length} spans of ${count}: ${of()
+      `${of().length} spans instead of ${count}: ${of()
         .map(({ name }) => name)
         .join()}`,
     );
@@ -83,7 +83,7 @@ const formats: { what: string; path: string; body: object; operation?: string; i
 ];
 
 for (const { what, path, body, operation = 'chat', id } of formats) {
-  t.test(`a trace of ${what}`, async (t) => {
+  t.test(`a ${what} request is traced with its attributes and phases`, async (t) => {
     const asked = Date.now();
     const { status, text, traceId } = await ask(server, path, body, { tracestate: 'vendor=opaque' });
     const answered = Date.now();
@@ -108,7 +108,10 @@ for (const { what, path, body, operation = 'chat', id } of formats) {
       'monolith.outcome': 'completed',
       'monolith.request.id': /^req_/,
     });
-    t.ok(text.includes(String(root.facts['gen_ai.response.id'])), 'the id is the one the client was given');
+    t.ok(
+      text.includes(String(root.facts['gen_ai.response.id'])),
+      'the response id of the trace is the one sent to the client',
+    );
     t.ok(Number(root.facts['gen_ai.usage.input_tokens']) > 5);
     t.ok(Number(root.facts['gen_ai.usage.output_tokens']) >= 5);
     if (what === 'chat')
@@ -124,19 +127,23 @@ for (const { what, path, body, operation = 'chat', id } of formats) {
     ];
     for (const part of [spans.get('prepare')!, queue, prefill, decode])
       t.match(part, { parentId: root.spanId, kind: INTERNAL });
-    // A clock of milliseconds stands behind the absolute times; within a trace they are exact. The client may read before the server goes on.
-    t.ok(asked - 2 <= root.start && root.end <= answered + 1_000, 'real times');
+    // Absolute times are only accurate to a millisecond; within a trace they are exact. The client may read the
+    // response before the server ends the span.
+    t.ok(
+      asked - 2 <= root.start && root.end <= answered + 1_000,
+      'the root span matches the wall-clock time of the request',
+    );
     for (const [before, after] of [
       [queue, prefill],
       [prefill, decode],
     ] as const)
-      t.ok(Math.abs(before.end - after.start) < 0.01, 'one after the other');
+      t.ok(Math.abs(before.end - after.start) < 0.01, 'the spans follow each other without a gap');
     t.ok(root.start <= spans.get('prepare')!.start && spans.get('prepare')!.end <= queue.start + 0.01);
     t.ok(prefill.end > prefill.start && decode.end > decode.start && decode.end <= root.end + 1);
   });
 }
 
-t.test('what they tell of who tells, and what of nobody', async (t) => {
+t.test('traces identify the service and contain no prompt text or keys', async (t) => {
   const first = receiver.spans[0]!;
   t.match(first.resource, {
     'service.name': 'hal of ours',
@@ -149,12 +156,13 @@ t.test('what they tell of who tells, and what of nobody', async (t) => {
     headers: { 'x-collector-key': 'c0llector', 'content-type': 'application/x-protobuf' },
   });
   const sent = Buffer.concat(receiver.requests.map(({ body }) => body)).toString('latin1');
-  for (const secret of [MARK, 'capital', server.key]) t.notOk(sent.includes(secret), 'no text and no key');
+  for (const secret of [MARK, 'capital', server.key])
+    t.notOk(sent.includes(secret), 'the exported data has no prompt text and no key');
   const { traceId } = await ask(server, '/v1/chat/completions', { messages: [user] });
-  t.ok(await eventually(() => server.log().includes(`"trace_id":"${traceId}"`)), 'the log line names the trace');
+  t.ok(await eventually(() => server.log().includes(`"trace_id":"${traceId}"`)), 'the log line has the trace id');
 });
 
-t.test('several choices, several prompts', async (t) => {
+t.test('each prompt and each choice of a request has its own spans', async (t) => {
   const { traceId } = await ask(server, '/v1/completions', {
     prompt: [MARK, 'another'],
     max_tokens: 3,
@@ -172,25 +180,28 @@ t.test('several choices, several prompts', async (t) => {
   });
 });
 
-t.test('a background response goes on below the request that began it; turns of a WebSocket', async (t) => {
-  const { text, traceId } = await ask(server, '/v1/responses', { input: 'A: hello', background: true, store: true });
-  const spans = await spansOf(receiver, traceId, 6);
-  const background = spans.get('chat hal-1.0')!;
-  const request = spans.get('POST /v1/responses')!;
-  t.match([request.parentId, background.parentId], ['00f067aa0ba902b7', request.spanId]);
-  t.equal(background.facts['gen_ai.response.id'], (JSON.parse(text) as { id: string }).id);
-  t.equal(spans.get('decode')!.parentId, background.spanId);
+t.test(
+  'a background response is traced as a child of its request, and each WebSocket message has its own span',
+  async (t) => {
+    const { text, traceId } = await ask(server, '/v1/responses', { input: 'A: hello', background: true, store: true });
+    const spans = await spansOf(receiver, traceId, 6);
+    const background = spans.get('chat hal-1.0')!;
+    const request = spans.get('POST /v1/responses')!;
+    t.match([request.parentId, background.parentId], ['00f067aa0ba902b7', request.spanId]);
+    t.equal(background.facts['gen_ai.response.id'], (JSON.parse(text) as { id: string }).id);
+    t.equal(spans.get('decode')!.parentId, background.spanId);
 
-  const id = hex(16);
-  const connection = await Connection.open(server, { headers: { traceparent: `00-${id}-00f067aa0ba902b7-01` } });
-  t.teardown(() => connection.socket.terminate());
-  await connection.turn({ input: 'A: hello' });
-  await connection.turn({ input: 'A: again' });
-  await spansOf(receiver, id, 10);
-  t.equal(receiver.spans.filter(({ traceId, name }) => traceId === id && name === 'chat hal-1.0').length, 2);
-});
+    const id = hex(16);
+    const connection = await Connection.open(server, { headers: { traceparent: `00-${id}-00f067aa0ba902b7-01` } });
+    t.teardown(() => connection.socket.terminate());
+    await connection.turn({ input: 'A: hello' });
+    await connection.turn({ input: 'A: again' });
+    await spansOf(receiver, id, 10);
+    t.equal(receiver.spans.filter(({ traceId, name }) => traceId === id && name === 'chat hal-1.0').length, 2);
+  },
+);
 
-t.test('how they end', async (t) => {
+t.test('spans record how a request ended: refused, unauthenticated, completed or cancelled', async (t) => {
   const refused = await ask(server, '/v1/chat/completions', { model: 'nobody', messages: [user] });
   t.equal(refused.status, 404);
   t.match((await spansOf(receiver, refused.traceId, 1)).get('POST /v1/chat/completions'), {
@@ -239,7 +250,7 @@ t.test('how they end', async (t) => {
   t.ok(left.get('decode')!.end <= left.get('chat hal-1.0')!.end + 1);
 });
 
-t.test('what was waited for before, and an error of the server', async (t) => {
+t.test('spans record model loading, image processing, and a queue wait that ends in an error', async (t) => {
   const full = await startScripted({
     models: ['hal-1.0'],
     env: {
@@ -269,7 +280,7 @@ t.test('what was waited for before, and an error of the server', async (t) => {
   t.ok(
     first.get('load model')!.end <= first.get('images')!.start + 0.01 &&
       first.get('images')!.end <= first.get('prepare')!.start + 0.01,
-    'the model rested; then its pictures',
+    'the model is loaded first, then the images are processed',
   );
 
   const controller = new AbortController();
@@ -290,10 +301,10 @@ t.test('what was waited for before, and an error of the server', async (t) => {
   });
   const queue = spans.get('queue')!;
   t.match(queue, { status: { code: ERROR }, facts: { 'error.type': 'capacity_exhausted' } });
-  t.ok(queue.end - queue.start >= 50, 'where it was, and how long');
+  t.ok(queue.end - queue.start >= 50, 'the queue span lasts as long as the request waited');
 });
 
-t.test('a traceparent that is none is ignored', async (t) => {
+t.test('an invalid or repeated traceparent header is ignored, and a later version is accepted', async (t) => {
   const trace = '0af7651916cd43dd8448eb211c80319c',
     span = 'b7ad6b7169203331';
   const bad = [
@@ -318,7 +329,7 @@ t.test('a traceparent that is none is ignored', async (t) => {
     t.match(root, { parentId: '', traceState: '' }, traceparent);
     t.not(root.traceId, trace);
   }
-  // Two of them are none.
+  // Two traceparent headers are invalid.
   const before = receiver.spans.length;
   await new Promise<void>((resolve, reject) => {
     const twice = request(
@@ -338,7 +349,7 @@ t.test('a traceparent that is none is ignored', async (t) => {
   t.ok(await eventually(() => receiver.spans.length >= before + 5));
   t.not(receiver.spans.slice(before).find(({ kind }) => kind === SERVER)!.traceId, trace);
 
-  // A later version may say more behind what is known of it.
+  // A later version of the header may add fields after the known ones.
   const later = hex(16);
   await ask(
     server,
@@ -349,7 +360,7 @@ t.test('a traceparent that is none is ignored', async (t) => {
   t.equal((await spansOf(receiver, later, 5)).get('chat hal-1.0')!.parentId, span);
 });
 
-t.test('which are recorded', async (t) => {
+t.test('sample_ratio, by_parent and OTEL_SDK_DISABLED select the recorded traces', async (t) => {
   const own = await startOtlpReceiver();
   t.teardown(() => own.close());
   const recorded = async (env: Record<string, string>, flags: string[]): Promise<boolean[]> => {
@@ -368,7 +379,7 @@ t.test('which are recorded', async (t) => {
           { traceparent: `00-${id}-00f067aa0ba902b7-${flag}` },
         );
       }
-      await one.stop(); // what was recorded has been sent by then
+      await one.stop(); // The recorded spans have been sent by then.
       return ids.map((id) => own.spans.some(({ traceId }) => traceId === id));
     } finally {
       await one.stop();
@@ -377,9 +388,13 @@ t.test('which are recorded', async (t) => {
   t.same(
     await recorded({ MONOLITH_TELEMETRY_TRACES_SAMPLE_RATIO: '0' }, ['01', '00']),
     [true, false],
-    'what the client says',
+    'the sampled flag of the client decides',
   );
-  t.match(own.requests[0], { path: '/v1/traces', headers: { 'x-standard': 'yes' } }, 'the standard variables');
+  t.match(
+    own.requests[0],
+    { path: '/v1/traces', headers: { 'x-standard': 'yes' } },
+    'the standard OTEL environment variables set endpoint and headers',
+  );
   t.same(
     await recorded({ MONOLITH_TELEMETRY_TRACES_SAMPLE_RATIO: '0', MONOLITH_TELEMETRY_TRACES_BY_PARENT: 'false' }, [
       '01',
@@ -390,12 +405,12 @@ t.test('which are recorded', async (t) => {
   t.same(
     await recorded({ MONOLITH_TELEMETRY_TRACES_BY_PARENT: 'false' }, ['01', '00']),
     [true, true],
-    'the share alone',
+    'only the sample ratio decides',
   );
   t.same(await recorded({ OTEL_SDK_DISABLED: 'true' }, ['01']), [false]);
 });
 
-t.test('a collector that does not answer, or is not there', async (t) => {
+t.test('an unresponsive or unreachable collector delays neither requests nor shutdown', async (t) => {
   const slow = await startOtlpReceiver();
   slow.behaviour = 'hangs';
   t.teardown(() => slow.close());
@@ -408,23 +423,32 @@ t.test('a collector that does not answer, or is not there', async (t) => {
     t.equal((await ask(one, '/v1/completions', { prompt: 'x', max_tokens: 1 })).status, 200);
     times.push(performance.now() - from);
   }
-  t.ok(slow.requests.length > 0, 'it was asked');
-  t.ok(Math.max(...times.slice(5)) < 1_000, `no request waits for it: ${Math.max(...times.slice(5))}`);
-  t.ok(await eventually(() => one.log().includes('does not accept spans')), 'the log says so');
-  t.equal(one.log().split('does not accept spans').length - 1 <= 2, true, 'once a thread');
+  t.ok(slow.requests.length > 0, 'the server sent spans to the collector');
+  t.ok(
+    Math.max(...times.slice(5)) < 1_000,
+    `no request waits for the collector: the slowest took ${Math.max(...times.slice(5))}`,
+  );
+  t.ok(await eventually(() => one.log().includes('does not accept spans')), 'the log reports the failing collector');
+  t.equal(one.log().split('does not accept spans').length - 1 <= 2, true, 'each HTTP worker logs the failure once');
   t.ok((await one.metrics()).get('monolith_trace_spans_total{outcome="failed"}')! > 0);
   const from = performance.now();
   t.equal(await one.stop(), 0);
-  t.ok(performance.now() - from < 8_000, `the end does not wait for it: ${performance.now() - from}`);
+  t.ok(
+    performance.now() - from < 8_000,
+    `shutdown does not wait for the unresponsive collector: ${performance.now() - from}`,
+  );
 
   const gone = await startScripted({ env: { MONOLITH_TELEMETRY_TRACES_ENDPOINT: 'http://127.0.0.1:1/v1/traces' } });
   t.equal((await ask(gone, '/v1/completions', { prompt: 'x', max_tokens: 1 })).status, 200);
   const stopped = performance.now();
   t.equal(await gone.stop(), 0);
-  t.ok(performance.now() - stopped < 8_000, `nor for one that is not there: ${performance.now() - stopped}`);
+  t.ok(
+    performance.now() - stopped < 8_000,
+    `shutdown does not wait for the unreachable collector: ${performance.now() - stopped}`,
+  );
 });
 
-t.test('so many spans wait at most, and the end waits so long', async (t) => {
+t.test('at most 4,096 spans are queued for an unresponsive collector, and closing waits at most 4.5 s', async (t) => {
   const slow = await startOtlpReceiver();
   slow.behaviour = 'hangs';
   t.teardown(() => slow.close());

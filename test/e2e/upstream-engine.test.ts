@@ -1,5 +1,5 @@
-// The engine of a second process as an upstream, asked in each of its formats: answers through ours are what it answers
-// directly, in every format, whole and streamed; the official clients take them.
+// A second server process as an upstream, called in each API format. Through the gateway, the official clients get the
+// same responses as directly, in every format, whole and streamed.
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import t from 'tap';
@@ -29,12 +29,12 @@ const openai = (at: { url: string; key: string }): OpenAI =>
 const anthropic = (at: { url: string; key: string }): Anthropic =>
   new Anthropic({ baseURL: at.url, apiKey: at.key, maxRetries: 0 });
 
-/** By what is asked, and by whose client; each gives what two servers must agree on. */
+/** Requests by name. Each returns the part of the response that must be the same from both servers. */
 const asks: Record<
   string,
   { apis: readonly Api[]; of(at: { url: string; key: string }, model: string): Promise<unknown> }
 > = {
-  'chat, streamed': {
+  'a streamed chat completion is the same through the gateway': {
     apis: ['chat-completions', 'messages', 'responses'],
     of: async (at, name) => {
       const stream = openai(at).chat.completions.stream({
@@ -50,7 +50,7 @@ const asks: Record<
       return [choice!.message.content, choice!.finish_reason];
     },
   },
-  'chat, a call, streamed': {
+  'a streamed tool call in a chat completion is the same through the gateway': {
     apis: ['chat-completions', 'messages', 'responses'],
     of: async (at, name) => {
       const stream = openai(at).chat.completions.stream({
@@ -73,7 +73,7 @@ const asks: Record<
       ];
     },
   },
-  'messages, with thinking, streamed': {
+  'a streamed message with thinking is the same through the gateway': {
     apis: ['chat-completions'],
     of: async (at, name) => {
       const {
@@ -96,7 +96,7 @@ const asks: Record<
       ];
     },
   },
-  'messages, a call and its result': {
+  'a tool call and its result in messages are the same through the gateway': {
     apis: ['chat-completions', 'messages', 'responses'],
     of: async (at, name) => {
       const tools = [{ name: 'get_weather', input_schema: weather }];
@@ -123,7 +123,7 @@ const asks: Record<
       return [call.name, call.input, content.map((block) => ('text' in block ? block.text : block.type)), reason];
     },
   },
-  'responses, a chain': {
+  'a response chain is the same through the gateway': {
     apis: ['chat-completions', 'responses'],
     of: async (at, name) => {
       const client = openai(at);
@@ -142,7 +142,7 @@ const asks: Record<
       return [first.output_text, texts.join('')];
     },
   },
-  'responses, JSON of a schema': {
+  'a response with a JSON schema is the same through the gateway': {
     apis: ['chat-completions', 'messages', 'responses'],
     of: async (at, name) => {
       const format = {
@@ -167,7 +167,7 @@ const asks: Record<
       return JSON.parse(text);
     },
   },
-  'completions, several at once with log-probabilities': {
+  'completions of several prompts with log probabilities are the same through the gateway': {
     apis: ['chat-completions', 'completions'],
     of: async (at, name) => {
       const { choices, usage } = await openai(at).completions.create({
@@ -185,11 +185,11 @@ const asks: Record<
 for (const [name, { apis: names, of }] of Object.entries(asks)) {
   t.test(name, async (t) => {
     const direct = await of(second, 'hal');
-    for (const api of names) t.same(await of(gateway, api), direct, `asked by ${api}`);
+    for (const api of names) t.same(await of(gateway, api), direct, `upstream API ${api}`);
   });
 }
 
-t.test('the tokens of a model elsewhere are not ours to tell', async (t) => {
+t.test('tokenization endpoints refuse upstream models', async (t) => {
   const said = async (at: { url: string; key: string }, path: string, body?: object): Promise<unknown> => {
     const response = await fetch(at.url + path, {
       headers: { authorization: `Bearer ${at.key}`, 'content-type': 'application/json' },

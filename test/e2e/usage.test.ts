@@ -1,5 +1,6 @@
-// Usage as the dashboard tells it equals the sum of the answers' `usage` fields: whole and streamed, in the three
-// formats, in the background, on a WebSocket, cancelled (contract check 5 of models and accounts). Official clients.
+// The usage shown on the dashboard equals the sum of the `usage` fields of the responses: whole and streamed, in the
+// three formats, in the background, over a WebSocket and cancelled (check 5 of the models and accounts contract). Uses
+// the official clients.
 import { once } from 'node:events';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
@@ -70,7 +71,7 @@ const responsesUsage = (usage: OpenAI.Responses.ResponseUsage | undefined | null
 
 const rows = async (query: string): Promise<UsageRowObject[]> =>
   (await owner.get<UsagePage>(`/organizations/${organization.id}/usage?bucket=day&${query}`)).data;
-/** Of a span that may cross midnight. */
+/** Adds up the rows of several days, because the test may run across midnight. */
 const total = async (model: string, endpoint: string): Promise<UsageRowObject | undefined> => {
   const found = (await rows(`group_by=endpoint&models=${model}`)).filter((row) => row.endpoint === endpoint);
   return found.reduce<UsageRowObject | undefined>((sum, row) => {
@@ -94,7 +95,7 @@ const total = async (model: string, endpoint: string): Promise<UsageRowObject | 
 const model = 'hal-1.0';
 const long = 'and so on and so forth '.repeat(20);
 
-t.test("sums equal the answers' usage", async (t) => {
+t.test('usage on the dashboard equals the sum of the usage fields of all responses', async (t) => {
   const chat = { model, messages: [{ role: 'user' as const, content: `H: ${long}` }] };
   chatUsage((await openai.chat.completions.create(chat)).usage);
   chatUsage((await openai.chat.completions.create({ ...chat, n: 3 })).usage);
@@ -142,7 +143,7 @@ t.test("sums equal the answers' usage", async (t) => {
   });
   responsesUsage(compacted.usage, '/v1/responses/compact');
 
-  // Cancelled while it ran: what had been generated counts, and the response says how much that was.
+  // Cancelled while running: the tokens generated until then count, and the response reports how many they are.
   const endless = await openai.responses.create({
     model,
     input: 'R: tell me',
@@ -154,14 +155,14 @@ t.test("sums equal the answers' usage", async (t) => {
     if (/reasoning.*\.delta$/.test(type)) break;
   const cancelled = await openai.responses.cancel(endless.id);
   t.equal(cancelled.status, 'cancelled');
-  t.ok(cancelled.usage!.output_tokens > 0, 'it had begun');
-  t.ok(cancelled.usage!.output_tokens_details.reasoning_tokens > 0, 'with reasoning');
+  t.ok(cancelled.usage!.output_tokens > 0, 'the response had generated tokens');
+  t.ok(cancelled.usage!.output_tokens_details.reasoning_tokens > 0, 'some of the tokens were reasoning');
   responsesUsage(cancelled.usage);
 
   for (const [endpoint, { requests, input, cached, output, reasoning }] of expected) {
     t.ok(
       await eventually(async () => (await total(model, endpoint))?.requests === requests),
-      `${requests} requests of ${endpoint}`,
+      `${requests} requests were recorded for ${endpoint}`,
     );
     const row = await total(model, endpoint);
     t.match(
@@ -178,14 +179,14 @@ t.test("sums equal the answers' usage", async (t) => {
       endpoint,
     );
     if (reasoning >= 0) t.equal(row!.reasoning_tokens, reasoning);
-    else t.ok(row!.reasoning_tokens > 0, 'this format does not tell it apart');
+    else t.ok(row!.reasoning_tokens > 0, 'the messages format does not report reasoning tokens separately');
   }
   const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`);
   const all = [...expected.values()].reduce((sum, one) => sum + one.input + one.output, 0);
-  t.equal(month.tokens, all, 'and the month has all of them');
+  t.equal(month.tokens, all, 'the month total includes all of them');
 });
 
-t.test('a stream that its client left: as many as were generated', async (t) => {
+t.test('an aborted stream is charged for the tokens that were generated', async (t) => {
   const controller = new AbortController();
   const stream = await openai.chat.completions.create(
     { model: 'clarke-1.0', messages: [{ role: 'user', content: 'L: go' }], max_tokens: 8_000, stream: true },
@@ -203,7 +204,7 @@ t.test('a stream that its client left: as many as were generated', async (t) => 
   t.ok(row.output_tokens >= 20 && row.output_tokens < 8_000, `${row.output_tokens} tokens`);
 });
 
-t.test('refusals are no requests', async (t) => {
+t.test('refused requests count as errors or rate_limited, not as requests', async (t) => {
   const ask = (body: object, path = '/v1/chat/completions') =>
     fetch(`${server.url}${path}`, {
       method: 'POST',
@@ -226,14 +227,14 @@ t.test('refusals are no requests', async (t) => {
   t.match(
     await total('tycho-1.0', '/v1/chat/completions'),
     { requests: 1, errors: 2, rate_limited: 2 },
-    'where the model was known',
+    'errors with a known model are counted for that model',
   );
   const whole = (await rows('group_by=endpoint')).filter((row) => row.endpoint === '/v1/chat/completions');
-  t.ok(whole.reduce((sum, row) => sum + row.errors, 0) === 3, 'and where it was not');
+  t.ok(whole.reduce((sum, row) => sum + row.errors, 0) === 3, 'the error with an unknown model is counted too');
   await owner.patch(`/operator/organizations/${organization.id}`, { limits: {} });
 });
 
-t.test('a monthly cap', async (t) => {
+t.test('requests over the monthly token cap get 429 insufficient_quota', async (t) => {
   const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`);
   await owner.patch(`/operator/organizations/${organization.id}`, { monthly_token_cap: month.tokens });
   const refused = (await openai.chat.completions
@@ -247,18 +248,18 @@ t.test('a monthly cap', async (t) => {
   t.equal(
     (await openai.chat.completions.create({ model, messages: [{ role: 'user', content: 'A: x' }] })).object,
     'chat.completion',
-    'one token is left, and is enough to begin',
+    'a request may start while at least one token is left',
   );
   t.match(
     await openai.chat.completions
       .create({ model, messages: [{ role: 'user', content: 'A: x' }] })
       .catch((error: unknown) => error),
     { code: 'insufficient_quota' },
-    'at once, not when it is written',
+    'the cap applies immediately, before usage is written',
   );
 });
 
-t.test('a row has what the contract asks for', async (t) => {
+t.test('a usage row has the fields that the contract requires', async (t) => {
   await inside(folder.path, async (store) => {
     const all = [...store.table<FinishedUsage>('usage-rows').range()].map(({ value }) => value);
     t.ok(all.length > 10);
@@ -284,13 +285,13 @@ t.test('a row has what the contract asks for', async (t) => {
   });
 });
 
-t.test('after kill -9 all is there that was told a moment before', async (t) => {
+t.test('usage that was visible before SIGKILL is still there after the restart', async (t) => {
   t.ok(
     await eventually(async () => {
       const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`);
       return month.tokens >= month.cap!;
     }),
-    'a quarter of a second',
+    'usage is written within a quarter of a second',
   );
   const before = await rows('group_by=model,endpoint');
   const { month } = await owner.get<LimitsObject>(`/organizations/${organization.id}/limits`);

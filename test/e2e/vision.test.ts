@@ -1,5 +1,6 @@
-// A model that sees, through a whole server and the official clients: pictures in all three formats, in tool results, in
-// chains; what they count as, counted beforehand and reserved; what is wrong with one, told with its place.
+// A vision model behind a whole server, used through the official clients: images in all three formats, in tool results
+// and in response chains; their token counts, counted beforehand and reserved; and errors that name the position of an
+// invalid image.
 import Anthropic from '@anthropic-ai/sdk';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +15,7 @@ t.setTimeout(300_000); // generous timeout for a busy machine
 
 const folder = join(root, 'test', 'data', 'vision');
 const text = join(folder, 'text-llama-bpe.gguf');
-// The tower lies beside it under a usual name.
+// The vision encoder is a file in the same folder, found by its standard name.
 const receiver = await startOtlpReceiver();
 t.teardown(() => receiver.close());
 const server = await startMonolith({
@@ -56,20 +57,27 @@ const block = (bytes: Buffer): Anthropic.ImageBlockParam => ({
 const logprobs = (answer: OpenAI.ChatCompletion): unknown =>
   answer.choices[0]!.logprobs!.content!.map(({ token, logprob }) => [token, logprob]);
 
-t.test('chat completions: what is seen counts, and matters', async (t) => {
+t.test('images in chat completions count as prompt tokens and change the output', async (t) => {
   const none = await chat([]);
   const one = await chat([shapes]);
-  // Texts around an image are tokenized apart, which may make a token more than they have together.
+  // The texts before and after an image are tokenized separately, which may take one token more than the joined text.
   const extra = one.usage!.prompt_tokens - none.usage!.prompt_tokens - SHAPES_TOKENS;
   t.ok(extra === 0 || extra === 1, `the image takes ${SHAPES_TOKENS} tokens (${extra} more)`);
   const other = await chat([flipped]);
   t.equal(other.usage!.prompt_tokens, one.usage!.prompt_tokens);
-  t.notSame(logprobs(other), logprobs(one), 'another picture is another prompt');
-  t.same(logprobs(await chat([shapes])), logprobs(one), 'the same picture the same');
-  t.ok((await chat([shapes])).usage!.prompt_tokens_details!.cached_tokens! > SHAPES_TOKENS, 'and its pages are reused');
+  t.notSame(logprobs(other), logprobs(one), 'a different image gives a different result');
+  t.same(logprobs(await chat([shapes])), logprobs(one), 'the same image gives the same result');
+  t.ok(
+    (await chat([shapes])).usage!.prompt_tokens_details!.cached_tokens! > SHAPES_TOKENS,
+    'the KV pages of the image are reused',
+  );
   const low = await chat([shapes], 'low');
-  t.ok(low.usage!.prompt_tokens < none.usage!.prompt_tokens + 30, 'low detail: the overview alone');
-  t.equal((await chat([shapes, flipped])).usage!.prompt_tokens, one.usage!.prompt_tokens + SHAPES_TOKENS, 'two images');
+  t.ok(low.usage!.prompt_tokens < none.usage!.prompt_tokens + 30, 'low detail uses only the overview');
+  t.equal(
+    (await chat([shapes, flipped])).usage!.prompt_tokens,
+    one.usage!.prompt_tokens + SHAPES_TOKENS,
+    'two images count twice',
+  );
   const stream = await openai.chat.completions.create({
     model: 'see',
     max_tokens: 6,
@@ -84,11 +92,11 @@ t.test('chat completions: what is seen counts, and matters', async (t) => {
     streamed += chunk.choices[0]?.delta.content ?? '';
     usage = chunk.usage ?? usage;
   }
-  t.equal(streamed, one.choices[0]!.message.content, 'streaming');
+  t.equal(streamed, one.choices[0]!.message.content, 'the streamed text equals the whole text');
   t.equal(usage?.prompt_tokens, one.usage!.prompt_tokens);
 });
 
-t.test('how long the tower took is told apart from the queue', async (t) => {
+t.test('the time in the vision encoder is reported separately from the queue time', async (t) => {
   const counted = async (): Promise<number[]> => {
     const metrics = await server.metrics();
     return ['tower', 'queue'].map(
@@ -122,7 +130,7 @@ t.test('how long the tower took is told apart from the queue', async (t) => {
   ) as [SeenSpan, SeenSpan, SeenSpan];
   t.ok(
     saw.end > saw.start && Math.abs(waited.end - saw.start) < 0.01 && Math.abs(saw.end - prompt.start) < 0.01,
-    'one after the other',
+    'the spans follow each other without a gap',
   );
   t.same(await counted(), [tower + 1, queue + 1]);
   t.ok(
@@ -132,16 +140,16 @@ t.test('how long the tower took is told apart from the queue', async (t) => {
         .split('\n')
         .some((line) => line.includes('1'.repeat(32)) && /"tower_ms":\d/.test(line)),
     ),
-    'the log says it, too',
+    'the log line has the vision encoder time too',
   );
   t.notOk(
     (await asked(picture, '2'.repeat(32))).some(({ name }) => name === 'tower'),
-    'nothing, of what is known',
+    'an image that was already encoded has no vision encoder span',
   );
   t.same(await counted(), [tower + 1, queue + 2]);
 });
 
-t.test("messages: images in a turn and in a tool's result, counted exactly", async (t) => {
+t.test('images in messages and in tool results are counted exactly', async (t) => {
   const tool: Anthropic.Tool = { name: 'look', input_schema: { type: 'object', properties: {} } };
   const asked: Anthropic.MessageParam[][] = [
     [{ role: 'user', content: [block(shapes), { type: 'text', text: 'What is it?' }] }],
@@ -167,13 +175,13 @@ t.test("messages: images in a turn and in a tool's result, counted exactly", asy
     t.equal(
       usage.input_tokens + (usage.cache_read_input_tokens ?? 0) + (usage.cache_creation_input_tokens ?? 0),
       counted,
-      'counted as billed',
+      'count_tokens equals the reported usage',
     );
     t.ok(counted > SHAPES_TOKENS * (index + 1));
   }
 });
 
-t.test('responses: a chain keeps its image, which comes from storage', async (t) => {
+t.test('a response chain keeps its image, which is read from storage', async (t) => {
   const input: OpenAI.Responses.ResponseInput = [
     {
       role: 'user',
@@ -185,20 +193,23 @@ t.test('responses: a chain keeps its image, which comes from storage', async (t)
   ];
   const first = await openai.responses.create({ model: 'see', input, max_output_tokens: 4 });
   const counted = await openai.responses.inputTokens.count({ model: 'see', input });
-  t.equal(first.usage!.input_tokens, counted.input_tokens, 'counted as billed');
+  t.equal(first.usage!.input_tokens, counted.input_tokens, 'input_tokens equals the reported usage');
   const next = await openai.responses.create({
     model: 'see',
     previous_response_id: first.id,
     input: 'And now?',
     max_output_tokens: 4,
   });
-  t.ok(next.usage!.input_tokens > first.usage!.input_tokens, "the image is in the next turn's prompt");
-  t.ok(next.usage!.input_tokens_details.cached_tokens >= SHAPES_TOKENS, 'and has been seen');
+  t.ok(next.usage!.input_tokens > first.usage!.input_tokens, 'the image is part of the next prompt');
+  t.ok(
+    next.usage!.input_tokens_details.cached_tokens >= SHAPES_TOKENS,
+    'the tokens of the image come from the prefix cache',
+  );
   const metrics = (await openai.models.retrieve('see')) as unknown as { input_modalities: string[] };
   t.same(metrics.input_modalities, ['text', 'image']);
 });
 
-t.test('what is wrong with an image is told, with its place', async (t) => {
+t.test('an invalid image is refused with its position', async (t) => {
   const place = /^messages\[0\]\.content\[2\]/;
   await t.rejects(chat([shapes, shapes.subarray(0, 300)]), { status: 422, code: 'invalid_image', param: place });
   await t.rejects(chat([shapes, shapes, shapes, shapes]), {
@@ -207,71 +218,74 @@ t.test('what is wrong with an image is told, with its place', async (t) => {
     param: /^messages\[0\]\.content\[4\]/,
     message: /more than 600 prompt tokens/,
   });
-  t.match(await chat([shapes]), { object: 'chat.completion' }, 'the server goes on');
+  t.match(await chat([shapes]), { object: 'chat.completion' }, 'the server still serves requests');
 });
 
-t.test('damaged pictures are refused by their place in all three formats, and the server goes on', async (t) => {
-  const whole = sharp(shapes).removeAlpha();
-  const [png, jpeg, webp] = await Promise.all([
-    whole.clone().png().toBuffer(),
-    whole.clone().jpeg().toBuffer(),
-    whole.clone().webp().toBuffer(),
-  ]);
-  const cut = (bytes: Buffer, share: number): Buffer => bytes.subarray(0, Math.floor(bytes.length * share));
-  const noise = Buffer.from(Array.from({ length: 400 }, (_, i) => (i * 7919 + 13) % 251));
-  const damaged: [name: string, bytes: Buffer, code: string][] = [
-    ['half a PNG', cut(png, 0.5), 'invalid_image'],
-    ['half a JPEG', cut(jpeg, 0.5), 'invalid_image'],
-    ['half a WebP', cut(webp, 0.5), 'invalid_image'],
-    ["a JPEG's first bytes", jpeg.subarray(0, 20), 'invalid_image'],
-    ["a PNG's first bytes, then noise", Buffer.concat([png.subarray(0, 8), noise]), 'invalid_image'],
-    ["a WebP's first bytes, then noise", Buffer.concat([webp.subarray(0, 12), noise]), 'invalid_image'],
-    ['noise', noise, 'unsupported_image_format'],
-    ['a PNG under another name', Buffer.concat([Buffer.from('\0'), png]), 'unsupported_image_format'],
-    ['a PNG without columns', pngOf(0, 8, 8), 'invalid_image'],
-    ['a PNG without rows', pngOf(8, 0, 0), 'invalid_image'],
-    ['a JPEG without sides', jpegWithSides(jpeg, 0, 0), 'invalid_image'],
-    ['a PNG with fewer rows than it says', pngOf(64, 640, 20), 'invalid_image'],
-    ['30 kB that are 900 million pixels', pngOf(30_000, 30_000, 2000), 'image_too_large'],
-    ['a JPEG that says it is as large as can be', jpegWithSides(jpeg, 65_500, 65_500), 'image_too_large'],
-  ];
-  for (const [name, bytes, code] of damaged) {
-    const url = dataUrl(bytes);
-    await t.rejects(
-      chat([shapes, bytes]),
-      { status: 422, code, param: /^messages\[0\]\.content\[2\]/ },
-      `chat: ${name}`,
-    );
-    await t.rejects(
-      openai.responses.create({
-        model: 'see',
-        input: [{ role: 'user', content: [{ type: 'input_image', image_url: url, detail: 'auto' }] }],
-      }),
-      { status: 422, code, param: /^input\[0\]\.content\[0\]/ },
-      `responses: ${name}`,
-    );
-    await t.rejects(
-      anthropic.messages.create({
-        model: 'see',
-        max_tokens: 4,
-        messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, block(bytes)] }],
-      }),
-      { status: 400, message: /messages\[0\]\.content\[1\]|messages\.0\.content\.1/ },
-      `messages: ${name}`,
-    );
-  }
-  t.match(await chat([shapes]), { object: 'chat.completion' });
-});
+t.test(
+  'damaged images are refused with their position in all three formats, and the server keeps running',
+  async (t) => {
+    const whole = sharp(shapes).removeAlpha();
+    const [png, jpeg, webp] = await Promise.all([
+      whole.clone().png().toBuffer(),
+      whole.clone().jpeg().toBuffer(),
+      whole.clone().webp().toBuffer(),
+    ]);
+    const cut = (bytes: Buffer, share: number): Buffer => bytes.subarray(0, Math.floor(bytes.length * share));
+    const noise = Buffer.from(Array.from({ length: 400 }, (_, i) => (i * 7919 + 13) % 251));
+    const damaged: [name: string, bytes: Buffer, code: string][] = [
+      ['half a PNG', cut(png, 0.5), 'invalid_image'],
+      ['half a JPEG', cut(jpeg, 0.5), 'invalid_image'],
+      ['half a WebP', cut(webp, 0.5), 'invalid_image'],
+      ['only the first bytes of a JPEG', jpeg.subarray(0, 20), 'invalid_image'],
+      ['the first bytes of a PNG, then noise', Buffer.concat([png.subarray(0, 8), noise]), 'invalid_image'],
+      ['the first bytes of a WebP, then noise', Buffer.concat([webp.subarray(0, 12), noise]), 'invalid_image'],
+      ['noise', noise, 'unsupported_image_format'],
+      ['a PNG with a byte before its signature', Buffer.concat([Buffer.from('\0'), png]), 'unsupported_image_format'],
+      ['a PNG with width 0', pngOf(0, 8, 8), 'invalid_image'],
+      ['a PNG with height 0', pngOf(8, 0, 0), 'invalid_image'],
+      ['a JPEG with width and height 0', jpegWithSides(jpeg, 0, 0), 'invalid_image'],
+      ['a PNG with fewer rows than its header declares', pngOf(64, 640, 20), 'invalid_image'],
+      ['a 30 kB file with 900 million pixels', pngOf(30_000, 30_000, 2000), 'image_too_large'],
+      ['a JPEG that declares the maximum size', jpegWithSides(jpeg, 65_500, 65_500), 'image_too_large'],
+    ];
+    for (const [name, bytes, code] of damaged) {
+      const url = dataUrl(bytes);
+      await t.rejects(
+        chat([shapes, bytes]),
+        { status: 422, code, param: /^messages\[0\]\.content\[2\]/ },
+        `chat: ${name}`,
+      );
+      await t.rejects(
+        openai.responses.create({
+          model: 'see',
+          input: [{ role: 'user', content: [{ type: 'input_image', image_url: url, detail: 'auto' }] }],
+        }),
+        { status: 422, code, param: /^input\[0\]\.content\[0\]/ },
+        `responses: ${name}`,
+      );
+      await t.rejects(
+        anthropic.messages.create({
+          model: 'see',
+          max_tokens: 4,
+          messages: [{ role: 'user', content: [{ type: 'text', text: 'See' }, block(bytes)] }],
+        }),
+        { status: 400, message: /messages\[0\]\.content\[1\]|messages\.0\.content\.1/ },
+        `messages: ${name}`,
+      );
+    }
+    t.match(await chat([shapes]), { object: 'chat.completion' });
+  },
+);
 
-t.test('pictures of every kind are seen as they look', async (t) => {
+t.test('images of every format and orientation are decoded correctly', async (t) => {
   const picture = sharp(shapes).removeAlpha();
   const { width, height } = await sharp(shapes).metadata();
   const turned = await picture.clone().rotate(90).withMetadata({ orientation: 8 }).png().toBuffer();
   const asked: [string, Buffer, boolean][] = [
-    ['turned by its EXIF', turned, true],
+    ['rotated by EXIF', turned, true],
     ['16 bits', await picture.clone().toColourspace('rgb16').png().toBuffer(), true],
     ['lossless WebP', await picture.clone().webp({ lossless: true }).toBuffer(), true],
-    ['with alpha, which is left out', await picture.clone().ensureAlpha(0.3).png().toBuffer(), true],
+    ['with an alpha channel, which is ignored', await picture.clone().ensureAlpha(0.3).png().toBuffer(), true],
     ['grey', await picture.clone().greyscale().png().toBuffer(), false],
     ['CMYK', await picture.clone().toColourspace('cmyk').jpeg().toBuffer(), false],
     ['a GIF', await picture.clone().gif().toBuffer(), false],
@@ -281,6 +295,6 @@ t.test('pictures of every kind are seen as they look', async (t) => {
   for (const [name, bytes, same] of asked) {
     const seen = await chat([bytes]);
     t.equal(seen.usage!.prompt_tokens, expected.usage!.prompt_tokens, name);
-    if (same) t.same(logprobs(seen), logprobs(expected), `${name}: the same picture`);
+    if (same) t.same(logprobs(seen), logprobs(expected), `${name}: same result as the original image`);
   }
 });
