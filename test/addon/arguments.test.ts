@@ -1,4 +1,4 @@
-// Every argument of every call: the wrong ones are refused with a TypeError that names them.
+// Tests every argument of every native call: an invalid one is refused with a TypeError that names it.
 import t, { type Test } from 'tap';
 import type { NativeEngine } from '../../src/engine/addon-types.js';
 import { loadAddon } from '../../src/engine/load-addon.js';
@@ -6,7 +6,7 @@ import { loadOptions, loadStarter, plainText, promptOf, starterPath, submitOptio
 
 const addon = loadAddon();
 
-/** What JavaScript may pass where TypeScript would not let it. */
+/** Allows arguments that JavaScript can pass but TypeScript would reject. */
 type Loose = Record<string, (...args: unknown[]) => unknown>;
 const loose = (value: object): Loose => value as Loose;
 
@@ -22,7 +22,7 @@ function refusals(t: Test, call: (value: unknown) => unknown, cases: readonly (r
   }
 }
 
-t.test('load options', async (t) => {
+t.test('invalid load options are refused with a TypeError that names them', async (t) => {
   const inspect = (more: object) => () => loose(addon)['inspect']?.(starterPath, { ...loadOptions, ...more });
   const cases: [object, string][] = [
     [{ threads: 1.5 }, 'options.threads must be an integer from 0 to 1024, not 1.5'],
@@ -65,11 +65,11 @@ t.test('load options', async (t) => {
         },
       }),
     { name: 'RangeError', message: 'mine' },
-    'what a getter throws comes through',
+    'an error thrown by a getter is passed on',
   );
 });
 
-t.test('paths, names, functions', async (t) => {
+t.test('invalid paths, names, functions and token arrays are refused with a TypeError', async (t) => {
   refusals(t, (path) => loose(addon)['loadTokenizer']?.(path), [
     [undefined, 'path must be a string, not undefined'],
     ['', 'path is an empty path'],
@@ -99,7 +99,7 @@ t.test('paths, names, functions', async (t) => {
   });
 });
 
-t.test('engine calls', async (t) => {
+t.test('invalid arguments of engine methods are refused with a TypeError', async (t) => {
   const engine: NativeEngine = await loadStarter('arguments');
   t.teardown(() => engine.close());
   const call = loose(engine);
@@ -127,10 +127,10 @@ t.test('engine calls', async (t) => {
     [{ maxBatchTokens: 1, maxSequences: -1 }, 'tunables.maxSequences must be an integer from 1 to 4096, not -1'],
   ]);
   t.throws(() => Reflect.construct(engine.constructor, []), { name: 'TypeError', message: /cannot be constructed/ });
-  t.throws(() => Reflect.apply(engine.stats, {}, []), { name: 'TypeError' }, 'a foreign receiver');
+  t.throws(() => Reflect.apply(engine.stats, {}, []), { name: 'TypeError' }, 'a foreign receiver is refused');
 });
 
-t.test('submit options', async (t) => {
+t.test('invalid submit options are refused with a TypeError that names them', async (t) => {
   const engine = await loadStarter('submit-arguments');
   t.teardown(() => engine.close());
   const channel = engine.open(() => {});
@@ -239,7 +239,7 @@ t.test('submit options', async (t) => {
     [undefined, 'choice must be an integer from 0 to 127, not undefined'],
     [128, 'choice must be an integer from 0 to 127, not 128'],
   ]);
-  channel.cancel(4_000_000_000); // unknown: ignored
+  channel.cancel(4_000_000_000); // unknown ids are ignored
   channel.finish(4_000_000_000, 0);
   for (const seed of [-1n, -(1n << 63n), (1n << 64n) - 1n])
     t.type(channel.submit(submitOptions(prompt, { seed, maxTokens: 1 })), 'number');
@@ -273,7 +273,7 @@ t.test('submit options', async (t) => {
         },
       }),
     { name: 'Error', code: 'closed' },
-    'a getter that closes the channel',
+    'a getter that closes the channel makes submit fail with code closed',
   );
   t.equal(engine.stats().failed, false);
 });

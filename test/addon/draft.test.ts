@@ -1,4 +1,4 @@
-// A smaller model that guesses for a larger one: the same answers, and no other vocabulary than its own.
+// Speculative decoding with a draft model: the output is unchanged, and the draft model must have the same vocabulary.
 import t from 'tap';
 import type { LoadOptions, NativeEngine } from '../../src/engine/addon-types.js';
 import { readCatalog } from '../../src/engine/catalog.js';
@@ -13,7 +13,7 @@ const halPath = must(hal).file,
 const load = (name: string, options: Partial<LoadOptions>): Promise<NativeEngine> =>
   loadAddon().load(name, halPath, { ...loadOptions, ...options }, () => undefined);
 
-t.test('hal with tycho as its draft says what hal says', async (t) => {
+t.test('hal with tycho as its draft model generates the same text as hal alone', async (t) => {
   const answers: string[][] = [];
   for (const options of [
     { speculation: 'off' },
@@ -34,7 +34,10 @@ t.test('hal with tycho as its draft says what hal says', async (t) => {
     answers.push(ids.map((id) => recorder.text(id)));
     const { guessedTokens, guessedRight } = engine.stats();
     if (options.speculation === 'always')
-      t.ok(guessedRight > 20 && guessedRight < guessedTokens, `${guessedRight} of ${guessedTokens} guesses right`);
+      t.ok(
+        guessedRight > 20 && guessedRight < guessedTokens,
+        `${guessedRight} of ${guessedTokens} draft tokens accepted`,
+      );
     recorder.channel.close();
     await engine.close();
   }
@@ -43,7 +46,7 @@ t.test('hal with tycho as its draft says what hal says', async (t) => {
   t.same(answers[2], answers[0]);
 });
 
-t.test('its memory is counted', async (t) => {
+t.test('the memory plan includes the draft model', async (t) => {
   const engines = [
     await load('hal alone', { kvBytes: 2 ** 24 }),
     await load('hal with a draft', { draftPath: tychoPath, kvBytes: 2 ** 24 }),
@@ -54,7 +57,7 @@ t.test('its memory is counted', async (t) => {
   for (const engine of engines) await engine.close();
 });
 
-t.test('a draft of other tokens is refused, and one that is not there', async (t) => {
+t.test('a draft model with another vocabulary or a missing file is refused', async (t) => {
   await t.rejects(load('hal with starter', { draftPath: starterPath }), {
     code: 'invalid_argument',
     message:
@@ -63,7 +66,7 @@ t.test('a draft of other tokens is refused, and one that is not there', async (t
   await t.rejects(load('hal with nothing', { draftPath: '/nowhere.gguf' }), { code: 'io', message: /nowhere\.gguf/ });
 });
 
-t.test('a pool keeps a model with a draft apart from the same file without', async (t) => {
+t.test('the model pool keeps a model with a draft model separate from the same file without one', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   pool.add(must(hal));

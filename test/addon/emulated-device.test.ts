@@ -1,5 +1,4 @@
-// What a model on a device gets that nobody set: tokens of a step, and the memory that is left for its KV cache. The
-// emulated GPU has 4 GiB.
+// Defaults for a model on a GPU: tokens per step and the memory left for the KV cache. The emulated GPU has 4 GiB.
 import { join } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
@@ -7,7 +6,7 @@ import { loadStarter } from './starter.js';
 
 process.env['MONOLITH_ADDON'] = join(packageRoot, 'build', 'native', 'monolith_emulated.node');
 
-t.test('a device computes more tokens in a step than a processor', async (t) => {
+t.test('a GPU computes more tokens per step than a CPU by default', async (t) => {
   const tokens = async (device: string, maxBatchTokens: number): Promise<number[]> => {
     const engine = await loadStarter(`${device} ${maxBatchTokens}`, { device, maxBatchTokens, maxContext: 128 });
     const stats = engine.stats();
@@ -19,7 +18,7 @@ t.test('a device computes more tokens in a step than a processor', async (t) => 
   t.same(await tokens('cuda', 64), [64, 64]);
 });
 
-t.test('of its memory some is left to its driver', async (t) => {
+t.test('the KV cache plan leaves part of the GPU memory to the driver', async (t) => {
   const MiB = 2 ** 20,
     all = 4 * 2 ** 30;
   const engine = await loadStarter('planned', { device: 'cuda', maxContext: 128 });
@@ -33,6 +32,6 @@ t.test('of its memory some is left to its driver', async (t) => {
   const kept = (all - left - weightBytes) / MiB;
   t.ok(
     kept > 128 + 32 + 48 && kept < 128 + 32 + 48 + 200,
-    `${kept} MiB: headroom, code, scratch, recorded steps, rounding and ${activationBytes / MiB} MiB of activations`,
+    `${kept} MiB are kept free: headroom, code, scratch memory, CUDA graphs, rounding and ${activationBytes / MiB} MiB of activations`,
   );
 });

@@ -7,8 +7,9 @@ import { loadOptions, loadStarter, plainText, promptOf, Recorder, starterPath, s
 
 const addon = loadAddon();
 
-t.test('loading tells progress, and the same name attaches to the same engine', async (t) => {
-  const options = { ...loadOptions, kvBytes: 2 ** 23 }; // else it follows from the memory that is free just then
+t.test('loading reports progress, and loading the same name again returns the same engine', async (t) => {
+  // Without a fixed size, it would depend on the memory that is free at that time.
+  const options = { ...loadOptions, kvBytes: 2 ** 23 };
   const fractions: number[] = [];
   const first = addon.load('shared', starterPath, options, (fraction) => fractions.push(fraction));
   const whileLoading = addon.load('shared', starterPath, options, () => {});
@@ -28,12 +29,12 @@ t.test('loading tells progress, and the same name attaches to the same engine', 
   const recorder = new Recorder(a);
   const id = recorder.channel.submit(submitOptions(promptOf(a), { maxTokens: 4 }));
   await recorder.ended(id);
-  t.equal(b.stats().requests, 1, 'one engine behind all handles');
+  t.equal(b.stats().requests, 1, 'all handles share one engine');
 
   await a.close();
   await a.close();
   await b.close();
-  t.equal(c.stats().finished, 1, 'it lives as long as its last handle');
+  t.equal(c.stats().finished, 1, 'the engine lives until its last handle is closed');
   await c.close();
   for (const call of [() => c.stats(), () => c.tokenize('x', plainText), () => c.open(() => {}), () => c.drain()]) {
     t.throws(call, { name: 'Error', code: 'closed', message: 'the engine is closed' });
@@ -44,16 +45,16 @@ t.test('loading tells progress, and the same name attaches to the same engine', 
   });
 });
 
-t.test('a name is one file with one set of options', async (t) => {
+t.test('a name belongs to one file with one set of options until its engine is closed', async (t) => {
   const engine = await loadStarter('one');
   await t.rejects(loadStarter('one', { maxContext: 64 }), { code: 'invalid_argument', message: /already loaded/ });
   await engine.close();
   const again = await loadStarter('one', { maxContext: 64 });
-  t.equal(again.maxContext, 64, 'free again after the last close');
+  t.equal(again.maxContext, 64, 'the name is free again after the last close');
   await again.close();
 });
 
-t.test('files that do not load reject, and leave the name free', async (t) => {
+t.test('a file that fails to load rejects and leaves its name free', async (t) => {
   await t.rejects(
     addon.load('bad', '/nowhere/model.gguf', loadOptions, () => {}),
     { code: 'io', message: /model\.gguf/ },
@@ -66,11 +67,11 @@ t.test('files that do not load reject, and leave the name free', async (t) => {
   await engine.close();
 });
 
-t.test('what is wrong within a file is told with its path', async (t) => {
+t.test('an error in a model file is reported with the path of the file', async (t) => {
   const content = readFileSync(starterPath);
   const damaged = (key: string, value: string): string => {
     const bytes = Buffer.from(content);
-    const at = bytes.indexOf(key) + key.length + 4 + 8; // behind the value's type and length
+    const at = bytes.indexOf(key) + key.length + 4 + 8; // skips the type and the length of the value
     bytes.write(value, at, 'latin1');
     const path = join(t.testdir(), 'damaged.gguf');
     writeFileSync(path, bytes);
@@ -92,7 +93,7 @@ t.test('what is wrong within a file is told with its path', async (t) => {
   );
 });
 
-t.test('text and tokens', async (t) => {
+t.test('text is tokenized and detokenized without loss, with or without special tokens', async (t) => {
   const engine = await loadStarter('text');
   t.teardown(() => engine.close());
   const text = 'Zürich, 東京 and 🚀: <|im_end|>';
@@ -104,17 +105,17 @@ t.test('text and tokens', async (t) => {
   t.equal(Buffer.from(engine.tokenBytes(end)).toString(), '<|im_end|>');
   t.equal(engine.findToken('<|no such token|>'), -1);
   const asText = engine.tokenize(text, { ...plainText, parseSpecial: false });
-  t.notOk(asText.includes(end), 'without parseSpecial a spelling is text');
+  t.notOk(asText.includes(end), 'without parseSpecial, the spelling of a special token is plain text');
   t.equal(engine.detokenize(asText), text);
   t.same(addon.loadTokenizer(starterPath).tokenize(text, plainText), ids);
 });
 
-t.test('many requests on one channel: all events arrive, in fewer wake-ups than steps', async (t) => {
+t.test('all events of many requests on one channel arrive, with fewer wake-ups than engine steps', async (t) => {
   const engine = await loadStarter('batch');
   t.teardown(() => engine.close());
   const recorder = new Recorder(engine);
   const prompt = promptOf(engine);
-  // Control tokens have no text, so no piece: keep them out.
+  // Control tokens have no text and therefore no text event, so they are excluded.
   const logitBias = engine.info.specialTokens.map((spelling) => ({ token: engine.findToken(spelling), bias: -1000 }));
   const ids = Array.from({ length: 6 }, (_, i) =>
     recorder.channel.submit(
@@ -142,7 +143,7 @@ t.test('many requests on one channel: all events arrive, in fewer wake-ups than 
         0,
       );
       t.match(end, { reason: 'max_tokens', completionTokens: 24, stopIndex: -1 });
-      t.equal(tokens, 24, 'each token is in some piece');
+      t.equal(tokens, 24, 'every token belongs to a text event');
     }
   }
   const logprobs = recorder.of(ids[0] ?? 0).flatMap((event) => (event.type === 'text' ? (event.logprobs ?? []) : []));
@@ -150,7 +151,7 @@ t.test('many requests on one channel: all events arrive, in fewer wake-ups than 
   t.ok(logprobs.every(({ logprob, top }) => logprob <= 0 && top.length === 2));
 });
 
-t.test('cancel: no event follows, the pages come back', async (t) => {
+t.test('cancelling a request stops its events and frees its pages', async (t) => {
   const engine = await loadStarter('cancel');
   t.teardown(() => engine.close());
   const recorder = new Recorder(engine);
@@ -179,7 +180,7 @@ t.test('another channel cannot cancel a request', async (t) => {
   t.equal(other.wakeups, 0);
 });
 
-t.test('closing while running: promptly, without a further event', async (t) => {
+t.test('closing an engine with a running request finishes promptly and emits no further event', async (t) => {
   const engine = await loadStarter('closing');
   const recorder = new Recorder(engine);
   const id = recorder.channel.submit(submitOptions(promptOf(engine), { maxTokens: 400 }));
@@ -194,7 +195,7 @@ t.test('closing while running: promptly, without a further event', async (t) => 
   t.equal(recorder.wakeups, wakeups);
 });
 
-t.test('drain ends what runs and refuses what comes', async (t) => {
+t.test('drain ends running requests and refuses new ones', async (t) => {
   const engine = await loadStarter('draining');
   t.teardown(() => engine.close());
   const recorder = new Recorder(engine);
@@ -207,7 +208,7 @@ t.test('drain ends what runs and refuses what comes', async (t) => {
   t.throws(() => recorder.channel.submit(options), { code: 'closed' });
 });
 
-t.test('a full queue refuses', async (t) => {
+t.test('a full queue refuses requests with code queue_full', async (t) => {
   const engine = await loadStarter('queue', { maxSequences: 1, queueMax: 2 });
   t.teardown(() => engine.close());
   const { channel } = new Recorder(engine);

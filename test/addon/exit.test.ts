@@ -1,4 +1,4 @@
-// How a process with engines ends: nothing of ours keeps it alive, and nothing crashes on the way out.
+// How a process with engines exits: an idle engine does not keep it alive, and the exit does not crash.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 
@@ -14,7 +14,7 @@ t.test('an idle engine and channel do not keep the process alive', async (t) => 
   t.same({ status, signal }, { status: 0, signal: null }, stderr);
 });
 
-t.test('a running request does, until it ends', async (t) => {
+t.test('a running request keeps the process alive until it ends', async (t) => {
   const { status, stdout } = node(`
     const engine = await loadStarter('running');
     const recorder = new Recorder(engine);
@@ -23,7 +23,7 @@ t.test('a running request does, until it ends', async (t) => {
   t.same({ status, stdout }, { status: 0, stdout: 'finished\n' });
 });
 
-t.test('process.exit() while generating and while loading', async (t) => {
+t.test('process.exit() works while an engine is generating or loading', async (t) => {
   const generating = node(`
     const engine = await loadStarter('generating');
     const recorder = new Recorder(engine);
@@ -35,7 +35,7 @@ t.test('process.exit() while generating and while loading', async (t) => {
   t.same([loading.status, loading.signal, loading.stderr], [4, null, '']);
 });
 
-t.test('what onEvents throws is an uncaught exception', async (t) => {
+t.test('an error thrown by onEvents is an uncaught exception', async (t) => {
   const { status, stderr } = node(`
     const engine = await loadStarter('throwing');
     const channel = engine.open(() => { throw new Error('from onEvents'); });

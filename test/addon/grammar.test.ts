@@ -1,4 +1,5 @@
-// compileGrammar() and what submit() makes of its result: arguments, problems, and answers that obey.
+// compileGrammar() and the use of its result in submit(): arguments, schema problems, and output that follows the
+// grammar.
 import t, { type Test } from 'tap';
 import type { GrammarOptions, NativeChannel, SubmitOptions } from '../../src/engine/addon-types.js';
 import { Engine } from '../../src/engine/engine.js';
@@ -24,7 +25,7 @@ function refusals(t: Test, call: (value: unknown) => unknown, cases: readonly (r
   for (const [value, message] of cases) t.throws(() => call(value), { name: 'TypeError', message }, message);
 }
 
-t.test('options are checked', async (t) => {
+t.test('invalid grammar options are refused with a TypeError that names them', async (t) => {
   const engine = await loadStarter('grammar-arguments');
   t.teardown(() => engine.close());
   const compile = (more: unknown): unknown =>
@@ -59,7 +60,7 @@ t.test('options are checked', async (t) => {
   ]);
 });
 
-t.test('problems are told, with their place', async (t) => {
+t.test('schema problems are reported with their position', async (t) => {
   const engine = await loadStarter('grammar-problems');
   t.teardown(() => engine.close());
   const of = (more: Partial<GrammarOptions>) => engine.compileGrammar({ ...options, ...more });
@@ -73,7 +74,7 @@ t.test('problems are told, with their place', async (t) => {
     problems: [{ kind: 'unsupported', pointer: '/properties/a', keyword: 'uniqueItems' }],
   });
   const lenient = await of({ kind: 'json_schema', schema: JSON.stringify(unsupported), strict: false });
-  t.ok(lenient.grammar, 'not strict: the keyword is left out');
+  t.ok(lenient.grammar, 'without strict, the unsupported keyword is ignored');
   t.match(lenient.problems, [{ kind: 'unsupported', keyword: 'uniqueItems' }]);
   t.match(await of({ kind: 'regex', pattern: '(' }), { grammar: null, problems: [{ kind: 'invalid' }] });
   t.match(await of({ kind: 'regex', pattern: '(a)\\1' }), { grammar: null, problems: [{ kind: 'unsupported' }] });
@@ -95,7 +96,7 @@ t.test('problems are told, with their place', async (t) => {
   });
 });
 
-t.test('submit takes grammars of its engine and nothing else', async (t) => {
+t.test('submit accepts only grammars of its own engine', async (t) => {
   const engine = await loadStarter('grammar-submit');
   const other = await loadStarter('grammar-submit-other');
   t.teardown(() => Promise.all([engine.close(), other.close()]));
@@ -135,7 +136,7 @@ t.test('submit takes grammars of its engine and nothing else', async (t) => {
   channel.close();
 });
 
-t.test('an answer obeys its format', async (t) => {
+t.test('output follows its format', async (t) => {
   const native = await loadStarter('grammar-answers');
   const engine = new Engine(native);
   t.teardown(() => engine.close());
@@ -168,11 +169,11 @@ t.test('an answer obeys its format', async (t) => {
     const { text } = await answer({ format: rules.grammar, seed, temperature: 1.5 });
     const depth = text.lastIndexOf('(') + 1;
     t.match(text.slice(depth, text.length - depth), /^[a-z]{1,3}$/);
-    t.equal(text.slice(text.length - depth), ')'.repeat(depth), 'what is opened is closed');
+    t.equal(text.slice(text.length - depth), ')'.repeat(depth), 'every opening parenthesis is closed');
   }
 });
 
-t.test('compiling many hostile schemas takes neither the loop nor for ever', async (t) => {
+t.test('compiling many hostile schemas is bounded in time and does not block the event loop', async (t) => {
   const engine = await loadStarter('grammar-hostile');
   t.teardown(() => engine.close());
   const deep = '{"not":'.repeat(100) + '{}' + '}'.repeat(100);
@@ -206,7 +207,7 @@ t.test('compiling many hostile schemas takes neither the loop nor for ever', asy
   );
   clearInterval(watch);
   t.comment(
-    `${results.length} schemas in ${Math.round(performance.now() - begun)} ms, ${results.filter((r) => r.grammar !== null).length} compiled, the loop held for at most ${Math.round(longest)} ms`,
+    `${results.length} schemas in ${Math.round(performance.now() - begun)} ms, ${results.filter((r) => r.grammar !== null).length} compiled, event loop blocked for at most ${Math.round(longest)} ms`,
   );
-  t.ok(spent() < 18 * 3000, `${spent().toFixed()} ms of computing`);
+  t.ok(spent() < 18 * 3000, `${spent().toFixed()} ms of CPU time`);
 });

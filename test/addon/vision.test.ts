@@ -1,5 +1,5 @@
-// Pictures through the addon: prepared, seen by the engine between its steps, and what the decoder makes of them, held to the
-// vision vectors from the PNG file to the greedy answer.
+// Images through the addon: preparation, encoding between engine steps, and the resulting text. The vision vectors are
+// the reference, from the PNG file to the greedy output.
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import sharp from 'sharp';
@@ -29,11 +29,15 @@ async function rgb(file: string): Promise<{ data: Buffer; width: number; height:
 async function prepared(engine: NativeEngine, file: string, low = false): Promise<NativeImage> {
   const { data, width, height } = await rgb(file);
   const image = await engine.prepareImage(data, width, height, low);
-  t.equal(engine.planImage(width, height, low).tokens, image.tokens, 'planned without the picture');
+  t.equal(
+    engine.planImage(width, height, low).tokens,
+    image.tokens,
+    'the planned token count matches the prepared image',
+  );
   return image;
 }
 
-/** `<__media__>` stands for the next image; texts between are tokenized apart. */
+/** `<__media__>` is the position of the next image; the texts in between are tokenized separately. */
 function promptOf(
   engine: NativeEngine,
   text: string,
@@ -66,7 +70,7 @@ interface Pair {
   cases: Case[];
 }
 
-/** ln softmax. */
+/** Returns the logarithm of the softmax. */
 function logProbabilities(base64: string): Float64Array {
   const bytes = Buffer.from(base64, 'base64');
   const logits = Float64Array.from(
@@ -80,8 +84,8 @@ function logProbabilities(base64: string): Float64Array {
 const wanted =
   vectors === undefined ? [] : readdirSync(join(vectors, 'cases')).filter((name) => name.endsWith('.json'));
 t.test(
-  'the vision vectors, from the PNG to the answer',
-  { skip: vectors === undefined ? 'the vision vectors are not here' : false },
+  'output matches the vision vectors, from the PNG file to the greedy tokens',
+  { skip: vectors === undefined ? 'the vision vectors are not available' : false },
   async (t) => {
     for (const name of wanted) {
       const pair = JSON.parse(readFileSync(join(must(vectors), 'cases', name), 'utf8')) as Pair;
@@ -98,7 +102,8 @@ t.test(
         () => {},
       );
       const recorder = new Recorder(engine);
-      const unsaid = new Set(engine.info.specialTokens.map((spelling) => engine.findToken(spelling))); // they have no text
+      // special tokens have no text
+      const unsaid = new Set(engine.info.specialTokens.map((spelling) => engine.findToken(spelling)));
       for (const one of pair.cases) {
         const what = `${name} ${one.name}`;
         const images: NativeImage[] = [];
@@ -119,7 +124,7 @@ t.test(
         );
         const [max] = pair.tolerance.logits.f32;
         const expected = logProbabilities(one.logits);
-        // Logarithms of probabilities are off by what a logit and the sum of all are.
+        // The error of a log probability is that of a logit plus that of their sum.
         if (!unsaid.has(must(one.greedy.tokens[0]))) {
           const worst = Math.max(
             ...must(said[0]).top.map(({ token, logprob }) => Math.abs(logprob - must(expected[token]))),
@@ -129,19 +134,19 @@ t.test(
             `${what}: logits (off by ${(worst / one.std).toExponential(1)} deviations)`,
           );
         }
-        // Up to a step at which exact arithmetic is nearly undecided.
+        // Compares up to the first step in which the two best tokens are nearly tied in exact arithmetic.
         const undecided = one.greedy.margins.findIndex((margin) => margin < 2 * max * one.std);
         const path = one.greedy.tokens
           .slice(0, undecided === -1 ? undefined : undecided)
           .filter((token) => !unsaid.has(token));
-        t.same(said.map(({ token }) => token).slice(0, path.length), path, `${what}: greedy answer`);
+        t.same(said.map(({ token }) => token).slice(0, path.length), path, `${what}: greedy output`);
       }
       await engine.close();
     }
   },
 );
 
-t.test('what was seen is not seen again, but for another organization', async (t) => {
+t.test('an encoded image is reused within its organization, but not by another organization', async (t) => {
   const engine = await addon.load(
     'seeing',
     join(small, 'text-llama-bpe.gguf'),
@@ -157,7 +162,7 @@ t.test('what was seen is not seen again, but for another organization', async (t
     ['overview', 0, 0, 16],
   ]);
   const recorder = new Recorder(engine);
-  // Another beginning each time, so that no page is shared.
+  // The prompt starts differently each time, so that no KV page is shared.
   const ask = async (text: string, organization: number): Promise<number> => {
     const began = performance.now();
     const id = recorder.channel.submit(
@@ -172,18 +177,21 @@ t.test('what was seen is not seen again, but for another organization', async (t
     await recorder.ended(id);
     t.equal(recorder.of(id).at(-1)?.type, 'finished');
     const started = must(recorder.of(id).find((event) => event.type === 'started'));
-    t.ok(started.queueMs >= 0 && started.queueMs + started.towerMs <= elapsed, 'what it waited is told without that');
+    t.ok(
+      started.queueMs >= 0 && started.queueMs + started.towerMs <= elapsed,
+      'the queue time does not include the vision encoder time',
+    );
     return started.towerMs;
   };
-  t.ok((await ask('One.', 1)) > 0, 'how long the tower computed');
+  t.ok((await ask('One.', 1)) > 0, 'the vision encoder time is reported');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 0 });
-  t.equal(await ask('Two.', 1), 0, 'nothing, of what is known');
+  t.equal(await ask('Two.', 1), 0, 'a cached image takes no vision encoder time');
   t.match(engine.stats(), { imagePieces: 10, imagePiecesCached: 10 });
   t.ok((await ask('Three.', 2)) > 0);
   t.match(engine.stats(), { imagePieces: 20, imagePiecesCached: 10 });
 
   const other = await prepared(engine, join(small, 'shapes.png'), true);
-  t.equal(other.pieces.length, 1, 'low: the overview alone');
+  t.equal(other.pieces.length, 1, 'low detail uses only the overview');
   for (let i = 0; i < 20; i++) {
     recorder.channel.cancel(
       recorder.channel.submit(
@@ -207,30 +215,33 @@ t.test('what was seen is not seen again, but for another organization', async (t
   t.throws(
     () => new Recorder(blind).channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 0, image }] })),
     TypeError,
-    "another engine's image",
+    'an image of another engine is refused',
   );
   t.throws(
     () => recorder.channel.submit(submitOptions(Int32Array.of(5), { images: [{ at: 2, image }] })),
     TypeError,
-    'behind the end',
+    'an image position after the end of the prompt is refused',
   );
   await Promise.all([engine.close(), blind.close()]);
 });
 
-t.test('a pair that does not fit is refused by what differs, unless nobody asked for it', async (t) => {
-  const file = join(packageRoot, 'models', 'starter-q8_0.gguf');
-  const visionPath = join(small, 'idefics3.mmproj.gguf');
-  await t.rejects(
-    addon.load('unfit', file, { ...loadOptions, visionPath }, () => {}),
-    { message: /idefics3\.mmproj\.gguf: .*128/ },
-  );
-  const engine = await addon.load('unfit', file, { ...loadOptions, visionPath, visionOptional: true }, () => {});
-  t.equal(engine.vision, null);
-  t.match(engine.visionProblem, /idefics3\.mmproj\.gguf: .*128/);
-  await engine.close();
-  const { vision } = addon.inspect(file, { ...loadOptions, visionPath });
-  t.match(vision, { projector: 'idefics3', problem: /128/ });
-  const fitting = addon.inspect(join(small, 'text-llama-bpe.gguf'), { ...loadOptions, visionPath }).vision;
-  t.equal(fitting?.problem, null);
-  t.ok(must(fitting?.imageTokens[0]).tokens > 0);
-});
+t.test(
+  'a vision encoder that does not fit its model is refused with the difference, or ignored if it is optional',
+  async (t) => {
+    const file = join(packageRoot, 'models', 'starter-q8_0.gguf');
+    const visionPath = join(small, 'idefics3.mmproj.gguf');
+    await t.rejects(
+      addon.load('unfit', file, { ...loadOptions, visionPath }, () => {}),
+      { message: /idefics3\.mmproj\.gguf: .*128/ },
+    );
+    const engine = await addon.load('unfit', file, { ...loadOptions, visionPath, visionOptional: true }, () => {});
+    t.equal(engine.vision, null);
+    t.match(engine.visionProblem, /idefics3\.mmproj\.gguf: .*128/);
+    await engine.close();
+    const { vision } = addon.inspect(file, { ...loadOptions, visionPath });
+    t.match(vision, { projector: 'idefics3', problem: /128/ });
+    const fitting = addon.inspect(join(small, 'text-llama-bpe.gguf'), { ...loadOptions, visionPath }).vision;
+    t.equal(fitting?.problem, null);
+    t.ok(must(fitting?.imageTokens[0]).tokens > 0);
+  },
+);

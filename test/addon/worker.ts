@@ -1,4 +1,4 @@
-// A worker thread of workers.test.ts: attaches to the engine of that name and does as told.
+// A worker thread of workers.test.ts: attaches to the engine with the given name and runs one request.
 import { parentPort, workerData } from 'node:worker_threads';
 import { loadStarter, promptOf, Recorder, submitOptions } from './starter.js';
 

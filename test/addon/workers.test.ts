@@ -18,13 +18,13 @@ async function generate(engine: NativeEngine, seed: number, maxTokens: number): 
   return recorder.text(id);
 }
 
-/** Waits until nothing runs: a closed channel's requests end before the next step. */
+/** Waits until nothing is running: the requests of a closed channel end before the next step. */
 async function idle(engine: NativeEngine): Promise<void> {
   for (let i = 0; i < 500 && engine.stats().running + engine.stats().waiting > 0; i++)
     await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-t.test('workers load and use one engine at once, and get what a lone caller gets', async (t) => {
+t.test('worker threads load and use one engine concurrently and get the same text as a single caller', async (t) => {
   const workers = [1, 2, 3].map((seed) => start('workers', seed, 32));
   const texts = await Promise.all(
     workers.map(async (worker) => {
@@ -40,7 +40,7 @@ t.test('workers load and use one engine at once, and get what a lone caller gets
   for (const [i, text] of texts.entries()) t.equal(text, await generate(engine, i + 1, 32));
 });
 
-t.test('a worker terminated while generating leaves the engine to the others', async (t) => {
+t.test('a worker thread terminated while generating does not affect the other users of the engine', async (t) => {
   const engine = await loadStarter('terminated');
   t.teardown(() => engine.close());
   const expected = await generate(engine, 5, 24);
@@ -55,10 +55,10 @@ t.test('a worker terminated while generating leaves the engine to the others', a
   const stats = engine.stats();
   t.equal(stats.running, 0);
   t.equal(stats.failed, false);
-  t.equal(stats.pagesFree + stats.pagesCached, stats.pagesTotal, 'their pages came back');
+  t.equal(stats.pagesFree + stats.pagesCached, stats.pagesTotal, 'the pages of the terminated workers are free again');
 });
 
-t.test('a worker terminated while loading', async (t) => {
+t.test('a worker thread terminated while loading leaves no running request', async (t) => {
   for (let round = 0; round < 5; round++) {
     const worker = start(`loading-${round}`, 1, 400);
     await once(worker, 'online');
