@@ -152,7 +152,7 @@ const program = (change: string): string => `
 const elsewhere = (change: string): Promise<unknown> =>
   promisify(execFile)(process.execPath, ['--input-type=module', '-e', program(change)]);
 
-t.test('suspending an organization with the admin API ends and refuses its requests', async (t) => {
+t.test('suspending an organization with the operator API ends and refuses its requests', async (t) => {
   const background = await check(
     t,
     async () => {

@@ -13,7 +13,7 @@ import {
 import { loadAddon } from '../../src/engine/load-addon.js';
 import { loadOptions, starterPath } from '../addon/starter.js';
 
-t.test('the built-in catalog promises no more than its files contain', async (t) => {
+t.test('the built-in catalog declares no more than its model files support', async (t) => {
   const models = readCatalog();
   t.same(
     models.map(({ id, default_effort }) => [id, default_effort]),
@@ -31,7 +31,7 @@ t.test('the built-in catalog promises no more than its files contain', async (t)
   }
 });
 
-t.test('an invalid catalog is reported with the location', async (t) => {
+t.test('an invalid catalog gives an error with the position of the fault', async (t) => {
   const model = { ...readCatalog()[0], file: starterPath };
   const cases: [unknown, RegExp][] = [
     [{ models: [] }, /models: /],
@@ -61,11 +61,11 @@ t.test('the size of a split model is the sum of its parts', async (t) => {
     'big-x0002-of-00003.gguf.part': 'no',
   });
   t.equal(modelBytes(join(folder, 'big-00001-of-00003.gguf')), 7);
-  t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'any other part counts alone');
+  t.equal(modelBytes(join(folder, 'big-00002-of-00003.gguf')), 2, 'any other part counts only itself');
   t.equal(modelBytes(join(folder, 'absent-00001-of-00002.gguf')), null);
 });
 
-t.test('accepts any file under any name', async (t) => {
+t.test('modelOfFile accepts any model file under any valid name', async (t) => {
   t.match(modelOfFile('mine', starterPath), {
     id: 'mine',
     file: starterPath,
@@ -82,45 +82,48 @@ t.test('accepts any file under any name', async (t) => {
   t.throws(() => modelOfFile('a b', starterPath), { message: /model name "a b": must be/ });
 });
 
-t.test("uses a GGUF file's recommended sampling unless an operator overrides it", async (t) => {
-  const folder = t.testdir();
-  const plain = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 };
-  const samplingOf = (metadata: Metadata, cut = 0): object => {
-    const path = join(folder, 'm.gguf');
-    const { head } = ggufHead([['general.architecture', { type: 'string', value: 'llama' }], ...metadata], []);
-    writeFileSync(path, head.subarray(0, head.length - cut));
-    return modelOfFile('m', path).sampling;
-  };
-  const recommended: Metadata = [
-    ['general.sampling.temp', { type: 'float32', value: 0.6 }],
-    ['general.sampling.top_k', { type: 'uint32', value: 20 }],
-    ['general.sampling.top_p', { type: 'float32', value: 0.95 }],
-    ['general.sampling.min_p', { type: 'float32', value: 0.05 }],
-    ['general.sampling.penalty_repeat', { type: 'float32', value: 1.1 }],
-    ['general.sampling.mirostat', { type: 'uint32', value: 2 }],
-  ];
-  t.same(samplingOf([]), plain);
-  t.same(
-    samplingOf(recommended),
-    { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0.05, repetition_penalty: 1.1 },
-    'as they were written, not as floats of 32 bits are',
-  );
-  t.same(
-    samplingOf([
-      ['general.sampling.temp', { type: 'float32', value: 9 }],
-      ['general.sampling.top_k', { type: 'float32', value: 0.5 }],
-      ['general.sampling.top_p', { type: 'string', value: '0.9' }],
-      ['general.sampling.min_p', { type: 'float32', value: NaN }],
-      ['general.sampling.penalty_repeat', { type: 'float32', value: 1.25 }],
-    ]),
-    { ...plain, repetition_penalty: 1.25 },
-    'what cannot be offered is left out, the rest stays',
-  );
-  t.same(samplingOf(recommended, 40), plain, 'a file that cannot be read is named by whoever loads it');
-  samplingOf(recommended);
-  const [set] = withOverrides([modelOfFile('m', join(folder, 'm.gguf'))], { m: { sampling: { temperature: 0.2 } } });
-  t.match(set, { sampling: { temperature: 0.2, top_k: 20 } });
-});
+t.test(
+  'a model uses the sampling settings recommended by its GGUF file unless an operator overrides them',
+  async (t) => {
+    const folder = t.testdir();
+    const plain = { temperature: 1, top_p: 1, top_k: 0, min_p: 0, repetition_penalty: 1 };
+    const samplingOf = (metadata: Metadata, cut = 0): object => {
+      const path = join(folder, 'm.gguf');
+      const { head } = ggufHead([['general.architecture', { type: 'string', value: 'llama' }], ...metadata], []);
+      writeFileSync(path, head.subarray(0, head.length - cut));
+      return modelOfFile('m', path).sampling;
+    };
+    const recommended: Metadata = [
+      ['general.sampling.temp', { type: 'float32', value: 0.6 }],
+      ['general.sampling.top_k', { type: 'uint32', value: 20 }],
+      ['general.sampling.top_p', { type: 'float32', value: 0.95 }],
+      ['general.sampling.min_p', { type: 'float32', value: 0.05 }],
+      ['general.sampling.penalty_repeat', { type: 'float32', value: 1.1 }],
+      ['general.sampling.mirostat', { type: 'uint32', value: 2 }],
+    ];
+    t.same(samplingOf([]), plain);
+    t.same(
+      samplingOf(recommended),
+      { temperature: 0.6, top_p: 0.95, top_k: 20, min_p: 0.05, repetition_penalty: 1.1 },
+      'values are those written in the file, without float32 rounding',
+    );
+    t.same(
+      samplingOf([
+        ['general.sampling.temp', { type: 'float32', value: 9 }],
+        ['general.sampling.top_k', { type: 'float32', value: 0.5 }],
+        ['general.sampling.top_p', { type: 'string', value: '0.9' }],
+        ['general.sampling.min_p', { type: 'float32', value: NaN }],
+        ['general.sampling.penalty_repeat', { type: 'float32', value: 1.25 }],
+      ]),
+      { ...plain, repetition_penalty: 1.25 },
+      'invalid recommendations are ignored, and the others are used',
+    );
+    t.same(samplingOf(recommended, 40), plain, 'an unreadable file gives the defaults; loading it reports the error');
+    samplingOf(recommended);
+    const [set] = withOverrides([modelOfFile('m', join(folder, 'm.gguf'))], { m: { sampling: { temperature: 0.2 } } });
+    t.match(set, { sampling: { temperature: 0.2, top_k: 20 } });
+  },
+);
 
 t.test('overrides change only the fields that they set', async (t) => {
   const models = readCatalog();
@@ -138,7 +141,7 @@ t.test('overrides change only the fields that they set', async (t) => {
   });
 });
 
-t.test('a draft is another model that has no draft itself', async (t) => {
+t.test('a draft model must be a different model without a draft model', async (t) => {
   const models = readCatalog();
   const draftsOf = (overrides: Record<string, { draft?: string | null }>): ReturnType<typeof checkedDrafts> =>
     checkedDrafts(withOverrides(models, overrides));
@@ -155,7 +158,7 @@ t.test('a draft is another model that has no draft itself', async (t) => {
   t.same(
     [...draftsOf({ 'hal-1.0': { draft: builtInCatalog } })],
     [['hal-1.0', { file: builtInCatalog }]],
-    'or a file of its own',
+    'the draft model may also be a file path',
   );
   const refusals: [Record<string, { draft: string }>, RegExp][] = [
     [

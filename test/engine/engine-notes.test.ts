@@ -3,7 +3,7 @@ import { EngineNotes } from '../../src/engine/engine-notes.js';
 import type { NotedEngine } from '../../src/engine/engine-notes.js';
 import { createTelemetry } from '../../src/telemetry/telemetry.js';
 
-t.test('logs each note once per engine', (t) => {
+t.test('each engine note is logged once per engine', (t) => {
   const lines: string[] = [];
   const { log } = createTelemetry({ format: 'json', level: 'info', write: (line) => lines.push(line) });
   const said = (): unknown[] => lines.splice(0).map((line) => JSON.parse(line) as unknown);
@@ -25,7 +25,7 @@ t.test('logs each note once per engine', (t) => {
     { level: 'error', model: 'm', msg: /stopped/ },
     { level: 'error', model: 'other' },
   ]);
-  engines[0] = { ...one, engine: {} }; // loaded again
+  engines[0] = { ...one, engine: {} }; // A new engine object: the model was loaded again.
   notes.look();
   t.equal(said().length, 2);
   t.end();

@@ -40,15 +40,15 @@ t.test('each request receives its own events', async (t) => {
   );
   for (const events of all) t.same(events.filter(({ type }) => type === 'started').length, 1);
   const third = all[2]?.filter((event) => event.type === 'text' && event.choice === 0) ?? [];
-  t.equal(textOf(third), textOf(lone), 'the same alone and among others');
+  t.equal(textOf(third), textOf(lone), 'a request gets the same text alone and among others');
 });
 
-t.test('reports the event delay after each step, including the work of listeners', async (t) => {
+t.test('onDelivered reports the event delay after each step, including the work of listeners', async (t) => {
   const { engine, prompt } = await openEngine('engine-delay');
   t.teardown(() => engine.close());
   const delays: number[] = [];
   let seen = 0;
-  let due = 0; // work that a listener deferred to a microtask
+  let due = 0; // number of microtasks deferred by a listener and not yet run
   const left: number[] = [];
   engine.onDelivered = (delayMs) => {
     delays.push(delayMs);
@@ -66,16 +66,16 @@ t.test('reports the event delay after each step, including the work of listeners
   t.ok(delays.length > 0);
   t.ok(
     delays.every((delay) => delay > 0 && delay < performance.now() - began),
-    'from the engine until now',
+    'each delay is measured from the engine step to the delivery',
   );
-  t.ok(Math.max(...delays) >= 25, 'the time of the takers is in it');
+  t.ok(Math.max(...delays) >= 25, 'the delay includes the time of a slow listener');
   t.ok(
     left.every((count) => count === 0),
-    'and so are their microtasks',
+    'the delay includes the microtasks of listeners',
   );
 });
 
-t.test("delivers a prompt's log probabilities in slices and lets the event loop run in between", async (t) => {
+t.test('prompt log probabilities are delivered in slices, and the event loop runs in between', async (t) => {
   const { engine } = await openEngine('engine-scored');
   t.teardown(() => engine.close());
   const prompt = Int32Array.from({ length: 480 }, (_, index) => 300 + ((index * 7_919) % 1_000));
@@ -104,20 +104,20 @@ t.test("delivers a prompt's log probabilities in slices and lets the event loop 
     told.every(
       ({ first }, at) => first === 1 + told.slice(0, at).reduce((sum, { logprobs }) => sum + logprobs.length, 0),
     ),
-    'in order',
+    'the slices arrive in order',
   );
   t.equal(
     events.findLastIndex(({ type }) => type === 'prompt') <
       events.findIndex(({ type }) => type === 'text' || type === 'finished'),
     true,
-    'before what follows',
+    'all slices arrive before the output',
   );
   t.equal(events.at(-1)?.type, 'finished');
   t.equal(others.at(-1)?.type, 'finished');
-  t.ok(turns > told.length / 4, `${turns} turns of the loop, ${told.length} bits`);
+  t.ok(turns > told.length / 4, `${turns} turns of the event loop, ${told.length} slices`);
   t.equal(engine.active, 0);
 
-  // Cancelled while most of it is queued: nothing more is delivered.
+  // After a cancellation, the queued slices are not delivered.
   let heard = 0;
   const left = engine.generate(submitOptions(prompt, { promptLogprobs: 20, maxTokens: 2 }), (event) => {
     if (event.type !== 'prompt' || ++heard > 2) return;
@@ -129,7 +129,7 @@ t.test("delivers a prompt's log probabilities in slices and lets the event loop 
   t.equal(engine.active, 0);
 });
 
-t.test('cancels from within an event and after the end', async (t) => {
+t.test('a request can be cancelled within an event and after its end', async (t) => {
   const { engine, prompt } = await openEngine('engine-cancel');
   t.teardown(() => engine.close());
   let count = 0;
@@ -139,7 +139,7 @@ t.test('cancels from within an event and after the end', async (t) => {
   });
   const events = await generation(engine, submitOptions(prompt, { maxTokens: 60 }));
   t.equal(events.at(-1)?.type, 'finished');
-  t.equal(count, 2, 'started, one text');
+  t.equal(count, 2, 'only the started event and one text event arrive');
   cancelled.cancel();
 });
 
@@ -154,7 +154,7 @@ const markers = {
 const sectionOf = (events: EngineEvent[], section: string): string =>
   events.map((event) => (event.type === 'text' && event.section === section ? event.text : '')).join('');
 
-t.test('tool calls: required calls use one of the given names and a separate section', async (t) => {
+t.test('a required tool call uses one of the given names and is a separate section', async (t) => {
   const { engine, prompt } = await openEngine('engine-calls');
   t.teardown(() => engine.close());
   const names = ['get_weather', 'get_time', 'send'];
@@ -180,7 +180,7 @@ t.test('tool calls: required calls use one of the given names and a separate sec
     seen.add(prefix ?? '');
     t.ok(events.every((event) => event.type !== 'text' || event.section === 'content' || event.logprobs === null));
   }
-  t.equal(seen.size, 3, 'each name was chosen');
+  t.equal(seen.size, 3, 'each of the three names was chosen');
 
   const spelled = {
     open: '{"name"',
@@ -203,11 +203,11 @@ t.test('tool calls: required calls use one of the given names and a separate sec
   t.match(
     reasoned.find((event) => event.type === 'text' && event.section !== 'reasoning'),
     { section: 'tool' },
-    'no line break in between',
+    'no line break precedes the tool call',
   );
 });
 
-t.test('tool calls: recognizes calls that the model makes although they are forbidden', async (t) => {
+t.test('a tool call that the model makes is recognized, and forbidden calls are suppressed', async (t) => {
   const { engine, prompt } = await openEngine('engine-no-calls');
   t.teardown(() => engine.close());
   const logitBias = [{ token: engine.findToken('<tool_call>'), bias: 15 }];
@@ -219,7 +219,7 @@ t.test('tool calls: recognizes calls that the model makes although they are forb
   t.notMatch(textOf(await generation(engine, wanting(true))), /<\/?tool_call>/);
 });
 
-t.test('finish ends one choice and no other', async (t) => {
+t.test('finish ends only the given choice', async (t) => {
   const { engine, prompt } = await openEngine('engine-finish');
   t.teardown(() => engine.close());
   const ended = await new Promise<EngineEvent[]>((resolve) => {
@@ -255,7 +255,7 @@ t.test('an exception in a listener is uncaught and does not affect other request
   t.match(other?.at(-1), { type: 'finished', completionTokens: 8 });
 });
 
-t.test('tokenizes long texts off this thread, with the same tokens', async (t) => {
+t.test('a long text is tokenized on another thread with the same tokens', async (t) => {
   const { engine } = await openEngine('engine-tokenize');
   t.teardown(() => engine.close());
   const sentence = 'The quick brown fox jumps over the lazy dog. ';

@@ -56,7 +56,7 @@ const withLogprobs = record(
 const finished = record(7, [3, 1, 1, 0], ['u32', 30], ['u32', 10], ['i32', 2], ['f32', 8], ['f32', 16.25]);
 const failed = record(8, [4, 0, 1, 0], ...text('queued too long'));
 
-t.test('decodes every kind of record', async (t) => {
+t.test('decodeEvents decodes every kind of record', async (t) => {
   t.same(decode(Buffer.concat([started, content, call, withLogprobs, finished, failed])), [
     [7, { type: 'started', promptTokens: 100, cachedTokens: 64, queueMs: 1.5, towerMs: 0.5 }],
     [7, { type: 'text', choice: 1, section: 'content', text: 'Grüße, 東京 🚀!', tokens: 3, logprobs: null }],
@@ -99,7 +99,7 @@ t.test('decodes every kind of record', async (t) => {
   t.same(decode(new Uint8Array(0)), []);
 });
 
-t.test('decodes texts of every length and padding, including a byte-order mark', async (t) => {
+t.test('decodeEvents decodes texts of every length and padding, including a byte-order mark', async (t) => {
   for (let length = 0; length < 20; length++) {
     for (const letter of ['x', 'é', '\ufeff']) {
       const value = letter.repeat(length);
@@ -112,49 +112,52 @@ t.test('decodes texts of every length and padding, including a byte-order mark',
   }
 });
 
-t.test('decodes a view into a larger buffer', async (t) => {
+t.test('decodeEvents accepts a view into a larger buffer', async (t) => {
   const around = Buffer.concat([Buffer.alloc(5, 0xff), started, Buffer.alloc(3, 0xff)]);
   t.equal(decode(around.subarray(5, 5 + started.length)).length, 1);
 });
 
-t.test('names the fault and delivers the records before it', async (t) => {
-  const cases: [string, Buffer, RegExp][] = [
-    ['a short header', started.subarray(0, 11), /shorter than a header/],
-    ['a size too small', patch(started, 0, 8), /size 8 is not a multiple/],
-    ['a size not padded', patch(started, 0, 22), /size 22 is not a multiple/],
-    ['a size past the end', patch(started, 0, 400), /size 400 exceeds/],
-    ['an unknown kind', record(1, [9, 0, 0, 0]), /unknown kind 9/],
-    ['an unknown section', record(1, [2, 0, 3, 0], ['u32', 0], ...text('')), /unknown section 3/],
-    [
-      'an unknown reason',
-      record(1, [3, 0, 6, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]),
-      /unknown finish reason 6/,
-    ],
-    ['failure code 0', record(1, [4, 0, 0, 0], ...text('')), /unknown failure code 0/],
-    ['too few fields', record(1, [1, 0, 0, 0], ['u32', 1]), /shorter than its kind/],
-    [
-      'too many fields',
-      record(1, [1, 0, 0, 0], ['u32', 1], ['u32', 1], ['f32', 1], ['f32', 1], ['u32', 1]),
-      /4 bytes too many/,
-    ],
-    [
-      'a text past the record',
-      record(1, [2, 0, 0, 0], ['u32', 0], ['u32', 4_294_967_295]),
-      /a count of 4294967295 exceeds/,
-    ],
-    [
-      'too many logprobs',
-      record(1, [2, 0, 0, 1], ['u32', 0], ...text(''), ['u32', 1_000_000]),
-      /a count of 1000000 exceeds/,
-    ],
-  ];
-  for (const [name, buffer, message] of cases) {
-    const events: EngineEvent[] = [];
-    const call = () => decodeEvents(Buffer.concat([failed, buffer]), (_, event) => events.push(event));
-    t.throws(call, { name: 'EventStreamError', message }, name);
-    t.equal(events.length, 1);
-  }
-});
+t.test(
+  'a malformed record throws an error that names the fault, after the records before it are delivered',
+  async (t) => {
+    const cases: [string, Buffer, RegExp][] = [
+      ['a short header', started.subarray(0, 11), /shorter than a header/],
+      ['a size too small', patch(started, 0, 8), /size 8 is not a multiple/],
+      ['a size not padded', patch(started, 0, 22), /size 22 is not a multiple/],
+      ['a size past the end', patch(started, 0, 400), /size 400 exceeds/],
+      ['an unknown kind', record(1, [9, 0, 0, 0]), /unknown kind 9/],
+      ['an unknown section', record(1, [2, 0, 3, 0], ['u32', 0], ...text('')), /unknown section 3/],
+      [
+        'an unknown reason',
+        record(1, [3, 0, 6, 0], ['u32', 0], ['u32', 0], ['i32', 0], ['f32', 0], ['f32', 0]),
+        /unknown finish reason 6/,
+      ],
+      ['failure code 0', record(1, [4, 0, 0, 0], ...text('')), /unknown failure code 0/],
+      ['too few fields', record(1, [1, 0, 0, 0], ['u32', 1]), /shorter than its kind/],
+      [
+        'too many fields',
+        record(1, [1, 0, 0, 0], ['u32', 1], ['u32', 1], ['f32', 1], ['f32', 1], ['u32', 1]),
+        /4 bytes too many/,
+      ],
+      [
+        'a text past the record',
+        record(1, [2, 0, 0, 0], ['u32', 0], ['u32', 4_294_967_295]),
+        /a count of 4294967295 exceeds/,
+      ],
+      [
+        'too many logprobs',
+        record(1, [2, 0, 0, 1], ['u32', 0], ...text(''), ['u32', 1_000_000]),
+        /a count of 1000000 exceeds/,
+      ],
+    ];
+    for (const [name, buffer, message] of cases) {
+      const events: EngineEvent[] = [];
+      const call = () => decodeEvents(Buffer.concat([failed, buffer]), (_, event) => events.push(event));
+      t.throws(call, { name: 'EventStreamError', message }, name);
+      t.equal(events.length, 1);
+    }
+  },
+);
 
 t.test('a truncated or corrupted stream is decoded or throws EventStreamError', async (t) => {
   const whole = Buffer.concat([started, withLogprobs, finished]);
@@ -176,7 +179,7 @@ t.test('a truncated or corrupted stream is decoded or throws EventStreamError', 
       }
     }
   }
-  t.ok(refused > 30, `${refused} flips were refused`);
+  t.ok(refused > 30, `${refused} bit flips were refused`);
 });
 
 function patch(buffer: Buffer, offset: number, size: number): Buffer {

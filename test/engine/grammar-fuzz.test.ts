@@ -1,5 +1,5 @@
-// Random schemas, and random texts under them: whatever the automaton lets through validates with another
-// validator; and the reverse, values made by rule to be valid are let through.
+// Generates random schemas and random texts that the grammar accepts: each text must validate with a separate validator
+// (Ajv). Conversely, the grammar must accept values that are generated to be valid.
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
@@ -12,7 +12,7 @@ type Draw = (below: number) => number;
 const engine = await loadStarter('grammar-fuzz');
 t.teardown(() => engine.close());
 
-/** The same numbers every time. */
+/** A pseudorandom generator that returns the same numbers on every run. */
 function drawOf(seed: number): Draw {
   let state = seed;
   return (below) => {
@@ -21,7 +21,7 @@ function drawOf(seed: number): Draw {
   };
 }
 
-/** A schema, and how to make values that are valid under it. */
+/** A schema with a generator of values that are valid under it. */
 interface Made {
   schema: Json;
   value(draw: Draw): unknown;
@@ -108,7 +108,7 @@ function made(draw: Draw, depth: number): Made {
       };
     }
     case 2: {
-      // a list
+      // an array
       const items = made(draw, depth - 1);
       const minItems = draw(2),
         maxItems = minItems + draw(3);
@@ -118,12 +118,12 @@ function made(draw: Draw, depth: number): Made {
       };
     }
     case 3: {
-      // one of several
+      // a union
       const parts = Array.from({ length: 2 + draw(2) }, () => made(draw, depth - 1));
       return { schema: { anyOf: parts.map(({ schema }) => schema) }, value: (d) => pick(d, parts).value(d) };
     }
     case 4: {
-      // by reference; nothing here refers further up
+      // a reference; its target contains no outer references
       const part = made(draw, depth - 1);
       return { schema: { $ref: '#/$defs/part', $defs: { part: part.schema } }, value: part.value };
     }
@@ -140,7 +140,7 @@ function made(draw: Draw, depth: number): Made {
   }
 }
 
-/** References lead to the root of the whole schema: those within parts are written out. */
+/** References are resolved against the root of the whole schema, so references within parts are inlined. */
 function inlined(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(inlined);
   if (typeof schema !== 'object' || schema === null) return schema;
@@ -151,7 +151,7 @@ function inlined(schema: unknown): unknown {
 
 const MAX_BYTES = 600;
 
-/** A text drawn byte by byte, sooner closing than going on; null if it grows too long. */
+/** Draws a text byte by byte, with a preference for closing characters; null if it grows too long. */
 function sample(grammar: NativeGrammar, draw: Draw): Buffer | null {
   const text = Buffer.alloc(MAX_BYTES);
   for (let length = 0; length < MAX_BYTES; length++) {
@@ -167,7 +167,7 @@ function sample(grammar: NativeGrammar, draw: Draw): Buffer | null {
 
 const COUNT = 400;
 
-t.test(`${COUNT} random schemas`, { timeout: 110_000 }, async (t) => {
+t.test(`${COUNT} random schemas accept exactly the texts that Ajv accepts`, { timeout: 110_000 }, async (t) => {
   const ajv = new Ajv2020({ strict: false, validateSchema: false });
   (addFormats as unknown as (to: Ajv2020) => void)(ajv);
   let samples = 0,
@@ -214,7 +214,7 @@ t.test(`${COUNT} random schemas`, { timeout: 110_000 }, async (t) => {
     for (let at = 0; at < 6; at++) {
       const instance = value(draw);
       const written = JSON.stringify(instance);
-      if (!validate(instance)) throw new Error(`the fuzzer's own value is wrong: ${written} under ${text}`);
+      if (!validate(instance)) throw new Error(`the value generator made an invalid value: ${written} under ${text}`);
       instances++;
       if (grammar.follow(Buffer.from(written))?.accepts !== true) faults.push(`refused: ${written} under ${text}`);
     }

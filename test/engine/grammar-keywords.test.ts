@@ -146,7 +146,7 @@ const PROBES: Record<string, Probe[]> = {
   unevaluatedItems: [{ refused: { type: 'array', unevaluatedItems: false } }],
 };
 
-t.test('the keyword table matches the compiler', async (t) => {
+t.test('the keyword table in the docs matches the grammar compiler', async (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- keywords -->\n([^]*?)<!-- \/keywords -->/.exec(text)?.[1] ?? '';
   const rows = new Map(
@@ -155,7 +155,7 @@ t.test('the keyword table matches the compiler', async (t) => {
       level as string,
     ]),
   );
-  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'each keyword has probes');
+  t.same([...rows.keys()].sort(), Object.keys(PROBES).sort(), 'every keyword of the table has test schemas');
   const compile = (schema: object, strict: boolean) =>
     engine.compileGrammar({
       kind: 'json_schema',
@@ -168,7 +168,11 @@ t.test('the keyword table matches the compiler', async (t) => {
   for (const [keyword, level] of rows) {
     const probes = PROBES[keyword] ?? [];
     const kinds = new Set(probes.map((probe) => ('refused' in probe ? 'no' : 'yes')));
-    t.same([...kinds].sort(), level === 'partly' ? ['no', 'yes'] : [level], `${keyword}: the probes match the level`);
+    t.same(
+      [...kinds].sort(),
+      level === 'partly' ? ['no', 'yes'] : [level],
+      `${keyword}: the test schemas match the documented support`,
+    );
     for (const probe of probes) {
       if ('refused' in probe) {
         const { grammar, problems } = await compile(probe.refused, true);
@@ -180,7 +184,7 @@ t.test('the keyword table matches the compiler', async (t) => {
         const loose = await compile(probe.refused, false);
         t.ok(
           loose.grammar !== null && loose.problems.some((problem) => problem.keyword === keyword),
-          `${keyword}: ignored and reported if not strict`,
+          `${keyword}: ignored and reported without strict`,
         );
         continue;
       }
@@ -196,7 +200,7 @@ t.test('the keyword table matches the compiler', async (t) => {
   }
 });
 
-t.test('the table of limits matches the declarations', (t) => {
+t.test('the limits table in the docs matches the declared limits', (t) => {
   const text = readFileSync(join(packageRoot, 'docs', 'reference', 'structured-output.md'), 'utf8');
   const table = /<!-- limits -->\n([^]*?)<!-- \/limits -->/.exec(text)?.[1] ?? '';
   const rows = [...table.matchAll(/^\| `(\w+)` \| ([\d,]+) \|/gm)].map(

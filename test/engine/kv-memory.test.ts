@@ -1,4 +1,4 @@
-// A KV cache without a configured size is large, takes memory only as it is used, and is counted once.
+// A KV cache without a configured size is large, allocates memory only as it is used, and is counted once.
 
 import t from 'tap';
 import { loadAddon } from '../../src/engine/load-addon.js';
@@ -8,14 +8,14 @@ import { loadStarter, promptOf, Recorder, submitOptions } from '../addon/starter
 const MIB = 2 ** 20;
 const claimed = (): number => loadAddon().memory().claimed;
 
-t.test("free memory is the addon's figure minus the memory planned by models", async (t) => {
+t.test('available memory is the figure of the addon minus the memory planned by models', async (t) => {
   const { total, available } = loadAddon().memory();
   t.ok(available > 0 && available <= total);
   t.equal(totalMemory(), total);
   t.ok(Math.abs(availableMemory() - available) < total / 2);
 });
 
-t.test('a default KV cache takes memory as it is used, and is planned in full', async (t) => {
+t.test('a default KV cache allocates memory as it is used and is planned at full size', async (t) => {
   const resident = process.memoryUsage.rss(),
     before = claimed();
   const engine = await loadStarter('large pool');
@@ -23,10 +23,10 @@ t.test('a default KV cache takes memory as it is used, and is planned in full', 
   t.ok(kvBytes >= 4 * 32 * pageBytes && kvBytes <= 8 * 2 ** 30);
   t.equal(kvStartBytes, 0);
   t.equal(engine.stats().kvUsedBytes, 0);
-  t.equal(claimed() - before, kvBytes, 'what it may still take');
+  t.equal(claimed() - before, kvBytes, 'the whole KV cache is claimed although it is not allocated yet');
   t.ok(
     process.memoryUsage.rss() - resident < weightBytes + activationBytes + 200 * MIB,
-    `${process.memoryUsage.rss() - resident} bytes resident, with a pool of ${kvBytes}`,
+    `${process.memoryUsage.rss() - resident} bytes resident, with a KV cache of ${kvBytes}`,
   );
   const recorder = new Recorder(engine);
   await recorder.ended(recorder.channel.submit(submitOptions(promptOf(engine), { maxTokens: 40 })));
@@ -34,10 +34,10 @@ t.test('a default KV cache takes memory as it is used, and is planned in full', 
   t.ok(kvUsedBytes > 0 && kvUsedBytes < kvBytes);
   t.equal(claimed() - before, kvBytes - kvUsedBytes);
   await recorder.ended(recorder.channel.submit(submitOptions(promptOf(engine), { maxTokens: 40 })));
-  t.equal(engine.stats().kvUsedBytes, kvUsedBytes, 'the second time it needs no more');
+  t.equal(engine.stats().kvUsedBytes, kvUsedBytes, 'a second request needs no more memory');
   recorder.channel.close();
   await engine.close();
-  t.equal(claimed(), before, 'its end gives all of it back');
+  t.equal(claimed(), before, 'closing the engine releases all claimed memory');
 });
 
 t.test('models that load concurrently do not plan the same memory', async (t) => {
@@ -51,7 +51,7 @@ t.test('models that load concurrently do not plan the same memory', async (t) =>
   t.ok(sizes.reduce((sum, size) => sum + size, 0) < totalMemory());
   // On a machine where a quarter of memory exceeds the maximum, all models get the maximum.
   const [first = 0, , last = 0] = sizes;
-  if (first < 8 * 2 ** 30 - MIB) t.ok(last < first * 0.8, `pools of ${sizes.join(', ')} bytes`);
+  if (first < 8 * 2 ** 30 - MIB) t.ok(last < first * 0.8, `KV caches of ${sizes.join(', ')} bytes`);
   for (const engine of engines) await engine.close();
   t.equal(claimed(), before);
 });

@@ -1,4 +1,4 @@
-// Log lines during loading: the file and its size first, then the progress, then the result.
+// Log lines while a model loads: first the file and its size, then the progress, then the result.
 import { statSync } from 'node:fs';
 import t from 'tap';
 import { modelOfFile } from '../../src/engine/catalog.js';
@@ -8,7 +8,7 @@ import type { Log } from '../../src/telemetry/types.js';
 import { embeddedModel } from '../e2e/monolith.js';
 import { loadOptions } from '../addon/starter.js';
 
-t.test('logs lines while a model loads', async (t) => {
+t.test('loading a model logs its file, progress and result', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   pool.add(modelOfFile('mine', embeddedModel));
@@ -26,7 +26,7 @@ t.test('logs lines while a model loads', async (t) => {
         /^loading starter-q8_0\.gguf, [\d.]+ MiB$/,
       ],
     ],
-    'before anything else',
+    'the first log line has the file and its size',
   );
   await told;
   t.match(lines.at(-1), [{ models: 'mine', context: 512 }, 'model loaded']);

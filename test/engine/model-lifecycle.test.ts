@@ -37,7 +37,7 @@ async function roomOf(t: Test, models: readonly CatalogModel[]): Promise<Room> {
   return { pool, lifecycle, news, clock, states: () => pool.list().map(({ status }) => status.state) };
 }
 
-t.test('idle models are unloaded and reloaded; pinned ones and those without a timeout stay loaded', async (t) => {
+t.test('idle models are unloaded and reloaded; pinned models and models without a timeout stay loaded', async (t) => {
   const { pool, lifecycle, news, clock, states } = await roomOf(t, [
     { ...HAL, idle_minutes: 2 },
     { ...CLARKE, idle_minutes: 2, pinned: true },
@@ -48,14 +48,14 @@ t.test('idle models are unloaded and reloaded; pinned ones and those without a t
   lifecycle.touch(HAL.id);
   clock.now = 215_000;
   lifecycle.unloadIdle();
-  t.same(states(), ['ready', 'ready', 'ready'], 'asked for since');
+  t.same(states(), ['ready', 'ready', 'ready'], 'a model used within its idle timeout stays loaded');
   clock.now = 221_000;
   const before = must(pool.get(HAL.id)).status;
-  if (before.state !== 'ready') throw new Error('not ready');
+  if (before.state !== 'ready') throw new Error('the model is not ready');
   lifecycle.unloadIdle();
   t.same(states(), ['idle', 'ready', 'ready']);
   await pool.settled();
-  t.throws(() => before.engine.stats(), { code: 'closed' }, 'its memory is given back');
+  t.throws(() => before.engine.stats(), { code: 'closed' }, 'the engine is closed and its memory is freed');
   t.same(news, [`rests ${HAL.id} idle`]);
   await Promise.all([
     lifecycle.ensureLoaded(HAL.id),
@@ -64,13 +64,13 @@ t.test('idle models are unloaded and reloaded; pinned ones and those without a t
     lifecycle.ensureLoaded('nobody'),
   ]);
   t.same(states(), ['ready', 'ready', 'ready']);
-  t.same(news.slice(1), [`loading ${HAL.id}`, `loaded ${HAL.id}`], 'once for all who ask');
+  t.same(news.slice(1), [`loading ${HAL.id}`, `loaded ${HAL.id}`], 'the model is loaded once for all waiting requests');
   clock.now = 330_000;
   lifecycle.unloadIdle();
-  t.same(states(), ['ready', 'ready', 'ready'], 'loading it was a use');
+  t.same(states(), ['ready', 'ready', 'ready'], 'loading a model counts as a use');
 });
 
-t.test('under memory pressure, unloads the least recently used models, and no more than needed', async (t) => {
+t.test('under memory pressure, only as many least recently used models as needed are unloaded', async (t) => {
   const { pool, lifecycle, news, clock, states } = await roomOf(t, [HAL, CLARKE, { ...TYCHO, load: 'demand' }]);
   t.same(states(), ['ready', 'ready', 'idle']);
   clock.now = 1_000;
@@ -79,11 +79,11 @@ t.test('under memory pressure, unloads the least recently used models, and no mo
   lifecycle.touch(HAL.id);
   clock.now = 100_000;
   const freed = must(pool.get(CLARKE.id)).status;
-  if (freed.state !== 'ready') throw new Error('not ready');
+  if (freed.state !== 'ready') throw new Error('the model is not ready');
   t.ok(planBytes(freed.engine.plan) > 1e6);
   clock.available = 2 ** 40;
   await lifecycle.ensureLoaded(TYCHO.id);
-  t.same(states(), ['ready', 'ready', 'ready'], 'there is room');
+  t.same(states(), ['ready', 'ready', 'ready'], 'no model is unloaded while there is enough memory');
   pool.unload(TYCHO.id);
   clock.available = 1e6;
   await lifecycle.ensureLoaded(TYCHO.id);
@@ -94,14 +94,10 @@ t.test('under memory pressure, unloads the least recently used models, and no mo
   lifecycle.touch(TYCHO.id);
   clock.now += 1_000;
   await lifecycle.ensureLoaded(CLARKE.id);
-  t.same(
-    states(),
-    ['ready', 'ready', 'ready'],
-    'who was just asked for is left alone, and the load is tried all the same',
-  );
+  t.same(states(), ['ready', 'ready', 'ready'], 'recently used models stay loaded, and the load is attempted anyway');
 });
 
-t.test('pinned models are not unloaded for others', async (t) => {
+t.test('pinned models are not unloaded to make room for others', async (t) => {
   const { lifecycle, clock, states } = await roomOf(t, [
     { ...HAL, pinned: true },
     { ...TYCHO, load: 'demand' },
@@ -112,7 +108,7 @@ t.test('pinned models are not unloaded for others', async (t) => {
   t.same(states(), ['ready', 'ready']);
 });
 
-t.test('requests wait for the load, limited in number and time', async (t) => {
+t.test('requests wait for a model to load, with limits on their number and time', async (t) => {
   const { pool, lifecycle } = await roomOf(t, [
     { ...HAL, load: 'demand' },
     { ...TYCHO, load: 'demand', id: 'broken', file: '/nowhere.gguf' },
@@ -126,7 +122,7 @@ t.test('requests wait for the load, limited in number and time', async (t) => {
   const served = (more: object = {}): ServedModels =>
     new ServedModels(pool, { ...limits, ...more }, undefined, lifecycle);
   const hal = served().find(HAL.id);
-  t.throws(() => hal.ready(), { status: 503, code: 'model_loading' }, 'it rests');
+  t.throws(() => hal.ready(), { status: 503, code: 'model_loading' }, 'the model is unloaded');
   const left = new AbortController();
   left.abort(new Error('gone'));
   await t.rejects(served().find(HAL.id).ensureLoaded(left), { message: 'gone' });
@@ -144,7 +140,7 @@ t.test('requests wait for the load, limited in number and time', async (t) => {
   t.ok(hal.ready().contextWindow > 0);
 });
 
-t.test("an operator's command takes precedence", async (t) => {
+t.test('a model that an operator unloaded is not loaded by requests', async (t) => {
   const { pool, lifecycle, states } = await roomOf(t, [{ ...HAL, load: 'demand' }]);
   pool.setLoaded(HAL.id, false, 0);
   t.same(states(), ['unloaded']);

@@ -5,7 +5,7 @@ import { ServedModels } from '../../src/generation/served-models.js';
 import { loadOptions, must } from '../addon/starter.js';
 import { eventually } from '../e2e/monolith.js';
 
-t.test('names of one file share one engine, which ends with the last name', async (t) => {
+t.test('names of one file share one engine, which is closed with the last name', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const models = readCatalog();
@@ -24,7 +24,7 @@ t.test('names of one file share one engine, which ends with the last name', asyn
   t.same(pool.engines()[0]?.names, ['hal-1.0', 'clarke-1.0', 'tycho-1.0']);
 
   const { status } = must(pool.get('tycho-1.0'));
-  if (status.state !== 'ready') throw new Error('not ready');
+  if (status.state !== 'ready') throw new Error('the model is not ready');
   await pool.remove('hal-1.0');
   await pool.remove('clarke-1.0');
   t.equal(pool.get('hal-1.0'), undefined);
@@ -68,7 +68,7 @@ t.test('a file that cannot be loaded fails only its own models', async (t) => {
   t.match(pool.get('broken')?.status, { state: 'failed', error: { code: 'io', message: /broken\.gguf/ } });
 });
 
-t.test('closing during a load waits for the load', async (t) => {
+t.test('closing the pool during a load waits for the load', async (t) => {
   const pool = new ModelPool(loadOptions);
   const model = must(readCatalog()[0]);
   pool.add(model);
@@ -100,7 +100,7 @@ t.test('a model that is loading or failed is refused with Retry-After', async (t
   t.throws(() => served.find('broken').ready(), { status: 503, code: 'model_unavailable', retryAfterMs: 10_000 });
 });
 
-t.test('unloading frees the memory with the last name; loading creates a new engine', async (t) => {
+t.test('unloading the last name of an engine frees its memory, and loading creates a new engine', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const model = must(readCatalog()[0]);
@@ -109,11 +109,11 @@ t.test('unloading frees the memory with the last name; loading creates a new eng
   pool.add({ ...model, id: 'later' }, false);
   await pool.settled();
   const before = must(pool.get(model.id)).status;
-  if (before.state !== 'ready') throw new Error('not ready');
+  if (before.state !== 'ready') throw new Error('the model is not ready');
   t.match(pool.get('later')?.status, { state: 'unloaded' });
   pool.setLoaded(model.id, false, 1_000);
   t.match(pool.get(model.id)?.status, { state: 'unloaded' });
-  t.match(pool.get('second')?.status, { state: 'ready' }, 'the other name is served on');
+  t.match(pool.get('second')?.status, { state: 'ready' }, 'the other name is still served');
   const served = new ServedModels(pool, {
     queueWaitMs: 1_000,
     maxGenerationMs: 1_000,
@@ -123,7 +123,7 @@ t.test('unloading frees the memory with the last name; loading creates a new eng
   t.throws(() => served.find(model.id).ready(), { status: 503, code: 'model_unavailable' });
   pool.setLoaded('second', false, 1_000);
   await pool.settled();
-  t.throws(() => before.engine.stats(), { code: 'closed' }, 'the engine has ended');
+  t.throws(() => before.engine.stats(), { code: 'closed' }, 'the engine is closed');
   pool.setLoaded('later', true, 0);
   t.match(pool.get('later')?.status, { state: 'loading' });
   await pool.settled();
@@ -131,10 +131,10 @@ t.test('unloading frees the memory with the last name; loading creates a new eng
   t.ok(served.find('later').ready());
   for (const loaded of [false, true, false, true]) pool.setLoaded('later', loaded, 1_000);
   await pool.settled();
-  t.match(pool.get('later')?.status, { state: 'ready' }, 'what was asked for last is what comes about');
+  t.match(pool.get('later')?.status, { state: 'ready' }, 'the last of several load and unload calls decides the state');
 });
 
-t.test('requests on an unloaded model get time to finish, then end as truncated', async (t) => {
+t.test('requests on a model that is being unloaded get time to finish, then end as truncated', async (t) => {
   const pool = new ModelPool(loadOptions);
   t.teardown(() => pool.close());
   const model = must(readCatalog()[0]);
@@ -170,7 +170,7 @@ t.test('requests on an unloaded model get time to finish, then end as truncated'
     },
     { organization: 1 },
   );
-  const alive = setInterval(() => undefined, 1_000); // stands for a server's socket, which keeps the process alive
+  const alive = setInterval(() => undefined, 1_000); // Keeps the process alive, as the socket of a server would.
   t.teardown(() => clearInterval(alive));
   const ended = new Promise<unknown>((resolve) => {
     prepared.start((event) => {
@@ -193,7 +193,7 @@ t.test('requests on an unloaded model get time to finish, then end as truncated'
     t.equal(
       (must(pool.get(model.id)).status as { engine?: unknown }).engine,
       (before as { engine?: unknown }).engine,
-      'wanted again in time, it goes on with the engine it has',
+      'a model loaded again before its requests have ended keeps its engine',
     );
     pool.setLoaded(model.id, false, 0);
   }

@@ -1,6 +1,6 @@
-// Ids of 200 texts by Hugging Face's library, for small vocabularies of our own with the steps of published files:
-// `npm run test:tokenizers -- --save` writes tokenizer-lists.json. The same command without --save compares the
-// published vocabularies themselves.
+// Compares token ids of 200 texts with those of the Hugging Face library, for small vocabularies with the tokenization
+// steps of published files. `npm run test:tokenizers -- --save` writes tokenizer-lists.json; without --save, the same
+// command compares the published vocabularies themselves.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -22,7 +22,7 @@ const { rowsOf, writeFolder, writeGguf } = (await import(
 const { models, lists } = JSON.parse(
   readFileSync(join(packageRoot, 'test', 'engine', 'tokenizer-lists.json'), 'utf8'),
 ) as Saved;
-/** llama.cpp's names of the pre-tokenizers whose published files have the same steps. */
+/** The llama.cpp names of the pre-tokenizers whose published files have the same steps. */
 const GGUF: Record<string, string> = {
   'Qwen 3': 'qwen2',
   'DeepSeek V3': 'deepseek-v3',
@@ -34,10 +34,10 @@ const GGUF: Record<string, string> = {
 t.equal(
   lists.reduce((sum, { cases }) => sum + cases.length, 0),
   200,
-  'as many lists as documented',
+  'there are as many texts as documented',
 );
 for (const { name, model, steps, cases } of lists) {
-  t.test(`${name}: ids equal those of Hugging Face's library`, (t) => {
+  t.test(`${name}: token ids equal those of the Hugging Face library`, (t) => {
     const tokenizer = { ...steps, model: models[model] };
     const compare = (path: string, chosen = cases): void => {
       const loaded = loadAddon().loadTokenizer(path);
@@ -51,7 +51,7 @@ for (const { name, model, steps, cases } of lists) {
     const folder = writeFolder(t.testdir({}), tokenizer, rowsOf(tokenizer));
     compare(folder);
     const pre = GGUF[name];
-    // GGUF has no word for tokens that are found in normalized text only.
+    // GGUF cannot express tokens that match only in normalized text.
     const gguf = cases.filter(([text]) => !text.includes('nai\u0308ve'));
     if (pre !== undefined) compare(writeGguf(join(folder, 'model.gguf'), tokenizer, pre), gguf);
     t.end();

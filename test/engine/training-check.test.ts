@@ -8,7 +8,7 @@ import { loadAddon, packageRoot } from '../../src/engine/load-addon.js';
 
 const run = promisify(execFile);
 
-t.test('the check of training texts uses the options of this version and reports texts that differ', async (t) => {
+t.test('the training text check uses the prompt options of this version and reports texts that differ', async (t) => {
   const model = readCatalog(builtInCatalog).find(({ id }) => id === 'tycho-1.0')?.file ?? '';
   const text = '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n';
   const ids = [...loadAddon().loadTokenizer(model).tokenize(text, plainText)];

@@ -2,7 +2,7 @@ import { basename, join } from 'node:path';
 import t from 'tap';
 import { visionFileOf } from '../../src/engine/vision-file.js';
 
-t.test('finds a vision encoder next to its model under common names', async (t) => {
+t.test('a vision encoder in the folder of its model is found under common names', async (t) => {
   const cases: [file: string, beside: string[], expected: string | null][] = [
     ['gemma-3-4b-it-Q4_K_M.gguf', ['mmproj-model-f16.gguf'], 'mmproj-model-f16.gguf'],
     [
@@ -21,7 +21,8 @@ t.test('finds a vision encoder next to its model under common names', async (t) 
       'SmolVLM-256M-Instruct.mmproj.gguf',
     ],
     ['big-00001-of-00002.gguf', ['big-00002-of-00002.gguf', 'mmproj.gguf'], 'mmproj.gguf'],
-    ['a.gguf', ['b.gguf', 'mmproj-F16.gguf'], null], // it is unclear which model it belongs to
+    // It is unclear which of the two models the vision encoder belongs to.
+    ['a.gguf', ['b.gguf', 'mmproj-F16.gguf'], null],
     ['a.gguf', ['notes.txt'], null],
     ['a.gguf', [], null],
   ];
@@ -30,7 +31,7 @@ t.test('finds a vision encoder next to its model under common names', async (t) 
     const found = visionFileOf({ file: join(folder, file) });
     t.equal(found === null ? null : basename(found.path), expected, [file, ...beside].join(' '));
     if (found !== null) t.equal(found.found, true);
-    t.equal(visionFileOf({ file: join(folder, file), vision: null }), null, 'not looked for');
+    t.equal(visionFileOf({ file: join(folder, file), vision: null }), null, 'vision: null disables the search');
     t.same(visionFileOf({ file: join(folder, file), vision: '/elsewhere.gguf' }), {
       path: '/elsewhere.gguf',
       found: false,
@@ -40,19 +41,19 @@ t.test('finds a vision encoder next to its model under common names', async (t) 
   t.match(
     visionFileOf({ file: folder }),
     { path: join(folder, 'mmproj-model.gguf'), found: true },
-    'in a folder of tensors',
+    'the encoder is also found in a safetensors folder',
   );
   t.equal(visionFileOf({ file: join(folder, 'absent', 'a.gguf') }), null);
 });
 
-t.test("uses a folder's own vision encoder if config.json declares one", async (t) => {
+t.test('the vision encoder of a safetensors folder is used if config.json declares one', async (t) => {
   const found = (config: string, more: Record<string, string> = {}): ReturnType<typeof visionFileOf> =>
     visionFileOf({ file: t.testdir({ 'config.json': config, ...more }) });
   t.same(found('{"vision_config":{"depth":2}}'), { path: t.testdirName, found: true });
   t.match(
     found('{"vision_config":{"depth":2}}', { 'mmproj.gguf': '' }),
     { path: join(t.testdirName, 'mmproj.gguf') },
-    'a vision file goes first',
+    'a separate vision encoder file takes precedence',
   );
   for (const config of ['{}', '{"vision_config":null}', '{"vision_config":7}', '[]', 'null', '{', ''])
     t.equal(found(config), null, config);
