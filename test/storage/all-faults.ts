@@ -1,6 +1,6 @@
 // npm run faults [-- --kinds KIND,... --from N --to N --jobs N --seeds N]: injects a fault of every kind at every write
-// and sync of the store's file. A process or power loss is replayed from one recorded run (recorded.ts). A failing call
-// needs a run of its own; runs continue until no further call exists.
+// and sync of the database file. The state after a killed process or a power loss is rebuilt from one recorded run
+// (recorded.ts). Each failing call needs its own run; the runs continue until no further call exists.
 import { parseArgs } from 'node:util';
 import { badOption } from '../support/bad-option.js';
 import { FAULTS, runWithFault } from './faults.js';
@@ -8,7 +8,7 @@ import type { Fault } from './faults.js';
 import { Recorded, wrongAfter } from './recorded.js';
 
 const ENDS = ['kill', 'torn', 'power'] as const satisfies readonly Fault[];
-/** Faults that hit the first call of their kind from a position on: positions between two such calls are equivalent. */
+/** Faults that hit the first call of their kind at or after a position: positions between two such calls are equivalent. */
 const SEEK: readonly Fault[] = ['sync', 'meta'];
 
 const { values } = parseArgs({
@@ -22,12 +22,12 @@ const { values } = parseArgs({
 });
 const kinds = values.kinds.split(',').map((name): Fault => {
   const kind = FAULTS.find((fault) => fault === name);
-  if (kind === undefined) throw badOption(`--kinds: ${name} is none of ${FAULTS.join(', ')}`);
+  if (kind === undefined) throw badOption(`--kinds: ${name} is not one of ${FAULTS.join(', ')}`);
   return kind;
 });
 const [from, to, jobs, seeds] = (['from', 'to', 'jobs', 'seeds'] as const).map((name) => {
   const value = Number(values[name]);
-  if (!Number.isSafeInteger(value) || value < 1) throw badOption(`--${name} must be a whole number from 1`);
+  if (!Number.isSafeInteger(value) || value < 1) throw badOption(`--${name} must be an integer of at least 1`);
   return value;
 }) as [number, number, number, number];
 
@@ -37,7 +37,7 @@ const tell = (fault: Fault, at: number, seed: number, problems: readonly string[
   for (const problem of problems) process.stdout.write(`${fault} at call ${at}, seed ${seed}: ${problem}\n`);
 };
 
-/** Random seeds for the state that a power loss leaves. */
+/** The seeds choose the random state that a power loss leaves. */
 async function ends(fault: (typeof ENDS)[number]): Promise<string> {
   const recorded = Recorded.make(fault === 'power');
   const last = Math.min(to, recorded.calls.length - 1);
@@ -60,7 +60,7 @@ async function ends(fault: (typeof ENDS)[number]): Promise<string> {
       states++;
     }
   }
-  return `${fault}, behind calls ${from - 1} to ${last} of ${recorded.calls.length - 1}: ${states} states of the file`;
+  return `${fault}, after calls ${from - 1} to ${last} of ${recorded.calls.length - 1}: ${states} file states checked`;
 }
 
 async function failures(fault: Fault): Promise<string> {
@@ -87,5 +87,5 @@ for (const fault of kinds) {
   const end = ENDS.find((one) => one === fault);
   process.stdout.write(`${end === undefined ? await failures(fault) : await ends(end)}\n`);
 }
-process.stdout.write(failed === 0 ? 'nothing was lost\n' : `${failed} problems\n`);
+process.stdout.write(failed === 0 ? 'no acknowledged data was lost\n' : `${failed} problems\n`);
 process.exitCode = failed > 0 ? 1 : 0;

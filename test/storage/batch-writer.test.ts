@@ -1,4 +1,4 @@
-// Batched writes: in order, retried after a failure, and limited while nothing can be written.
+// Batched writes keep their order, are retried after a failure, and are limited while writing fails.
 import t from 'tap';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BatchWriter } from '../../src/storage/batch-writer.js';
@@ -29,7 +29,7 @@ function bench(more: { batch?: number; maxWaiting?: number } = {}) {
   return { writer, written, said, state };
 }
 
-t.test('writes together everything that arrives within a quarter of a second of the first', async (t) => {
+t.test('all entries that arrive within a quarter of a second of the first are written together', async (t) => {
   const { writer, written } = bench();
   const began = performance.now();
   for (const one of [1, 2, 3]) writer.add(one);
@@ -54,12 +54,12 @@ t.test('flush writes everything in batches, including entries that arrive meanwh
   open();
   await Promise.all(flushes);
   await sleep(300);
-  t.same([written, writer.waiting, said], [[[1, 2], [3, 4], [5]], 0, []], 'and no batch of nothing later');
+  t.same([written, writer.waiting, said], [[[1, 2], [3, 4], [5]], 0, []], 'no empty batch is written later');
   await writer.close();
   t.same(said, []);
 });
 
-t.test('a batch is an eighth of the queue, from 32 to a thousand, in order', async (t) => {
+t.test('a batch has an eighth of the queue, between 32 and 1,000 entries, in order', async (t) => {
   const { writer, written } = bench();
   const all = Array.from({ length: 5_000 }, (_, one) => one);
   for (const one of all) writer.add(one);
@@ -69,14 +69,14 @@ t.test('a batch is an eighth of the queue, from 32 to a thousand, in order', asy
   t.same(sizes.slice(0, 4), [625, 547, 479, 419]);
   t.ok(
     sizes.slice(0, -1).every((size) => size >= 32),
-    'but the last',
+    'every batch except the last has at least 32 entries',
   );
   for (let one = 0; one < 10_000; one++) writer.add(one);
   await writer.flush();
   t.equal(written[sizes.length]?.length, 1_000);
 });
 
-t.test('pauses between batches so that requests can run', async (t) => {
+t.test('the batch writer pauses between batches so that requests can run', async (t) => {
   const at: number[] = [];
   const writer = new BatchWriter<number>({
     what: 'use',
@@ -92,7 +92,7 @@ t.test('pauses between batches so that requests can run', async (t) => {
   t.same(
     at.filter((_, place) => place % 2 === 1),
     [32, 32, 32, 1],
-    'also one that is left alone',
+    'the last batch may have a single entry',
   );
   for (const place of [2, 4, 6])
     t.ok(
@@ -101,7 +101,7 @@ t.test('pauses between batches so that requests can run', async (t) => {
     );
 });
 
-t.test('retries a failed batch first; the log reports the failure and the recovery once each', async (t) => {
+t.test('a failed batch is retried first, and the log reports the failure and the recovery once each', async (t) => {
   const { writer, written, said, state } = bench();
   state.fails = true;
   writer.add(1);
@@ -114,9 +114,9 @@ t.test('retries a failed batch first; the log reports the failure and the recove
   state.fails = false;
   const began = performance.now();
   const alive = setInterval(() => undefined, 1_000);
-  t.ok(await eventually(() => written.length > 0), 'by itself');
+  t.ok(await eventually(() => written.length > 0), 'the batch is retried automatically');
   clearInterval(alive);
-  t.ok(performance.now() - began > 1_500, 'after two seconds');
+  t.ok(performance.now() - began > 1_500, 'the retry comes after two seconds');
   t.same(written, [[1, 2]]);
   t.equal(said.at(-1), 'info use: recording works again {"dropped":0}');
   writer.add(3);
@@ -124,7 +124,7 @@ t.test('retries a failed batch first; the log reports the failure and the recove
   t.equal(said.length, 2);
 });
 
-t.test('drops entries beyond the limit and reports it once', async (t) => {
+t.test('entries over the limit are dropped and reported once', async (t) => {
   const { writer, written, said, state } = bench({ maxWaiting: 2 });
   state.fails = true;
   for (const one of [1, 2, 3, 4]) writer.add(one);
@@ -139,7 +139,7 @@ t.test('drops entries beyond the limit and reports it once', async (t) => {
   t.same(written, [[1, 2]]);
   t.equal(said.at(-1), 'info use: recording works again {"dropped":2}');
   for (const one of [5, 6, 7]) writer.add(one);
-  t.match(said.at(-1), /entries arrive faster/, 'and again the next time');
+  t.match(said.at(-1), /entries arrive faster/, 'the next overload is reported again');
   state.fails = true;
   await writer.close();
   t.equal(said.at(-1), 'error use: could not be recorded, entries are lost {"entries":2}');

@@ -1,4 +1,4 @@
-// The clock guard over LMDB, and the sweeps of stored responses that it holds back.
+// The clock guard on LMDB, and the expiry of stored responses that it holds back.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ async function opened(t: Test): Promise<OpenedStore> {
 
 clockGuardTests(async (t, clock) => new LmdbClockRecords(await opened(t), () => clock.wall));
 
-t.test('stored responses survive a clock that is a month ahead, and still expire at their own time', async (t) => {
+t.test('stored responses survive a clock that is a month ahead, and still expire on time', async (t) => {
   const store = await opened(t);
   const one = record();
   let wall = one.createdAt * 1_000;
@@ -50,5 +50,5 @@ t.test('stored responses survive a clock that is a month ahead, and still expire
   await records.write({ wall, heldMs: null });
   await guard.tick();
   await responses.sweep();
-  t.same([...store.table('responses').keys()], [], 'once the time is confirmed');
+  t.same([...store.table('responses').keys()], [], 'the response expires once the time is confirmed');
 });

@@ -1,4 +1,4 @@
-// Requirements for the clock guard, for every storage of the time.
+// Tests of the clock guard, for every storage backend of the last known time.
 import t, { type Test } from 'tap';
 import { ERASURE_HOLD_BYTES, ErasureHold } from '../../src/shared/erasure-hold.js';
 import { ClockGuard } from '../../src/storage/clock-guard.js';
@@ -19,7 +19,7 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     const hold = new ErasureHold(new SharedArrayBuffer(ERASURE_HOLD_BYTES));
     const told: string[] = [];
     const start = (): Promise<ClockGuard> => {
-      clock.elapsed = 0; // another process
+      clock.elapsed = 0; // The monotonic clock starts at 0, as in a new process.
       return ClockGuard.open(records, {
         hold,
         elapsed: () => clock.elapsed,
@@ -43,17 +43,17 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
   };
 
   t.test(
-    'a start one day after the last stored time erases nothing; a corrected clock is trusted immediately',
+    'a start more than a day after the last stored time erases nothing, and a corrected clock is trusted immediately',
     async (t) => {
       const { clock, hold, told, start, run } = await bench(t);
       const first = await start();
-      t.ok(first.allows(), 'nothing is known at first');
+      t.ok(first.allows(), 'the first start has no stored time to compare with');
       run(3 * DAY);
-      t.ok(first.allows(), 'time that runs is no jump');
+      t.ok(first.allows(), 'time that passes while the process runs is not a jump');
       await first.close();
       clock.wall += DAY;
       const second = await start();
-      t.ok(second.allows(), 'a day is no jump');
+      t.ok(second.allows(), 'a gap of one day is not a jump');
       await second.close();
       clock.wall += DAY + 1_000;
       const third = await start();
@@ -67,7 +67,7 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     },
   );
 
-  t.test('six hours of run time end the hold, also across restarts', async (t) => {
+  t.test('the hold ends after six hours of run time, counted across restarts', async (t) => {
     const { clock, told, start, run } = await bench(t);
     await (await start()).close();
     clock.wall += 31 * DAY;
@@ -85,31 +85,31 @@ export function clockGuardTests(open: (t: Test, clock: Turned) => Promise<ClockR
     });
     run(1);
     t.ok(guard.allows());
-    t.equal(heard, 1, 'sweeps are started');
+    t.equal(heard, 1, 'onAllowed is called, which starts the sweeps');
     await guard.close();
-    t.ok((await start()).allows(), 'and the time is trusted from then on');
+    t.ok((await start()).allows(), 'the time is trusted from then on');
     t.same(told, ['held', 'held', 'allowed']);
   });
 
-  t.test("handles a jump at run time and an operator's confirmation during it", async (t) => {
+  t.test('a clock jump at run time holds erasures until an operator confirms the time', async (t) => {
     const { clock, records, start, run } = await bench(t);
     const guard = await start();
     run(HOUR);
     await guard.tick();
-    t.match(await records.read(), { wall: clock.wall, heldMs: null }, 'stored every hour');
+    t.match(await records.read(), { wall: clock.wall, heldMs: null }, 'the time is stored every hour');
     run(HOUR / 2);
     clock.wall += 2 * DAY;
     t.notOk(guard.allows());
     await guard.tick();
     t.notOk(guard.allows());
     await records.write({ wall: clock.wall, heldMs: null });
-    t.notOk(guard.allows(), 'until it looks');
+    t.notOk(guard.allows(), 'the hold lasts until the next tick');
     await guard.tick();
     t.ok(guard.allows());
     clock.wall -= 10 * DAY;
-    t.ok(guard.allows(), 'turned back: nothing is past its time that was not before');
+    t.ok(guard.allows(), 'a clock set back is allowed, because nothing expires earlier');
     clock.wall += 10 * DAY;
-    t.notOk(guard.allows(), 'and forward again is a jump');
+    t.notOk(guard.allows(), 'setting it forward again is a jump');
     await guard.close();
   });
 }

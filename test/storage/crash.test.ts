@@ -1,5 +1,5 @@
-// kill -9 while 16 writers save. Every response whose save resolved must be complete with its chain, no response may be
-// partial, and data written ahead by an interrupted save is removed at the next start.
+// Sends SIGKILL while 16 writers save. Every response whose save resolved must be complete with its chain, no response
+// may be partial, and data written ahead by an interrupted save is removed at the next start.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -17,7 +17,7 @@ t.setTimeout(300_000); // long timeout for busy machines
 
 const KILLS = 5;
 
-t.test('keeps acknowledged responses when killed at any time', async (t) => {
+t.test('acknowledged responses survive a SIGKILL at any time', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-crash-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const saved = new Map<string, string | null>();
@@ -39,7 +39,7 @@ t.test('keeps acknowledged responses when killed at any time', async (t) => {
       const [id, previousId] = line.split(' ') as [string, string];
       saved.set(id, previousId === '' ? null : previousId);
     }
-    t.ok(lines.length > 0, `${lines.length} saved before kill ${round + 1}`);
+    t.ok(lines.length > 0, `${lines.length} responses saved before kill ${round + 1}`);
   }
 
   const store = await openStore(path);
@@ -53,7 +53,7 @@ t.test('keeps acknowledged responses when killed at any time', async (t) => {
   for (const [id, previousId] of saved) {
     if (!(await isWhole(responses, id, previousId))) broken.push(id);
   }
-  t.same(broken, [], `${saved.size} responses are whole`);
+  t.same(broken, [], `${saved.size} acknowledged responses are complete`);
 
   const keys = (name: TableName) => [...store.table(name).keys()];
   const all = keys('responses') as string[];
@@ -62,7 +62,7 @@ t.test('keeps acknowledged responses when killed at any time', async (t) => {
   t.same(
     all.filter((_, at) => whole[at] !== true),
     [],
-    'also those whose save had not resolved are whole, if they are there',
+    'responses that were stored but not acknowledged are complete too',
   );
   const known = new Set(all);
   for (const [table, at] of [
@@ -73,7 +73,7 @@ t.test('keeps acknowledged responses when killed at any time', async (t) => {
     t.same(
       keys(table).filter((key) => !known.has(key[at] as string)),
       [],
-      `nothing in ${table} without its response`,
+      `every row of ${table} belongs to a response`,
     );
   }
   t.equal(keys('response-times').length, all.length);

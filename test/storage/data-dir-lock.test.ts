@@ -1,4 +1,4 @@
-// One server per data folder, across processes, containers and threads. The lock ends with the server.
+// Only one server may use a data folder, across processes, containers and threads. The lock ends with the server.
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
@@ -27,11 +27,11 @@ async function held(): Promise<ChildProcess> {
   return child;
 }
 
-/** Whether another process can take the lock. */
+/** Returns whether another process can take the lock. */
 const isFree = (): boolean =>
   spawnSync(process.execPath, [holder, path], { stdio: ['ignore', 'pipe', 'ignore'] }).status === 0;
 
-t.test('refuses a second lock within a process', (t) => {
+t.test('a second lock of the same data folder within a process is refused', (t) => {
   const lock = lockDataDir(path);
   t.throws(() => lockDataDir(join(path, '.')), IN_USE);
   lock.release();
@@ -40,7 +40,7 @@ t.test('refuses a second lock within a process', (t) => {
   t.end();
 });
 
-t.test('another process holds the lock until it ends in any way', async (t) => {
+t.test('a lock held by another process is released however that process ends', async (t) => {
   const child = await held();
   t.throws(() => lockDataDir(path), { ...IN_USE, message: new RegExp(`process ${child.pid} on `) });
   child.kill('SIGKILL');
@@ -50,9 +50,9 @@ t.test('another process holds the lock until it ends in any way', async (t) => {
 
 const unshare = spawnSync('unshare', ['-rn', 'true'], { encoding: 'utf8' });
 const skip =
-  unshare.status === 0 ? false : `network namespaces cannot be made here: ${unshare.error?.message ?? unshare.stderr}`;
+  unshare.status === 0 ? false : `cannot create network namespaces here: ${unshare.error?.message ?? unshare.stderr}`;
 
-t.test('works for a server in its own network namespace, like a container', { skip }, (t) => {
+t.test('the lock of a data folder works across network namespaces, as between containers', { skip }, (t) => {
   const lock = lockDataDir(path);
   const second = spawnSync('unshare', ['-rn', process.execPath, main, 'serve', '--port', '0'], {
     encoding: 'utf8',
@@ -70,13 +70,13 @@ t.test('works for a server in its own network namespace, like a container', { sk
       env: { ...process.env, MONOLITH_DATA_DIR: path },
     }),
     { status: 0 },
-    'commands work beside a server',
+    'CLI commands work while a server is running',
   );
   lock.release();
   t.end();
 });
 
-t.test('children do not inherit the lock, and threads do not release it', async (t) => {
+t.test('child processes do not inherit the lock, and threads do not release it', async (t) => {
   const lock = lockDataDir(path);
   const child = spawn(process.execPath, ['-e', 'process.stdout.write("up"); process.stdin.resume()'], {
     stdio: ['pipe', 'pipe', 'inherit'],
@@ -88,9 +88,9 @@ t.test('children do not inherit the lock, and threads do not release it', async 
     { eval: true },
   );
   await once(worker, 'exit');
-  t.notOk(isFree(), 'a thread that ended took nothing with it');
+  t.notOk(isFree(), 'the lock is still held after the thread ended');
   lock.release();
-  t.ok(isFree(), 'a child that goes on has not inherited it');
+  t.ok(isFree(), 'the running child process has not inherited the lock');
   child.kill();
   await once(child, 'exit');
 });

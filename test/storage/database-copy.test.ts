@@ -1,5 +1,5 @@
-// The database file: damage is detected before LMDB maps it, a full disk is a clear error, and a copy made during
-// writes contains everything acknowledged before it.
+// The database file: damage is detected before LMDB maps it, a full disk gives a clear error, and a copy made during
+// writes contains everything that was acknowledged before it.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -38,7 +38,7 @@ t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const path = join(folder, 'data');
 const copy = join(folder, 'copy.mdb');
 
-t.test('copies while responses are saved', async (t) => {
+t.test('a backup made while responses are saved has every response acknowledged before it', async (t) => {
   const child = spawn(process.execPath, [...endsWithParent, join(import.meta.dirname, 'saver.js'), path, '8'], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
@@ -50,15 +50,15 @@ t.test('copies while responses are saved', async (t) => {
   const closed = once(child, 'close');
   t.teardown(() => child.kill('SIGKILL'));
   t.ok(await eventually(() => saved().length > 200));
-  const lock = lockDataDir(path); // as its server would hold it
+  const lock = lockDataDir(path); // the lock that the server of this folder would hold
   const before = saved();
   const made = await backUp(path, copy);
-  t.ok(await eventually(() => saved().length > before.length), 'saving went on meanwhile');
-  t.equal((await checkDatabase(path)).schema, SCHEMA_VERSION, 'it can be checked while it is written');
+  t.ok(await eventually(() => saved().length > before.length), 'saving continued during the backup');
+  t.equal((await checkDatabase(path)).schema, SCHEMA_VERSION, 'the database can be checked while it is being written');
   lock.release();
   child.kill('SIGKILL');
   await closed;
-  t.equal(statSync(copy).mode & 0o777, 0o600, 'nobody else may read it');
+  t.equal(statSync(copy).mode & 0o777, 0o600, 'only the owner may read the copy');
   t.same(
     readdirSync(folder).filter((name) => name.includes('partial')),
     [],
@@ -75,7 +75,7 @@ t.test('copies while responses are saved', async (t) => {
   t.same(
     before.filter((line) => !known.has(line.split(' ')[0] as string)),
     [],
-    `${before.length} acknowledged before are there`,
+    `${before.length} responses acknowledged before the backup are in the copy`,
   );
   const plain = (items: ReturnType<typeof expected>['input']): unknown =>
     items.map(({ item, images = [] }) => [item, images.map((bytes) => Buffer.from(bytes).toString('base64'))]);
@@ -91,13 +91,13 @@ t.test('copies while responses are saved', async (t) => {
       );
     }),
     [],
-    `${ids.length} are whole`,
+    `${ids.length} responses in the copy are complete`,
   );
   await responses.close();
   await store.close();
 });
 
-t.test('restores a copy and keeps the previous file', async (t) => {
+t.test('restoring a backup keeps the previous database, and an invalid backup is refused', async (t) => {
   const entries = (await checkDatabase(copy)).tables;
   const lock = lockDataDir(path);
   await t.rejects(restore(path, copy), { name: 'StorageError', message: /Another server is using the data folder/ });
@@ -127,14 +127,14 @@ t.test('restores a copy and keeps the previous file', async (t) => {
     name: 'StorageError',
     message: /No database found in /,
   });
-  t.same((await checkDatabase(path)).tables, entries, 'what was refused changed nothing');
+  t.same((await checkDatabase(path)).tables, entries, 'a refused restore changes nothing');
   t.same(
     readdirSync(path).filter((name) => name.startsWith('db-restored')),
     [],
   );
 });
 
-t.test('refuses damaged files with an error before LMDB maps them', async (t) => {
+t.test('a damaged database file is refused with an error before LMDB maps it', async (t) => {
   const good = join(folder, 'good');
   const store = await openStore(good);
   const table = store.table('keys');
@@ -160,18 +160,22 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
   const garbage = (length: number): Uint8Array => Uint8Array.from({ length }, () => random.below(256));
   const u64 = (value: bigint): Uint8Array => new Uint8Array(new BigUint64Array([value]).buffer);
   for (const [name, change, says] of [
-    ['nothing left', () => truncateSync(file, 0), /is empty/],
-    ['100 bytes left', () => truncateSync(file, 100), /is truncated: it has 100 bytes/],
-    ['one page left', () => truncateSync(file, 4096), /is truncated: it has 4 KiB/],
-    ['half left', () => truncateSync(file, Math.floor(bytes / 2)), /is truncated: it has .* continues after that/],
+    ['an empty file', () => truncateSync(file, 0), /is empty/],
+    ['a file cut to 100 bytes', () => truncateSync(file, 100), /is truncated: it has 100 bytes/],
+    ['a file cut to one page', () => truncateSync(file, 4096), /is truncated: it has 4 KiB/],
+    [
+      'a file cut to half its size',
+      () => truncateSync(file, Math.floor(bytes / 2)),
+      /is truncated: it has .* continues after that/,
+    ],
     ['random bytes', () => writeFileSync(file, garbage(100_000)), /is not a database, or is damaged in its first page/],
     [
       'another format version',
       () => overwrite(28, new Uint8Array([9])),
       /has format version 9; this release requires 2/,
     ],
-    ['random first page', () => overwrite(0, garbage(4096)), /damaged in its first page/],
-    ['random second page', () => overwrite(4096, garbage(4096)), /damaged in its second page/],
+    ['a random first page', () => overwrite(0, garbage(4096)), /damaged in its first page/],
+    ['a random second page', () => overwrite(4096, garbage(4096)), /damaged in its second page/],
     [
       'a page size of zero',
       () => {
@@ -180,9 +184,13 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
       },
       /invalid page size of 0 bytes/,
     ],
-    ['a middle that claims to be newest', () => overwrite(2048 + 152, u64(1n << 60n)), /damaged in its first page/],
     [
-      'a last page beyond all',
+      'a meta page in the middle of the first page that claims to be the newest',
+      () => overwrite(2048 + 152, u64(1n << 60n)),
+      /damaged in its first page/,
+    ],
+    [
+      'a last page number beyond any valid size',
       () => {
         overwrite(144, u64(1n << 50n));
         overwrite(4096 + 144, u64(1n << 50n));
@@ -190,7 +198,7 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
       /invalid recorded file size/,
     ],
     [
-      'a root beyond all',
+      'a root page number beyond the end of the file',
       () => {
         overwrite(136, u64(1n << 40n));
         overwrite(4096 + 136, u64(1n << 40n));
@@ -198,7 +206,7 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
       /refers to page/,
     ],
     [
-      'no root',
+      'a missing root page',
       () => {
         overwrite(136, u64(~0n));
         overwrite(4096 + 136, u64(~0n));
@@ -206,7 +214,7 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
       /the list of tables has no root/,
     ],
     [
-      'a wrong count',
+      'a wrong entry count',
       () => {
         overwrite(128, u64(999n));
         overwrite(4096 + 128, u64(999n));
@@ -214,7 +222,7 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
       /the list of tables has \d+ entries but should have 999/,
     ],
     [
-      'a root that is another page',
+      'a root page number that refers to another page',
       () => {
         overwrite(136, u64(1n));
         overwrite(4096 + 136, u64(1n));
@@ -229,7 +237,7 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
     });
     await t.rejects(checkDatabase(bad), { name: 'StorageError', message: says }, `${name}, checked`);
   }
-  // The root page of the table list, with impossible node bounds. The check must examine each before following it.
+  // The root page of the table list gets impossible node bounds. The check must validate each bound before using it.
   const content = readFileSync(databasePath(good));
   const meta = content.readBigUInt64LE(152) > content.readBigUInt64LE(4096 + 152) ? 0 : 4096;
   const root = Number(content.readBigUInt64LE(meta + 136));
@@ -250,7 +258,7 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
       );
   }
   for (const flags of [0, 1, 3]) {
-    // flag 2: a leaf page
+    // Flag 2 is a leaf page.
     fresh(() => overwrite(4096 * root + 18, new Uint8Array([flags])));
     for (const look of [checkHead, checkWhole])
       t.throws(
@@ -259,11 +267,11 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
         `flags ${flags}`,
       );
   }
-  // Also while a server has it open: damage must not be mistaken for a page that was reused meanwhile.
+  // The same holds while a server has the file open: damage must not be mistaken for a page that was reused meanwhile.
   const served = lockDataDir(bad);
   await t.rejects(checkDatabase(bad), { name: 'StorageError', message: /is damaged/ });
   served.release();
-  // Pages of any tree: the check must report any damage and nothing else.
+  // Random damage to pages of any tree: the check may report damage or pass, but must not fail otherwise.
   let found = 0;
   for (let round = 0; round < 60; round++) {
     const page = 2 + random.below(pages - 2);
@@ -282,7 +290,7 @@ t.test('refuses damaged files with an error before LMDB maps them', async (t) =>
   await (await openStore(bad)).close();
 });
 
-t.test('refuses a truncated file before mapping it if any data is lost', async (t) => {
+t.test('a truncated file is refused before it is mapped if any data is lost', async (t) => {
   const short = join(folder, 'short');
   const store = await openStore(short);
   const table = store.table('keys');
@@ -292,7 +300,7 @@ t.test('refuses a truncated file before mapping it if any data is lost', async (
   await store.transaction(() => {
     for (let n = 0; n < 100; n++) void table.remove(`key ${n}`);
   });
-  // places the root pages before those of values, on pages that were free
+  // Places the root pages before the pages of values, on pages that were free.
   for (let n = 0; n < 4; n++) await table.put('key 200', n);
   await store.close();
   const file = databasePath(short);
@@ -308,11 +316,11 @@ t.test('refuses a truncated file before mapping it if any data is lost', async (
   const { pages } = checkWhole(file);
   for (let left = pages; left >= 2; left--) {
     truncateSync(file, left * 4096);
-    t.equal(refuses(checkHead), refuses(checkWhole), `${left} of ${pages} pages left`);
+    t.equal(refuses(checkHead), refuses(checkWhole), `${left} of ${pages} pages are left`);
   }
 });
 
-t.test('reports a value that cannot be decoded, and a check process that crashes', async (t) => {
+t.test('the database check reports a value that cannot be decoded', async (t) => {
   const odd = join(folder, 'odd');
   const store = await openStore(odd);
   const marker = 'a text that is found in the file, '.repeat(4);
@@ -327,7 +335,7 @@ t.test('reports a value that cannot be decoded, and a check process that crashes
   await t.rejects(checkDatabase(odd), { name: 'StorageError', message: /in table organizations, .* cannot be read/ });
 });
 
-t.test('reports a check process that ends without a verdict', async (t) => {
+t.test('the database check reports a check process that exits without a result', async (t) => {
   t.teardown(() => {
     delete process.env['NODE_OPTIONS'];
   });
@@ -342,9 +350,9 @@ const mount = spawnSync('unshare', ['-rm', 'mount', '-t', 'tmpfs', '-o', 'size=6
   encoding: 'utf8',
 });
 const skip =
-  mount.status === 0 ? false : `a small file system cannot be mounted here: ${mount.error?.message ?? mount.stderr}`;
+  mount.status === 0 ? false : `cannot mount a small file system here: ${mount.error?.message ?? mount.stderr}`;
 
-t.test('reports a full disk at startup', { skip }, (t) => {
+t.test('a full disk at startup gives a clear error', { skip }, (t) => {
   const small = join(folder, 'small');
   mkdirSync(small);
   for (const command of ['keys list', 'serve --port 0']) {
@@ -367,7 +375,7 @@ t.test('reports a full disk at startup', { skip }, (t) => {
   t.end();
 });
 
-t.test('works as command-line commands', (t) => {
+t.test('the data commands check, backup and restore work on the command line', (t) => {
   const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
     spawnSync(process.execPath, [main, 'data', ...args, '--data-dir', path], { encoding: 'utf8' });
   t.match(run('check'), { status: 0, stdout: /data\.mdb is intact: [\d,]+ entries in \d+ tables/ });

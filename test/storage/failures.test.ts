@@ -1,4 +1,5 @@
-// Failures of the shared database as seen by clients, classified by SQLSTATE as PostgreSQL's client reports it.
+// Classification of shared database failures by the SQLSTATE that the PostgreSQL client reports, and what API clients
+// see of them.
 import t from 'tap';
 import {
   isAnswer,
@@ -13,7 +14,7 @@ import {
 const answer = (code: string): Error => Object.assign(new Error('what it said'), { code, severity: 'ERROR' });
 const wayDown = (code: string): Error => Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), { code });
 
-t.test('a database error has a SQLSTATE and a severity; anything else is a connection error', (t) => {
+t.test('a database error has a SQLSTATE and a severity; any other error is a connection error', (t) => {
   t.equal(isAnswer(answer('23505')), true);
   for (const none of [
     wayDown('ECONNREFUSED'),
@@ -31,7 +32,7 @@ t.test('a database error has a SQLSTATE and a severity; anything else is a conne
   t.end();
 });
 
-t.test('recognizes errors that can be retried and duplicates', (t) => {
+t.test('isConflict and isDuplicate recognize retryable errors and duplicate keys', (t) => {
   for (const [code, conflict, duplicate] of [
     ['40001', true, false],
     ['40P01', true, false],
@@ -45,7 +46,7 @@ t.test('recognizes errors that can be retried and duplicates', (t) => {
   t.end();
 });
 
-t.test('recognizes transient errors, errors that an operator can fix, and connections that must be closed', (t) => {
+t.test('isUnavailable and isBroken recognize transient errors and connections that must be closed', (t) => {
   const cases: [string, boolean, boolean][] = [
     ['08006', true, true],
     ['57P01', true, true],
@@ -75,7 +76,7 @@ t.test('recognizes transient errors, errors that an operator can fix, and connec
   t.end();
 });
 
-t.test('reports the reason in words only to the operator', (t) => {
+t.test('the reason of a database failure is included for the operator but not in the API error message', (t) => {
   t.equal(reasonOf(answer('53100')), 'what it said (53100)');
   t.equal(reasonOf(wayDown('ECONNREFUSED')), 'connect ECONNREFUSED 127.0.0.1:1');
   t.equal(reasonOf(new AggregateError([wayDown('x'), new Error('other')])), 'connect ECONNREFUSED 127.0.0.1:1; other');

@@ -1,6 +1,6 @@
-// A process that does one thing after the other to a store of responses, and prints what was acknowledged: for runs in
-// which the disk fails at one of its writes. Argument: data folder. Lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted ID",
-// "refused". What is in a response follows from its id (saver.ts); the ids follow from their numbers.
+// A process that saves and deletes responses one after another and prints what was acknowledged, for runs in which one
+// of the disk writes fails. Argument: data folder. Output lines: "made", "saved ID PREVIOUS", "deleting ID", "deleted
+// ID", "refused". The content of a response follows from its id (saver.ts), and the ids follow from their numbers.
 import { createHash } from 'node:crypto';
 import { writeSync } from 'node:fs';
 import { makeDatabase, openStore } from '../../src/storage/lmdb/lmdb-store.js';
@@ -8,7 +8,7 @@ import { openResponseStore } from '../../src/storage/lmdb/responses/open-respons
 import { expected } from './saver.js';
 
 const ROUNDS = 6;
-/** Printed when the file has its final name. Before that it is a temporary file that nothing reads. */
+/** Printed when the file has its final name. Before that, it is a temporary file that nothing reads. */
 export const MADE = 'made';
 
 const idOf = (number: number): string =>

@@ -1,5 +1,5 @@
-// A disk that fails at one of the store's writes or syncs. When the database is reopened, acknowledged data is there
-// and nothing is partial. `npm run faults` tests every position and kind; this test samples them.
+// A disk that fails at one of the writes or syncs of the database. When the database is reopened, acknowledged data is
+// there and nothing is partial. `npm run faults` tests every position and kind; this test samples them.
 import t from 'tap';
 import { FAULTS, runWithFault } from './faults.js';
 import type { Fault } from './faults.js';
@@ -8,8 +8,8 @@ import { Recorded, wrongAfter } from './recorded.js';
 t.setTimeout(600_000);
 
 /**
- * Of about 330 calls: creation of the file (1, 2), creation of the tables (40, 200, 201), large and small saves, and
- * deletions; 200, 300 and 302 write meta pages.
+ * Sampled positions of about 330 calls: creation of the file (1, 2), creation of the tables (40, 200, 201), large and
+ * small saves, and deletions. Calls 200, 300 and 302 write meta pages.
  */
 const PLACES: Readonly<Record<Fault, readonly number[]>> = {
   eio: [1, 2, 40, 200, 201, 250, 302],
@@ -22,7 +22,7 @@ const PLACES: Readonly<Record<Fault, readonly number[]>> = {
   power: [2, 232, 300],
 };
 
-/** While the file is created, and shortly after. */
+/** Calls made while the file is created and shortly after; all of them are tested. */
 const FIRST = 6;
 
 for (const fault of FAULTS) {
@@ -30,32 +30,28 @@ for (const fault of FAULTS) {
     let met = 0;
     for (const at of PLACES[fault]) {
       const found = await runWithFault(fault, at);
-      t.same(found.problems, [], `at call ${at}`);
+      t.same(found.problems, [], `fault at call ${at}`);
       met += found.met ? 1 : 0;
     }
-    t.ok(met > 0, 'it came to it');
+    t.ok(met > 0, 'at least one fault was injected');
   });
 }
 
-t.test('after a power loss, unsynced data is missing and the file is not damaged', async (t) => {
+t.test('after a power loss, only unsynced data is missing and the file is not damaged', async (t) => {
   for (const [at, seed] of [
     [25, 1],
     [30, 1],
   ] as const)
-    t.same((await runWithFault('power', at, seed)).problems, [], `at call ${at}`);
+    t.same((await runWithFault('power', at, seed)).problems, [], `power loss at call ${at}`);
 });
 
-t.test('the process or the power may end at any time: sampled after one call in forty of a recorded run', async (t) => {
+t.test('acknowledged data survives a kill or power loss after any sampled call of a recorded run', async (t) => {
   const [killed, powerless] = [Recorded.make(false), Recorded.make(true)];
   t.ok(killed.calls.length > 300);
-  // All of the first calls, while the file is created.
+  // Tests each of the first calls, which create the file, and every fortieth one after that.
   for (let call = 0; call < Math.min(killed.calls.length, powerless.calls.length); call += call < FIRST ? 1 : 40) {
-    t.same(await wrongAfter(killed.killed(killed.calls[call]!)), [], `killed behind call ${call}`);
-    t.same(await wrongAfter(killed.torn(killed.calls[call]!)), [], `killed within the call behind ${call}`);
-    t.same(
-      await wrongAfter(powerless.powerless(powerless.calls[call]!, call)),
-      [],
-      `without power behind call ${call}`,
-    );
+    t.same(await wrongAfter(killed.killed(killed.calls[call]!)), [], `killed after call ${call}`);
+    t.same(await wrongAfter(killed.torn(killed.calls[call]!)), [], `killed within the call after call ${call}`);
+    t.same(await wrongAfter(powerless.powerless(powerless.calls[call]!, call)), [], `power loss after call ${call}`);
   }
 });

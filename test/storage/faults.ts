@@ -1,5 +1,5 @@
-// Runs fault-saver.ts with a fault at one of its writes or syncs (test/native/faults/storage_faults.cc) and checks the
-// reopened database.
+// Runs fault-saver.ts with a fault injected at one of its writes or syncs (test/native/faults/storage_faults.cc) and
+// checks the reopened database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,13 +11,13 @@ import { databasePath, openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { isWhole } from './whole.js';
 
-/** A run that takes longer is considered stuck; busy machines are slow. */
+/** A run that takes longer is considered stuck. The limit allows for busy machines. */
 const STUCK_MS = 300_000;
 
 export const FAULTS = ['eio', 'enospc', 'full', 'sync', 'meta', 'kill', 'torn', 'power'] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** `met`: the fault occurred; false if there are fewer calls. `call`: number of the failed call; 0: none. */
+/** `met`: the fault occurred; false if there are fewer calls. `call`: the number of the failed call, or 0. */
 export interface Found {
   met: boolean;
   call: number;
@@ -57,14 +57,14 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
     const call = met ? Number(readFileSync(seen, 'utf8')) : 0;
     const problems = await look(folder, text);
     const dies = fault === 'kill' || fault === 'torn' || fault === 'power';
-    // Failing to create the database is also an orderly end, because its first writes may fail. The library overwrites
-    // its own memory if the error message for a failed page write is long: docs/internals/simulation.md.
+    // Failing to create the database is also an orderly exit, because its first writes may fail. The LMDB library
+    // overwrites its own memory if the error message for a failed page write is long: docs/internals/simulation.md.
     const byLibrary = (signal === 'SIGABRT' || signal === 'SIGSEGV') && /Write error:/.test(errors);
     if (
       (signal !== null && !byLibrary) ||
       (code !== null && code !== 0 && !(dies && code === 137 && met) && !/StorageError/.test(errors))
     ) {
-      problems.push(`it ended with ${signal ?? code}: ${errors.slice(0, 500)}`);
+      problems.push(`the process ended with ${signal ?? code}: ${errors.slice(0, 500)}`);
     }
     const count = (word: string): number => text.split('\n').filter((line) => line.startsWith(word)).length;
     return { met, call, acknowledged: count('saved') + count('deleted'), refused: count('refused'), problems };
@@ -73,7 +73,7 @@ export async function runWithFault(fault: Fault, at: number, seed = 1): Promise<
   }
 }
 
-/** Checks a data folder against the output (`text`) of its ended process and returns the problems. */
+/** Checks a data folder against `text`, the output of the process that has ended, and returns the problems found. */
 export async function look(folder: string, text: string): Promise<string[]> {
   const problems: string[] = [];
   const saved = new Map<string, string | null>();
@@ -92,13 +92,13 @@ export async function look(folder: string, text: string): Promise<string[]> {
       await responses.sweep();
       for (const [id, previous] of saved) {
         if (!deleting.has(id) && !(await isWhole(responses, id, previous)))
-          problems.push(`${id} was acknowledged and is not there`);
+          problems.push(`${id} was acknowledged but is missing`);
       }
       for (const id of deleted)
-        if ((await responses.get('org_a', id)) !== null) problems.push(`${id} is deleted and is there`);
+        if ((await responses.get('org_a', id)) !== null) problems.push(`${id} was deleted but is still there`);
       for (const id of store.table<{ dead: boolean }>('responses').keys()) {
         if ((await responses.get('org_a', id as string)) !== null && !(await isWhole(responses, id as string)))
-          problems.push(`${String(id)} is there in part`);
+          problems.push(`${String(id)} is only partly there`);
       }
     } finally {
       await responses.close();
@@ -106,7 +106,7 @@ export async function look(folder: string, text: string): Promise<string[]> {
     }
     checkWhole(databasePath(folder));
   } catch (error) {
-    problems.push(`it cannot be opened again: ${(error as Error).message}`);
+    problems.push(`the database cannot be reopened: ${(error as Error).message}`);
   }
   return problems;
 }

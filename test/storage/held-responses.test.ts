@@ -4,7 +4,7 @@ import { HeldResponses } from '../../src/storage/held-responses.js';
 import { openResponseStore } from '../../src/storage/lmdb/responses/open-response-store.js';
 import { openResponses, record } from './records.js';
 
-t.test('responses held by one thread are not erased by another', async (t) => {
+t.test('a response held by one thread is not erased by another', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const held = new SharedArrayBuffer(HeldResponses.bytes(3));
@@ -26,8 +26,8 @@ t.test('responses held by one thread are not erased by another', async (t) => {
   const { release } = (await reader.chain('org_a', root.id))!;
   t.equal(await deleter.delete('org_a', root.id), true);
   await primary.sweep();
-  t.equal(await reader.get('org_a', root.id), null, 'it answers as deleted');
-  t.ok(stored(root.id), 'its items are there for the continuation');
+  t.equal(await reader.get('org_a', root.id), null, 'the deleted response is no longer returned');
+  t.ok(stored(root.id), 'its items are kept for the continuation that holds it');
   const child = record({ previousId: root.id });
   await reader.save(child);
   release();
@@ -38,18 +38,18 @@ t.test('responses held by one thread are not erased by another', async (t) => {
   await reader.chain('org_a', lost.id);
   await deleter.delete('org_a', lost.id);
   t.ok(stored(lost.id));
-  new HeldResponses(held).clear(1); // its thread has ended
+  new HeldResponses(held).clear(1); // the thread that held the response has ended
   await primary.sweep();
-  t.notOk(stored(lost.id), 'nobody holds it any more');
+  t.notOk(stored(lost.id), 'the response is erased once no thread holds it');
 });
 
-t.test('distinguishes ids and counts holds', (t) => {
+t.test('HeldResponses tells ids apart and counts the holds of each', (t) => {
   const held = new HeldResponses();
   const [id, ...others] = Array.from({ length: 100 }, newResponseId) as [string, ...string[]];
   held.hold(id);
   held.hold(id);
   t.ok(held.has(id));
-  t.ok(others.filter((other) => held.has(other)).length < 3, 'hardly any falls together with it');
+  t.ok(others.filter((other) => held.has(other)).length < 3, 'hardly any other id collides with it');
   held.release(id);
   t.ok(held.has(id));
   held.release(id);

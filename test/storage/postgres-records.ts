@@ -1,4 +1,4 @@
-// Stored responses in a real PostgreSQL; openResponses() is the LMDB counterpart.
+// Opens stored responses in a real PostgreSQL; openResponses() is the LMDB counterpart.
 import { openPool, type Database } from '../../src/storage/postgres/database.js';
 import { migrate } from '../../src/storage/postgres/migrations.js';
 import { openPostgresResponses } from '../../src/storage/postgres/responses/open-response-store.js';
@@ -14,7 +14,7 @@ export interface OpenedPostgres extends OpenedResponses {
   url: string;
 }
 
-/** `url`: a database that another process already uses. */
+/** `url`: a database that another process already uses; without it, a new one is created. */
 export async function openPostgres(postgres: Postgres, url?: string, clock = { now: START }): Promise<OpenedPostgres> {
   const own = url ?? (await postgres.create());
   const settings = { url: own, connections: 6, timeout_ms: 60_000 };

@@ -1,5 +1,5 @@
-// Stored responses in PostgreSQL: the requirements for every store, with two concurrent processes, and the state after
-// a crash.
+// Stored responses in PostgreSQL: the tests that every response store must pass, and cases with two concurrent
+// processes and expired leases.
 import t from 'tap';
 import { eventually } from '../e2e/monolith.js';
 import { leaveOutIf } from '../support/needed-programs.js';
@@ -27,7 +27,11 @@ t.test('a process whose lease has expired can no longer write to its background 
   });
   const queued = record({ background: true, status: 'queued', output: [] });
   await one.responses.save(queued);
-  t.same(await allOf(other.responses.failUnfinished(unfinishedResponses)), [], 'as long as its lease holds');
+  t.same(
+    await allOf(other.responses.failUnfinished(unfinishedResponses)),
+    [],
+    'the response does not fail while the lease is valid',
+  );
   await postgres.ask(one.url, 'UPDATE processes SET lease_until = 0 WHERE id = $1', [one.lease.id]);
   t.equal((await allOf(other.responses.failUnfinished(unfinishedResponses))).length, 1);
   await one.responses.appendEvents(queued.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
@@ -36,7 +40,7 @@ t.test('a process whose lease has expired can no longer write to its background 
   t.equal((await one.responses.get('org_a', queued.id))?.status, 'failed');
 });
 
-t.test('a thread does not erase while another thread sweeps', async (t) => {
+t.test('a thread opened without sweeps erases nothing, and one with sweeps erases expired responses', async (t) => {
   const one = await openPostgres(postgres);
   t.teardown(() => one.close());
   await one.responses.save(record());
@@ -55,14 +59,14 @@ t.test('a thread does not erase while another thread sweeps', async (t) => {
   t.equal(await erased(true, 30_000), true);
 });
 
-t.test('a stopping server does not wait for a long sweep, and the next server continues it', async (t) => {
+t.test('closing a store does not wait for a long sweep, and the next store continues it', async (t) => {
   const one = await openPostgres(postgres);
   t.teardown(() => one.close());
   await Promise.all(Array.from({ length: 450 }, () => one.responses.save(record())));
   const sweeping = () =>
     openPostgresResponses(one.database, one.lease, { retention_days: 30 }, { now: () => START + 31 * DAY });
   await sweeping().close();
-  t.ok(((await one.rows())['responses'] ?? 0) > 200, 'what it had not begun with is left');
+  t.ok(((await one.rows())['responses'] ?? 0) > 200, 'batches that the sweep had not started are left');
   const next = sweeping();
   t.ok(await eventually(async () => (await one.rows())['responses'] === 0));
   await next.close();

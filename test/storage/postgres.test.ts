@@ -55,7 +55,7 @@ const eventually = async (met: () => boolean | Promise<boolean>, ms = 10_000): P
   return false;
 };
 
-t.test('migrates an empty database and every earlier version, with concurrent starts', async (t) => {
+t.test('an empty database and every earlier schema version are migrated, even with concurrent starts', async (t) => {
   const url = await postgres.create();
   await Promise.all([1, 2, 3].map(() => migrate(settingsOf(url))));
   const whole = await tablesOf(url);
@@ -70,7 +70,7 @@ t.test('migrates an empty database and every earlier version, with concurrent st
     const earlier = await postgres.create();
     await migrate(settingsOf(earlier), version);
     await migrate(settingsOf(earlier));
-    t.same(await tablesOf(earlier), whole, `from version ${version}`);
+    t.same(await tablesOf(earlier), whole, `migrated from version ${version}`);
   }
 });
 
@@ -98,7 +98,7 @@ t.test('a release starts on a later schema only if that schema allows it', async
   });
 });
 
-t.test('a migration that earlier releases cannot work with waits until their processes have ended', async (t) => {
+t.test('a migration that breaks earlier releases waits until their processes have ended', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url));
   const database = openPool(settingsOf(url));
@@ -122,7 +122,7 @@ t.test('a migration that earlier releases cannot work with waits until their pro
   t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [
     { version: DATABASE_VERSION },
   ]);
-  await migrate(settingsOf(await postgres.create()), version, alone); // an empty database has no such processes
+  await migrate(settingsOf(await postgres.create()), version, alone); // An empty database has no such processes.
   await running.close();
   await migrate(settingsOf(url), version, alone);
   t.same(await postgres.ask<{ version: number }>(url, 'SELECT max(version) AS version FROM monolith_versions'), [
@@ -131,7 +131,7 @@ t.test('a migration that earlier releases cannot work with waits until their pro
   await t.rejects(
     stillTaken(database),
     { name: 'StorageError', message: /was upgraded for releases/ },
-    'who looked before that, and says only now that it is there, ends',
+    'a process that registers only after the migration exits',
   );
 });
 
@@ -145,12 +145,15 @@ t.test('a process renews its lease while it runs, even an expired one', async (t
     await database.close();
   });
   await database.execute('UPDATE processes SET lease_until = 0 WHERE id = $1', [lease.id]);
-  t.ok(await eventually(async () => (await database.query(ALIVE)).length === 1), 'every 2.5 seconds');
+  t.ok(
+    await eventually(async () => (await database.query(ALIVE)).length === 1),
+    'the lease is renewed every 2.5 seconds',
+  );
   await lease.close();
-  t.same(await database.query(ALIVE), [], 'and no longer');
+  t.same(await database.query(ALIVE), [], 'a closed lease is not renewed');
 });
 
-t.test('a failed migration leaves nothing behind', async (t) => {
+t.test('a failed migration leaves no tables behind', async (t) => {
   const url = await postgres.create();
   await postgres.ask(url, 'CREATE TABLE response_holds (mine integer)');
   await t.rejects(migrate(settingsOf(url)), { name: 'StorageError', message: /response_holds/ });
@@ -162,7 +165,7 @@ t.test('a failed migration leaves nothing behind', async (t) => {
   await migrate(settingsOf(url));
 });
 
-t.test('errors name the problem and contain no secret', async (t) => {
+t.test('database errors at startup name the problem and contain no password', async (t) => {
   const url = await postgres.create();
   await migrate(settingsOf(url));
   await postgres.ask(url, "INSERT INTO monolith_versions (version, what, oldest) VALUES (1000, 'a later one', 1000)");
@@ -207,9 +210,9 @@ t.test('transactions are atomic and retried after a conflict', async (t) => {
   await t.rejects(
     database.execute('INSERT INTO counted VALUES ($1, $2)', [1, 1]),
     { code: '23505' },
-    "what was asked wrongly is not the database's failure",
+    'a duplicate key is not reported as a database failure',
   );
-  // Half of them lock in the opposite order: PostgreSQL aborts one of two transactions that deadlock.
+  // Half of them lock the rows in the opposite order: PostgreSQL aborts one of two transactions that deadlock.
   let runs = 0;
   await Promise.all(
     Array.from({ length: 16 }, (_, at) =>
@@ -228,12 +231,12 @@ t.test('transactions are atomic and retried after a conflict', async (t) => {
       { id: 1, n: 16 },
       { id: 2, n: 16 },
     ],
-    'numbers of eight bytes are numbers',
+    'bigint columns are returned as numbers',
   );
-  t.ok(runs > 16, `${runs} runs of 16`);
+  t.ok(runs > 16, `${runs} attempts for 16 transactions`);
 });
 
-t.test('opens no more connections than allowed and keeps no broken one', async (t) => {
+t.test('the connection pool stays within its limit and replaces broken connections', async (t) => {
   const url = await postgres.create();
   const database = openPool(settingsOf(url, { connections: 3 }));
   t.teardown(() => database.close());
@@ -252,7 +255,7 @@ t.test('opens no more connections than allowed and keeps no broken one', async (
   t.ok(await eventually(async () => (await database.query('SELECT 1 AS one').catch(() => [])).length === 1));
 });
 
-t.test('aborts a statement that takes too long', async (t) => {
+t.test('a statement that exceeds the timeout is aborted with 503', async (t) => {
   const url = await postgres.create();
   const failures: object[] = [];
   const database = openPool(settingsOf(url, { timeout_ms: 200 }), { onFailure: (failure) => failures.push(failure) });
@@ -284,7 +287,7 @@ t.test(
   },
 );
 
-t.test('skips a notification that cannot be parsed and delivers the following ones', async (t) => {
+t.test('a notification that cannot be parsed is skipped, and the following ones are delivered', async (t) => {
   const heard: string[] = [],
     unheard: unknown[] = [];
   const onMessage = (text: string): void => {
@@ -302,7 +305,7 @@ t.test('skips a notification that cannot be parsed and delivers the following on
   t.match(unheard, [{ message: 'not understood' }, { message: 'not understood' }]);
 });
 
-t.test('the bus between processes delivers log events and gets one reply per request', async (t) => {
+t.test('the bus between processes delivers log events and returns one reply per process', async (t) => {
   const url = await postgres.create();
   const open = async () => {
     const shared = await openSharedDatabase(settingsOf(url), true, {} as Log);
@@ -322,13 +325,13 @@ t.test('the bus between processes delivers log events and gets one reply per req
     heard.push(message);
   });
   one.bus.on('response.logged', ({ id }) => {
-    t.fail(`${id} was heard where it was told`);
+    t.fail(`${id} was delivered to the process that sent it`);
   });
   const end = (data: string) => [{ sequence: 1, type: 'response.completed', data }];
   for (const id of ['a', 'b', 'a']) one.bus.publish('response.logged', { id, ended: false });
   one.bus.publish('response.logged', { id: 'c', ended: true, end: end('{}') });
   one.bus.publish('response.logged', { id: 'd', ended: true, end: end('x'.repeat(9_000)) });
-  one.bus.publish('accounts.changed', { organizationId: null }); // stays within the process
+  one.bus.publish('accounts.changed', { organizationId: null }); // this topic stays within the process
   const none = [
     '{no JSON',
     'null',
@@ -344,7 +347,7 @@ t.test('the bus between processes delivers log events and gets one reply per req
     '{"kind":"ask","from":"x","n":1,"topic":"response.cancel","message":null}',
     '{"kind":"answer","from":"x","to":"y","n":1,"answers":5}',
   ];
-  // anyone who can connect to the database could send these
+  // Anyone who can connect to the database could send such malformed messages.
   for (const text of none) await two.shared.notify(`bus ${text}`);
   t.ok(await eventually(() => heard.length >= 4));
   one.bus.publish('response.logged', { id: 'e', ended: false });
@@ -375,7 +378,7 @@ t.test('the bus between processes delivers log events and gets one reply per req
   t.same([await ask('there'), await ask('none'), await ask('slow'), asked], [[true], [false], [true], 3]);
   await two.close();
   await three.close();
-  t.same(await ask('there'), [], 'nobody else is there');
+  t.same(await ask('there'), [], 'no other process is left to reply');
 });
 
 t.test('notifications queued when the connection is lost fail and are not delivered', async (t) => {
@@ -392,7 +395,7 @@ t.test('notifications queued when the connection is lost fail and are not delive
   t.same(await Promise.all(told), [false, false]);
 });
 
-t.test('a lost connection gives 503, is logged once, and recovers without a restart', async (t) => {
+t.test('a lost database connection gives 503, is logged once, and recovers without a restart', async (t) => {
   const failures: { reason: string; database: string }[] = [];
   const database = openPool(settingsOf(postgres.url), { onFailure: (failure) => failures.push(failure) });
   const heard: string[] = [];
@@ -407,7 +410,7 @@ t.test('a lost connection gives 503, is logged once, and recovers without a rest
   });
   t.equal(await other.send('one'), true);
   t.ok(await eventually(() => heard.includes('one')));
-  t.equal(await other.send('x'.repeat(9_000)), false, 'more than a message holds');
+  t.equal(await other.send('x'.repeat(9_000)), false, 'a message over the size limit of a notification is not sent');
   await database.query('SELECT 1');
   const sleeping = database.query('SELECT pg_sleep(30)').catch((error: unknown) => error);
   await postgres.kill();

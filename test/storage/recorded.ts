@@ -1,5 +1,5 @@
 // Records all writes and syncs of one run of fault-saver.ts (test/native/faults/storage_faults.cc, FAULT_HOW record),
-// and rebuilds the file as a process or machine failure after any of them would leave it.
+// and rebuilds the file as a failure of the process or the machine after any of them would leave it.
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +16,7 @@ const DID = ['', 'wrote', 'wrote durably', 'synced', 'cut', 'said'] as const;
 
 type Entry =
   | { did: 'wrote' | 'wrote durably'; at: number; bytes: Buffer }
-  | { did: 'synced'; begun: number } // everything written before entry `begun` is on disk
+  | { did: 'synced'; begun: number } // all writes before entry `begun` are on disk
   | { did: 'cut'; length: number }
   | { did: 'said'; text: string };
 
@@ -35,7 +35,7 @@ export class Recorded {
     this.calls = [...entries.flatMap(({ did }, at) => (did === 'said' ? [] : [at])), entries.length];
   }
 
-  /** `restarted`: the machine lost power, so LMDB treats the next start as another boot. */
+  /** `restarted`: the machine lost power, so that LMDB treats the next start as a new boot. */
   static make(restarted: boolean): Recorded {
     const folder = mkdtempSync(join(tmpdir(), 'monolith-recorded-'));
     try {
@@ -61,12 +61,12 @@ export class Recorded {
     }
   }
 
-  /** The state if the process ended at that position. */
+  /** Returns the state if the process ended at that position. */
   killed(position: number): Left {
     return this.#upTo(position);
   }
 
-  /** The state if the process ended in the middle of the next call. */
+  /** Returns the state if the process ended in the middle of the next call. */
   torn(position: number): Left {
     const next = this.entries[position];
     return this.#upTo(
@@ -77,7 +77,7 @@ export class Recorded {
     );
   }
 
-  /** After a power loss, any sector written since the last sync may be missing, because a disk writes in any order. */
+  /** Returns a state after a power loss: any sector written since the last sync may be missing, because a disk writes in any order. */
   powerless(position: number, seed: number): Left {
     const random = randomFrom(seed * 1_000_003 + position);
     let durable = 0;

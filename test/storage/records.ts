@@ -1,4 +1,4 @@
-// Small stored responses for tests, with distinguishable items.
+// Small stored responses for tests, with items that can be told apart.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { Store, TableName } from '../../src/storage/store.js';
 export const DAY = 86_400;
 export const START = 1_789_000_000;
 
-/** Creates a response with one input and one output message. */
+/** Creates a response with one input message and one output message. */
 export function record(change: Partial<ResponseRecord> = {}, text = 'four'): ResponseRecord {
   const id = change.id ?? newResponseId();
   const input = change.input ?? [message('user', [{ type: 'input_text', text: '2+2?' }])];
@@ -49,16 +49,16 @@ export function message(role: 'user' | 'assistant', content: object[], images?: 
   return { id, item: { id, type: 'message', status: 'completed', role, content }, images };
 }
 
-/** A store, with the test hooks that its port lacks. */
+/** A response store with additional hooks for tests. */
 export interface OpenedResponses {
   responses: ResponseStore;
-  /** Seconds; assign to change the time. */
+  /** Current time in seconds; assign to change it. */
   clock: { now: number };
-  /** Number of rows per table, by the names in EMPTY. */
+  /** Returns the number of rows per table, by the names in EMPTY. */
   rows(): Promise<Record<string, number>>;
-  /** Number of rows that only record pending work. */
+  /** Returns the number of rows that only record pending work. */
   noted(): Promise<number>;
-  /** Reopens the store as another process would after the first has ended. */
+  /** Reopens the store as another process would after the first one has ended. */
   reopen(): Promise<void>;
   close(): Promise<void>;
 }
@@ -75,7 +75,7 @@ const TABLE_NAMES = [
   'response-items',
   'response-events',
 ] as const satisfies readonly TableName[];
-/** Tables that only LMDB has. */
+/** Tables that only the LMDB store has. */
 const MORE_NAMES: readonly TableName[] = [
   'response-resources',
   'response-outputs',

@@ -1,4 +1,4 @@
-// Storage layout of response items: their size, page boundaries, and lookup keys.
+// Storage layout of response items: their size, page boundaries and lookup keys.
 import t from 'tap';
 import { itemKey, itemRows, outputRow, pages, sizeOf, type ItemRow } from '../../src/storage/response-parts.js';
 import { itemSize } from '../../src/storage/response-size.js';
@@ -10,7 +10,7 @@ const row = (characters: number, id = 'i'): ItemRow => ({
   images: 0,
 });
 
-t.test('the size of an item counts its text plus a constant for the item, each part and each value', (t) => {
+t.test('the size of an item is its text length plus a constant for the item, each part and each value', (t) => {
   t.equal(itemSize({}), 128);
   t.equal(itemSize({ type: 'message', role: 'user' }), 128 + 11);
   t.equal(itemSize({ content: [{ text: 'abc' }, 'de', 7] }), 128 + (128 + 8 + 3) + (128 + 2) + 128);
@@ -25,7 +25,7 @@ t.test('the size of an item counts its text plus a constant for the item, each p
 t.test('a page has at most 32 items or 8,192 characters; a larger item gets its own page', (t) => {
   const firsts = (rows: readonly ItemRow[]): [number, number][] =>
     pages(rows).map(({ first, rows: own }) => [first, own.length]);
-  t.same(firsts([]), [[0, 0]], 'one that is empty');
+  t.same(firsts([]), [[0, 0]], 'no items give one empty page');
   t.same(firsts([row(200)]), [[0, 1]]);
   t.same(firsts(Array.from({ length: 32 }, () => row(200))), [[0, 32]]);
   t.same(firsts(Array.from({ length: 33 }, () => row(200))), [
@@ -62,12 +62,12 @@ t.test('a page has at most 32 items or 8,192 characters; a larger item gets its 
       [2, 1],
       [3, 1],
     ],
-    'each page counts anew',
+    'each page is counted separately',
   );
   t.end();
 });
 
-t.test('ordinary ids are used as keys; unusual or long ones are hashed', (t) => {
+t.test('ordinary item ids are used as keys; unusual or long ones are hashed', (t) => {
   for (const plain of ['a', 'msg_0-1.2:3', 'x'.repeat(128)]) t.equal(itemKey(plain), plain);
   const others = ['', 'x'.repeat(129), 'a b', 'ü', '#a', 'a\n'];
   for (const other of others) t.match(itemKey(other), /^#[0-9a-f]{64}$/, JSON.stringify(other));
@@ -75,7 +75,7 @@ t.test('ordinary ids are used as keys; unusual or long ones are hashed', (t) => 
   t.end();
 });
 
-t.test('stores image bytes separately and everything else unchanged', (t) => {
+t.test('image bytes of an item are stored separately and everything else unchanged', (t) => {
   const picture = { type: 'input_image', image_url: 'data:image/png;base64,AAAA' };
   const item = {
     type: 'message',
@@ -109,11 +109,11 @@ t.test('stores image bytes separately and everything else unchanged', (t) => {
       output: 'data:image/png;base64,AAAA',
     },
   });
-  t.equal(picture.image_url, 'data:image/png;base64,AAAA', 'what was given is not changed');
+  t.equal(picture.image_url, 'data:image/png;base64,AAAA', 'the given item is not modified');
   t.same(itemRows([{ ...stored, item: { output: [picture] } }])[0]?.item, {
     output: [{ type: 'input_image', image_url: 'data:image/png;base64,' }],
   });
-  t.equal(itemRows([{ id: 'i', item }])[0]?.item, item, 'without images it is the very item');
+  t.equal(itemRows([{ id: 'i', item }])[0]?.item, item, 'an item without images is stored as the same object');
   t.same(
     itemRows([
       { id: 'i', item: {}, repeats: true },
@@ -127,7 +127,7 @@ t.test('stores image bytes separately and everything else unchanged', (t) => {
   t.end();
 });
 
-t.test('stores shown output only if it differs from the items', (t) => {
+t.test('the output shown to clients is stored only if it differs from the items', (t) => {
   const items = [{ a: 1 }, { b: 2 }];
   const of = (output: unknown): unknown[] | null =>
     outputRow({
@@ -135,10 +135,10 @@ t.test('stores shown output only if it differs from the items', (t) => {
       resource: { output },
     } as unknown as ResponseRecord).shown;
   t.equal(of([...items]), null);
-  t.same(of([items[0]]), [{ a: 1 }], 'fewer');
-  t.same(of([...items, { c: 3 }]), [...items, { c: 3 }], 'more');
-  t.same(of([items[1], items[0]]), [items[1], items[0]], 'in another order');
-  t.same(of([{ a: 1 }, items[1]]), [{ a: 1 }, items[1]], 'others that look alike');
+  t.same(of([items[0]]), [{ a: 1 }], 'output with fewer items is stored');
+  t.same(of([...items, { c: 3 }]), [...items, { c: 3 }], 'output with more items is stored');
+  t.same(of([items[1], items[0]]), [items[1], items[0]], 'output in another order is stored');
+  t.same(of([{ a: 1 }, items[1]]), [{ a: 1 }, items[1]], 'equal but different objects are stored');
   t.same(of('none'), []);
   t.end();
 });

@@ -1,4 +1,4 @@
-// Stored responses in a real database.
+// Stored responses in a real LMDB database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -18,7 +18,7 @@ t.setTimeout(300_000); // long timeout for busy machines
 
 await responseStoreTests(openResponses);
 
-t.test("a response that continues another organization's response gains nothing from it", async (t) => {
+t.test("a response that continues another organization's response gets no access to it", async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const { responses, store } = open;
@@ -28,35 +28,36 @@ t.test("a response that continues another organization's response gains nothing 
   await responses.save(mine);
   const head = (id: string) =>
     store.table<{ children: number; depth: number; organizationId: string }>('responses').get(id);
-  t.match([head(theirs.id), head(mine.id)], [{ children: 0 }, { depth: 1 }], 'nor does it hold theirs');
+  t.match(
+    [head(theirs.id), head(mine.id)],
+    [{ children: 0 }, { depth: 1 }],
+    'the other response is not held as its parent',
+  );
   await responses.save(record({ id: theirs.id, organizationId: 'org_b', output: [] }, 'overwritten'));
   t.match(head(theirs.id), { organizationId: 'org_a' });
   await responses.delete('org_b', mine.id);
-  t.match(head(theirs.id), { children: 0 }, 'its end counts down nothing of theirs');
+  t.match(head(theirs.id), { children: 0 }, 'deleting it does not change the child count of the other response');
   await responses.delete('org_a', theirs.id);
   t.equal(head(theirs.id), undefined);
 });
 
-t.test(
-  'an erasure stops after its transaction when the store is closed, and the next process continues it',
-  async (t) => {
-    const open = await openResponses();
-    t.teardown(() => open.close());
-    const { responses, store } = open;
-    const all = Array.from({ length: 200 }, () => record());
-    for (const one of all) await responses.save(one);
-    const erasing = responses.eraseOrganization('org_a');
-    await responses.close();
-    await erasing;
-    const left = [...store.table('responses-by-organization').keys()].length;
-    t.ok(left > 0 && left < 200, `${left} of 200 are left`);
-    const again = openResponseStore(store, { retention_days: 30 }, { now: () => START });
-    t.equal(await again.eraseOrganization('org_a'), left);
-    await again.sweep();
-    t.equal([...store.table('responses').keys()].length, 0);
-    await again.close();
-  },
-);
+t.test('closing the store stops an erasure after its transaction, and the next process continues it', async (t) => {
+  const open = await openResponses();
+  t.teardown(() => open.close());
+  const { responses, store } = open;
+  const all = Array.from({ length: 200 }, () => record());
+  for (const one of all) await responses.save(one);
+  const erasing = responses.eraseOrganization('org_a');
+  await responses.close();
+  await erasing;
+  const left = [...store.table('responses-by-organization').keys()].length;
+  t.ok(left > 0 && left < 200, `${left} of 200 responses are left`);
+  const again = openResponseStore(store, { retention_days: 30 }, { now: () => START });
+  t.equal(await again.eraseOrganization('org_a'), left);
+  await again.sweep();
+  t.equal([...store.table('responses').keys()].length, 0);
+  await again.close();
+});
 
 t.test('data written ahead of a save is removed if the save comes too late', async (t) => {
   const open = await openResponses();
@@ -75,7 +76,7 @@ t.test('data written ahead of a save is removed if the save comes too late', asy
   await responses.save(large(deleted));
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 
-  // Deleted while it is written ahead; another response continues it, so that its own items stay.
+  // The response is deleted while its data is written ahead; another response continues it, so its own items are kept.
   const held = record({
     background: true,
     status: 'queued',
@@ -129,7 +130,7 @@ function tight(store: Store, rows: number, refused: () => void): Store {
   };
 }
 
-t.test('erases expired responses in small steps on a nearly full disk', async (t) => {
+t.test('expired responses are erased in small steps on a nearly full disk', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   const running = record({ background: true, status: 'queued', output: [] });
@@ -151,12 +152,12 @@ t.test('erases expired responses in small steps on a nearly full disk', async (t
     { now: () => START + 31 * DAY },
   );
   t.teardown(() => responses.close());
-  t.equal(await responses.sweep(), 0, 'the one at its opening had erased them');
-  t.ok(refused > 0, 'all at once it had no room for');
+  t.equal(await responses.sweep(), 0, 'the sweep at startup has already erased them');
+  t.ok(refused > 0, 'erasing everything in one transaction was refused');
   t.same([await open.rows(), await open.noted()], [EMPTY, 0]);
 });
 
-/** Records the removed keys in order, by table; `admit` may refuse a transaction, as in a crash. */
+/** Records the removed keys in order, by table; `admit` may refuse a transaction to simulate a crash. */
 function noting(
   store: Store,
   removed: { table: TableName; key: string }[],
@@ -191,7 +192,7 @@ function noting(
   };
 }
 
-t.test('expiry erases rows table by table, in key order', async (t) => {
+t.test('expired rows are erased table by table, in key order', async (t) => {
   const open = await openResponses();
   t.teardown(() => open.close());
   for (let n = 0; n < 200; n++) await open.responses.save(record({ id: `resp_${hex(48)}`, createdAt: START + n }));
@@ -215,27 +216,27 @@ t.test('expiry erases rows table by table, in key order', async (t) => {
       .map(({ table }) => table)
       .filter((table) => !/^response(s|-outputs|-inputs|-resources)$/.test(table)),
     ['response-items', 'responses-by-organization', 'response-times'],
-    'each of these tables once',
+    'each of these tables is processed once',
   );
-  t.equal(removed.length, 200 * 8, 'nothing is removed twice');
+  t.equal(removed.length, 200 * 8, 'no row is removed twice');
 });
 
-t.test('ids begin with the time, so that data stored at the same time is adjacent', async (t) => {
+t.test('ids start with the time, so that data stored at the same time is adjacent', async (t) => {
   const before = [newResponseId(), newItemId('msg')];
   await sleep(5);
   const after = [newResponseId(), newItemId('msg')];
-  for (const [at, id] of before.entries()) t.ok(id < (after[at] as string), `${id} is before ${after[at]}`);
+  for (const [at, id] of before.entries()) t.ok(id < (after[at] as string), `${id} sorts before ${after[at]}`);
   t.ok(isResponseId(before[0] as string));
   const ends = Array.from({ length: 1_000 }, () => newResponseId().slice(-36));
   t.equal(new Set(ends).size, 1_000);
   for (const digit of '0123456789abcdef')
     t.ok(
       ends.every((end) => end.length === 36) && ends.some((end) => end.startsWith(digit)),
-      `${digit} comes first in one of them`,
+      `${digit} is the first random digit of at least one id`,
     );
 });
 
-t.test('a sweep interrupted at any transaction loses no needed data, and the next one erases the rest', async (t) => {
+t.test('a sweep interrupted at any transaction loses no needed data, and the next sweep erases the rest', async (t) => {
   let whole = false;
   for (let admitted = 1; !whole; admitted++) {
     const open = await openResponses();
@@ -255,7 +256,7 @@ t.test('a sweep interrupted at any transaction loses no needed data, and the nex
     await responses.appendEvents(logged.id, [{ sequence: 0, type: 'response.created', data: '{}' }]);
     clock.now = START + 31 * DAY;
     let seen = 0;
-    // The first is refused, as on a full disk; from then on each transaction makes one step.
+    // The first transaction is refused, as on a full disk; from then on, each transaction makes one small step.
     const admit = (): void => {
       if (seen++ === 0 || seen > admitted) throw refusedWrite(new UndoneWrite('No space left on device'));
     };
@@ -270,7 +271,7 @@ t.test('a sweep interrupted at any transaction loses no needed data, and the nex
         },
       },
     );
-    await cut.sweep().catch(() => undefined); // after the sweep at startup
+    await cut.sweep().catch(() => undefined); // This runs after the sweep at startup.
     await cut.close();
     whole = failures === 0;
     await open.reopen();
@@ -281,17 +282,17 @@ t.test('a sweep interrupted at any transaction loses no needed data, and the nex
       JSON.stringify(chain?.responses.map(({ id, input }) => [id, input[0]?.id])) !==
       JSON.stringify([root, middle, last].map(({ id, input }) => [id, input[0]?.id]))
     )
-      t.fail(`after ${admitted} transactions the chain is damaged`);
+      t.fail(`after ${admitted} transactions, the chain is damaged`);
     if ((await open.rows())['responses'] !== 3)
-      t.fail(`after ${admitted} transactions rows are left: ${JSON.stringify(await open.rows())}`);
+      t.fail(`after ${admitted} transactions, rows are left: ${JSON.stringify(await open.rows())}`);
     clock.now = START + 400 * DAY;
     await open.responses.sweep();
-    t.same([await open.rows(), await open.noted()], [EMPTY, 0], `${admitted} transactions`);
+    t.same([await open.rows(), await open.noted()], [EMPTY, 0], `${admitted} transactions admitted`);
     await open.close();
   }
 });
 
-t.test('handles a full disk', async (t) => {
+t.test('saves on a full disk fail with 503, and reads, deletions and expiry still work', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-responses-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const script = join(import.meta.dirname, 'full-disk.js');
@@ -314,9 +315,13 @@ t.test('handles a full disk', async (t) => {
     logged: string[];
     unhandled: number;
   };
-  t.ok(met.saved > 0 && met.errors.length > 1, `${met.saved} saved, ${met.errors.length} not`);
+  t.ok(met.saved > 0 && met.errors.length > 1, `${met.saved} responses saved, ${met.errors.length} refused`);
   for (const error of met.errors) t.same(error, [503, 'maintenance', 'The server cannot store responses right now.']);
-  t.same(met.logged, ['StorageError'], 'once a minute');
+  t.same(met.logged, ['StorageError'], 'the failure is logged at most once a minute');
   t.match(met, { readable: met.saved, deleted: true, unhandled: 0 });
-  t.match(met, { swept: 'all', left: 0, savedAgain: true }, 'what expires is erased, and makes room');
+  t.match(
+    met,
+    { swept: 'all', left: 0, savedAgain: true },
+    'expired responses are erased, and new ones can be saved again',
+  );
 });

@@ -8,8 +8,8 @@ import { openResponseStore } from '../../src/storage/lmdb/responses/open-respons
 import type { ResponseRecord, StoredItem } from '../../src/storage/response-store.js';
 
 /**
- * Derived from the id alone: small responses, ones with hundreds of items, and ones with more image data than one
- * transaction takes.
+ * Derives a response from its id alone: small responses, some with hundreds of items, and some with more image data
+ * than one transaction can write.
  */
 export function expected(id: string, previousId: string | null): ResponseRecord {
   const digest = createHash('sha256').update(id).digest();

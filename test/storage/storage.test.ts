@@ -9,7 +9,7 @@ import { loadAddon } from '../../src/engine/load-addon.js';
 import { agreed, checkWhole, DamagedFile, emptyDatabase } from '../../src/storage/lmdb/database-file.js';
 import { openStore, SCHEMA_VERSION } from '../../src/storage/lmdb/lmdb-store.js';
 
-/** Files that this process has open. */
+/** Returns the files that this process has open. */
 const openFiles = (): string[] =>
   readdirSync('/proc/self/fd').flatMap((fd) => {
     try {
@@ -19,7 +19,7 @@ const openFiles = (): string[] =>
     }
   });
 
-t.test('reads and writes tables', async (t) => {
+t.test('an LMDB store reads, writes and removes rows, and refuses a newer schema version', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const store = await openStore(join(path, 'deep', 'er'));
@@ -62,7 +62,7 @@ t.test('reads and writes tables', async (t) => {
   t.same(
     openFiles().filter((file) => file.startsWith(path)),
     [],
-    'what is closed, or was refused, has no file open',
+    'a closed or refused database leaves no file open',
   );
 });
 
@@ -88,11 +88,11 @@ t.test('closing the store completes pending writes and resolves them', async (t)
     await again.close();
   }
   await new Promise((resolve) => setTimeout(resolve, 20));
-  // and raises no error in the event loop, which would fail this file
-  t.same(said, [], 'the library has nothing to warn of');
+  // An error in the event loop would also make this test fail.
+  t.same(said, [], 'the LMDB library prints no warning');
 });
 
-t.test('reads within one event loop turn see one state until it is renewed', async (t) => {
+t.test('reads within one event loop turn see one snapshot until it is refreshed', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
   t.teardown(async () => {
@@ -115,7 +115,7 @@ t.test('reads within one event loop turn see one state until it is renewed', asy
   t.equal(table.get('k'), 1);
 });
 
-t.test('a new file is byte-identical to one created by the library', async (t) => {
+t.test('a new database file is byte-identical to one created by the LMDB library', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const mapSize = 3 * 1024 ** 3;
@@ -123,7 +123,7 @@ t.test('a new file is byte-identical to one created by the library', async (t) =
   t.ok(readFileSync(join(path, 'data.mdb')).equals(emptyDatabase(mapSize)));
 });
 
-t.test('accepts every page size that the library supports, and no other', async (t) => {
+t.test('the file check accepts every page size that the LMDB library supports, and no other', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   for (const pageSize of [512, 32_768]) {
@@ -146,10 +146,14 @@ t.test('accepts every page size that the library supports, and no other', async 
   const exact = open({ path: join(path, 'exact'), pageSize: 4096, encoding: 'binary' });
   await exact.put('key', Buffer.alloc(3 * 4096 - 24));
   await exact.close();
-  t.match(checkWhole(join(path, 'exact', 'data.mdb')), { usedPages: 6 }, 'a value that fills its pages');
+  t.match(
+    checkWhole(join(path, 'exact', 'data.mdb')),
+    { usedPages: 6 },
+    'a value that exactly fills its pages is accepted',
+  );
 });
 
-t.test('copies of a file that is being written use what two reads agree on', (t) => {
+t.test('a file that is being written is judged by two consecutive reads that agree', (t) => {
   const damaged = new DamagedFile('is cut off');
   const outcome = (...readings: unknown[]): unknown => {
     const left = [...readings];
@@ -167,14 +171,18 @@ t.test('copies of a file that is being written use what two reads agree on', (t)
   const meta = (transaction: number): object => ({ transaction });
   t.same(outcome(meta(1), meta(1), meta(2)), [meta(1), 1]);
   t.same(outcome(meta(1), meta(2), meta(2), meta(3)), [meta(2), 1]);
-  t.same(outcome(damaged, meta(1), damaged, meta(2), meta(2)), [meta(2), 0], 'what looked damaged was being written');
+  t.same(
+    outcome(damaged, meta(1), damaged, meta(2), meta(2)),
+    [meta(2), 0],
+    'apparent damage in one read was a write in progress',
+  );
   t.same(outcome(meta(1), damaged, new DamagedFile('is cut off'), meta(1)), ['is cut off', 1]);
-  t.same(outcome(meta(1), meta(2), meta(3), meta(4), meta(5), meta(6)), [meta(5), 1], 'nobody looks for ever');
+  t.same(outcome(meta(1), meta(2), meta(3), meta(4), meta(5), meta(6)), [meta(5), 1], 'the number of reads is limited');
   t.same(outcome(meta(1), new TypeError('another'), meta(1)), ['another', 1]);
   t.end();
 });
 
-t.test('lists keys without values, and in reverse', async (t) => {
+t.test('the keys of a table can be listed without values and in reverse', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   const store = await openStore(path);
   t.teardown(async () => {
@@ -198,7 +206,7 @@ t.test('lists keys without values, and in reverse', async (t) => {
   t.same(
     [...table.range({ from: ['a', 3], to: ['a'], reverse: true })].map(({ value }) => value),
     [3, 1],
-    'from is inclusive, to exclusive',
+    '`from` is inclusive and `to` is exclusive',
   );
 });
 
@@ -217,14 +225,14 @@ t.test('a failed write rolls back its transaction', async (t) => {
     }),
   );
   t.equal(table.get('first'), undefined);
-  await t.rejects(table.put('x'.repeat(3_000), 2), 'outside of one it rejects');
+  await t.rejects(table.put('x'.repeat(3_000), 2), 'a failed write outside a transaction rejects');
   await store.transaction(() => {
     void table.put('next', 1);
   });
   t.equal(table.get('next'), 1);
 });
 
-t.test('opens a database of the previous release', async (t) => {
+t.test('a database of an earlier schema version is upgraded when opened', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   const old = await openStore(path);
@@ -246,7 +254,7 @@ t.test('opens a database of the previous release', async (t) => {
       [id, 64],
       [id, 96],
     ],
-    'inputs lie in pages since version 3',
+    'inputs are stored in pages since version 3',
   );
   t.same(
     pages.flatMap(({ value }) => value),
@@ -255,7 +263,7 @@ t.test('opens a database of the previous release', async (t) => {
   await store.close();
 });
 
-t.test('refuses an unusable folder', async (t) => {
+t.test('an unusable data folder is refused with a StorageError', async (t) => {
   const path = mkdtempSync(join(tmpdir(), 'monolith-store-'));
   t.teardown(() => rmSync(path, { recursive: true, force: true }));
   writeFileSync(join(path, 'file'), '');
@@ -263,6 +271,6 @@ t.test('refuses an unusable folder', async (t) => {
   t.throws(() => lockDataDir(join(path, 'file', 'x')), { name: 'StorageError' });
 });
 
-t.test('the pinned lmdb imports malloc where the guard for its error messages expects it', async (t) => {
+t.test('the pinned lmdb version imports malloc where the guard for its error messages expects it', async (t) => {
   t.equal(loadAddon().guardLmdbErrors(), 1);
 });
