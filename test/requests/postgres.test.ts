@@ -1,5 +1,5 @@
-// The request log in a real PostgreSQL: the requirements for every RequestLog, and no duplicates if an entry is written
-// twice.
+// The request log in a real PostgreSQL: the tests that every RequestLog must pass, and no duplicates if an entry is
+// written twice.
 import t, { type Test } from 'tap';
 import { PostgresRequestLog } from '../../src/storage/postgres/usage/request-log.js';
 import { databaseFor, postgresFor } from '../support/databases.js';

@@ -1,4 +1,4 @@
-// Requirements for every implementation of RequestLog.
+// Tests that every implementation of RequestLog must pass.
 import { type Test, default as t } from 'tap';
 import type { RequestLog, RequestQuery } from '../../src/usage/requests/request-log.js';
 import type { RequestEntry } from '../../src/shared/request-entry.js';
@@ -58,7 +58,7 @@ async function all(log: RequestLog, asked: RequestQuery, limit: number): Promise
 
 /** `open` returns a new, empty log that is removed with the test. */
 export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
-  t.test('lists newest first, in pages, by organization or all, with filters', async (t) => {
+  t.test('the request log lists entries newest first, in pages, by organization or all, with filters', async (t) => {
     const log = await open(t);
     const entries = Array.from({ length: 60 }, (_, at) =>
       entry(at, {
@@ -99,7 +99,7 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.match(await log.size(), { rows: 60 });
   });
 
-  t.test('returns an entry and, separately, its text; other organizations see neither', async (t) => {
+  t.test('an entry and its text are returned separately, and other organizations see neither', async (t) => {
     const log = await open(t);
     await log.add([entry(1, { text }), entry(2)]);
     const [youngest, first] = (await log.list(query(), 10, null)).rows;
@@ -135,7 +135,7 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
         const page = await log.list(query({ organizationId }), 100, after);
         for (const { id, row } of page.rows) {
           if (row.hasText !== ((await log.text(organizationId, id)) !== null))
-            t.fail('reports whether an entry has a text');
+            t.fail('hasText does not match the stored text');
           if (row.hasText) texts++;
         }
         if (page.next === null) return texts;
@@ -148,16 +148,16 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
       each,
       32 * (text.prompt.length + text.answer.length) +
         [...text.prompt, ...text.answer].reduce((sum, part) => sum + Buffer.byteLength(part.text), 0),
-      'and their bytes with them',
+      'the size of the log drops by the bytes of the removed texts',
     );
   });
 
-  t.test('limits days, rows and bytes, and removes the oldest entries beyond them', async (t) => {
+  t.test('the log is limited in days, rows and bytes, and the oldest entries over the limit are removed', async (t) => {
     const log = await open(t);
     await log.add(Array.from({ length: 1_300 }, (_, at) => entry(at, at < 100 ? { text } : {})));
     const stopped = new AbortController();
     stopped.abort();
-    t.equal(await log.erase({ before: NOW + 10, ...SPACIOUS }, stopped.signal), 0, 'not once it is to stop');
+    t.equal(await log.erase({ before: NOW + 10, ...SPACIOUS }, stopped.signal), 0, 'an aborted sweep removes nothing');
     t.equal(await log.erase({ before: NOW + 10, ...SPACIOUS }, go), 10);
     t.equal(await log.erase({ before: 0, rows: 500, bytes: SPACIOUS.bytes }, go), 790);
     t.same((await all(log, query(), 100)).at(-1), 'req_800');
@@ -166,10 +166,10 @@ export function requestLogTests(open: (t: Test) => Promise<RequestLog>): void {
     t.equal(await log.erase({ before: 0, rows: 500, bytes: bytes - 1 }, go), 1);
     t.equal(await log.erase({ before: 0, rows: 500, bytes }, go), 0);
     await log.erase({ before: NOW * 2, ...SPACIOUS }, go);
-    t.same(await log.size(), { rows: 0, bytes: 0 }, 'counted down to nothing');
+    t.same(await log.size(), { rows: 0, bytes: 0 }, 'the size of an empty log is zero');
   });
 
-  t.test("removes an organization's entries with the organization", async (t) => {
+  t.test('removing an organization removes its entries', async (t) => {
     const log = await open(t);
     await log.add(
       Array.from({ length: 1_200 }, (_, at) => entry(at, { organizationId: at % 2 === 0 ? 'org_a' : 'org_aa', text })),

@@ -1,4 +1,4 @@
-// The request log in a real database, including entries of requests without a generation.
+// The request log in a real LMDB database, including entries of requests that were not admitted.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,24 +28,24 @@ async function storeFor(t: Test): Promise<{ store: Store; log: LmdbRequestLog }>
 
 requestLogTests(async (t) => (await storeFor(t)).log);
 
-t.test('removal leaves no rows in any table, and the limits follow the settings', async (t) => {
+t.test('removed entries leave no rows in any table, and the limits follow the settings', async (t) => {
   const { store, log } = await storeFor(t);
   const settings = configWith({ requests: { days: 2, max_rows: 1_000 } }).requests;
   const recorder = new RequestRecorder(log, settings, quiet);
   const text = { prompt: [{ role: 'user', text: 'x' }], answer: [], cut: false };
   for (let at = 0; at < 1_200; at++)
     recorder.add(entry(at, { text, endedAt: at < 100 ? NOW - 3 * 86_400_000 + at : NOW + at }));
-  t.same(await log.size(), { rows: 0, bytes: 0 }, 'not at once');
+  t.same(await log.size(), { rows: 0, bytes: 0 }, 'entries are not written immediately');
   await recorder.flush();
   t.equal((await log.size()).rows, 1_200);
-  t.equal([...store.table('request-texts').keys()].length, 500, 'with many waiting, texts are left out');
+  t.equal([...store.table('request-texts').keys()].length, 500, 'texts are dropped when too many entries are waiting');
   const sweep = new RequestSweep(log, settings, (error) => {
     throw error;
   });
-  t.equal(await sweep.run(NOW), 200, 'by days, then by rows');
+  t.equal(await sweep.run(NOW), 200, 'entries are removed by age first, then by number');
   await sweep.close();
   await log.eraseTexts('org_a');
-  t.same([...store.table('request-texts').keys()], [], 'not only out of sight');
+  t.same([...store.table('request-texts').keys()], [], 'the texts are deleted from their table');
   await log.eraseOrganization('org_a');
   for (const table of ['requests', 'requests-by-organization', 'request-texts'] as const)
     t.same([...store.table(table).keys()], [], table);
@@ -54,10 +54,10 @@ t.test('removal leaves no rows in any table, and the limits follow the settings'
   const off = new RequestRecorder(log, { ...settings, days: 0 }, quiet);
   off.add(entry(1));
   await off.close();
-  t.equal((await log.size()).rows, 0, 'days 0: none');
+  t.equal((await log.size()).rows, 0, 'days: 0 disables the request log');
 });
 
-t.test('a page examines a limited number of entries and reports where to continue', async (t) => {
+t.test('listing a page examines a limited number of entries and returns where to continue', async (t) => {
   const { log } = await storeFor(t);
   for (let from = 0; from < 21_000; from += 1_000)
     await log.add(Array.from({ length: 1_000 }, (_, at) => entry(from + at, from + at === 0 ? { model: 'rare' } : {})));
@@ -68,7 +68,7 @@ t.test('a page examines a limited number of entries and reports where to continu
   t.match((await log.list(asked, 10, page.next)).rows, [{ row: { requestId: 'req_0' } }]);
 });
 
-t.test('logs requests that were not admitted', (t) => {
+t.test('requests that were not admitted are logged, except internal and unknown routes', (t) => {
   const record = (more: object = {}) =>
     finished({
       requestId: 'req_1',

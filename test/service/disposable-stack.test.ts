@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import { DisposableStack } from '../../src/server/disposable-stack.js';
 
-t.test('closes the last resource first, one after another, once', async (t) => {
+t.test('DisposableStack closes resources once, one after another, starting with the last', async (t) => {
   const closed: string[] = [];
   const close = await DisposableStack.opening((undo) => {
     undo.add(() => {
@@ -25,7 +25,7 @@ t.test('closes the last resource first, one after another, once', async (t) => {
   t.same(closed, ['http', 'usage', 'store']);
 });
 
-t.test('a failed start closes everything opened before it rejects', async (t) => {
+t.test('a failed start closes everything that was opened before it rejects', async (t) => {
   const closed: string[] = [];
   await t.rejects(
     DisposableStack.opening(async (undo) => {

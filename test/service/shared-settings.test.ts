@@ -1,9 +1,9 @@
-// Processes that share state must share both Redis and the database.
+// Processes that share state need both a shared Redis and a shared database.
 import t from 'tap';
 import { configWith } from '../../src/config/load.js';
 import { checkShared } from '../../src/server/shared-settings.js';
 
-t.test('a start with only one of the two fails and names the other', (t) => {
+t.test('a start with only one of Redis and the database configured fails and names the missing setting', (t) => {
   const state = { url: 'postgres://localhost/monolith' };
   const counters = { url: 'redis://localhost' };
   t.throws(() => checkShared(configWith({ state })), {

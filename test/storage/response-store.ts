@@ -1,5 +1,5 @@
-// Requirements for every implementation of ResponseStore. Saved responses are readable by their organization only, in
-// chains, until deletion or expiry, and erasure leaves nothing behind.
+// Tests that every implementation of ResponseStore must pass. Saved responses can be read, in chains, only by their
+// organization until they are deleted or expire, and erasure leaves nothing behind.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { MessageChannel } from 'node:worker_threads';
 import t from 'tap';
@@ -59,7 +59,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     open.clock.now = START;
   });
 
-  t.test('returns saved responses', async (t) => {
+  t.test('a saved response is returned to its organization only, and unknown ids return null', async (t) => {
     const { responses } = open;
     const saved = record();
     await responses.save(saved);
@@ -70,7 +70,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const plain = (items: readonly StoredItem[]) => items.map(({ id, item }) => ({ id, item }));
     t.same(await responses.head('org_a', saved.id), content);
     t.same(await chainOf(responses, 'org_a', saved.id), [{ ...content, input: plain(input), output: plain(output) }]);
-    t.same(read.resource, resource, 'output is written once and shown in both places');
+    t.same(read.resource, resource, 'output is stored once and returned as items and in the resource');
     t.same((await itemOf(responses, 'org_a', saved.output[0]!.id))?.item, saved.output[0]!.item);
     for (const other of ['org_b', '']) {
       t.equal(await responses.get(other, saved.id), null);
@@ -102,7 +102,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same((await itemOf(responses, 'org_a', strange.output[0]!.id))?.item, { type: 'message' });
   });
 
-  t.test('shown output may differ from the stored items', async (t) => {
+  t.test('the output shown to clients may differ from the stored items', async (t) => {
     const saved = record();
     const resource = { ...saved.resource, output: [{ id: 'x', type: 'reasoning', summary: [] }] };
     await open.responses.save({ ...saved, resource });
@@ -111,7 +111,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same((await chainOf(open.responses, 'org_a', saved.id))![0]!.output[0]!.item, saved.output[0]!.item);
   });
 
-  t.test('a later save replaces mutable fields', async (t) => {
+  t.test('a later save of a background response replaces its mutable fields', async (t) => {
     const { responses } = open;
     const queued = record({ background: true, status: 'queued', output: [] });
     await responses.save(queued);
@@ -123,16 +123,16 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       (await inputOf(responses, queued.id)).map(({ id }) => id),
       queued.input.map(({ id }) => id),
-      'its input stays',
+      'the input is unchanged',
     );
     t.ok(await itemOf(responses, 'org_a', done.output[0]!.id));
     await responses.delete('org_a', queued.id);
     await responses.save(done);
-    t.equal(await responses.get('org_a', queued.id), null, 'deleted stays deleted');
+    t.equal(await responses.get('org_a', queued.id), null, 'a deleted response stays deleted');
     t.equal((await open.rows())['response-items'], 0);
   });
 
-  t.test("the latest response's version of an item is used", async (t) => {
+  t.test('an item with the same id in several responses is read from the latest response', async (t) => {
     const shared = (text: string) => ({ id: 'msg_1', item: { id: 'msg_1', text } });
     const [older, newer] = [
       record({ input: [shared('old')] }),
@@ -145,7 +145,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal((await itemOf(open.responses, 'org_a', 'msg_1'))?.item['text'], 'old');
   });
 
-  t.test('reads chains, also after the deletion of ancestors', async (t) => {
+  t.test('a chain can be read even after its ancestors are deleted', async (t) => {
     const { responses } = open;
     const root = record();
     const middle = record({ previousId: root.id });
@@ -159,7 +159,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     for (const gone of [root, middle]) {
       t.equal(await responses.get('org_a', gone.id), null);
       t.equal(await chainOf(responses, 'org_a', gone.id), null);
-      t.equal(await itemOf(responses, 'org_a', gone.output[0]!.id), null, 'not by reference either');
+      t.equal(
+        await itemOf(responses, 'org_a', gone.output[0]!.id),
+        null,
+        'items of a deleted response cannot be referenced either',
+      );
     }
     const chain = (await chainOf(responses, 'org_a', leaf.id))!;
     t.same(ids(chain), [root.id, middle.id, leaf.id]);
@@ -168,19 +172,23 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       root.output.map(({ item }) => item),
     );
     await responses.delete('org_a', leaf.id);
-    t.same(ids(await chainOf(responses, 'org_a', twin.id)), [root.id, middle.id, twin.id], 'one descendant is enough');
+    t.same(
+      ids(await chainOf(responses, 'org_a', twin.id)),
+      [root.id, middle.id, twin.id],
+      'one descendant is enough to keep the ancestors',
+    );
     await responses.delete('org_a', twin.id);
-    t.same(await open.rows(), EMPTY, 'all go with the last');
+    t.same(await open.rows(), EMPTY, 'deleting the last descendant erases all of them');
   });
 
-  t.test('a held response waits for its continuation', async (t) => {
+  t.test('a deleted response that is held for a continuation is kept until it is released', async (t) => {
     const { responses } = open;
     const root = record();
     await responses.save(root);
     const { responses: context, release } = (await responses.chain('org_a', root.id))!;
     await responses.delete('org_a', root.id);
     t.equal(await responses.get('org_a', root.id), null);
-    t.ok(context[0]!.input.length > 0, 'readable although deleted');
+    t.ok(context[0]!.input.length > 0, 'the held chain is readable although the response was deleted');
     const child = record({ previousId: root.id });
     await responses.save(child);
     release();
@@ -194,7 +202,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     await responses.sweep();
     releases[0]!.release();
     releases[0]!.release();
-    t.equal((await open.rows())['responses'], 3, 'still there for the second');
+    t.equal((await open.rows())['responses'], 3, 'the response is kept while the second hold lasts');
     releases[1]!.release();
     await responses.sweep();
     t.equal((await open.rows())['responses'], 2);
@@ -202,10 +210,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     const orphan = record({ previousId: other.id });
     await responses.save(orphan);
     t.ok(await responses.get('org_a', orphan.id));
-    t.equal(await chainOf(responses, 'org_a', orphan.id), null, 'never half a context');
+    t.equal(await chainOf(responses, 'org_a', orphan.id), null, 'an incomplete chain is never returned');
   });
 
-  t.test('expires responses to the second, by creation time', async (t) => {
+  t.test('a response expires to the second, counted from its creation time', async (t) => {
     const { responses, clock } = open;
     const root = record();
     const leaf = record({ previousId: root.id, createdAt: START + 100 });
@@ -221,7 +229,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal(await responses.delete('org_a', root.id), false);
     t.same(ids(await chainOf(responses, 'org_a', leaf.id)), [root.id, leaf.id]);
     t.equal(await responses.sweep(), 1);
-    t.same(ids(await chainOf(responses, 'org_a', leaf.id)), [root.id, leaf.id], 'kept for its descendant');
+    t.same(
+      ids(await chainOf(responses, 'org_a', leaf.id)),
+      [root.id, leaf.id],
+      'the expired response is kept for its descendant',
+    );
     t.equal(await responses.sweep(), 0);
     clock.now = START + 100 + 30 * DAY;
     t.equal(await responses.get('org_a', leaf.id), null);
@@ -229,9 +241,9 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(await open.rows(), EMPTY);
   });
 
-  t.test('stores images', async (t) => {
+  t.test('images are stored separately from their items and erased with them', async (t) => {
     const { responses } = open;
-    // more than fits in one statement
+    // more bytes than fit in one statement
     const bytes = [new Uint8Array([1, 2, 255]), new Uint8Array(9 * 1024 * 1024).fill(7)];
     const content = [
       { type: 'input_image', image_url: 'data:image/png;base64,AQL/', detail: 'low' },
@@ -248,7 +260,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       t.same(
         read.item['content'],
         [{ ...content[0], image_url: 'data:image/png;base64,' }, content[1], content[2]],
-        'bytes are stored once',
+        'image bytes are not repeated in the item',
       );
     }
     t.same([...(await chainOf(responses, 'org_a', large.id))![0]!.input[0]!.images![0]!], [1, 2, 255]);
@@ -258,14 +270,14 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal((await open.rows())['response-images'], 0);
   });
 
-  t.test('stores a response with very many items', async (t) => {
+  t.test('a response with 3,000 items can be stored and its items found by id', async (t) => {
     const items = Array.from({ length: 3_000 }, (_, index) => ({
       id: `item_${index}`,
       item: { text: `text ${index}` },
     }));
     const saved = record({ input: items });
     await open.responses.save(saved);
-    t.equal(await open.noted(), 0, 'nothing is left of writing ahead');
+    t.equal(await open.noted(), 0, 'no rows of the write-ahead phase are left');
     t.same((await itemOf(open.responses, 'org_a', 'item_2999'))?.item, { text: 'text 2999' });
     t.same(
       (await inputOf(open.responses, saved.id)).map(({ id }) => id),
@@ -275,11 +287,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     for (let n = 0; n < 10; n++) {
       const found = await open.responses.items('org_a', [...items.map(({ id }) => id), 'item_3000'], Infinity);
       if (!items.every(({ id, item }) => found.get(id)?.item['text'] === item.text))
-        t.fail('finds each item by its id');
-      if (found.has('item_3000')) t.fail('finds nothing for an unknown id');
+        t.fail('an item was not found by its id');
+      if (found.has('item_3000')) t.fail('an unknown id was found');
     }
     const ms = spent();
-    t.ok(ms < 3_000, `30,000 look-ups in ${ms.toFixed(0)} ms`);
+    t.ok(ms < 3_000, `30,000 lookups took ${ms.toFixed(0)} ms`);
     const size = itemSize(items[0]!.item);
     t.equal(
       (
@@ -290,11 +302,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
         )
       ).size,
       4,
-      'no more than is wanted together is read, and one',
+      'reading stops with the item that exceeds the size limit',
     );
   });
 
-  t.test('lists the input items of a response, from any item on, in both orders', async (t) => {
+  t.test('input items of a response are listed from any item on, in both orders', async (t) => {
     const { responses } = open;
     const texts = (name: string, count: number): StoredItem[] =>
       Array.from({ length: count }, (_, index) => ({
@@ -313,7 +325,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       t.same(await listed(newestFirst, null), all);
       for (const [index, id] of all.entries())
         t.same(await listed(newestFirst, id), all.slice(index + 1), `${newestFirst} ${id}`);
-      t.equal(await listed(newestFirst, 'e0'), 'no item', 'its own output is not what it was generated from');
+      t.equal(await listed(newestFirst, 'e0'), 'no item', 'the output of a response is not among its input items');
       t.equal(await listed(newestFirst, ''), 'no item');
     }
     t.equal(await listedOf(responses, 'org_b', leaf.id, true, null), 'no response');
@@ -326,7 +338,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     );
   });
 
-  t.test('lists a repeated item once, at its first position', async (t) => {
+  t.test('a repeated item is listed once, at its first position', async (t) => {
     const { responses } = open;
     const item = (id: string, repeats = false): StoredItem => ({ id, item: { text: id }, repeats });
     const root = record({ input: [item('a0'), item('a1')], output: [item('b0')] });
@@ -349,10 +361,14 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
         t.same(await listed(id), expected.slice(index + 1), `${newestFirst} ${id}`);
     }
     await responses.delete('org_a', root.id);
-    t.same((await itemOf(responses, 'org_a', 'b0'))?.item, { text: 'b0' }, 'who was sent it again has it too');
+    t.same(
+      (await itemOf(responses, 'org_a', 'b0'))?.item,
+      { text: 'b0' },
+      'a response that repeated the item still has it after the first one is deleted',
+    );
   });
 
-  t.test('keeps the order of a list within one second', async (t) => {
+  t.test('responses created within one second are listed in creation order', async (t) => {
     const { responses } = open;
     const made = Array.from({ length: 30 }, (_, at) =>
       record({ createdAt: START + (at >> 4), madeAt: START + (at >> 4) + (at % 16) / 1_000_000 }),
@@ -373,7 +389,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(listed, made.map(({ id }) => id).toReversed());
   });
 
-  t.test('returns client-chosen names unchanged', async (t) => {
+  t.test('metadata keys chosen by clients are returned unchanged', async (t) => {
     const metadata = JSON.parse('{"__proto__":"x","constructor":"y","a":"\\ud800"}') as object;
     const saved = record();
     await open.responses.save({ ...saved, resource: { ...saved.resource, metadata } });
@@ -389,7 +405,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     await responses.save(theirs);
     const mine = record({ organizationId: 'org_b', previousId: theirs.id });
     await responses.save(mine);
-    t.equal(await chainOf(responses, 'org_b', mine.id), null, 'its context is not there, rather than theirs');
+    t.equal(
+      await chainOf(responses, 'org_b', mine.id),
+      null,
+      'the chain is reported as missing and does not include the other response',
+    );
     t.same(
       await listedOf(responses, 'org_b', mine.id, true, null),
       mine.input.map(({ id }) => id),
@@ -400,10 +420,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal(await responses.get('org_b', theirs.id), null);
     await responses.delete('org_a', theirs.id);
     await responses.delete('org_b', mine.id);
-    t.same(await open.rows(), EMPTY, 'neither keeps the other');
+    t.same(await open.rows(), EMPTY, 'neither response keeps the other');
   });
 
-  t.test('refuses a chain that is too large before reading any of it', async (t) => {
+  t.test('a chain over the size limit is refused before any of it is read', async (t) => {
     const { responses } = open;
     const megabytes = (count: number): StoredItem[] => [
       {
@@ -431,50 +451,57 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
         message: /too long to be read/,
       });
     const ms = spent();
-    t.ok(ms < 2_000, `100 refusals in ${ms.toFixed(0)} ms`); // 64 MiB each
-    t.match((await listedOf(responses, 'org_a', leaf.id, true, null)).length, 5, 'it can be listed all the same');
+    t.ok(ms < 2_000, `100 refusals took ${ms.toFixed(0)} ms`); // each chain has 64 MiB
+    t.match(
+      (await listedOf(responses, 'org_a', leaf.id, true, null)).length,
+      5,
+      'the input items of a chain over the limit can still be listed',
+    );
   });
 
-  t.test('stores event logs', async (t) => {
-    const { responses, clock } = open;
-    const running = record({ background: true, status: 'queued', output: [] });
-    const event = (sequence: number) => ({ sequence, type: 'response.output_text.delta', data: `{"n":${sequence}}` });
-    t.equal(await responses.events(running.id, -1), null);
-    await responses.appendEvents(running.id, [event(0)]);
-    await responses.save(running);
-    t.same(await responses.events(running.id, -1), [], 'nothing is logged of what does not exist');
-    await responses.appendEvents(running.id, [0, 1, 2].map(event));
-    await responses.appendEvents(running.id, []);
-    await responses.appendEvents(running.id, [3, 4].map(event));
-    const sequences = async (after: number, atLeast?: number) =>
-      (await responses.events(running.id, after, atLeast))?.map(({ sequence }) => sequence) ?? null;
-    t.same((await responses.events(running.id, -1))![1], event(1));
-    t.same(await sequences(-1), [0, 1, 2, 3, 4]);
-    t.same(await sequences(1), [2, 3, 4]);
-    t.same(await sequences(2), [3, 4]);
-    t.same(await sequences(4), []);
-    t.same(await sequences(-1, 1), [0, 1, 2]);
-    t.equal(await responses.events(record().id, -1), null);
-    await responses.save(record({ id: running.id, background: true, input: [] }));
-    clock.now = START + 3_599;
-    t.same(await sequences(3), [4]);
-    clock.now = START + 3_600;
-    t.equal(await sequences(3), null, 'an hour after the end');
-    t.ok(await responses.get('org_a', running.id), 'the response itself stays');
-    await responses.sweep();
-    t.equal((await open.rows())['response-events'], 0);
+  t.test(
+    'event logs of background responses are stored, read from any event on, and expire after an hour',
+    async (t) => {
+      const { responses, clock } = open;
+      const running = record({ background: true, status: 'queued', output: [] });
+      const event = (sequence: number) => ({ sequence, type: 'response.output_text.delta', data: `{"n":${sequence}}` });
+      t.equal(await responses.events(running.id, -1), null);
+      await responses.appendEvents(running.id, [event(0)]);
+      await responses.save(running);
+      t.same(await responses.events(running.id, -1), [], 'events of a response that does not exist are not stored');
+      await responses.appendEvents(running.id, [0, 1, 2].map(event));
+      await responses.appendEvents(running.id, []);
+      await responses.appendEvents(running.id, [3, 4].map(event));
+      const sequences = async (after: number, atLeast?: number) =>
+        (await responses.events(running.id, after, atLeast))?.map(({ sequence }) => sequence) ?? null;
+      t.same((await responses.events(running.id, -1))![1], event(1));
+      t.same(await sequences(-1), [0, 1, 2, 3, 4]);
+      t.same(await sequences(1), [2, 3, 4]);
+      t.same(await sequences(2), [3, 4]);
+      t.same(await sequences(4), []);
+      t.same(await sequences(-1, 1), [0, 1, 2]);
+      t.equal(await responses.events(record().id, -1), null);
+      await responses.save(record({ id: running.id, background: true, input: [] }));
+      clock.now = START + 3_599;
+      t.same(await sequences(3), [4]);
+      clock.now = START + 3_600;
+      t.equal(await sequences(3), null, 'the event log expires an hour after the end');
+      t.ok(await responses.get('org_a', running.id), 'the response itself is kept');
+      await responses.sweep();
+      t.equal((await open.rows())['response-events'], 0);
 
-    clock.now = START;
-    const deleted = record({ background: true, status: 'queued', output: [] });
-    await responses.save(deleted);
-    await responses.appendEvents(deleted.id, [event(0)]);
-    await responses.delete('org_a', deleted.id);
-    await responses.appendEvents(deleted.id, [event(1)]);
-    t.equal((await open.rows())['response-events'], 0);
-    t.equal(await open.noted(), 0);
-  });
+      clock.now = START;
+      const deleted = record({ background: true, status: 'queued', output: [] });
+      await responses.save(deleted);
+      await responses.appendEvents(deleted.id, [event(0)]);
+      await responses.delete('org_a', deleted.id);
+      await responses.appendEvents(deleted.id, [event(1)]);
+      t.equal((await open.rows())['response-events'], 0);
+      t.equal(await open.noted(), 0);
+    },
+  );
 
-  t.test('marks responses that were running when the process ended as failed', async (t) => {
+  t.test('background responses that were running when the process ended are marked as failed', async (t) => {
     const queued = record({ background: true, status: 'queued', output: [] });
     const done = record({ background: true, status: 'queued', output: [] });
     const deleted = record({ background: true, status: 'queued', output: [] });
@@ -490,10 +517,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal(read.status, 'failed');
     t.match(read.resource, { status: 'failed', error: { code: 'server_error', message: /restarted/ }, output: [] });
     t.equal((await responses.get('org_a', done.id))!.status, 'completed');
-    t.same(await responses.events(queued.id, -1), [], 'its log has an hour');
+    t.same(await responses.events(queued.id, -1), [], 'the event log is kept for an hour');
   });
 
-  t.test('an interrupted response is restored from its log', async (t) => {
+  t.test('the output of an interrupted response is restored from its event log', async (t) => {
     const started = record({ background: true, status: 'queued', output: [] });
     const ended = record({ background: true, status: 'queued', output: [] });
     const event = (sequence: number, type: string, fields: object = {}) => ({
@@ -595,7 +622,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       log.map(({ sequence }) => sequence),
       log.map((_, at) => at),
-      'its log goes on where it ended',
+      'new events continue the sequence numbers of the log',
     );
     t.same(
       log.slice(9).map(({ type }) => type),
@@ -605,13 +632,13 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.equal(
       (await responses.lastEvent(ended.id))?.type,
       'response.completed',
-      'the last event of one that had ended is made good',
+      'the missing last event of a completed response is added',
     );
-    t.same(await allOf(responses.failUnfinished(unfinishedResponses)), [], 'once');
+    t.same(await allOf(responses.failUnfinished(unfinishedResponses)), [], 'a second call finds nothing to do');
     t.equal((await responses.events(started.id, -1))!.length, 11);
   });
 
-  t.test('another thread sees the end of a log', async (t) => {
+  t.test('a reader in another thread sees the end of an event log', async (t) => {
     const saved = record({ background: true, status: 'queued', output: [] });
     await open.responses.save(saved);
     await open.responses.appendEvents(
@@ -638,11 +665,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       [await deleted.after(1, 10), deleted.end.map(({ type }) => type)],
       [null, ['error', 'response.failed']],
-      'who had begun to read is told the end',
+      'a reader of a deleted response receives the end',
     );
   });
 
-  t.test('reports a failed response even if the next one cannot be stored', async (t) => {
+  t.test('failUnfinished reports a failed response even if the next one cannot be stored', async (t) => {
     const { responses } = open;
     const saved = [1, 2].map(() => record({ background: true, status: 'queued', output: [] }));
     for (const one of saved) await responses.save(one);
@@ -667,11 +694,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       (await allOf(responses.failUnfinished(unfinishedResponses))).map(({ record: { id } }) => id),
       saved.map(({ id }) => id).filter((id) => id !== told[0]),
-      'the other one later',
+      'the other response fails on the next call',
     );
   });
 
-  t.test('a log with a gap ends with the complete response', async (t) => {
+  t.test('a reader of an event log with a gap receives the complete response as its end', async (t) => {
     const event = (sequence: number, type: string, fields: object = {}) => ({
       sequence,
       type,
@@ -709,12 +736,12 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       [sequences(await one.running.after(-1, 10)), sequences(await one.running.after(1, 10)), one.running.ended],
       [[0, 1], [], false],
-      'what comes behind it is not sent as if nothing were missing',
+      'events after the gap are not sent as if none were missing',
     );
     t.same(
       [sequences(await one.running.after(3, 10)), sequences(await one.running.after(4, 10))],
       [[], [5]],
-      'but to who has seen what is',
+      'a reader that has already passed the gap receives them',
     );
     await open.responses.save(record({ id: one.saved.id, background: true }));
     await open.responses.appendEvents(one.saved.id, [event(6, 'response.completed')]);
@@ -722,10 +749,10 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [sequences(await one.running.after(1, 10)), one.running.ended, sequences(await one.running.after(6, 10))],
       [[6], true, []],
     );
-    // The end could not be logged either.
+    // In this case, the last event could not be logged either.
     const two = await begin();
     await open.responses.save(record({ id: two.saved.id, background: true }));
-    t.same(sequences(await two.running.after(1, 10)), [], 'it may still come');
+    t.same(sequences(await two.running.after(1, 10)), [], 'the last event may still arrive');
     elsewhere.publish('response.logged', { id: two.saved.id, ended: true });
     let told = await two.running.after(1, 10);
     for (; told?.length === 0; told = await two.running.after(1, 10)) await sleep(5);
@@ -733,7 +760,7 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
       [told?.map(({ sequence, type }) => [sequence, type]), two.running.ended],
       [[[6, 'response.completed']], true],
     );
-    // It arrives late and in small pieces.
+    // In this case, the end arrives late and in several parts.
     const late = await begin();
     let woken = false;
     leaving.push(
@@ -746,14 +773,14 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       [sequences(await late.running.after(1, 10)), late.running.ended],
       [[], false],
-      'nothing has ended that is not stored as that',
+      'a response that is not stored as ended has not ended',
     );
     await open.responses.save(record({ id: late.saved.id, background: true }));
     await open.responses.appendEvents(late.saved.id, [event(6, 'response.output_text.done')]);
     t.same(
       [sequences(await late.running.after(5, 10)), sequences(await late.running.after(6, 10)), late.running.ended],
       [[6], [], false],
-      'where something came, more may',
+      'a partial end may be followed by more events',
     );
     woken = false;
     elsewhere.publish('response.logged', { id: late.saved.id, ended: true, end: [event(7, 'response.completed')] });
@@ -762,9 +789,9 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       [await late.running.after(6, 10), sequences(late.running.end)],
       [null, [7]],
-      'what is deleted meanwhile ends as it was told',
+      'a response deleted meanwhile ends with the reported event',
     );
-    // Interrupted.
+    // In this case, the response was interrupted.
     const three = await begin();
     const failed = (await allOf(open.responses.failUnfinished(unfinishedResponses))).find(
       ({ record: { id } }) => id === three.saved.id,
@@ -772,12 +799,12 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(
       failed.record.output.map(({ item }) => (item as { content: { text: string }[] }).content[0]?.text),
       ['be'],
-      'nothing is put together across it',
+      'text after the gap is not joined to the text before it',
     );
     t.same(sequences(await three.running.after(1, 10)), [6, 7]);
   });
 
-  t.test('no event follows the last one in another thread', async (t) => {
+  t.test('no event follows the last one for a reader in another thread', async (t) => {
     const saved = record({ background: true, status: 'queued', output: [] });
     await open.responses.save(saved);
     await open.responses.appendEvents(
@@ -787,11 +814,11 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     await allOf(open.responses.failUnfinished(unfinishedResponses));
     for (const after of [3, 4, 1_000]) {
       const late = await RemoteRun.open(open.responses, new LocalBus(), 'org_a', saved.id);
-      t.same([await late.after(after, 10), late.ended], [[], true], `nothing follows ${after}`);
+      t.same([await late.after(after, 10), late.ended], [[], true], `no event follows sequence number ${after}`);
     }
   });
 
-  t.test('handles a long chain', async (t) => {
+  t.test('a chain of 2,000 responses can be read and erased', async (t) => {
     const { responses } = open;
     let previousId: string | null = null;
     const all: string[] = [];
@@ -808,12 +835,12 @@ export async function responseStoreTests(begin: () => Promise<OpenedResponses>):
     t.same(ids(chain), all);
     t.ok(chain.every(({ input, output }) => input.length === 1 && output.length === 1));
     const ms = spent();
-    t.ok(ms < 3_000, `read in ${ms.toFixed(0)} ms`);
-    // the reader has released it by now; otherwise it would have to erase responses deleted meanwhile
+    t.ok(ms < 3_000, `the chain was read in ${ms.toFixed(0)} ms`);
+    // The reader has released the chain by now; otherwise it would have to erase responses deleted meanwhile.
     await responses.sweep();
     const deleted = all.slice(0, -1).map((id) => responses.delete('org_a', id));
     t.equal(await responses.delete('org_a', previousId!), true);
     await Promise.all(deleted);
-    t.same(await open.rows(), EMPTY, 'erased from its end to its root');
+    t.same(await open.rows(), EMPTY, 'the chain is erased from its end to its root');
   });
 }

@@ -13,7 +13,7 @@ async function scrape(telemetry: Telemetry): Promise<Map<string, number>> {
 const labels = { model: 'm', endpoint: '/v1/chat/completions' };
 const series = 'model="m",endpoint="/v1/chat/completions"';
 
-t.test('records a generation from start to end', async (t) => {
+t.test('metrics of a generation are recorded from start to end', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const meter = telemetry.generation(labels);
@@ -42,14 +42,14 @@ t.test('records a generation from start to end', async (t) => {
   t.equal(values.get(`monolith_choices_finished_total{${series},reason="max_tokens"}`), 1);
 });
 
-t.test('inter-token times and event delays are histograms like the others', async (t) => {
+t.test('inter-token times and event delays are exported as histograms', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const bounds = (values: Map<string, number>, name: string): [bound: string, count: number][] =>
     [...values]
       .filter(([key]) => key.startsWith(`monolith_${name}_bucket{`))
       .map(([key, count]) => [/le="([^"]*)"/.exec(key)?.[1] ?? '', count]);
-  t.same(bounds(await scrape(telemetry), 'inter_token_seconds'), [], 'nothing before there is anything');
+  t.same(bounds(await scrape(telemetry), 'inter_token_seconds'), [], 'no buckets are exported before the first value');
 
   telemetry.generation(labels).laterTokens(5, 30);
   telemetry.delivered(0.2);
@@ -61,9 +61,9 @@ t.test('inter-token times and event delays are histograms like the others', asyn
   t.same(
     gaps.map(([, count]) => count),
     gaps.map(([, count]) => count).sort((a, b) => a - b),
-    'counts are cumulative',
+    'bucket counts are cumulative',
   );
-  t.equal(new Map(gaps).get('0.0025'), 0, 'five tokens after 30 ms came every 6 ms');
+  t.equal(new Map(gaps).get('0.0025'), 0, 'five tokens in 30 ms count as 6 ms each');
   const sum = values.get(`monolith_inter_token_seconds_sum{${series}}`) ?? 0;
   t.ok(Math.abs(sum - 0.03) < 1e-9);
   const delays = new Map(bounds(values, 'event_delay_seconds'));
@@ -75,7 +75,7 @@ t.test('inter-token times and event delays are histograms like the others', asyn
   t.ok(Math.abs((values.get('monolith_event_delay_seconds_sum') ?? 0) - 20.0052) < 1e-9);
 });
 
-t.test('labels cancellations by the stage of the request', async (t) => {
+t.test('cancellations are labelled with the stage of the request', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   const stages = ['queue', 'prefill', 'decode'] as const;
@@ -84,7 +84,7 @@ t.test('labels cancellations by the stage of the request', async (t) => {
   for (const stage of stages) t.equal(values.get(`monolith_cancelled_total{${series},stage="${stage}"}`), 1, stage);
 });
 
-t.test('engine totals follow the engine', async (t) => {
+t.test('exported engine totals follow the engine statistics', async (t) => {
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   t.teardown(() => telemetry.close());
   let preemptions = 3;
@@ -123,7 +123,7 @@ t.test('engine totals follow the engine', async (t) => {
   t.ok((values.get('process_resident_memory_bytes') ?? 0) > 1e6);
 });
 
-t.test('formats readable log lines', (t) => {
+t.test('text log lines are readable and contain no control characters', (t) => {
   t.equal(
     readable(
       '{"level":"info","time":"2026-01-02T03:04:05.678Z","msg":"request","status":200,"ms":1.23456,"code":null,"name":"a b"}',
@@ -143,13 +143,13 @@ t.test('formats readable log lines', (t) => {
   t.match(
     lines[1],
     /error failed {2}\[2J like another line {2}of=.*\nError: read {2}\]0;owned {2}2J\n/,
-    'what a client sent is in errors too',
+    'error messages may contain text sent by a client',
   );
-  t.notMatch(lines[1], /(?!\n)\p{Cc}/u, 'nothing steers the terminal');
+  t.notMatch(lines[1], /(?!\n)\p{Cc}/u, 'the log line contains no terminal control characters');
   t.end();
 });
 
-t.test('exports the metric names that vLLM dashboards read', async (t) => {
+t.test('the metric names that vLLM dashboards read are exported', async (t) => {
   const engine = {
     model: 'm "1"',
     waiting: 2,
@@ -195,7 +195,7 @@ t.test('exports the metric names that vLLM dashboards read', async (t) => {
     if (metricNames === 'monolith') continue;
     const of = (name: string, more = ''): number | undefined =>
       values.get(`vllm:${name}{model_name="m \\"1\\"",engine="0"${more}}`);
-    // Counts of different endpoints are added.
+    // Counts of different endpoints are added up.
     for (const [name, count] of [
       ['time_to_first_token_seconds', 2],
       ['inter_token_latency_seconds', 6],

@@ -1,4 +1,4 @@
-// Latency percentiles: within the documented error, additive over hours and writers, and removed with their hour.
+// Latency percentiles are within the documented error, add up over hours and writers, and are removed with their hour.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +15,7 @@ import { latencyTests } from './latency-reports.js';
 
 t.setTimeout(300_000);
 
-/** Exact percentile by the nearest-rank method. */
+/** Returns the exact percentile by the nearest-rank method. */
 const exact = (times: readonly number[], share: number): number =>
   [...times].sort((a, b) => a - b)[Math.ceil(share * times.length) - 1] as number;
 
@@ -45,7 +45,7 @@ t.test('percentiles are within the documented error for any distribution', (t) =
       t.same(
         new Sketching().merge(halves[0].stored()).merge(halves[1].stored()).quantiles(),
         found,
-        'parts add up exactly',
+        'merged sketches equal the sketch of all values',
       );
       for (const [name, share] of [
         ['p50', 0.5],
@@ -53,10 +53,10 @@ t.test('percentiles are within the documented error for any distribution', (t) =
         ['p99', 0.99],
       ] as const) {
         const off = Math.abs((found?.[name] ?? NaN) / exact(times, share) - 1);
-        if (!(off <= SKETCH_ERROR)) t.fail(`${kind}, ${count}: ${name} is off by ${off}`);
+        if (!(off <= SKETCH_ERROR)) t.fail(`${kind}, ${count}: ${name} has a relative error of ${off}`);
       }
       t.equal(one.count, count);
-      t.ok(one.stored().length <= 2 * 160, `${kind}: bounded`);
+      t.ok(one.stored().length <= 2 * 160, `${kind}: the stored size is bounded`);
     }
   }
   t.equal(new Sketching().quantiles(), null);
@@ -75,7 +75,7 @@ latencyTests(async (t) => {
   return new LmdbUsageStore(store);
 });
 
-t.test('members can read them', async (t) => {
+t.test('members of an organization can read its latencies, others get 404', async (t) => {
   const { owner, organization, server, client, close } = await openOwned();
   t.teardown(close);
   const path = `/organizations/${organization.id}/usage/latency`;

@@ -1,5 +1,5 @@
-// Latency requirements for every UsageStore: within the documented error, additive over hours and writers, and removed
-// with their hour.
+// Latency tests that every UsageStore must pass: percentiles are within the documented error, add up over hours and
+// writers, and are removed with their hour.
 import t, { type Test } from 'tap';
 import type { FinishedUsage } from '../../src/shared/usage-sink.js';
 import { SKETCH_ERROR } from '../../src/usage/latency-sketch.js';
@@ -30,7 +30,7 @@ const used = (more: Partial<FinishedUsage>): FinishedUsage => ({
 
 /** `open` returns a new, empty store that is removed with the test. */
 export function latencyTests(open: (t: Test) => Promise<UsageStore>): void {
-  t.test('stores latencies by hour, model and key', async (t) => {
+  t.test('latencies are stored by hour, model and key', async (t) => {
     const usage = await open(t);
     const at = (hour: number): number => (1_000 + hour) * HOUR_MS;
     await Promise.all(
@@ -61,7 +61,11 @@ export function latencyTests(open: (t: Test) => Promise<UsageStore>): void {
       t.ok(Math.abs((found ?? NaN) / wanted - 1) <= SKETCH_ERROR, `${found} for ${wanted}`);
     };
     const [all, ...others] = await usage.latencies(query);
-    t.match(all, { model: 'hal-1.0', apiKeyId: null, answered: 600 }, "every writer's, of those that said anything");
+    t.match(
+      all,
+      { model: 'hal-1.0', apiKeyId: null, answered: 600 },
+      'requests of all writers are included if they generated a token',
+    );
     t.same(others, []);
     near(all?.firstTokenMs?.p50, 100);
     near(all?.firstTokenMs?.p99, 5_000);
@@ -76,7 +80,7 @@ export function latencyTests(open: (t: Test) => Promise<UsageStore>): void {
     t.match(await usage.latencies({ ...query, fromHour: 1_050, apiKeys: ['key_b'] }), [{ answered: 10 }]);
     t.same(await usage.latencies({ ...query, models: ['none'] }), []);
     await usage.erase({ rows: 0, sums: at(30) }, new AbortController().signal);
-    t.match(await usage.latencies(query), [{ answered: 300 }], 'gone with their hours');
+    t.match(await usage.latencies(query), [{ answered: 300 }], 'latencies of erased hours are gone');
     const many = Array.from({ length: 1_203 }, (_, key) => ({
       usage: used({ organizationId: 'org_3', keyId: `key_${key}` }),
       at: at(0),
@@ -85,7 +89,7 @@ export function latencyTests(open: (t: Test) => Promise<UsageStore>): void {
     t.match(
       await usage.latencies({ ...query, organizationId: 'org_3' }),
       [{ answered: 1_203 }],
-      'more than are read at once',
+      'more rows than one read returns are included',
     );
   });
 }

@@ -1,4 +1,4 @@
-// Usage in a real PostgreSQL: the requirements for every UsageStore, and exact sums if a connection is lost after a
+// Usage in a real PostgreSQL: the tests that every UsageStore must pass, and exact sums if a connection is lost after a
 // commit.
 import t, { type Test } from 'tap';
 import type { Database, Queryable } from '../../src/storage/postgres/database.js';
@@ -22,7 +22,7 @@ latencyTests(open);
 t.test('a batch whose commit was not confirmed is counted once, and a lost batch is written again', async (t) => {
   const real = await databaseFor(t, postgres);
   let lose: 'answer' | 'request' | null = null;
-  // A connection to the database that can drop a statement before or after its execution.
+  // A database connection that can drop a transaction before or after its execution.
   const database: Database = {
     address: real.address,
     load: () => real.load(),

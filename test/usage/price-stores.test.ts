@@ -1,4 +1,4 @@
-// Prices and budgets in the data folder.
+// Prices and budgets in the LMDB database of the data folder.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Requirements for every implementation of PriceStore and BudgetStore.
+// Tests that every implementation of PriceStore and BudgetStore must pass.
 import t, { type Test } from 'tap';
 import type { Actor, AuditLog } from '../../src/accounts/audit.js';
 import type { Budget, BudgetStore } from '../../src/usage/budget-store.js';
@@ -14,7 +14,7 @@ const actions = async (audit: AuditLog, of: string | null): Promise<string[]> =>
   (await audit.list(of, 100, null)).data.map(({ action }) => action).sort();
 
 export function priceStoreTests(open: (t: Test) => Promise<{ prices: PriceStore; audit: AuditLog }>): void {
-  t.test('PriceStore: replaces all prices and adds an audit log entry', async (t) => {
+  t.test('setting prices replaces all prices and adds an audit log entry', async (t) => {
     const { prices, audit } = await open(t);
     t.equal(await prices.get(), null);
     const table = { currency: 'EUR', models: { 'hal-1.0': { input: 0.15, cached_input: 0.02, output: 0.6 } } };
@@ -28,11 +28,11 @@ export function priceStoreTests(open: (t: Test) => Promise<{ prices: PriceStore;
 }
 
 export function budgetStoreTests(open: (t: Test) => Promise<{ budgets: BudgetStore; audit: AuditLog }>): void {
-  t.test('BudgetStore: of concurrent reporters, one reports a threshold', async (t) => {
+  t.test('only one of several concurrent processes reports a budget threshold', async (t) => {
     const { budgets, audit } = await open(t);
     const budget: Budget = { amount: 10.5, mail: true, webhookUrl: null, webhookSecret: 's', told: null };
     t.equal(await budgets.get('org_a'), null);
-    t.equal(await budgets.markNotified('org_a', '2026-11', 80), false, 'there is none');
+    t.equal(await budgets.markNotified('org_a', '2026-11', 80), false, 'no threshold is reported without a budget');
     await budgets.set('org_a', budget, note('set'));
     await budgets.set('org_b', budget, null);
     t.same([...(await budgets.all())].map(([id]) => id).sort(), ['org_a', 'org_b']);

@@ -1,4 +1,4 @@
-// Requirements for every implementation of UsageStore.
+// Tests that every implementation of UsageStore must pass.
 import t, { type Test } from 'tap';
 import type { FinishedUsage, RejectedUsage } from '../../src/shared/usage-sink.js';
 import { HOUR_MS } from '../../src/usage/sums.js';
@@ -59,7 +59,7 @@ const go = new AbortController().signal;
 
 /** `open` returns a new, empty store that is removed with the test. */
 export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
-  t.test('concurrent writes add up, in the sums and in the month', async (t) => {
+  t.test('concurrent usage writes add up in the hourly sums and in the month', async (t) => {
     const store = await open(t);
     await Promise.all(
       [1, 2, 3].map(async (thread) => {
@@ -73,10 +73,10 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     t.same(await store.monthTokens(['org_b', 'org_a', ''], '2026-11'), [0, 165_000, 0]);
     t.same(await store.monthTokens(['org_a'], '2026-12'), [0]);
     t.same(await store.monthTokens([], '2026-11'), []);
-    t.equal(await store.erase({ rows: NOW + 1, sums: 0 }, go), 1_500, 'a row each');
+    t.equal(await store.erase({ rows: NOW + 1, sums: 0 }, go), 1_500, 'each request has its own row');
   });
 
-  t.test('reports by day and hour, grouped, filtered and in pages', async (t) => {
+  t.test('usage is reported by day and hour, grouped, filtered and in pages', async (t) => {
     const store = await open(t);
     const models = ['hal-1.0', 'clarke-1.0'];
     const keys = ['key_a', 'key_b', 'key_c'];
@@ -101,7 +101,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     t.same(
       span.rows.map(({ bucket_start }) => bucket_start),
       ['2026-11-21T09:00:00.000Z', '2026-11-21T10:00:00.000Z'],
-      'from is in, to is not',
+      'fromHour is inclusive and toHour is exclusive',
     );
     const one = await store.rows(
       query({ models: ['hal-1.0'], apiKeys: ['key_a', 'key_c', 'key_z'], groupBy: ['api_key'] }),
@@ -122,7 +122,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
       after = page.next;
     }
     t.equal(pages, 25);
-    t.same(paged, whole.rows, 'pages joined are the whole');
+    t.same(paged, whole.rows, 'the pages together equal the whole result');
 
     const totals = await store.totals(
       { fromHour: HOUR - 48, toHour: HOUR + 48 },
@@ -136,7 +136,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     ]);
   });
 
-  t.test('costs use current prices; cached tokens have their own price', async (t) => {
+  t.test('costs use current prices, with a separate price for cached tokens', async (t) => {
     const store = await open(t);
     await store.record([ran(), ran({ model: 'clarke-1.0' }), ran({ model: 'free' })]);
     const prices = {
@@ -156,7 +156,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     t.equal(
       (await store.rows(query({ prices }), 10, null)).rows[0]!.cost,
       hal + 110 / 1e6,
-      'what has no price is left out',
+      'a model without a price is not included in the cost',
     );
     t.equal((await store.rows(query(), 10, null)).rows[0]!.cost, null);
     t.same(
@@ -165,7 +165,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     );
   });
 
-  t.test('handles thousands of entries in one bucket', async (t) => {
+  t.test('thousands of usage entries in one bucket add up', async (t) => {
     const store = await open(t);
     await store.record(Array.from({ length: 3_500 }, (_, at) => refused({ keyId: `key_${at}` })));
     const { rows } = await store.rows(query({ bucket: 'day' }), 10, null);
@@ -175,7 +175,7 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     );
   });
 
-  t.test('removes rows after their retention', async (t) => {
+  t.test('usage rows and sums are removed after their retention', async (t) => {
     const store = await open(t);
     for (const [organizationId, days] of [
       ['org_a', 0],
@@ -189,8 +189,12 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     const before = { rows: NOW - 90 * DAY, sums: NOW - 730 * DAY };
     const stopped = new AbortController();
     stopped.abort();
-    t.equal(await store.erase(before, stopped.signal), 0, 'not once it is to stop');
-    t.equal(await store.erase(before, go), 1_800 + 2 + 2 + 2, 'rows; hours and months of sums; hours of times');
+    t.equal(await store.erase(before, stopped.signal), 0, 'an aborted sweep removes nothing');
+    t.equal(
+      await store.erase(before, go),
+      1_800 + 2 + 2 + 2,
+      'request rows, hourly sums, monthly sums and latency hours are removed',
+    );
     t.equal(await store.erase(before, go), 0);
     const span = { fromHour: 0, toHour: HOUR + 1 };
     t.same(
@@ -205,6 +209,6 @@ export function usageStoreTests(open: (t: Test) => Promise<UsageStore>): void {
     );
     t.same(await store.monthTokens(['org_a', 'org_b', 'org_c'], '2024-09'), [0, 0, 0]);
     t.same(await store.monthTokens(['org_b'], '2026-08'), [66_000]);
-    t.equal(await store.erase({ rows: NOW + 1, sums: 0 }, go), 1_200, 'rows that are kept');
+    t.equal(await store.erase({ rows: NOW + 1, sums: 0 }, go), 1_200, 'the remaining request rows are removed');
   });
 }

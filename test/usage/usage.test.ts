@@ -1,4 +1,5 @@
-// Usage in a real database: records add up, are found by hour, day and group, and are removed after their retention.
+// Usage in a real LMDB database: records add up, are found by hour, day and group, and are removed after their
+// retention.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,65 +29,68 @@ async function storeFor(t: Test): Promise<{ store: Store; usages: LmdbUsageStore
 
 usageStoreTests(async (t) => (await storeFor(t)).usages);
 
-t.test('writes rows and the sums of the hour and the month, with failures and refusals', async (t) => {
-  const { store, usages } = await storeFor(t);
-  const usage = new UsageRecorder(usages, quiet, () => NOW);
-  usage.finished(finished());
-  usage.finished(finished()); // one request may have several generations
-  usage.finished(
-    finished({ status: 'failed', errorCode: 'model_error', outputTokens: 3, reasoningTokens: 0, images: 0 }),
-  );
-  usage.rejected({
-    organizationId: 'org_a',
-    keyId: 'key_a',
-    model: 'hal-1.0',
-    endpoint: '/v1/chat/completions',
-    status: 429,
-    code: 'rpm_limit_exceeded',
-  });
-  usage.rejected({
-    organizationId: 'org_a',
-    keyId: 'key_a',
-    model: null,
-    endpoint: '/v1/chat/completions',
-    status: 404,
-    code: 'model_not_found',
-  });
-  t.same([...store.table('usage-rows').keys()], [], 'not at once');
-  await usage.flush();
-  t.equal([...store.table('usage-rows').keys()].length, 3);
-  const [[, row] = []] = [...store.table<FinishedUsage>('usage-rows').range()].map(
-    ({ key, value }) => [key, value] as const,
-  );
-  t.same(row, finished());
-  t.same(await usages.monthTokens(['org_a', 'org_b'], '2026-11'), [110 + 110 + 103, 0]);
-  const { rows, next } = await usages.rows(query(), 10, null);
-  t.same(rows, [
-    {
-      bucket_start: '2026-11-21T10:00:00.000Z',
+t.test(
+  'recording usage writes a row per generation and the sums of the hour and month, including failures and refusals',
+  async (t) => {
+    const { store, usages } = await storeFor(t);
+    const usage = new UsageRecorder(usages, quiet, () => NOW);
+    usage.finished(finished());
+    usage.finished(finished()); // One request may have several generations.
+    usage.finished(
+      finished({ status: 'failed', errorCode: 'model_error', outputTokens: 3, reasoningTokens: 0, images: 0 }),
+    );
+    usage.rejected({
+      organizationId: 'org_a',
+      keyId: 'key_a',
+      model: 'hal-1.0',
+      endpoint: '/v1/chat/completions',
+      status: 429,
+      code: 'rpm_limit_exceeded',
+    });
+    usage.rejected({
+      organizationId: 'org_a',
+      keyId: 'key_a',
       model: null,
-      api_key_id: null,
-      endpoint: null,
-      requests: 3,
-      errors: 2,
-      rate_limited: 1,
-      input_tokens: 300,
-      cached_tokens: 180,
-      output_tokens: 23,
-      reasoning_tokens: 8,
-      images: 2,
-      answered: 3,
-      first_token_ms: 60,
-      duration_ms: 150,
-      decode_ms: 90,
-      cost: null,
-    },
-  ]);
-  t.equal(next, null);
-  await usage.close();
-});
+      endpoint: '/v1/chat/completions',
+      status: 404,
+      code: 'model_not_found',
+    });
+    t.same([...store.table('usage-rows').keys()], [], 'usage is not written immediately');
+    await usage.flush();
+    t.equal([...store.table('usage-rows').keys()].length, 3);
+    const [[, row] = []] = [...store.table<FinishedUsage>('usage-rows').range()].map(
+      ({ key, value }) => [key, value] as const,
+    );
+    t.same(row, finished());
+    t.same(await usages.monthTokens(['org_a', 'org_b'], '2026-11'), [110 + 110 + 103, 0]);
+    const { rows, next } = await usages.rows(query(), 10, null);
+    t.same(rows, [
+      {
+        bucket_start: '2026-11-21T10:00:00.000Z',
+        model: null,
+        api_key_id: null,
+        endpoint: null,
+        requests: 3,
+        errors: 2,
+        rate_limited: 1,
+        input_tokens: 300,
+        cached_tokens: 180,
+        output_tokens: 23,
+        reasoning_tokens: 8,
+        images: 2,
+        answered: 3,
+        first_token_ms: 60,
+        duration_ms: 150,
+        decode_ms: 90,
+        cost: null,
+      },
+    ]);
+    t.equal(next, null);
+    await usage.close();
+  },
+);
 
-t.test('writes by itself, and its timer does not keep the process alive', async (t) => {
+t.test('usage is written automatically, and the timer does not keep the process alive', async (t) => {
   const { usages } = await storeFor(t);
   const usage = new UsageRecorder(usages, quiet);
   usage.finished(finished());
@@ -94,7 +98,7 @@ t.test('writes by itself, and its timer does not keep the process alive', async 
   await usage.close();
 });
 
-t.test('a full disk: keeps a limited number of records for later and never throws', async (t) => {
+t.test('on a full disk, a limited number of usage records is kept for later and nothing throws', async (t) => {
   const { store, usages } = await storeFor(t);
   let full = true;
   const errors: string[] = [];
@@ -113,7 +117,7 @@ t.test('a full disk: keeps a limited number of records for later and never throw
   t.same(
     errors,
     ['usage: entries arrive faster than they can be recorded; dropping some', 'usage: recording failed; will retry'],
-    'said once each',
+    'each problem is logged once',
   );
   full = false;
   await usage.flush();
@@ -121,7 +125,7 @@ t.test('a full disk: keeps a limited number of records for later and never throw
   await usage.close();
 });
 
-t.test('the sweep follows the settings', async (t) => {
+t.test('the usage sweep applies the retention settings', async (t) => {
   const { usages } = await storeFor(t);
   const DAY = 24 * 3_600_000;
   for (const days of [0, 89, 91, 800])
@@ -133,7 +137,7 @@ t.test('the sweep follows the settings', async (t) => {
   await sweep.close();
 });
 
-t.test('recognizes refusals', (t) => {
+t.test('only refused generation requests count as rejections', (t) => {
   const generating = new Map([
     ['/v1/messages', '/v1/messages'],
     ['/playground', '/v1/chat/completions'],
@@ -165,7 +169,7 @@ t.test('recognizes refusals', (t) => {
   t.match(
     rejectionOf(record({ path: '/playground' }), generating),
     { endpoint: '/v1/chat/completions' },
-    'as what it is another way to',
+    'the playground counts as the endpoint that it calls',
   );
   for (const other of [
     { status: 200, failure: null },
