@@ -1,4 +1,5 @@
-// The simulated engine (docs/internals/simulation.md): half a million steps that every run takes, and as many that none has taken.
+// Runs the engine simulation (docs/internals/simulation.md): half a million steps of a fixed seed, and as many of a
+// random seed.
 import { spawnSync } from 'node:child_process';
 import { randomInt } from 'node:crypto';
 import { join } from 'node:path';
@@ -23,7 +24,7 @@ function simulate(...options: string[]): Outcome {
 
 const traceOf = ({ output }: Outcome): string | undefined => /^trace (\w+)$/m.exec(output)?.[1];
 
-await t.test('all that must be true of the engine is, whatever is done to it', (t) => {
+await t.test('every engine invariant holds under random requests and faults', (t) => {
   for (const seed of ['1', String(randomInt(2 ** 40))]) {
     const { status, output } = simulate('--steps', String(STEPS), '--seed', seed);
     t.equal(status, 0, `seed ${seed}: ${output}`);
@@ -32,7 +33,7 @@ await t.test('all that must be true of the engine is, whatever is done to it', (
   t.end();
 });
 
-await t.test('the same seed does the same, another one something else', (t) => {
+await t.test('the same seed gives the same trace, and another seed a different one', (t) => {
   const [first, again, other] = ['5', '5', '6'].map((seed) => traceOf(simulate('--steps', '20000', '--seed', seed)));
   t.type(first, 'string');
   t.equal(again, first);
@@ -40,13 +41,21 @@ await t.test('the same seed does the same, another one something else', (t) => {
   t.end();
 });
 
-await t.test('a fault is found, made smaller and printed with what shows it again', (t) => {
+await t.test('an injected fault is found, shrunk and printed with the options that reproduce it', (t) => {
   const { status, output } = simulate('--loses-copies', '--seed', '1');
   t.equal(status, 1);
   t.match(output, /^FAILED at step \d+ of part \d+: \w/m);
   const [, part = '', only = ''] = /--part (\d+) --only ([\d,]+)$/m.exec(output) ?? [];
-  t.ok(only.split(',').length <= 10, `it takes little: ${only}`);
-  t.equal(simulate('--loses-copies', '--seed', '1', '--part', part, '--only', only).status, 1, 'which fails again');
-  t.equal(simulate('--seed', '1', '--part', part, '--only', only).status, 0, 'and does not without the fault');
+  t.ok(only.split(',').length <= 10, `the shrunk run has at most 10 actions: ${only}`);
+  t.equal(
+    simulate('--loses-copies', '--seed', '1', '--part', part, '--only', only).status,
+    1,
+    'the printed options reproduce the failure',
+  );
+  t.equal(
+    simulate('--seed', '1', '--part', part, '--only', only).status,
+    0,
+    'the same actions pass without the injected fault',
+  );
   t.end();
 });

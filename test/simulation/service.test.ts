@@ -1,4 +1,4 @@
-// The simulated service (docs/internals/simulation.md): steps of one seed.
+// Runs the service simulation (docs/internals/simulation.md) for 2,000 steps of a fixed seed.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import t from 'tap';
@@ -24,7 +24,7 @@ function simulate(...options: string[]): Outcome {
 
 const traceOf = ({ output }: Outcome): string | undefined => /^trace (\w+)$/m.exec(output)?.[1];
 
-await t.test('all that must be true of the service is, whatever is done to it', (t) => {
+await t.test('every service invariant holds under random requests and faults', (t) => {
   for (const seed of ['1']) {
     const { status, output } = simulate('--steps', STEPS, '--seed', seed);
     t.equal(status, 0, `seed ${seed}: ${output}`);
@@ -33,7 +33,7 @@ await t.test('all that must be true of the service is, whatever is done to it', 
   t.end();
 });
 
-await t.test('the same seed does the same, in memory and in LMDB; another one something else', (t) => {
+await t.test('the same seed gives the same trace in memory and in LMDB, and another seed a different one', (t) => {
   const [first, again, lmdb, other] = [['5'], ['5'], ['5', '--tables', 'lmdb'], ['6']].map(([seed = '', ...more]) =>
     traceOf(simulate('--steps', '800', '--seed', seed, ...more)),
   );
@@ -44,15 +44,19 @@ await t.test('the same seed does the same, in memory and in LMDB; another one so
   t.end();
 });
 
-await t.test('a fault is found, made smaller and printed with what shows it again', (t) => {
+await t.test('an injected fault is found, shrunk and printed with the options that reproduce it', (t) => {
   const seed = ['--seed', '3'];
   const faulty = [...seed, '--loses-writes'];
   const { status, output } = simulate('--steps', '4000', ...faulty);
   t.equal(status, 1);
   t.match(output, /^FAILED at step \d+ of part \d+: \w/m);
   const [, part = '', only = ''] = /--part (\d+) --only ([\d,]+)/m.exec(output) ?? [];
-  t.ok(only.split(',').length <= 60, `it takes less than all 400: ${only}`);
-  t.equal(simulate(...faulty, '--part', part, '--only', only).status, 1, 'which fails again');
-  t.equal(simulate(...seed, '--part', part, '--only', only).status, 0, 'and does not without the fault');
+  t.ok(only.split(',').length <= 60, `the shrunk run has at most 60 of 400 actions: ${only}`);
+  t.equal(simulate(...faulty, '--part', part, '--only', only).status, 1, 'the printed options reproduce the failure');
+  t.equal(
+    simulate(...seed, '--part', part, '--only', only).status,
+    0,
+    'the same actions pass without the injected fault',
+  );
   t.end();
 });

@@ -1,5 +1,6 @@
-// What the limits must come to, computed another way than src/admission does: a share of each bucket that is missing, and
-// places counted from what runs. Every reservation is foretold and compared, whatever process or thread it is made in.
+// A second implementation of the limits, independent of src/admission: each bucket is the fraction that is missing, and
+// concurrency slots are counted from the running requests. It predicts every reservation, in any process or thread, and
+// compares the prediction with the outcome.
 import { ApiError } from '../../../src/shared/errors.js';
 import type {
   Admission,
@@ -14,16 +15,16 @@ import type { Config } from '../../../src/config/settings.js';
 import type { SimTime } from './sim-time.js';
 
 const MINUTE_US = 60_000_000;
-/** Of a bucket: what rounding may come to. */
+/** Rounding tolerance for bucket fractions. */
 const CLOSE = 1e-6;
 
-/** What is missing of a full bucket, as a share of it. */
+/** The missing fraction of a full bucket. */
 interface Bucket {
   missing: number;
   at: number;
 }
 
-/** At least and at most: who ends just as a month is looked up for the first time may be counted with what is stored, or beside it. */
+/** Lower and upper bound of a month's tokens. A request that ends during the first lookup of a month may or may not be included in the stored sum. */
 interface Counted {
   readonly least: number;
   readonly most: number;
@@ -49,9 +50,9 @@ export const monthOf = (wall: number): string => new Date(wall).toISOString().sl
 
 export class LimitsWitness {
   readonly #gates = new Map<string, Gate>();
-  /** Tokens counted of a month, by organization; what is not here has not been looked at in this process. */
+  /** Counted tokens per organization and month. A missing entry has not been looked up in this process. */
   readonly #months = new Map<string, Counted>();
-  /** Of a month that is not looked at yet: what ended meanwhile, which may be among what is stored when it is. */
+  /** Tokens of requests that ended before their month was looked up. The stored sum may already include them. */
   readonly #early = new Map<string, number>();
   readonly #sockets = new Map<string, number>();
   admitted = 0;
@@ -85,7 +86,7 @@ export class LimitsWitness {
     this.#early.delete(key);
   }
 
-  /** Places of a thread that has ended. */
+  /** Frees the concurrency slots of a thread that has ended. */
   left(identity: Limited, model: string, n: number): void {
     for (const gate of this.#gatesOf(identity, model)) gate.places -= n;
   }
@@ -98,7 +99,7 @@ export class LimitsWitness {
     const { state, unfinished } = admission.standing(organization, model) as Standing;
     if (unfinished !== inFlight)
       this.violated(
-        `${unfinished} places of ${organization.organizationId} on ${model} are taken and ${inFlight} requests run`,
+        `${unfinished} concurrency slots of ${organization.organizationId} on ${model} are taken, but ${inFlight} requests run`,
       );
     const { name, limits, rpm, tpm } = this.#organization(organization, model);
     for (const [what, told, bucket, limit] of [
@@ -108,7 +109,7 @@ export class LimitsWitness {
       if (told === null || limit === null) continue;
       const expected = Math.max(0, limit * (1 - this.#missing(bucket)));
       if (Math.abs(told.remaining - expected) > 1 + limit * CLOSE)
-        this.violated(`${name} has ${told.remaining} ${what} left, and should have ${expected.toFixed(3)}`);
+        this.violated(`${name} has ${told.remaining} ${what} left, but should have ${expected.toFixed(3)}`);
     }
   }
 
@@ -169,7 +170,7 @@ export class LimitsWitness {
     const gates = this.#gatesOf(identity, model);
     for (const { limits, places } of gates)
       if (limits.concurrency !== null && places + n > limits.concurrency) return only('concurrency_limit_exceeded');
-    // Nearly full may be either.
+    // A nearly full bucket may give either outcome.
     const take = (bucket: Bucket, amount: number, limit: number, refusal: Outcome): boolean => {
       const over = this.#missing(bucket) + amount / limit - 1;
       if (over > -CLOSE) outcomes.add(refusal);
@@ -190,7 +191,8 @@ export class LimitsWitness {
     try {
       const reserved = admission.reserve(request);
       if (!(reserved instanceof Promise)) return this.#reserved(reserved, request, outcomes, wanted);
-      // What was used of the month had to be looked up first: only now can it be foretold, but for what it has taken already.
+      // The month's usage had to be looked up first. Only now can the outcome be predicted, except for the tokens that
+      // this request has already reserved.
       return reserved.then(
         (reservation) => this.#reserved(reservation, request, this.#foretold(request).outcomes, wanted),
         (error: unknown) => this.#refused(error, request, this.#foretold(request).outcomes),
@@ -205,7 +207,7 @@ export class LimitsWitness {
     this.refused.set(error.code, (this.refused.get(error.code) ?? 0) + 1);
     if (!outcomes.has(error.code as Outcome))
       this.violated(
-        `a request of ${identity.organizationId} is refused with ${error.code}: ${error.message} What was to come: ${[...outcomes].join(' or ')}`,
+        `a request of ${identity.organizationId} is refused with ${error.code}: ${error.message} Expected: ${[...outcomes].join(' or ')}`,
       );
     throw error;
   }
@@ -219,7 +221,7 @@ export class LimitsWitness {
     this.admitted++;
     if (!outcomes.has('admitted'))
       this.violated(
-        `a request of ${identity.organizationId} on ${model} is admitted that was to be refused with ${[...outcomes].join(' or ')}`,
+        `a request of ${identity.organizationId} on ${model} is admitted, but should have been refused with ${[...outcomes].join(' or ')}`,
       );
     const gates = this.#gatesOf(identity, model).map((gate) => ({
       gate,
@@ -275,7 +277,7 @@ export class LimitsWitness {
     } finally {
       if (isRefused ? over < -CLOSE : over > CLOSE)
         this.violated(
-          `a read of ${identity.keyId} is ${isRefused ? 'refused' : 'let through'} with ${over} over its limit`,
+          `a read of ${identity.keyId} is ${isRefused ? 'refused' : 'admitted'} with ${over} over its limit`,
         );
     }
   }

@@ -1,13 +1,14 @@
-// The second half of npm run simulate: --steps N --seed N runs parts of that seed until so many steps are done. A failure is
-// run again with ever less of it, and printed with what reproduces it; exit code 1. See docs/internals/simulation.md.
+// The service half of npm run simulate: --steps N --seed N runs parts of that seed until N steps are done. A failure is
+// shrunk by running it again with fewer and fewer actions, and printed with the command that reproduces it; the exit
+// code is 1. See docs/internals/simulation.md.
 //
-//   --part N          that part of the seed alone
-//   --only N,N,...    of its actions these alone
-//   --without K,K,... no actions of these kinds
-//   --tables lmdb     LMDB's own tables, in a temporary folder, instead of tables in memory
-//   --seconds N       stops after so many
-//   --no-shrink       a failure is printed as it came
-//   --loses-writes    one write in 50 is acknowledged and comes to nothing: a fault that must be found
+// --part N          run only this part of the seed
+// --only N,N,...    run only these actions of the part
+// --without K,K,... run no actions of these kinds
+// --tables lmdb     use LMDB tables in a temporary folder instead of tables in memory
+// --seconds N       stop after N seconds
+// --no-shrink       print a failure without shrinking it
+// --loses-writes    acknowledge one write in 50 without doing it: a fault that must be found
 import { tmpdir } from 'node:os';
 import { parseArgs } from 'node:util';
 import { base62 } from '../../../src/shared/ids.js';
@@ -52,7 +53,7 @@ interface Outcome {
   steps: number;
 }
 
-/** What of a part is done. */
+/** Selects the actions of a part that are run. */
 interface Choice {
   readonly only: ReadonlySet<number> | null;
   readonly without: ReadonlySet<Kind>;
@@ -66,7 +67,8 @@ async function runPart(
   kinds = new Map<number, Kind>(),
 ): Promise<Outcome> {
   bytes = drawsFrom(seedOf(seed, part, 3));
-  for (const before = fills; fills === before; ) base62(1); // what is left of the part before is not this one's
+  // Discards random characters that the previous part buffered.
+  for (const before = fills; fills === before; ) base62(1);
   time.begin(Date.UTC(2026, 0, 1) + drawsFrom(seedOf(seed, part, 4)).below(365 * 86_400) * 1000);
   const backing = values.tables === 'lmdb' ? await openLmdb(time, tmpdir()) : new MemoryTables();
   const world = new World(time, backing, seed, part, trace, values['loses-writes'] ? 0.02 : 0);
@@ -92,10 +94,10 @@ async function runPart(
   }
 }
 
-/** What two failures have in common that are the same one: not the ids and numbers. */
+/** The part of a failure message that two occurrences of the same failure share: without ids and numbers. */
 const classOf = (failure: string): string => failure.replace(/[a-z]+_\w+|\d+/g, '').slice(0, 40);
 
-/** Fewer actions (delta debugging, from the end), then fewer kinds of them, as long as it fails in the same way. */
+/** Removes actions (delta debugging, from the end), then kinds of actions, as long as the run fails in the same way. */
 async function shrink(
   seed: number,
   part: number,
@@ -161,7 +163,7 @@ async function run(): Promise<number> {
       console.log(`FAILED at step ${outcome.steps} of part ${part}: ${outcome.failure}`);
       if (values['no-shrink']) return 1;
       const smallest = await shrink(seed, part, choice, PART_STEPS, outcome.failure);
-      console.log(`made smaller (${smallest.kinds}): ${smallest.failure}`);
+      console.log(`shrunk to (${smallest.kinds}): ${smallest.failure}`);
       const without = [...smallest.choice.without];
       console.log(
         `again: npm run simulate -- --half service --seed ${seed} --part ${part} --only ${[...(smallest.choice.only ?? [])].join(',')}${without.length === 0 ? '' : ` --without ${without.join(',')}`}`,
@@ -176,7 +178,7 @@ async function run(): Promise<number> {
 }
 
 process.on('unhandledRejection', (error) => {
-  console.log(`FAILED: a rejection that nobody handles: ${String((error as Error).stack)}`);
+  console.log(`FAILED: unhandled rejection: ${String((error as Error).stack)}`);
   process.exit(1);
 });
 process.exit(await run());

@@ -1,12 +1,12 @@
-// Tables in memory as LMDB has them: keys in its order, values as they come back from msgpack, all of a transaction or
-// nothing. For millions of steps; service.test.ts holds it against LMDB by the same histories.
+// In-memory tables that behave like LMDB: the same key order, values copied through msgpack, atomic transactions. Fast
+// enough for millions of steps; service.test.ts compares them with LMDB by running the same histories.
 import { pack, unpack } from 'msgpackr';
 import type { Key, KeyRange, Table, TableName } from '../../../src/storage/store.js';
 
-/** What a simulated disk keeps. */
+/** The contents of a simulated disk. */
 export interface Backing {
   table<V>(name: TableName): Table<V>;
-  /** Each as a transaction of its own, in this order, all committed when it resolves. What one throws undoes that one: it comes back as `error`. */
+  /** Runs each function as its own transaction, in order; all are committed when the promise resolves. A function that throws is rolled back and returns its error as `error`. */
   commit(works: readonly (() => unknown)[]): Promise<{ result: unknown; error: unknown }[]>;
   close(): Promise<void>;
 }
@@ -30,7 +30,7 @@ function numberOrder(value: number): string {
     .join('');
 }
 
-/** Texts that compare as LMDB compares the keys: numbers before texts, part by part. */
+/** Encodes a key as a string that sorts like the key in LMDB: numbers before strings, compared part by part. */
 const orderOf = (key: Key): string =>
   (typeof key === 'string' ? [key] : key)
     .map((part) => (typeof part === 'number' ? `1${numberOrder(part)}` : `2${part}`))
@@ -101,7 +101,7 @@ class MemoryTable<V> implements Table<V> {
     return DONE;
   }
 
-  /** The first row not before it. */
+  /** Index of the first row whose key is not less than `order`. */
   #place(order: string): number {
     let from = 0,
       to = this.rows.length;
@@ -113,13 +113,13 @@ class MemoryTable<V> implements Table<V> {
     return from;
   }
 
-  /** Of the table as it stands when it is asked for. */
+  /** A snapshot of the rows in the range. */
   #between({ from, to, limit = Infinity, reverse = false }: KeyRange): Row[] {
     const [low, high] = reverse ? [to, from] : [from, to];
     let begin = low === undefined ? 0 : this.#place(orderOf(low));
     let end = high === undefined ? this.rows.length : this.#place(orderOf(high));
     if (reverse) {
-      // descending: `from` inclusive, `to` exclusive
+      // Descending: `from` is inclusive, `to` exclusive.
       if (low !== undefined && this.rows[begin]?.order === orderOf(low)) begin++;
       if (high !== undefined && this.rows[end]?.order === orderOf(high)) end++;
       return this.rows.slice(Math.max(begin, end - limit), end).reverse();

@@ -1,6 +1,6 @@
-// What clients know of stored responses, and what must be true of them whatever has happened since: what was acknowledged
-// can be read until it is deleted or its time is over, to the second; what has ended stays as it ended; nobody else sees
-// it; an event's number stands for one event.
+// Records which stored responses clients know, and checks what must hold for them. An acknowledged response can be read
+// until it is deleted or expires, to the second. An ended response keeps its final state. No other organization sees
+// it. An event number identifies one event.
 import type { ResponseStore } from '../../../src/storage/response-store.js';
 import { LOG_S } from '../../../src/storage/response-size.js';
 import type { SentEvent } from './sim-exchange.js';
@@ -25,16 +25,16 @@ export interface Known {
   readonly background: boolean;
   readonly previous: Known | null;
   readonly input: string;
-  /** As it ended, as JSON; null: a client knows of no end. */
+  /** The final state as JSON; null while no client has seen the response end. */
   ended: string | null;
-  /** Seconds since 1970, before which it did not end. */
+  /** Seconds since 1970. The response did not end before this time. */
   readonly seenAt: number;
-  /** Microseconds. */
+  /** When the creating request was received, in microseconds. */
   readonly askedAt: number;
   deleteAsked: boolean;
-  /** When it was first said to be: microseconds; Infinity: not yet. */
+  /** When a client first learned of the deletion, in microseconds; Infinity: not yet. */
   deletedAt: number;
-  /** Of the log. */
+  /** Events of the log by sequence number. */
   readonly events: Map<number, string>;
 }
 
@@ -67,7 +67,7 @@ export class ResponsesWitness {
   add(known: Omit<Known, 'ended' | 'deleteAsked' | 'deletedAt' | 'events'>, resource: Resource): Known {
     const before = this.#byId.get(known.id);
     if (before !== undefined) {
-      this.violated(`two responses are ${known.id}`);
+      this.violated(`two responses have the id ${known.id}`);
       return before;
     }
     const added: Known = { ...known, ended: null, deleteAsked: false, deletedAt: Infinity, events: new Map() };
@@ -87,53 +87,55 @@ export class ResponsesWitness {
     return known.deleteAsked || this.isExpired(known) || !known.stored;
   }
 
-  /** A client was shown the response so. */
+  /** Records the state in which a client received the response. */
   saw(known: Known, resource: Resource): void {
     const { id, status } = resource;
-    if (id !== known.id) this.violated(`${known.id} was asked for and ${id} came`);
+    if (id !== known.id) this.violated(`${known.id} was requested, but ${id} came`);
     if (resource.created_at !== known.createdAt)
-      this.violated(`${id} was made at ${known.createdAt}, and now at ${resource.created_at}`);
+      this.violated(`${id} was created at ${known.createdAt}, but is now returned with ${resource.created_at}`);
     const shown = JSON.stringify(resource);
     if (known.ended !== null && known.ended !== shown)
-      this.violated(`${id} had ended as ${known.ended} and is ${shown}`);
+      this.violated(`${id} had ended as ${known.ended}, but is now ${shown}`);
     if (isEnded(status)) known.ended = shown;
   }
 
-  /** A client asked for it and was told that it does not exist. */
+  /** A client requested the response and got 404. */
   missed(known: Known, organizationId: string): void {
     if (organizationId === known.organizationId && !this.isLost(known))
       this.violated(
-        `${known.id} is not found at ${this.now}; it was acknowledged, expires at ${this.expiresAt(known)} and nobody has deleted it`,
+        `${known.id} is not found at ${this.now}; it was acknowledged, expires at ${this.expiresAt(known)}, and no client has deleted it`,
       );
   }
 
-  /** A client was shown it. `since`: seconds, when it was asked for. */
+  /** A client received the response. `since`: when it was requested, in seconds. */
   found(known: Known, organizationId: string, since: number): void {
     if (organizationId !== known.organizationId)
-      this.violated(`${known.id} of ${known.organizationId} is shown to ${organizationId}`);
-    if (known.deletedAt <= this.time.now) this.violated(`${known.id} is shown, which was deleted`);
+      this.violated(`${known.id} of ${known.organizationId} is returned to ${organizationId}`);
+    if (known.deletedAt <= this.time.now) this.violated(`${known.id} is returned although it was deleted`);
     this.#wasThere(known, since);
   }
 
-  /** A client was told that it is deleted now. Erasing goes on behind that moment, so that another may be told of a later one sooner, but nobody who asks then. */
+  /** A client received the confirmation of a delete. Erasing continues after that moment, so two overlapping deletes may both be confirmed. A delete sent after the first confirmation must get 404. */
   deleted(known: Known, organizationId: string, since: number, askedAt: number): void {
     if (organizationId !== known.organizationId)
       this.violated(`${known.id} of ${known.organizationId} is deleted by ${organizationId}`);
     if (known.deletedAt < askedAt)
-      this.violated(`${known.id} is deleted by who asked at ${askedAt}, and was at ${known.deletedAt}`);
+      this.violated(
+        `${known.id} is deleted by a request sent at ${askedAt}, but had already been deleted at ${known.deletedAt}`,
+      );
     this.#wasThere(known, since);
     known.deletedAt = Math.min(known.deletedAt, this.time.now);
   }
 
   #wasThere(known: Known, since: number): void {
     if (this.expiresAt(known) <= since)
-      this.violated(`${known.id} is there at ${since}, and had expired at ${this.expiresAt(known)}`);
-    if (!known.stored) this.violated(`${known.id} is there, which was not to be stored`);
+      this.violated(`${known.id} exists at ${since}, but had expired at ${this.expiresAt(known)}`);
+    if (!known.stored) this.violated(`${known.id} exists, but was not to be stored`);
   }
 
   /**
-   * Events of its log that came after number `after`; `isWhole`: there are no more. `wasWell`: the log could be written; else
-   * they may have been sent and not kept.
+   * Events of the log with numbers above `after`. `isWhole`: no more events follow. `wasWell`: no write to the log
+   * failed; otherwise events may have been sent but not stored.
    */
   followed(known: Known, events: readonly SentEvent[], after: number, isWhole: boolean, wasWell: boolean): void {
     let next = after + 1;
@@ -145,20 +147,21 @@ export class ResponsesWitness {
         code,
       } = JSON.parse(data) as { sequence_number: number; response?: Resource; code?: string };
       if (type === 'error' && code === 'response_not_found') {
-        // no event of the log
-        if (!this.isLost(known)) this.violated(`${known.id} is said to be deleted to who follows it, and nobody has`);
+        // This event is not part of the log.
+        if (!this.isLost(known))
+          this.violated(`${known.id} is reported as deleted to a subscriber, but no client has deleted it`);
         continue;
       }
-      // Whoever reads slowly, and finds the log gone, is told the end alone.
+      // A slow subscriber that finds the log gone receives only the terminal event.
       const isGone =
         (TERMINAL.has(type) || type === 'error') && (this.isLost(known) || known.seenAt + LOG_S <= this.now);
       if (wasWell && number !== next && !isGone)
-        this.violated(`event ${number} of ${known.id} comes where ${next} was to`);
+        this.violated(`event ${number} of ${known.id} arrives where ${next} was expected`);
       next = number + 1;
       if (wasWell && known.background && known.seenAt + LOG_S > this.now) {
         const before = known.events.get(number);
         if (before !== undefined && before !== data)
-          this.violated(`event ${number} of ${known.id} was ${before} and is ${data}`);
+          this.violated(`event ${number} of ${known.id} was ${before} and is now ${data}`);
         known.events.set(number, data);
       }
       if (wasWell && TERMINAL.has(type) && response !== undefined) this.saw(known, response);
@@ -174,14 +177,14 @@ export class ResponsesWitness {
       this.violated(`the events of ${known.id} end with ${last.type}`);
   }
 
-  /** The texts that a continuation is made of; null if not all of it is known. */
+  /** The texts that a continuation is built from; null if some of them are unknown. */
   texts(known: Known): string[] | null {
     if (known.ended === null) return null;
     const before = known.previous === null ? [] : this.texts(known.previous);
     return before === null ? null : [...before, known.input, ...outputOf(JSON.parse(known.ended) as Resource)];
   }
 
-  /** As storage has it now. */
+  /** Checks the stored state of a response. */
   async check(known: Known, responses: ResponseStore, others: readonly string[]): Promise<void> {
     this.read++;
     const stored = await responses.get(known.organizationId, known.id);
@@ -197,7 +200,7 @@ export class ResponsesWitness {
       for (let at: Known | null = known; at !== null; at = at.previous) length++;
       if (chain?.responses.length !== length)
         this.violated(
-          `the chain of ${known.id} has ${String(chain?.responses.length)} responses, and ${length} were made of it`,
+          `the chain of ${known.id} has ${String(chain?.responses.length)} responses, and ${length} were expected`,
         );
       chain?.release();
     }
@@ -206,18 +209,18 @@ export class ResponsesWitness {
         this.found(known, other, this.now);
   }
 
-  /** All that an organization has, page by page. */
+  /** Checks the list of all responses of an organization, page by page. */
   async list(organizationId: string, responses: ResponseStore): Promise<void> {
     const listed = new Set<string>();
     let before = Infinity;
     for (let after: string | null = null; ; ) {
       const page = await responses.list(organizationId, 3, after);
-      if (page === null) return this.violated(`a page behind ${String(after)} is refused`);
+      if (page === null) return this.violated(`a page after ${String(after)} is refused`);
       for (const { id, createdAt } of page.data) {
         const known = this.#byId.get(id);
         if (known !== undefined) this.found(known, organizationId, this.now);
         if (listed.has(id)) this.violated(`${id} is listed twice`);
-        if (createdAt > before) this.violated(`${id} is listed behind an older one`);
+        if (createdAt > before) this.violated(`${id} is listed after an older response`);
         before = createdAt;
         listed.add(id);
       }

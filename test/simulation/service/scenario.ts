@@ -1,5 +1,5 @@
-// A simulated service for one story that a test tells, step by step: as many threads as it wants, one organization without
-// limits, and the disk to do something to. Its clock is the process's own from the moment it is imported.
+// A simulated service for tests that script one scenario step by step: any number of threads, one organization without
+// limits, and a disk whose faults the test controls. Importing this file replaces the process's clock.
 import { configWith } from '../../../src/config/load.js';
 import { tableBytes } from '../../../src/admission/record-table.js';
 import { HeldResponses } from '../../../src/storage/held-responses.js';
@@ -37,7 +37,7 @@ export class Scenario {
   readonly #held: SharedArrayBuffer;
   readonly #ledgers: Int32Array[];
   #hub: HubBus | null = null;
-  /** The primary one first. */
+  /** The primary thread comes first. */
   #threads: SimThread[] = [];
   #tag = 0;
 
@@ -46,7 +46,7 @@ export class Scenario {
     this.#ledgers = Array.from({ length: workers + 1 }, () => new Int32Array(new SharedArrayBuffer(RECORDS * 4)));
   }
 
-  /** `workers`: threads beside the primary one. */
+  /** `workers`: HTTP workers in addition to the primary thread. */
   static async begin(workers = 0): Promise<Scenario> {
     time.begin(Date.UTC(2026, 0, 1));
     const scenario = new Scenario(workers);
@@ -90,15 +90,15 @@ export class Scenario {
       await this.pass(1_000);
     }
     if (this.#threads.length !== this.workers + 1)
-      throw new Error(`the service does not start: ${this.errors.join('; ')}`);
+      throw new Error(`the service did not start: ${this.errors.join('; ')}`);
   }
 
-  /** The process is gone at once. */
+  /** Ends the process immediately. */
   kill(): void {
     for (const { owner } of this.#threads) owner.alive = false;
   }
 
-  /** A thread is gone at once, and given up. */
+  /** Ends a thread immediately and aborts its responses. */
   lose(index: number): void {
     const [{ owner }, primary] = [this.thread(index), this.thread(0)];
     owner.alive = false;
@@ -126,7 +126,7 @@ export class Scenario {
     return time.pass(ms * MS);
   }
 
-  /** The calendar's clock alone. */
+  /** Moves only the wall clock. */
   leap(ms: number): void {
     time.leapWall(ms);
   }
@@ -135,7 +135,7 @@ export class Scenario {
     return time.as(this.thread(thread).owner, work);
   }
 
-  /** A background response of so many tokens. */
+  /** Starts a background response of `tokens` tokens. */
   async generate(thread: number, tokens: number, stepMs: number): Promise<SimExchange> {
     const course: Course = {
       tag: ++this.#tag,
@@ -156,7 +156,7 @@ export class Scenario {
     });
   }
 
-  /** `reads`: else the client reads nothing of what it is sent. */
+  /** `reads`: false for a client that reads nothing of the response. */
   async ask(
     thread: number,
     method: string,
@@ -197,7 +197,7 @@ export class Scenario {
     return (await this.ask(thread, 'GET', '/v1/responses/:id', id)).answer as Resource;
   }
 
-  /** Its whole stream; it must end within `ms`. */
+  /** Reads the whole event stream, which must end within `ms`. */
   async follow(
     thread: number,
     id: string,
@@ -217,7 +217,7 @@ export class Scenario {
     };
   }
 
-  /** Of all requests, as it is recorded. */
+  /** The recorded usage of all requests. */
   usage(): UsageRow[] {
     return [...this.tables.table<UsageRow>('usage-rows').range()].map(({ value }) => value);
   }

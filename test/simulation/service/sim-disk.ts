@@ -1,7 +1,7 @@
-// The simulated disk and, for each simulated thread, its store on it: what is written waits for the disk's time, is committed
-// together with what else the thread wrote meanwhile, and is acknowledged later still. Writes can fail in the ways that
-// src/storage/lmdb/writes.ts tells of: undone (the disk is full), or the end of the store. What waits when its thread ends
-// is lost, what was committed stays. The tables are LMDB's own, or memory-tables.ts.
+// The simulated disk, and a store on it for each simulated thread. A write waits for the disk, is committed together
+// with the thread's other pending writes, and is acknowledged later. Writes can fail in the ways described in
+// src/storage/lmdb/writes.ts: rolled back because the disk is full, or with the whole store failing. When a thread
+// ends, its pending writes are lost and its committed ones stay. The tables are LMDB's own or memory-tables.ts.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Draws } from '../../../src/shared/random.js';
@@ -11,7 +11,7 @@ import type { Key, KeyRange, OpenedStore, Table, TableName } from '../../../src/
 import type { Backing } from './memory-tables.js';
 import type { Owner, SimTime } from './sim-time.js';
 
-/** LMDB in a folder of its own. */
+/** Opens LMDB in a temporary folder. */
 export async function openLmdb(time: SimTime, folder: string): Promise<Backing> {
   const path = mkdtempSync(join(folder, 'monolith-simulation-'));
   const store = await time.really(() => openStore(path));
@@ -39,17 +39,17 @@ export async function openLmdb(time: SimTime, folder: string): Promise<Backing> 
 }
 
 export class SimDisk {
-  /** Writes fail until then (microseconds), a share of them or all. */
+  /** Until this time (microseconds), writes fail: all of them, or the fraction `fullShare`. */
   fullUntil = 0;
   fullShare = 1;
-  /** How long a commit takes at most, in microseconds. */
+  /** Maximum duration of a commit in microseconds. */
   slowUs = 3_000;
-  /** The next commit ends the store of its thread. */
+  /** If set, the next commit makes the store of its thread fail. */
   breaksNext = false;
-  /** Of writes that failed, the last one: microseconds. */
+  /** Time of the last failed write in microseconds. */
   failedAt = -Infinity;
 
-  /** `losesWrites`: of all, the share that comes to nothing and is acknowledged: a fault for the simulation to find. */
+  /** `losesWrites`: the fraction of writes that are acknowledged without being done, a fault for the simulation to find. */
   constructor(
     readonly backing: Backing,
     readonly time: SimTime,

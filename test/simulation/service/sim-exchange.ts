@@ -1,4 +1,4 @@
-// A client's side of one request: what it sent, what came back, whether it reads, whether it has gone.
+// The client side of one request: what it sent, what it received, whether it reads, and whether it has disconnected.
 import { ApiError, toApiError } from '../../../src/shared/errors.js';
 import type { EventStream, Exchange, StreamEvent } from '../../../src/http/exchange.js';
 import { JsonText } from '../../../src/http/json-text.js';
@@ -9,7 +9,7 @@ export interface SentEvent {
   readonly type: string;
 }
 
-/** What a reader that does not read leaves in the server's memory. */
+/** Unread bytes that a client which does not read leaves in the server's memory. */
 const UNREAD_BYTES = 1_000_000;
 
 export class SimExchange implements Exchange {
@@ -17,17 +17,17 @@ export class SimExchange implements Exchange {
   readonly trace = null;
   readonly bodyBytes = 1_000;
   readonly receivedAt = performance.now();
-  /** null: not answered yet. */
+  /** null until the response is sent. */
   status: number | null = null;
   answer: unknown = null;
   code: string | null = null;
   events: SentEvent[] | null = null;
-  /** Answered, or never going to be. */
+  /** The response has been sent, or never will be. */
   over = false;
   aborted = false;
-  /** Reads nothing now. */
+  /** The client currently reads nothing. */
   stopped = false;
-  /** Not an error that a client should ever be told. */
+  /** An error that no client should ever receive. */
   unexpected: unknown = null;
   #onAborted: (() => void)[] = [];
   #onFailure: ((error: ApiError) => Iterable<StreamEvent>) | undefined;
@@ -62,7 +62,7 @@ export class SimExchange implements Exchange {
   setHeader(): void {}
   annotate(): void {}
   text(): void {
-    throw new Error('nothing here answers so');
+    throw new Error('no simulated route sends plain text');
   }
 
   onAborted(callback: () => void): void {
@@ -117,21 +117,21 @@ export class SimExchange implements Exchange {
     }
   }
 
-  /** The client goes away. */
+  /** The client disconnects, and the server is notified. */
   abort(): void {
     if (this.over) return;
     this.leave();
     for (const callback of this.#onAborted) callback();
   }
 
-  /** The connection is gone, and nobody is left to notice. */
+  /** The connection is gone, and the server is not notified. */
   leave(): void {
     this.over = true;
     this.aborted = true;
   }
 
   #isLate(what: string): boolean {
-    if (this.over && !this.aborted) this.unexpected = new Error(`${what}() behind the end of the answer`);
+    if (this.over && !this.aborted) this.unexpected = new Error(`${what}() was called after the end of the response`);
     return this.over;
   }
 

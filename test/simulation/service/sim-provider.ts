@@ -1,5 +1,6 @@
-// Models whose answers a request itself asks for: how many tokens, how fast, how it ends. The provider of one simulated
-// thread, with the fair slots that long prompts wait in, and what its engines have told of each request.
+// Simulated models whose output is specified by the request itself: how many tokens, how fast, and how it ends. This is
+// the provider of one simulated thread, with the fair slots that long prompts wait for, and a record of what its
+// engines reported for each request.
 import { apiError } from '../../../src/shared/errors.js';
 import { FairSlots } from '../../../src/generation/fair-slots.js';
 import type { RequestContext, PreparedGeneration, Provider } from '../../../src/generation/provider.js';
@@ -9,7 +10,7 @@ import type { Owner } from './sim-time.js';
 
 export const ENDS = ['ok', 'fails', 'fails first', 'fails begun', 'is refused', 'waits too long'] as const;
 
-/** What a request's text asks for. */
+/** The behaviour that a request's text specifies. */
 export interface Course {
   tag: number;
   prompt: number;
@@ -23,7 +24,7 @@ export interface Course {
 
 export const textOf = (course: Course): string => JSON.stringify(course);
 
-/** What an engine has told of a request. */
+/** What an engine has reported for a request. */
 export interface Told {
   readonly tag: number;
   readonly organization: number;
@@ -36,11 +37,11 @@ export interface Told {
 }
 
 export interface Engines {
-  /** Under way. */
+  /** Requests that are being generated. */
   readonly running: Set<Told>;
-  /** What a request was made of: the texts of its messages. */
+  /** Receives the texts of the messages that a request consists of. */
   prepared(tag: number, texts: readonly string[]): void;
-  /** In turn of the organizations: somebody waits, begins, ends. */
+  /** Reports that an organization's request waits for a fair slot, gets it, or leaves. */
   slot(owner: Owner, what: 'waits' | 'begins' | 'leaves', organization: number, tag: number): void;
 }
 
@@ -102,7 +103,7 @@ export class SimProvider implements Provider {
   }
 
   async count(): Promise<never> {
-    throw new Error('nobody asks');
+    throw new Error('no simulated client counts tokens');
   }
 
   #start(
@@ -113,7 +114,7 @@ export class SimProvider implements Provider {
     onEvent: (event: GenerationEvent) => void,
   ): { cancel(): void } {
     if (course.end === 'is refused')
-      throw apiError('capacity_exhausted', 'Too many wait.', null, { retryAfterMs: 1000 });
+      throw apiError('capacity_exhausted', 'Too many requests are waiting.', null, { retryAfterMs: 1000 });
     const told: Told = {
       tag: course.tag,
       organization,
@@ -141,7 +142,7 @@ export class SimProvider implements Provider {
             if (now.type === 'text') told.tokens += now.tokens;
             if (event.done === true) end();
             onEvent(now);
-            more = now.type === 'text' && now.choice < n - 1; // a step has a token of every choice
+            more = now.type === 'text' && now.choice < n - 1; // One step produces a token for every choice.
           }
           if (!told.over) later();
         },
@@ -160,7 +161,7 @@ function* eventsOf(
 ): Generator<GenerationEvent> {
   const failed: GenerationEvent = { type: 'failed', code: 'engine_error', message: 'a forward pass failed' };
   if (end === 'waits too long')
-    return yield { type: 'failed', code: 'queue_timeout', message: 'it waited', retryAfterMs: 1000 };
+    return yield { type: 'failed', code: 'queue_timeout', message: 'the request waited too long', retryAfterMs: 1000 };
   if (end === 'fails first') return yield failed;
   yield { type: 'started', promptTokens: prompt, cachedTokens: 0, queueMs };
   if (end === 'fails begun') return yield failed;

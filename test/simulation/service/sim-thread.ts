@@ -1,5 +1,6 @@
-// One answering thread as src/server/service.ts wires it, without sockets, models and accounts: the real stores, admission, routes,
-// runs, background responses and usage on a simulated disk and clock; and the ports by which threads tell each other things.
+// One HTTP thread as src/server/service.ts wires it, without sockets, models and accounts: the real stores, admission,
+// routes, runs, background responses and usage recording on a simulated disk and clock. Also contains the ports through
+// which threads exchange messages.
 import type { MessagePort } from 'node:worker_threads';
 import type { Admission } from '../../../src/admission/admission.js';
 import { openAdmission } from '../../../src/admission/open-admission.js';
@@ -34,7 +35,7 @@ import type { Owner, SimTime } from './sim-time.js';
 
 export const MODELS = ['alpha', 'beta'] as const;
 
-/** What all threads of a process have. */
+/** Shared by all threads of a process. */
 export interface Common {
   config: Config;
   disk: SimDisk;
@@ -42,7 +43,7 @@ export interface Common {
   counters: SharedArrayBuffer;
   held: SharedArrayBuffer;
   engines: Engines;
-  /** What is looked at on the way to the real ones. */
+  /** Wrappers that observe the calls to the real objects. */
   watchAdmission(admission: Admission): Admission;
   watchUsage(usage: UsageSink): UsageSink;
   storedMonth(organizationId: string, month: string, tokens: number): void;
@@ -53,7 +54,7 @@ const SEALER = new KeySealer(new KeyRing([Buffer.alloc(32, 1)]), [...MODELS]);
 
 export class SimThread {
   private constructor(
-    /** Of who is suspended. */
+    /** Notified when an organization is suspended or resumed. */
     readonly listeners: ReadonlySet<(organizationId: string | null) => void>,
     readonly owner: Owner,
     readonly index: number,
@@ -68,7 +69,7 @@ export class SimThread {
     private readonly undo: DisposableStack,
   ) {}
 
-  /** As openService(). */
+  /** Counterpart of openService(). */
   static open(
     owner: Owner,
     bus: ThreadBus,
@@ -128,7 +129,7 @@ export class SimThread {
             return () => listeners.delete(listener);
           },
         },
-        (err) => log.error({ err }, 'whether an organization is suspended cannot be told'),
+        (err) => log.error({ err }, 'checking whether an organization is suspended failed'),
       );
       undo.add(() => generations.close());
       const slots = fairSlots();
@@ -175,12 +176,12 @@ export class SimThread {
     });
   }
 
-  /** As Service: told at once if it was while the thread was opened. */
+  /** Like Service: calls the listener immediately if storage failed while the thread was opening. */
   onStorageFailure(listener: () => void): void {
     this.store.onFailure(listener);
   }
 
-  /** As the HTTP server does: one route, whose failure is an answer. */
+  /** Does what the HTTP server does: runs one route and turns its failure into a response. */
   async serve(exchange: SimExchange, path: string): Promise<void> {
     const route = this.routes.find((one) => one.method === exchange.method && one.path === path);
     if (route === undefined) throw new Error(`no route ${exchange.method} ${path}`);
@@ -197,7 +198,7 @@ export class SimThread {
   }
 }
 
-/** Two ends of a channel between simulated threads: what goes in arrives later, in its order. */
+/** The two ends of a channel between simulated threads. Messages arrive after a delay and in order. */
 export function channel(time: SimTime, one: Owner, other: Owner, delayUs: () => number): [MessagePort, MessagePort] {
   const ends = [new SimPort(time, one, delayUs), new SimPort(time, other, delayUs)] as const;
   ends[0].peer = ends[1];
@@ -208,7 +209,7 @@ export function channel(time: SimTime, one: Owner, other: Owner, delayUs: () => 
 class SimPort {
   peer: SimPort | null = null;
   #listeners: ((message: unknown) => void)[] = [];
-  #kept: unknown[] = []; // until somebody listens
+  #kept: unknown[] = []; // Messages kept until a listener is added.
   #lastAt = 0;
   #closed = false;
 

@@ -1,14 +1,14 @@
-// The one clock of a simulated service, in the place of the process's own: Date.now(), performance.now(), process.hrtime,
-// timers, immediates, and the randomness that ids are made of. What runs under it is the code as it is released, without
-// seams of its own. What becomes due runs in the order of its time, then of its making; between two of them every promise
-// that can go on has gone on. Monotonic and wall clock are two: the wall clock may leap.
+// The single clock of a simulated service. It replaces the process's own Date.now(), performance.now(), process.hrtime,
+// timers and immediates, and the random bytes that ids are made from. The code under test is the released code, without
+// test hooks. Callbacks run in the order of their due time, then of their creation; between two callbacks all
+// resolvable promises are settled. The monotonic clock and the wall clock are separate: the wall clock may jump.
 //
-// Owner of a callback is the simulated thread that asked for it; one of a thread that has ended never runs.
+// Each callback belongs to the simulated thread that scheduled it. Callbacks of an ended thread never run.
 import crypto from 'node:crypto';
 import { createRequire, syncBuiltinESMExports } from 'node:module';
 import { performance } from 'node:perf_hooks';
 
-/** A simulated thread, as far as time is concerned. */
+/** A simulated thread, as far as the clock is concerned. */
 export interface Owner {
   alive: boolean;
 }
@@ -24,7 +24,7 @@ interface Due {
 const real = { setTimeout, clearTimeout, setInterval, clearInterval, setImmediate, clearImmediate };
 const NOBODY: Owner = { alive: true };
 
-/** What setTimeout() and the like return. */
+/** The handle that setTimeout() and similar functions return. */
 class Handle {
   due: Due | null = null;
   unref(): this {
@@ -42,24 +42,24 @@ class Handle {
 }
 
 export class SimTime {
-  /** Whoever runs now. */
+  /** The thread that runs now. */
   owner: Owner = NOBODY;
-  #now = 0; // microseconds
-  #wallAhead = 0; // of it, milliseconds since 1970
+  #now = 0; // Microseconds.
+  #wallAhead = 0; // Wall clock minus monotonic clock, in milliseconds since 1970.
   #order = 0;
   #heap: Due[] = [];
-  #isReal = 0; // something waits for the machine itself
+  #isReal = 0; // Number of calls that wait for a real event of the machine.
 
-  /** Microseconds. */
+  /** Monotonic time in microseconds. */
   get now(): number {
     return this.#now;
   }
-  /** Milliseconds since 1970. */
+  /** Wall-clock time in milliseconds since 1970. */
   get wall(): number {
     return Math.floor(this.#wallAhead + this.#now / 1000);
   }
 
-  /** Begins anew, with nothing due. */
+  /** Resets the clock and discards all scheduled callbacks. */
   begin(wall: number): void {
     this.#now = 1_000_000;
     this.#wallAhead = wall;
@@ -72,14 +72,14 @@ export class SimTime {
     this.#wallAhead += ms;
   }
 
-  /** `run` may return a promise that the machine itself resolves: nothing else is due before. */
+  /** Schedules a callback. `run` may return a promise that the real machine resolves; no other callback runs until then. */
   at(us: number, owner: Owner, run: () => unknown): Due {
     const due: Due = { at: Math.max(us, this.#now), order: this.#order++, owner, run, cancelled: false };
     push(this.#heap, due);
     return due;
   }
 
-  /** Everything that is due within so many microseconds; then it is that much later. */
+  /** Runs all callbacks due within `us` microseconds, then advances the clock by that much. */
   async pass(us: number): Promise<void> {
     const until = this.#now + us;
     await this.settle();
@@ -95,7 +95,7 @@ export class SimTime {
     this.owner = NOBODY;
   }
 
-  /** Runs as `owner` until nothing more can be done without time. */
+  /** Runs `work` as `owner` until nothing more can happen without advancing the clock. */
   async as<T>(owner: Owner, work: () => T | Promise<T>): Promise<T> {
     this.owner = owner;
     const result = await work();
@@ -104,14 +104,14 @@ export class SimTime {
     return result;
   }
 
-  /** Until every promise that can go on has gone on. */
+  /** Waits until all resolvable promises are settled. */
   settle(): Promise<void> {
     return new Promise((resolve) => {
       real.setImmediate(resolve);
     });
   }
 
-  /** What `work` waits for is the machine's. */
+  /** Runs `work` with the machine's real timers. */
   async really<T>(work: () => Promise<T>): Promise<T> {
     this.#isReal++;
     try {
@@ -121,7 +121,7 @@ export class SimTime {
     }
   }
 
-  /** For the rest of this process. `fill` makes its random bytes. */
+  /** Installs the clock for the rest of this process. `fill` supplies the random bytes. */
   install(fill: (bytes: Uint8Array) => void): void {
     const timer =
       (every: boolean) =>

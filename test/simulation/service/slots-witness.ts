@@ -1,5 +1,6 @@
-// What must be true of fair slots (src/generation/fair-slots.ts): no more at work than there are places, each organization's
-// in the order they came, nobody taken before one of an organization with fewer at work, no place free while somebody waits.
+// Checks the invariants of fair slots (src/generation/fair-slots.ts): no more requests run than there are slots, each
+// organization's requests run in order of arrival, no organization is served before one with fewer running requests,
+// and no slot is free while a request waits.
 import { PLACES } from './sim-provider.js';
 import type { Owner } from './sim-time.js';
 
@@ -34,29 +35,31 @@ export class SlotsWitness {
         this.began++;
         if (line[0] !== tag)
           this.violated(
-            `request ${tag} of organization ${organization} begins before ${String(line[0])}, which came before it`,
+            `request ${tag} of organization ${organization} starts before ${String(line[0])}, which arrived earlier`,
           );
         for (const [other, others] of waiting) {
           const atWork = working.get(other)?.size ?? 0;
           if (others.length > 0 && other !== organization && atWork + 1 < own.size)
             this.violated(
-              `organization ${organization} has ${own.size} at work and is given a place while ${other}, which has ${atWork}, waits`,
+              `organization ${organization} has ${own.size} running requests and gets a slot while ${other}, which has ${atWork}, waits`,
             );
         }
         line.splice(line.indexOf(tag), 1);
         own.add(tag);
-        if (this.#working(slots) > PLACES) this.violated(`${this.#working(slots)} are at work in ${PLACES} places`);
+        if (this.#working(slots) > PLACES) this.violated(`${this.#working(slots)} requests run in ${PLACES} places`);
       }
     }
   }
 
-  /** Between steps. */
+  /** Called between steps. */
   check(): void {
     for (const [owner, slots] of this.#threads) {
       const waiting = [...slots.waiting.values()].flat();
       if (!owner.alive) this.#threads.delete(owner);
       else if (waiting.length > 0 && this.#working(slots) < PLACES)
-        this.violated(`requests ${waiting.join(', ')} wait and ${this.#working(slots)} of ${PLACES} places are taken`);
+        this.violated(
+          `requests ${waiting.join(', ')} wait although only ${this.#working(slots)} of ${PLACES} slots are taken`,
+        );
     }
   }
 

@@ -1,5 +1,5 @@
-// One part of a run: a service of one process after the other on one disk, its clients, and what is done to both. Every
-// action is drawn from its own number, so that the others stay what they are when some are left out.
+// One part of a simulation run: a sequence of service processes on one disk, their clients, and the actions and faults
+// applied to them. Each action is drawn from its own number, so leaving some out does not change the others.
 import { createHash, type Hash } from 'node:crypto';
 import { configWith } from '../../../src/config/load.js';
 import type { Config } from '../../../src/config/settings.js';
@@ -29,11 +29,11 @@ const MS = 1_000;
 const SECOND = 1_000 * MS;
 const DAY_S = 86_400;
 const RECORDS = 64;
-/** A background response that nobody generates is ended by then. */
+/** A background response that no thread generates must be ended within this time. */
 const ORPHAN_US = 120 * SECOND;
 const RESTART_PAUSE_US = SECOND;
 
-/** What can be done, and how often. */
+/** The kinds of actions, with their relative frequency. */
 const KINDS = {
   answer: 10,
   stream: 8,
@@ -73,7 +73,7 @@ interface Organization {
   keys: { readonly id: string; limits: Record<string, LimitOverride> | null }[];
   cap: number | null;
   suspended: boolean;
-  /** Each time that all it had stored was erased: on whose thread, and until when, in microseconds. */
+  /** Each erasure of everything the organization had stored: the thread that ran it, and when it ended, in microseconds. */
   readonly erasures: { readonly owner: Owner; until: number }[];
 }
 
@@ -89,21 +89,21 @@ interface Asked {
   readonly stored: boolean;
   readonly known: Known | null;
   readonly after: number;
-  /** Others were not to be asked when this was: the previous response could be used then. */
+  /** Whether the previous response could be used when the request was sent. */
   readonly usable: boolean;
 }
 
 interface Process {
   readonly owners: Owner[];
   state: 'opening' | 'up' | 'ending' | 'over';
-  /** When the store of a thread took no writes any more, the last one: the primary one hears of it, and the process ends. Microseconds. */
+  /** Last time that a thread's store stopped accepting writes, in microseconds. The primary thread is notified, and the process ends. */
   failedAt: number;
   readonly counters: SharedArrayBuffer;
   readonly held: SharedArrayBuffer;
   readonly limits: LimitsWitness;
   hub: HubBus | null;
   primary: SimThread | null;
-  /** That answer. */
+  /** The threads that serve requests. */
   readonly threads: (SimThread | null)[];
   running: number;
   readonly ledgers: Int32Array[];
@@ -146,8 +146,8 @@ export class World {
   readonly #responses: ResponsesWitness;
   readonly #slots: SlotsWitness;
   readonly #told = new Map<number, Told>();
-  readonly #owners = new Map<string, Owner>(); // by request, of whoever answers it
-  readonly #ends = new Map<string, FinishedUsage>(); // by request: what was told of its end
+  readonly #owners = new Map<string, Owner>(); // The thread that serves each request, by request id.
+  readonly #ends = new Map<string, FinishedUsage>(); // The usage reported at the end of each request, by request id.
   readonly #courses = new Map<number, Asked>();
   readonly #orphans = new Map<string, number>();
   #asked: Asked[] = [];
@@ -198,7 +198,7 @@ export class World {
     }));
   }
 
-  /** Throws Violation. `isKept`: whether the action of that number is done. */
+  /** Throws Violation. `isKept`: whether the action with that number is run. */
   async run(steps: number, isKept: (step: number, kind: Kind) => boolean): Promise<void> {
     await this.#start();
     await this.#pass(2 * SECOND);
@@ -215,7 +215,7 @@ export class World {
     await this.#end();
   }
 
-  /** Of a request that is answered, an organization may be another by now. */
+  /** A snapshot of the organization as the request sees it; the organization may change while the request runs. */
   #identity(organization: Organization, draws: Draws): Identity {
     const key = organization.keys[draws.below(2)] as Organization['keys'][number];
     return {
@@ -273,7 +273,7 @@ export class World {
           draws,
         );
         if (known === undefined) return;
-        // A moment before its end, at it, or after.
+        // A moment before, at, or after the expiry.
         time.leapWall(this.#responses.expiresAt(known) * 1000 - time.wall + [-1001, -1, 0, 1][draws.below(4)]!);
         return;
       }
@@ -444,7 +444,7 @@ export class World {
     });
   }
 
-  /** The whole of an answer is there. */
+  /** Checks a response that has been received completely. */
   #answered(asked: Asked): void {
     const { exchange, kind, known, organization, course } = asked;
     const { status, code, unexpected } = exchange;
@@ -453,7 +453,7 @@ export class World {
     );
     if (unexpected !== null)
       return this.#violated(
-        `${exchange.requestId} (${kind}) was answered with an internal error: ${String((unexpected as Error).stack ?? unexpected)}`,
+        `${exchange.requestId} (${kind}) got an internal error: ${String((unexpected as Error).stack ?? unexpected)}`,
       );
     if (
       code === 'maintenance' &&
@@ -463,7 +463,7 @@ export class World {
       this.#process.primary !== null
     ) {
       return this.#violated(
-        `${exchange.requestId} (${kind}) is told that nothing can be stored, and the disk was well`,
+        `${exchange.requestId} (${kind}) was refused because nothing can be stored, although the disk had not failed`,
       );
     }
     if (known !== null) {
@@ -479,11 +479,11 @@ export class World {
         this.#disk.slowUs < SECOND &&
         isGenerated()
       )
-        this.#violated(`${known.id} is said not to be cancellable, and is being generated`);
+        this.#violated(`${known.id} is reported as not cancellable, but is being generated`);
       if (status === 200 && (kind === 'get' || kind === 'cancel')) {
         this.#responses.saw(known, exchange.answer as Resource);
         if (kind === 'cancel' && !isEnded((exchange.answer as Resource).status))
-          this.#violated(`${known.id} is ${(exchange.answer as Resource).status} after it was cancelled`);
+          this.#violated(`${known.id} is ${(exchange.answer as Resource).status} after a successful cancel`);
       } else if (status === 200 && kind === 'items') {
         this.#items(known, exchange.answer as { data: { content: { text?: string }[] }[] });
       }
@@ -493,7 +493,7 @@ export class World {
     this.#seen(asked);
   }
 
-  /** What a client has of an answer by now. */
+  /** Records what a client has received of a response so far. */
   #seen(asked: Asked): void {
     const { exchange, kind, known, after, course, organization, previous, stored } = asked;
     const { events, over, status, aborted } = exchange;
@@ -508,7 +508,7 @@ export class World {
     let resource = over && status === 200 ? (exchange.answer as Resource | null) : null;
     const [first] = events ?? [];
     const last = events?.filter(({ data }) => data !== '[DONE]').at(-1);
-    // A foreground stream is stored before its last event; of a failure nobody says that it is.
+    // A foreground stream is stored before its last event. A failed one is not guaranteed to be stored.
     if (kind === 'stream' && (last?.type === 'response.completed' || last?.type === 'response.incomplete'))
       resource = (JSON.parse(last.data) as { response: Resource }).response;
     if (kind === 'background' && first !== undefined)
@@ -540,7 +540,7 @@ export class World {
     else if (kind !== 'background') this.#output(course, resource);
   }
 
-  /** No write has failed since it was asked for: its log is whole. */
+  /** Whether no write has failed since the response was requested. If so, its log is complete. */
   #wasWell({ askedAt }: Known): boolean {
     return this.#disk.failedAt < askedAt;
   }
@@ -550,21 +550,22 @@ export class World {
     const told = this.#told.get(tag);
     const expected = Array.from({ length: told?.tokens ?? 0 }, (_, at) => `${tag}.${at} `).join('');
     if (text !== expected)
-      this.#violated(`${resource.id} says ${JSON.stringify(text)} where the model said ${JSON.stringify(expected)}`);
+      this.#violated(`${resource.id} says ${JSON.stringify(text)} but the model emitted ${JSON.stringify(expected)}`);
     if (resource.usage?.input_tokens !== prompt || resource.usage.output_tokens !== told?.tokens)
       this.#violated(
-        `${resource.id} has usage ${JSON.stringify(resource.usage)}; its prompt had ${prompt} tokens, its answer ${String(told?.tokens)}`,
+        `${resource.id} has usage ${JSON.stringify(resource.usage)}; its prompt had ${prompt} tokens, its output ${String(told?.tokens)}`,
       );
   }
 
   #items(known: Known, { data }: { data: { content: { text?: string }[] }[] }): void {
     const before = known.previous === null ? [] : this.#responses.texts(known.previous);
-    for (let at: Known | null = known; at !== null; at = at.previous) if (this.#responses.isLost(at)) return; // then what is left of it
+    // A deleted or expired ancestor leaves only part of the list.
+    for (let at: Known | null = known; at !== null; at = at.previous) if (this.#responses.isLost(at)) return;
     if (before === null) return;
     const listed = data.map(({ content }) => content.map(({ text = '' }) => text).join(''));
     if (JSON.stringify(listed) !== JSON.stringify([...before, known.input]))
       this.#violated(
-        `${known.id} was generated from ${JSON.stringify([...before, known.input])} and lists ${JSON.stringify(listed)}`,
+        `${known.id} was generated from ${JSON.stringify([...before, known.input])} but lists ${JSON.stringify(listed)}`,
       );
   }
 
@@ -585,7 +586,7 @@ export class World {
       try {
         sockets.push({ leave: thread.admission.connect(id, 3), organizationId: id, thread: thread.index });
       } catch {
-        /* the limit, which the witness has checked */
+        /* Refused by the limit, which the witness has checked. */
       }
     });
   }
@@ -657,7 +658,7 @@ export class World {
           for (let index = 1; index <= answering; index++) this.#startThread(process, index);
         },
         () => {
-          // A start that cannot write ends; whoever watches over it starts it again.
+          // A start that cannot write ends the process; its supervisor restarts it.
           this.#end1(process);
           time.at(time.now + SECOND, { alive: true }, () => this.#start());
         },
@@ -673,7 +674,7 @@ export class World {
     const [port1, port2] = channel(time, process.owners[0] as Owner, owner, () => 20 + this.#draws.below(2 * MS));
     hub.add(index, port1);
     process.running++;
-    // Its modules are read and its models attached to before it hears anything.
+    // The thread loads its modules and attaches to the models before it receives messages.
     time.at(time.now + this.#draws.below(1_500) * MS, owner, () => {
       const bus = new PortBus(index, port2, {
         threads: this.#threads,
@@ -691,7 +692,7 @@ export class World {
     });
   }
 
-  /** As HttpWorkers: what it held is given up, and it is started again. */
+  /** Does what HttpWorkers does: releases what the thread held and restarts it. */
   #threadEnded(process: Process, index: number, owner: Owner): void {
     const { time } = this;
     const { primary, hub } = process;
@@ -733,7 +734,7 @@ export class World {
     await this.time.settle();
   }
 
-  /** Of a thread that has ended: what its engines were at. */
+  /** The requests that the engines were generating for an ended thread. */
   #gone(owner: Owner): { identity: Identity; model: string; n: number }[] {
     const gone = [...this.#running].filter((told) => told.owner === owner);
     for (const told of gone) this.#running.delete(told);
@@ -788,7 +789,7 @@ export class World {
     };
   }
 
-  /** What the model was given. */
+  /** Checks the messages that the model was given. */
   #prepared(tag: number, texts: readonly string[]): void {
     const asked = this.#courses.get(tag);
     if (asked?.course == null || asked.previous === null) return;
@@ -798,10 +799,12 @@ export class World {
     const given = texts.filter((text) => text !== '');
     if (JSON.stringify(given) !== JSON.stringify(expected))
       this.#violated(
-        `request ${tag} continues ${asked.previous.id}: it is made of ${JSON.stringify(given)} instead of ${JSON.stringify(expected)}`,
+        `request ${tag} continues ${asked.previous.id}: it consists of ${JSON.stringify(given)} instead of ${JSON.stringify(expected)}`,
       );
     if (asked.previous.organizationId !== asked.organization.id)
-      this.#violated(`request ${tag} continues ${asked.previous.id}, which is of ${asked.previous.organizationId}`);
+      this.#violated(
+        `request ${tag} continues ${asked.previous.id}, which belongs to ${asked.previous.organizationId}`,
+      );
   }
 
   #ended(end: FinishedUsage): void {
@@ -810,12 +813,12 @@ export class World {
     const told = this.#told.get(tag);
     const owner = this.#owners.get(requestId);
     if (told === undefined || owner === undefined)
-      return this.#violated(`the usage of ${requestId} is told, which never ran`);
-    if (this.#ends.has(requestId) && owner.alive) this.#violated(`the usage of ${requestId} is told twice`);
+      return this.#violated(`usage is reported for ${requestId}, which never ran`);
+    if (this.#ends.has(requestId) && owner.alive) this.#violated(`usage is reported twice for ${requestId}`);
     this.#ends.set(requestId, end);
     if (owner.alive ? outputTokens !== told.tokens || inputTokens !== told.promptTokens : outputTokens > told.tokens) {
       this.#violated(
-        `the usage of ${requestId} is told as ${inputTokens} and ${outputTokens} tokens; its engine told of ${told.promptTokens} and ${told.tokens}`,
+        `usage of ${requestId} is reported as ${inputTokens} and ${outputTokens} tokens; its engine reported ${told.promptTokens} and ${told.tokens}`,
       );
     }
   }
@@ -840,7 +843,7 @@ export class World {
       info: () => undefined,
       warn: () => undefined,
       error: (fields, message) => {
-        // What follows from the faults of the disk is to be logged; anything else is a find.
+        // Errors caused by disk faults are expected to be logged. Any other logged error is a finding.
         const { err } = fields as { err?: unknown };
         if (this.time.now - this.#disk.failedAt > 60 * SECOND)
           this.#errors.push(`${message}: ${String((err as Error | undefined)?.stack ?? err)}`);
@@ -848,7 +851,7 @@ export class World {
     };
   }
 
-  /** The process is gone at once. */
+  /** Ends the process immediately. */
   #kill(): void {
     const process = this.#process;
     if (process === null || process.state === 'over') return;
@@ -870,7 +873,7 @@ export class World {
     this.figures.refused += [...limits.refused.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Connections are closed, then everything in its order; it is killed if that takes long. */
+  /** Closes the connections, then everything else in order. The process is killed if that takes longer than `patienceUs`. */
   async #orderly(process: Process, patienceUs: number): Promise<void> {
     process.state = 'ending';
     const { time } = this;
@@ -966,7 +969,7 @@ export class World {
     this.#raise();
   }
 
-  /** Background responses that are said to go on and that nobody generates. */
+  /** Finds background responses that are reported as in progress but that no thread generates. */
   #findOrphans(): void {
     const threads = this.#process?.threads ?? [];
     const open = new Set<string>();
@@ -977,13 +980,13 @@ export class World {
       this.#orphans.set(id, since);
       if (this.time.now - Math.max(since, this.#disk.failedAt, this.#disk.fullUntil) > ORPHAN_US)
         this.#violated(
-          `${id} is said to go on, and nobody has generated it for ${(this.time.now - since) / SECOND} seconds`,
+          `${id} is reported as in progress, but no thread has generated it for ${(this.time.now - since) / SECOND} seconds`,
         );
     }
     for (const id of this.#orphans.keys()) if (!open.has(id)) this.#orphans.delete(id);
   }
 
-  /** Responses that are said to go on, and can be read. */
+  /** Responses that are reported as in progress and have not expired. */
   #open(): string[] {
     const { backing } = this.#disk;
     const ids = [
@@ -998,7 +1001,7 @@ export class World {
     );
   }
 
-  /** What is recorded of usage: each request at most once, sums of it as they are. `isAll`: everything that was told is there. */
+  /** Checks the recorded usage: each request at most once, monthly totals equal to the sums. `isAll`: all reported usage must be recorded. */
   #countUsage(isAll = false): void {
     const { backing } = this.#disk;
     const months = new Map<string, number>();
@@ -1009,7 +1012,7 @@ export class World {
       if (rows.has(requestId)) this.#violated(`the usage of ${requestId} is recorded twice`);
       rows.add(requestId);
       const end = this.#ends.get(requestId);
-      if (end === undefined) this.#violated(`the usage of ${requestId} is recorded, which nobody told`);
+      if (end === undefined) this.#violated(`the usage of ${requestId} is recorded, but was never reported`);
       const month = `${organizationId} ${monthOf(endedAt)}`;
       months.set(month, (months.get(month) ?? 0) + inputTokens + outputTokens);
     }
@@ -1017,20 +1020,18 @@ export class World {
       const [organizationId, month] = key as [string, string];
       const sum = months.get(`${organizationId} ${month}`) ?? 0;
       if (value !== sum)
-        this.#violated(
-          `${organizationId} has used ${value} tokens in ${month}; the requests recorded of it come to ${sum}`,
-        );
+        this.#violated(`${organizationId} has used ${value} tokens in ${month}; its recorded requests sum to ${sum}`);
     }
     if (!isAll) return;
     for (const requestId of this.#ends.keys())
       if (!rows.has(requestId) && this.#owners.get(requestId)?.alive === true)
-        this.#violated(`the usage of ${requestId} was told and is not recorded`);
+        this.#violated(`the usage of ${requestId} was reported but is not recorded`);
     for (const { tag, tokens, owner } of this.#told.values())
       if (tokens > 0 && owner.alive && !this.#ends.has(`req_${tag}`))
-        this.#violated(`the usage of req_${tag} was never told`);
+        this.#violated(`the usage of req_${tag} was never reported`);
   }
 
-  /** Nothing more is done to it: everything comes to its end. */
+  /** Ends the part: no more actions are applied, and everything must finish. */
   async #end(): Promise<void> {
     const { time } = this;
     this.#disk.fullUntil = 0;
@@ -1045,17 +1046,17 @@ export class World {
       throw new Violation(`the service does not come up: it is ${String(process?.state)}`);
     const { primary } = process;
     for (const { exchange, kind } of this.#asked)
-      if (!exchange.over) this.#violated(`${exchange.requestId} (${kind}) is not answered`);
-    if (this.#running.size > 0) this.#violated(`${this.#running.size} requests run for ever`);
+      if (!exchange.over) this.#violated(`${exchange.requestId} (${kind}) has no response`);
+    if (this.#running.size > 0) this.#violated(`${this.#running.size} requests run forever`);
     for (const thread of this.#answering()) {
       if (thread.background.size > 0)
         this.#violated(`${thread.background.size} background responses of thread ${thread.index} never end`);
       if (thread.generations.size > 0)
-        this.#violated(`${thread.generations.size} generations of thread ${thread.index} are listed and none runs`);
+        this.#violated(`${thread.generations.size} generations of thread ${thread.index} are listed, but none runs`);
     }
     const held = new Int32Array(process.held).findIndex((count) => count !== 0);
-    if (held >= 0) this.#violated('a chain is held and nobody continues it');
-    for (const id of this.#open()) this.#violated(`${id} is in progress for ever`);
+    if (held >= 0) this.#violated('a chain is held, but no request continues it');
+    for (const id of this.#open()) this.#violated(`${id} is in progress forever`);
     this.#countUsage(true);
     await this.time.as(primary.owner, async () => {
       const others = this.#organizations.map(({ id }) => id);
@@ -1072,7 +1073,7 @@ export class World {
       for (const known of this.#responses.known) await this.#responses.check(known, primary.responses, others);
     });
     this.#raise();
-    // Their time is over: nothing is left of them.
+    // All responses expire; no row may remain.
     time.leapWall(31 * DAY_S * 1000);
     await this.time.as(primary.owner, () => {
       void primary.responses.sweep();
@@ -1092,7 +1093,7 @@ export class World {
       const rows = [...this.#disk.backing.table(name).keys()];
       if (rows.length > 0)
         this.#violated(
-          `${rows.length} rows of ${name} are left when all responses have expired: ${JSON.stringify(rows.slice(0, 3))}`,
+          `${rows.length} rows of ${name} are left after all responses have expired: ${JSON.stringify(rows.slice(0, 3))}`,
         );
     }
     this.#sum(process);
