@@ -231,7 +231,7 @@ export class LimitsWitness {
     for (const { gate, limits, tokens } of gates) {
       gate.places += n;
       if (limits.concurrency !== null && gate.places > limits.concurrency)
-        this.violated(`${gate.name} has ${gate.places} of ${limits.concurrency} places`);
+        this.violated(`${gate.name} has ${gate.places} of ${limits.concurrency} concurrency slots`);
       if (limits.rpm !== null) this.#change(gate.rpm, 1 / limits.rpm);
       if (limits.tpm !== null) this.#change(gate.tpm, tokens / limits.tpm);
     }
