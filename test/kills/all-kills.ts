@@ -1,4 +1,5 @@
-// npm run kills [-- --rounds N --seed N --first N --ready-ms N]: see rounds.ts. Failing rounds and what repeats them are printed.
+// npm run kills [-- --rounds N --seed N --first N --ready-ms N], see rounds.ts. Prints the failing rounds and the
+// command that repeats them.
 import { parseArgs } from 'node:util';
 import { badOption } from '../support/bad-option.js';
 import { killRounds } from './rounds.js';
@@ -14,7 +15,8 @@ const { values } = parseArgs({
 });
 const whole = (name: keyof typeof values, least: number): number => {
   const value = Number(values[name]);
-  if (!Number.isSafeInteger(value) || value < least) throw badOption(`--${name} must be a whole number from ${least}`);
+  if (!Number.isSafeInteger(value) || value < least)
+    throw badOption(`--${name} must be an integer of at least ${least}`);
   return value;
 };
 const say = (text: string): void => {
@@ -32,6 +34,6 @@ const { rounds, failures, readyMs } = await killRounds({
 });
 const sorted = readyMs.toSorted((a, b) => a - b);
 say(
-  `${rounds} rounds, ${failures.length} failures; ready after ${Math.round(sorted[sorted.length >> 1]!)} ms in the middle, ${Math.round(sorted.at(-1)!)} at most`,
+  `${rounds} rounds, ${failures.length} failures; time until ready: median ${Math.round(sorted[sorted.length >> 1]!)} ms, maximum ${Math.round(sorted.at(-1)!)} ms`,
 );
 process.exitCode = failures.length > 0 || rounds === 0 ? 1 : 0;

@@ -1,4 +1,4 @@
-// What a server that was killed and started again must have: all that was acknowledged, and nothing in part.
+// Checks a server that was killed and restarted: everything acknowledged must be present, and nothing may be partial.
 import { isDeepStrictEqual } from 'node:util';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LimitsObject } from '../../src/shared/wire/dashboard.js';
@@ -7,7 +7,7 @@ import { eventsOf, usageOf, type Target } from './load.js';
 import { isTerminal, type KnownKey, type KnownResponse, type Ledger, type Resource } from './ledger.js';
 import { leftToDo, wrongInTables } from './tables.js';
 
-/** Requests of the check at once. */
+/** Concurrent requests of the check. */
 const AT_ONCE = 8;
 
 export interface Checked extends Target {
@@ -28,20 +28,19 @@ export async function check(
   });
   await each(keys, async ({ id, secret, revocation }) => {
     const { status } = await fetch(`${target.url}/v1/models`, { headers: { authorization: `Bearer ${secret}` } });
-    if (revocation === 'none' && status !== 200) problems.push(`key ${id} was acknowledged and is answered ${status}`);
-    if (revocation === 'acknowledged' && status !== 401)
-      problems.push(`key ${id} was revoked and is answered ${status}`);
+    if (revocation === 'none' && status !== 200) problems.push(`key ${id} was acknowledged, but gets ${status}`);
+    if (revocation === 'acknowledged' && status !== 401) problems.push(`key ${id} was revoked, but gets ${status}`);
   });
   problems.push(...(await wrongInSums(target, ledger)));
   await inside(target.data, async (store) => {
     problems.push(...wrongInTables(store));
     if (!(await inTries(() => leftToDo(store).length === 0, 1_000)))
-      problems.push(`it is never done: ${leftToDo(store).slice(0, 5).join(', ')}`);
+      problems.push(`work left over after the restart: ${leftToDo(store).slice(0, 5).join(', ')}`);
   });
   return problems;
 }
 
-/** Not so many milliseconds: the machine may have been held meanwhile, both processes with it. */
+/** Polls a condition. The limit is a number of tries, not a time, because the machine may have been suspended together with both processes. */
 async function inTries(condition: () => boolean, tries: number): Promise<boolean> {
   for (let left = tries; left > 0; left--) {
     if (condition()) return true;
@@ -70,33 +69,32 @@ async function wrongOf(target: Checked, known: KnownResponse): Promise<string[]>
     await items.text();
     return response.status === 404 && items.status === 404
       ? []
-      : [`was deleted and is answered ${response.status}, its items ${items.status}`];
+      : [`was deleted, but returns ${response.status}, its items ${items.status}`];
   }
   if (response.status === 404 && deletion === 'asked') return [];
-  if (response.status !== 200)
-    return [`was acknowledged and is answered ${response.status} ${JSON.stringify(resource)}`];
+  if (response.status !== 200) return [`was acknowledged, but returns ${response.status} ${JSON.stringify(resource)}`];
   const wrong: string[] = [];
-  if (!isTerminal(resource.status)) return [`is ${resource.status} though nobody computes it`];
-  // Who asks for a deletion has a running one cancelled first.
+  if (!isTerminal(resource.status)) return [`is ${resource.status}, although no thread generates it`];
+  // A delete first cancels a running response.
   if (final !== null && !isDeepStrictEqual(resource, final))
-    wrong.push(`is not what it was: ${JSON.stringify(resource)} instead of ${JSON.stringify(final)}`);
+    wrong.push(`has changed: it is ${JSON.stringify(resource)} instead of ${JSON.stringify(final)}`);
   if (resource.id !== id || !['completed', 'incomplete', 'failed', 'cancelled'].includes(resource.status))
     wrong.push(`is ${resource.id} ${resource.status}`);
   if (resource.status === 'failed' && (resource['error'] as { code?: string } | null)?.code !== 'server_error')
     wrong.push(`failed with ${JSON.stringify(resource['error'])}`);
-  known.final ??= resource; // nothing changes it any more
+  known.final ??= resource; // Nothing changes the response after this point.
   const items = await itemsOf(get);
   for (let one: KnownResponse | null = known; one !== null; one = one.previous)
     if (!items.includes(one.mark))
-      wrong.push(`lacks the input of ${one === known ? 'its own' : `${one.id}, which it continues`}`);
+      wrong.push(`lacks the input of ${one === known ? 'itself' : `${one.id}, which it continues`}`);
   if (known.background) wrong.push(...(await wrongInLog(await get('?stream=true'), known, resource)));
   const foreign = await get('', target.foreign);
   await foreign.text();
-  if (foreign.status !== 404) wrong.push(`is answered ${foreign.status} to another organization`);
+  if (foreign.status !== 404) wrong.push(`returns ${foreign.status} to another organization`);
   return wrong;
 }
 
-/** The text of all its input items: a long one that it continues fills pages before its own. */
+/** The text of all its input items. A long previous response fills whole pages before them. */
 async function itemsOf(get: (path: string) => Promise<Response>): Promise<string> {
   let text = '';
   for (let after = ''; ; ) {
@@ -108,14 +106,14 @@ async function itemsOf(get: (path: string) => Promise<Response>): Promise<string
   }
 }
 
-/** The replay ends, and has each event that anybody saw, as it was. */
+/** Checks that the replay ends and contains every event that a client received, unchanged. */
 async function wrongInLog(response: Response, { seen }: KnownResponse, resource: Resource): Promise<string[]> {
   const wrong: string[] = [];
   const events = new Map<number, string>();
   let last: Resource | null = null;
   let next = 0;
   for await (const { sequence, data, resource: told } of eventsOf(response)) {
-    if (sequence !== next++) wrong.push(`has event ${sequence} in its log where ${next - 1} should be`);
+    if (sequence !== next++) wrong.push(`has event ${sequence} in its log, where ${next - 1} was expected`);
     events.set(sequence, data);
     last = told;
   }
@@ -123,7 +121,7 @@ async function wrongInLog(response: Response, { seen }: KnownResponse, resource:
     wrong.push(`has a log that ends with ${JSON.stringify(last)} instead of ${JSON.stringify(resource)}`);
   for (const [sequence, data] of seen)
     if (events.get(sequence) !== data)
-      wrong.push(`has another event ${sequence} in its log than was seen: ${events.get(sequence)} instead of ${data}`);
+      wrong.push(`has a changed event ${sequence} in its log: ${events.get(sequence)} instead of ${data}`);
   return wrong;
 }
 
@@ -131,11 +129,13 @@ async function wrongInSums({ owner, organization }: Checked, { told, sent }: Led
   const wrong: string[] = [];
   const now = await usageOf(owner, organization);
   for (const what of ['requests', 'output'] as const) {
-    if (now[what] < told[what]) wrong.push(`usage said ${told[what]} ${what} and says ${now[what]}`);
-    if (now[what] > sent[what]) wrong.push(`usage says ${now[what]} ${what}, and only ${sent[what]} were sent`);
+    if (now[what] < told[what])
+      wrong.push(`usage reported ${told[what]} ${what} before the kill, but now reports ${now[what]}`);
+    if (now[what] > sent[what]) wrong.push(`usage reports ${now[what]} ${what}, but only ${sent[what]} were sent`);
   }
   const { models } = await owner.get<LimitsObject>(`/organizations/${organization}/limits`);
   for (const { model, concurrency } of models)
-    if (concurrency.in_use !== 0) wrong.push(`${concurrency.in_use} places of ${model} are taken by nobody`);
+    if (concurrency.in_use !== 0)
+      wrong.push(`${concurrency.in_use} concurrency slots of ${model} are taken, but no request is running`);
   return wrong;
 }

@@ -1,17 +1,17 @@
-// What a server has acknowledged, however often it was killed since.
+// Records what a server has acknowledged, across any number of kills.
 
 export type Resource = Record<string, unknown> & { id: string; status: string };
 
 export interface KnownResponse {
   readonly id: string;
-  /** Stands in its input. */
+  /** A unique text in its input. */
   readonly mark: string;
   readonly previous: KnownResponse | null;
   readonly depth: number;
   readonly background: boolean;
-  /** As a client was told that it had ended; null: nobody was. */
+  /** The final state that a client received; null if no client has. */
   final: Resource | null;
-  /** Events of its log that were seen, by their numbers. */
+  /** Log events that a client received, by sequence number. */
   readonly seen: Map<number, string>;
   deletion: 'none' | 'asked' | 'acknowledged';
 }
@@ -30,11 +30,11 @@ export interface Spent {
 export class Ledger {
   readonly responses: KnownResponse[] = [];
   readonly keys: KnownKey[] = [];
-  /** As the server last said it. */
+  /** The usage that the server last reported. */
   told: Spent = { requests: 0, output: 0 };
-  /** All that was ever sent, and the most that it may have come to. */
+  /** Everything ever sent: the number of requests, and an upper bound of their output tokens. */
   readonly sent: Spent = { requests: 0, output: 0 };
-  /** What went wrong while it ran. */
+  /** Problems found while the server was running. */
   readonly problems: string[] = [];
 
   counts(): string {
@@ -42,7 +42,7 @@ export class Ledger {
     const of = (name: string, count: number): string => `${count} ${name}`;
     return [
       of('answers', responses.filter(({ final }) => final !== null).length),
-      of('in the background', responses.filter(({ background }) => background).length),
+      of('background responses', responses.filter(({ background }) => background).length),
       of('deletions', responses.filter(({ deletion }) => deletion === 'acknowledged').length),
       of('keys', keys.length),
       of('revocations', keys.filter(({ revocation }) => revocation === 'acknowledged').length),

@@ -1,5 +1,5 @@
-// Clients of a server that is to be killed. Whatever is acknowledged to one of them goes into the ledger; what is under
-// way when the connection breaks is nobody's. Each client draws from a seed of its own.
+// Clients of a server that will be killed. Everything acknowledged to a client is recorded in the ledger; a request
+// that is in flight when the connection breaks is not. Each client draws from its own seed.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CreatedApiKey, UsagePage } from '../../src/shared/wire/dashboard.js';
 import type { DashboardClient } from '../support/dashboard-client.js';
@@ -8,22 +8,22 @@ import { isTerminal, type KnownResponse, type Ledger, type Resource, type Spent 
 import { MODEL, type Victim } from './victim.js';
 
 const CLIENTS = 8;
-/** As deep as a chain gets: its context grows. */
+/** Maximum depth of a chain, because its context grows. */
 const DEEPEST = 5;
-/** More than one transaction takes: such a save is written a part at a time. */
+/** More items than fit into one transaction, so that such a response is saved in several. */
 const MANY_ITEMS = 290;
 
 export interface Target {
   victim: Victim;
   url: string;
   secret: string;
-  /** A key of an organization that has nothing. */
+  /** A key of an organization that has stored nothing. */
   foreign: string;
   owner: DashboardClient;
   organization: string;
 }
 
-/** Resolves when the server is gone. */
+/** Runs all clients; resolves when the server is gone. */
 export async function load(target: Target, ledger: Ledger, seed: number): Promise<void> {
   const client = (index: number): Client => new Client(target, ledger, randomFrom(seed * 64 + index));
   await Promise.all([
@@ -57,10 +57,12 @@ class Client {
         await work(this);
       } catch (error) {
         if (!victim.ending) {
-          await sleep(50); // the end of its process is told after that of its connections
+          await sleep(50); // The exit of the process is reported after the loss of its connections.
           if (!victim.ending)
             this.ledger.problems.push(
-              victim.fell ? 'it ended by itself' : `a client: ${String(error)} ${String((error as Error).cause ?? '')}`,
+              victim.fell
+                ? 'the server exited by itself'
+                : `a client: ${String(error)} ${String((error as Error).cause ?? '')}`,
             );
         }
         return;
@@ -124,7 +126,7 @@ class Client {
       await sleep(this.random.below(60));
       await this.#look(known, '/cancel', 'POST');
       if (known.final === null && !this.target.victim.ending)
-        this.ledger.problems.push(`${known.id} was cancelled and goes on`);
+        this.ledger.problems.push(`${known.id} was cancelled, but is still running`);
     }
   }
 
@@ -135,8 +137,7 @@ class Client {
     const response = await this.#send(`/${known.id}`, 'DELETE');
     await response.text();
     if (response.status === 200) known.deletion = 'acknowledged';
-    else if (!this.target.victim.ending)
-      this.ledger.problems.push(`the deletion of ${known.id} was answered ${response.status}`);
+    else if (!this.target.victim.ending) this.ledger.problems.push(`deleting ${known.id} returned ${response.status}`);
   }
 
   #request(more: object): { mark: string; previous: KnownResponse | null; body: object } {
@@ -187,12 +188,10 @@ class Client {
     const resource = (await response.json()) as Resource;
     if (response.status === 200) known.final = isTerminal(resource.status) ? resource : known.final;
     else if (!this.target.victim.ending)
-      this.ledger.problems.push(
-        `${method} ${known.id}${path} was answered ${response.status} ${JSON.stringify(resource)}`,
-      );
+      this.ledger.problems.push(`${method} ${known.id}${path} returned ${response.status} ${JSON.stringify(resource)}`);
   }
 
-  /** A stream to its end. `begin`: of a background response, whose events are noted as they are seen. Null: it broke off. */
+  /** Reads a stream to its end; returns null if it broke off. `begin` is given for a background response, whose events are recorded as they arrive. */
   async #follow(response: Response, begin: ((id: string) => KnownResponse) | null): Promise<Resource | null> {
     let known: KnownResponse | null = null;
     let final: Resource | null = null;
@@ -206,15 +205,15 @@ class Client {
     return final;
   }
 
-  /** Null where it was refused as it may be: another has taken the places. */
+  /** Returns null if the request was refused for an expected reason, such as no free concurrency slot. */
   async #post(body: object): Promise<Response | null> {
     const response = await this.#send('', 'POST', body);
     if (response.status === 200) return response;
     const text = await response.text();
-    // 503: it waited too long, on a machine that was busy.
+    // A 503 is expected when a request waited too long on a busy machine.
     const refused = response.status === 429 || (response.status === 503 && text.includes('"capacity_exhausted"'));
     if (!refused && !this.target.victim.ending)
-      this.ledger.problems.push(`a request was answered ${response.status} ${text}`);
+      this.ledger.problems.push(`a request returned ${response.status} ${text}`);
     return null;
   }
 
@@ -238,7 +237,7 @@ export interface SeenEvent {
   resource: Resource | null;
 }
 
-/** Those that came whole. */
+/** Yields the events that arrived completely. */
 export async function* eventsOf(response: Response): AsyncGenerator<SeenEvent> {
   const decoder = new TextDecoder();
   let rest = '';

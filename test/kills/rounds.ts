@@ -1,6 +1,7 @@
-// A server under load, killed at a random moment, started again and checked, over and over. Some are killed as they start or as
-// they end in order. A data folder is used for a number of rounds, then it is closed in order and checked as a whole. What is
-// drawn follows from the seed and the round's number; when the kill meets what does not.
+// Repeatedly starts a server, puts it under load, kills it at a random moment, restarts and checks it. Some servers are
+// killed while they start or while they shut down. Several rounds share a data folder, which is then closed in order
+// and checked as a whole. The seed and the round's number determine everything that is drawn, but not what the kill
+// interrupts.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,9 +17,9 @@ import { load, usageOf } from './load.js';
 import { Victim } from './victim.js';
 
 const ROUNDS_OF_A_FOLDER = 20;
-/** Load lasts until the server has computed up to that: a busy machine makes rounds longer, not emptier. */
+/** The load lasts until the server has used up to this much CPU time. A busy machine therefore makes rounds longer, not emptier. */
 const LOAD_CPU_MS = 900;
-/** Of earlier rounds, so many are looked at in each; at the folder's end all. */
+/** Number of responses of earlier rounds checked in each round. After the last round of a folder, all are checked. */
 const LOOKED_AT = 24;
 
 export interface RoundsOptions {
@@ -57,7 +58,7 @@ export async function killRounds({
     } catch (error) {
       result.failures.push({
         round: folder.round,
-        problem: `it could not go on: ${String((error as Error).stack ?? error)} ${String((error as Error).cause ?? '')}`,
+        problem: `the round could not be completed: ${String((error as Error).stack ?? error)} ${String((error as Error).cause ?? '')}`,
       });
     }
     result.counts.push(folder.ledger.counts());
@@ -66,7 +67,7 @@ export async function killRounds({
     else {
       for (const { round, problem } of result.failures.slice(failed)) say(`round ${round}: ${problem}`);
       say(
-        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data folder is left in ${folder.path}`,
+        `again: npm run kills -- --seed ${seed} --first ${at} --rounds ${ROUNDS_OF_A_FOLDER}; the data folder was kept: ${folder.path}`,
       );
     }
   }
@@ -103,7 +104,7 @@ class Folder {
       this.result.rounds++;
       if (this.result.rounds % 10 === 0)
         say(
-          `${this.result.rounds} rounds, ${this.result.failures.length} failures, ready within ${Math.round(Math.max(...this.result.readyMs))} ms; this folder: ${this.ledger.counts()}`,
+          `${this.result.rounds} rounds, ${this.result.failures.length} failures, maximum time until ready ${Math.round(Math.max(...this.result.readyMs))} ms; this folder: ${this.ledger.counts()}`,
         );
     }
     this.round--;
@@ -133,7 +134,7 @@ class Folder {
     await victim.kill();
     await loaded;
     this.#tell(ledger.problems.splice(0));
-    this.#tell(victim.errors().map((line) => `the log says ${line}`));
+    this.#tell(victim.errors().map((line) => `error in the server log: ${line}`));
     this.#checkFile();
     if (how === 1) {
       const starting = new Victim(this.#data, this.#model, this.main);
@@ -156,7 +157,7 @@ class Folder {
     );
   }
 
-  /** In order, and all of it looked at once more. */
+  /** Shuts the server down in order and checks everything once more. */
   async #close(): Promise<void> {
     const { ledger } = this;
     const spent = await usageOf(this.#target!.owner, this.#organization);
@@ -166,10 +167,10 @@ class Folder {
     await victim.computed(300);
     victim.terminate();
     const code = await victim.exitCode();
-    if (code !== 0) this.#tell([`SIGTERM ended it with ${code}`]);
+    if (code !== 0) this.#tell([`after SIGTERM the exit code was ${code}`]);
     await loaded;
     this.#tell(ledger.problems.splice(0));
-    this.#tell(victim.errors().map((line) => `the log says ${line}`));
+    this.#tell(victim.errors().map((line) => `error in the server log: ${line}`));
     await this.#start();
     this.#tell(await check(this.#target!, ledger, ledger.responses, ledger.keys));
     const answered = ledger.responses
@@ -182,7 +183,7 @@ class Folder {
     const now = await usageOf(this.#target!.owner, this.#organization);
     if (now.output - spent.output < answered)
       this.#tell([
-        `${answered} tokens were answered before an orderly end, and usage grew by ${now.output - spent.output}`,
+        `${answered} output tokens were returned before an orderly shutdown, but usage grew by ${now.output - spent.output}`,
       ]);
     await this.#victim!.kill();
     this.#checkFile();
@@ -193,7 +194,8 @@ class Folder {
     this.#victim = victim;
     const url = await victim.ready;
     this.result.readyMs.push(victim.readyMs);
-    if (victim.readyMs > this.readyWithinMs) this.#tell([`it was ready after ${Math.round(victim.readyMs)} ms`]);
+    if (victim.readyMs > this.readyWithinMs)
+      this.#tell([`the server was ready only after ${Math.round(victim.readyMs)} ms`]);
     const owner: DashboardClient = dashboardClient(url);
     if (this.#cookie === null) {
       this.#organization = (await owner.signUp({ email: 'owner@example.com' })).organization.id;
@@ -224,7 +226,7 @@ class Folder {
     try {
       checkWhole(databasePath(this.#data));
     } catch (error) {
-      this.#tell([`the database ${(error as Error).message}`]);
+      this.#tell([`database file: ${(error as Error).message}`]);
     }
   }
 

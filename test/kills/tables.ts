@@ -1,11 +1,11 @@
-// What must be true of the tables of stored responses at any moment, with the server running or killed: all of it is read on one
-// state of the database.
+// Invariants of the tables of stored responses, which hold at any moment, with the server running or killed. Everything
+// is read from one snapshot of the database.
 import { ResponseTables, listKey } from '../../src/storage/lmdb/responses/response-tables.js';
 import type { Key, Store } from '../../src/storage/store.js';
 
 const first = (key: Key): string => (typeof key === 'string' ? key : (key as readonly string[])[0]) as string;
 
-/** Sentences that say what is not. */
+/** Returns a sentence for each violated invariant. */
 export function wrongInTables(store: Store): string[] {
   const wrong: string[] = [];
   store.refresh();
@@ -23,32 +23,45 @@ export function wrongInTables(store: Store): string[] {
       if (!holds) wrong.push(`${id} (${head.dead ? 'dead' : head.status}): ${what}`);
     };
     const ended = head.background && head.status !== 'queued' && head.status !== 'in_progress';
-    claim(tables.outputs.get(id) !== undefined, 'its output is not there');
+    claim(tables.outputs.get(id) !== undefined, 'has no output');
     const inputs = [...tables.inputs.range(ResponseTables.below(id))];
     let next = 0;
     for (const { key, value } of inputs) {
       if ((key as [string, number])[1] !== next) claim(false, 'its input has a gap');
       next += value.length;
     }
-    claim(inputs.length > 0, 'its input is not there');
-    claim((tables.resource(id) === undefined) === head.dead, 'its resource is there exactly if it is dead');
-    claim(listed.has(JSON.stringify(listKey(id, head))) === !head.dead, 'it is listed exactly if it is dead');
-    claim(isNoted('created', head.createdAt, id) === !head.dead, 'its retention is noted exactly if it is dead');
-    claim(isNoted('open', 0, id) === (head.background && !ended && !head.dead), 'that it goes on is noted wrongly');
-    if (ended && !head.dead) claim(head.logUntil !== null, 'the end of its log is not noted');
+    claim(inputs.length > 0, 'has no input');
+    claim(
+      (tables.resource(id) === undefined) === head.dead,
+      'a live response must have a resource, and a dead one none',
+    );
+    claim(
+      listed.has(JSON.stringify(listKey(id, head))) === !head.dead,
+      'a live response must be listed, and a dead one not',
+    );
+    claim(
+      isNoted('created', head.createdAt, id) === !head.dead,
+      'a live response must have a retention entry, and a dead one none',
+    );
+    claim(
+      isNoted('open', 0, id) === (head.background && !ended && !head.dead),
+      'only a running background response may have an open entry',
+    );
+    if (ended && !head.dead) claim(head.logUntil !== null, 'has no end time for its log');
     claim(
       head.children === (children.get(id) ?? 0),
-      `it has ${children.get(id) ?? 0} continuations and counts ${head.children}`,
+      `has ${children.get(id) ?? 0} continuations, but counts ${head.children}`,
     );
     const parent = head.previousId === null ? undefined : heads.get(head.previousId);
-    if (head.previousId !== null) claim(parent !== undefined, 'what it continues is not there');
+    if (head.previousId !== null) claim(parent !== undefined, 'its previous response is missing');
     if (parent !== undefined)
-      claim(head.depth === parent.depth + 1, 'its depth is not that of what it continues and one');
-    if (head.dead && head.children === 0) claim(isNoted('erase', 0, id), 'its erasure is not noted');
+      claim(head.depth === parent.depth + 1, 'its depth is not the depth of the previous response plus one');
+    if (head.dead && head.children === 0)
+      claim(isNoted('erase', 0, id), 'is dead without continuations, but has no erase entry');
     for (const place of ['input', 'output'] as const) {
       for (const row of tables.rows(id, place))
         if (row.images > 0 && tables.images.get([id, place, 0, 0]) === undefined)
-          claim(false, 'an image of it is not there');
+          claim(false, 'one of its images is missing');
     }
   }
   const ownerless = (
@@ -59,7 +72,7 @@ export function wrongInTables(store: Store): string[] {
   ): void => {
     for (const key of keys)
       if (!heads.has(idOf(key)) && !excused(idOf(key)))
-        wrong.push(`${table} has ${JSON.stringify(key)} of no response`);
+        wrong.push(`${table} has ${JSON.stringify(key)}, which belongs to no response`);
   };
   const at =
     (index: number) =>
@@ -74,14 +87,14 @@ export function wrongInTables(store: Store): string[] {
   ownerless(tables.byOrganization.keys(), 'responses-by-organization', at(2));
   for (const key of tables.times.keys()) {
     const [kind, when, id] = key as [string, number, string];
-    const log = kind === 'log' && when === 0; // of an erased one
+    const log = kind === 'log' && when === 0; // The log of an erased response.
     if (kind !== 'staged' && !log && !heads.has(id))
-      wrong.push(`response-times has ${JSON.stringify(key)} of no response`);
+      wrong.push(`response-times has ${JSON.stringify(key)}, which belongs to no response`);
   }
   return wrong;
 }
 
-/** Saves that were cut short, and erasures that go on: a start undoes the ones and ends the others. */
+/** Interrupted saves and unfinished erasures. A start undoes the former and completes the latter. */
 export function leftToDo(store: Store): string[] {
   store.refresh();
   const { times, heads } = new ResponseTables(store);

@@ -1,4 +1,4 @@
-// A server process that is to be killed, at any moment: before it is ready too.
+// A server process that may be killed at any moment, even before it is ready.
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -8,25 +8,25 @@ import { endsWithParent, main as released } from '../e2e/monolith.js';
 
 export const MODEL = 'tycho-1.0';
 
-/** A victim that computes nothing is waited for no longer. */
+/** How long to wait for a server that uses no CPU time. */
 const IDLE_MS = 3_000;
 const TICK_MS = 50;
-/** Passes while this process runs: neither while the machine is held nor while this waits for a processor. */
+/** Time during which this process runs. It does not advance while the machine is suspended or while this process waits for a processor. */
 let ownMs = 0;
 setInterval(() => {
   ownMs += TICK_MS;
 }, TICK_MS).unref();
 
-/** In milliseconds: what all threads computed, and how long the main one was ready to without a processor to do it on. */
+/** In milliseconds: the CPU time of all threads, and how long the main thread was runnable without a processor. */
 interface Times {
   computed: number;
   starved: number;
 }
 
 export class Victim {
-  /** Its address, when it takes requests; rejects if it has ended before. */
+  /** The server's URL once it accepts requests; rejects if the server exits before. */
   readonly ready: Promise<string>;
-  /** How long that took, less what it waited for a processor; and what it computed meanwhile. */
+  /** Time until ready, without the time spent waiting for a processor, and the CPU time used meanwhile. */
   readyMs = 0;
   readyCpuMs = 0;
   readonly #process: ChildProcess;
@@ -35,7 +35,7 @@ export class Victim {
   #ending = false;
   #ended = false;
 
-  /** `main`: what is run, if not dist/main.js. */
+  /** `main`: the script to run instead of dist/main.js. */
   constructor(data: string, modelFile: string, main = released) {
     const begun = ownMs;
     this.#process = spawn(
@@ -70,7 +70,7 @@ export class Victim {
       this.#firstLine(),
       this.#exited.then(([code, signal]) => {
         throw new Error(
-          `the server ended with ${String(signal ?? code)} before it was ready: ${this.#log.slice(-2_000)}`,
+          `the server exited with ${String(signal ?? code)} before it was ready: ${this.#log.slice(-2_000)}`,
         );
       }),
     ]).then((line) => {
@@ -82,12 +82,12 @@ export class Victim {
     this.ready.catch(() => undefined);
   }
 
-  /** It was asked to end, or killed: its connections break. */
+  /** Whether the server was terminated or killed, so that its connections break. */
   get ending(): boolean {
     return this.#ending;
   }
 
-  /** It ended, and nobody asked it to. */
+  /** Whether the server exited without being terminated. */
   get fell(): boolean {
     return this.#ended && !this.#ending;
   }
@@ -103,7 +103,7 @@ export class Victim {
     this.#process.kill('SIGTERM');
   }
 
-  /** Resolves when it has computed for so long from now on, or ended; in any case after some seconds, since it may have nothing to do. */
+  /** Resolves when the server has used `ms` of CPU time from now on, or has exited. An idle server is waited for only a few seconds. */
   async computed(ms: number): Promise<void> {
     const begun = ownMs;
     for (
@@ -117,7 +117,7 @@ export class Victim {
     return (await this.#exited)[0] as number | null;
   }
 
-  /** Lines of its log that say that something of its own went wrong. */
+  /** Lines of the server's log above level warn. */
   errors(): string[] {
     return this.#log.split('\n').filter((line) => line !== '' && !/"level":"?(warn|info|40|30)/.test(line));
   }
@@ -132,7 +132,7 @@ export class Victim {
         if (task === String(this.#process.pid)) sum.starved = starved / 1e6;
       }
     } catch {
-      // it has ended, or a thread of it
+      // The process or one of its threads has exited.
     }
     return sum;
   }

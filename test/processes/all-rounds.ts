@@ -8,7 +8,7 @@ const text = { type: 'string' } as const;
 const { values } = parseArgs({ options: { rounds: text, seed: text, file: text } });
 const [rounds, seed] = [Number(values.rounds ?? 100), Number(values.seed ?? Date.now() % 1_000_000)];
 if (!Number.isSafeInteger(rounds) || rounds < 1 || !Number.isSafeInteger(seed))
-  throw badOption('--rounds and --seed take whole numbers');
+  throw badOption('--rounds and --seed must be integers');
 const file = resolve(values.file ?? `build/rounds-${seed}.jsonl`);
 process.stdout.write(`seed ${seed}\n`);
 const { problems, operations } = await runRounds({
@@ -22,7 +22,7 @@ process.stdout.write(`${JSON.stringify(operations)}\n`);
 for (const problem of problems) process.stdout.write(`${problem}\n`);
 process.stdout.write(
   problems.length === 0
-    ? `${rounds} rounds of seed ${seed}: nothing found\n`
+    ? `${rounds} rounds of seed ${seed}: no problems found\n`
     : `${problems.length} problems with seed ${seed}: the history is in ${file}\n`,
 );
 process.exit(problems.length === 0 ? 0 : 1);

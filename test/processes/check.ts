@@ -1,4 +1,5 @@
-// What must be true of a history, whatever went wrong in it. Pure. Each rule allows what docs say may happen and nothing else.
+// Pure functions that check the invariants of a history, whatever faults occurred in it. Each rule allows only the
+// exceptions that the documentation states.
 import {
   answerTo,
   promptOf,
@@ -11,7 +12,7 @@ import {
   type Operation,
 } from './history.js';
 
-/** Of logs' clocks, and of what a process does between saying that it counts with the others and doing so. */
+/** Tolerance for differences between the logs' clocks, and for the time between logging that a process counts alone or with the others and doing so. */
 const BLUR_MS = 100;
 const ENDED: ReadonlySet<string | null> = new Set(['completed', 'failed', 'cancelled', 'incomplete']);
 
@@ -20,7 +21,7 @@ export interface Asked {
   gapMs: number;
 }
 
-/** `asked`: what each operation that generates asked for. */
+/** `asked`: the generation that each operation requested. */
 export function problemsOf(history: readonly Entry[], bounds: Bounds, asked: ReadonlyMap<number, Asked>): string[] {
   const of = <K extends Entry['kind']>(kind: K) =>
     history.filter((one): one is Extract<Entry, { kind: K }> => one.kind === kind);
@@ -61,8 +62,8 @@ interface Seen {
   asked: ReadonlyMap<number, Asked>;
 }
 
-const name = ({ n, what, round, process }: Operation): string => `round ${round}, ${what} ${n} of process ${process}`;
-/** Times of a process in which it counted alone, or may have. */
+const name = ({ n, what, round, process }: Operation): string => `round ${round}, ${what} ${n} on process ${process}`;
+/** Periods in which a process counted alone, or may have. */
 const apart = ({ aways }: Seen, { process, life }: Operation, from: number, to: number): Away[] =>
   aways.filter(
     (one) => one.process === process && one.life === life && one.from - BLUR_MS <= to && one.to + BLUR_MS >= from,
@@ -74,7 +75,7 @@ function byKey<T extends { operation: Operation }>(all: readonly T[]): T[][] {
   return [...groups.values()];
 }
 
-/** Of those that processes on the counters have, never more than the limit; of those that a process has alone, no more than its share. */
+/** Processes that count together never exceed the limit, and a process that counts alone never exceeds its share. */
 function places(seen: Seen): string[] {
   const problems: string[] = [];
   const all = seen.generations.flatMap((one) => {
@@ -88,7 +89,7 @@ function places(seen: Seen): string[] {
       const together = open.filter(({ operation }) => apart(seen, operation, operation.began, at).length === 0);
       if (together.length > seen.bounds.places)
         problems.push(
-          `${name(one.operation)}: ${together.length} places of ${seen.bounds.places} (${together.map(({ n }) => n).join(', ')})`,
+          `${name(one.operation)}: ${together.length} concurrency slots of ${seen.bounds.places} (${together.map(({ n }) => n).join(', ')})`,
         );
       const alone = seen.aways.find(
         (away) =>
@@ -97,7 +98,7 @@ function places(seen: Seen): string[] {
           away.from + BLUR_MS < one.operation.began &&
           away.to - BLUR_MS > at,
       );
-      // Of several threads one may count alone, while the others do not.
+      // In a process with several threads, one thread may count alone while the others do not.
       if (
         alone === undefined ||
         seen.lives.some(
@@ -110,13 +111,14 @@ function places(seen: Seen): string[] {
         ({ operation }) => operation.process === one.operation.process && operation.life === one.operation.life,
       );
       const share = Math.ceil(seen.bounds.places / alone.processes);
-      if (own.length > share) problems.push(`${name(one.operation)}: ${own.length} places of a share of ${share}`);
+      if (own.length > share)
+        problems.push(`${name(one.operation)}: ${own.length} concurrency slots of a share of ${share}`);
     }
   }
   return problems;
 }
 
-/** A bucket and what flows into it; and of each process that counted alone meanwhile, its share of that. */
+/** Requests may use the bucket and its refill, plus the share of each process that counted alone meanwhile. */
 function requests(seen: Seen): string[] {
   const { perMinute } = seen.bounds;
   const counted = seen.operations.filter(({ what, seen: was }) => what === 'ask' && was);
@@ -124,7 +126,7 @@ function requests(seen: Seen): string[] {
     const all = group.map(({ operation }) => operation).sort((a, b) => a.ended - b.ended);
     const last = all.at(-1);
     if (last === undefined) return [];
-    // The reservation of each lies between its beginning and its end; keys live for one round.
+    // Each reservation was made between the start and the end of its operation. Keys are used for one round only.
     const from = Math.min(...all.map(({ began }) => began));
     const minutes = (last.ended - from) / 60_000;
     const shares = seen.aways
@@ -132,7 +134,7 @@ function requests(seen: Seen): string[] {
       .reduce((sum, one) => sum + Math.ceil(perMinute / one.processes) * (1 + minutes), 0);
     const most = Math.floor(perMinute * (1 + minutes) + shares);
     return all.length > most
-      ? [`${name(last)}: ${all.length} requests, and the limit gave ${most} (${perMinute} a minute)`]
+      ? [`${name(last)}: ${all.length} requests, but the limit allows ${most} (${perMinute} a minute)`]
       : [];
   });
 }
@@ -141,7 +143,7 @@ const doneWell = ({ status }: Operation): boolean => status === 200;
 const isAbout = (one: Operation, made: Operation): boolean =>
   one.of === made.n && one.organization === made.organization;
 
-/** What was acknowledged is there until somebody asks for its end, and is not there from when that was acknowledged. */
+/** An acknowledged response exists until a client requests its deletion, and no longer exists once the deletion is acknowledged. */
 function stored(seen: Seen): string[] {
   const problems: string[] = [];
   const about = new Map<number, Operation[]>();
@@ -163,15 +165,15 @@ function stored(seen: Seen): string[] {
       if (one.status === 404 && one.ended < firstRemoval)
         problems.push(`${name(one)}: did not find ${made.n}, which was acknowledged and nobody deleted`);
       if (one.status === 404 && one.what === 'remove' && removals.length === 1)
-        problems.push(`${name(one)}: did not find ${made.n} to delete`);
+        problems.push(`${name(one)}: could not delete ${made.n} to delete`);
       if (one.what === 'read' && one.status === 200 && made.what !== 'background' && one.text !== made.text)
-        problems.push(`${name(one)}: ${made.n} says "${one.text ?? ''}" and had said "${made.text ?? ''}"`);
+        problems.push(`${name(one)}: ${made.n} says "${one.text ?? ''}", but had the text "${made.text ?? ''}"`);
     }
   }
   return problems;
 }
 
-/** What is continued is read whole: every prompt and every answer of it, in order. */
+/** A continuation receives its whole chain: every prompt and every output, in order. */
 function chains(seen: Seen): string[] {
   const problems: string[] = [];
   const generated = new Map(seen.generations.map((one) => [one.n, one]));
@@ -186,7 +188,9 @@ function chains(seen: Seen): string[] {
     for (let at = one.of; at !== null; at = continuedBy(seen, at)) before.unshift(...said(at));
     const wanted = [...before, said(one.n)[0]];
     if (wanted.join('|') !== generation.messages.join('|'))
-      problems.push(`${name(one)}: was told "${generation.messages.join('|')}" instead of "${wanted.join('|')}"`);
+      problems.push(
+        `${name(one)}: the model received "${generation.messages.join('|')}" instead of "${wanted.join('|')}"`,
+      );
   }
   return problems;
 }
@@ -196,7 +200,7 @@ const continuedBy = ({ byNumber }: Seen, n: number): number | null => {
   return one?.what === 'continue' ? one.of : null;
 };
 
-/** A background response ends once, and says of itself what it did. It fails only with its process. */
+/** A background response ends once, with its own output. It fails only if its process was killed. */
 function background(seen: Seen): string[] {
   const problems: string[] = [];
   for (const made of seen.operations) {
@@ -209,7 +213,7 @@ function background(seen: Seen): string[] {
     for (const one of looks) {
       if (end !== undefined && one.began > end.ended && (one.state !== end.state || one.text !== end.text)) {
         problems.push(
-          `${name(one)}: ${made.n} is ${one.state ?? 'nothing'} with "${one.text ?? ''}" and was ${end.state ?? ''} with "${end.text ?? ''}" before (${end.n})`,
+          `${name(one)}: ${made.n} is ${one.state ?? 'nothing'} with "${one.text ?? ''}", but was ${end.state ?? ''} with "${end.text ?? ''}" before (${end.n})`,
         );
       }
       if (one.state === 'completed' && one.text !== answerTo(promptOf(made.n, tokens, gapMs)))
@@ -221,7 +225,7 @@ function background(seen: Seen): string[] {
         )
       )
         problems.push(`${name(one)}: ${made.n} has failed, and its process lives`);
-      // Who deletes one that runs cancels it first, and may be cut off in between.
+      // A delete first cancels a running response, and may be interrupted in between.
       if (
         one.state === 'cancelled' &&
         !seen.operations.some(
@@ -235,19 +239,19 @@ function background(seen: Seen): string[] {
   return problems;
 }
 
-/** Another organization's responses are unknown. */
+/** Another organization's responses are not found. */
 const foreign = ({ operations }: Seen): string[] =>
   operations
     .filter(({ what, status }) => what === 'foreign' && status !== null && status !== 404 && status !== 503)
-    .map((one) => `${name(one)}: ${one.status} of another organization's ${one.of ?? 0}`);
+    .map((one) => `${name(one)}: ${one.status} for another organization's ${one.of ?? 0}`);
 
-/** Nobody is told that the server is broken; and once all is well, nobody is refused. */
+/** No response reports an internal error, and once all faults are removed, no request is refused. */
 function answers({ operations }: Seen): string[] {
   return operations.flatMap((one) => {
     const known = one.status === null || [200, 404, 409, 422, 429, 503].includes(one.status);
     if (!known) return [`${name(one)}: ${one.status} ${one.code ?? ''}`];
     if (one.quiet && (one.status === null || ![200, 404].includes(one.status)))
-      return [`${name(one)}: ${one.status ?? 'no answer'} ${one.code ?? ''} when all was well`];
+      return [`${name(one)}: ${one.status ?? 'no response'} ${one.code ?? ''} when all was well`];
     return one.odd === null ? [] : [`${name(one)}: ${one.odd}`];
   });
 }

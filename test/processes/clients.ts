@@ -1,5 +1,5 @@
-// Clients of the rounds: each asks one process after the other for whatever its seed says, and what they were told goes into
-// the history. In the test's process.
+// The clients of the rounds, which run in the test's process. Each sends requests, drawn from its seed, to any of the
+// processes, and records the responses in the history.
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../support/random.js';
@@ -8,7 +8,7 @@ import type { Asked } from './check.js';
 import { answerTo, promptOf, type Entry, type Operation, type What } from './history.js';
 import { COUNT, MODELS, ORGANIZATIONS, type Service } from './service.js';
 
-/** A client that has waited so long goes. */
+/** A client that has waited this long disconnects. */
 const PATIENCE_MS = 10_000;
 const QUIET_ATTEMPTS = 5;
 const ACTIONS: readonly What[] = [
@@ -54,10 +54,10 @@ const textOf = ({ output = [] }: Body): string =>
 
 export class Clients {
   readonly history: Entry[] = [];
-  /** Of this round, so far. */
+  /** Operations completed in this round. */
   done = 0;
   readonly asked = new Map<number, Asked>();
-  /** Of all rounds, by organization: what was acknowledged. */
+  /** The acknowledged responses of all rounds. */
   readonly made: Operation[] = [];
   #n = 0;
   #keys: readonly string[] = [];
@@ -69,7 +69,7 @@ export class Clients {
     [this.#round, this.#keys, this.done] = [round, keys, 0];
   }
 
-  /** So many, one after the other. Never rejects. */
+  /** Performs `times` operations one after the other. Never rejects. */
   async work(random: Random, times: number): Promise<void> {
     for (let left = times; left > 0; left--) {
       await this.#act(random.pick(ACTIONS), random);
@@ -82,7 +82,7 @@ export class Clients {
     return this.#asWell(quiet, () => this.#about('read', process, made, quiet));
   }
 
-  /** The events of a background response, which say its text without a gap. */
+  /** Reads the events of a background response, which must contain its text without a gap. */
   async replay(process: number, made: Operation, quiet = false): Promise<Operation> {
     return this.#asWell(quiet, () => this.#about('replay', process, made, quiet));
   }
@@ -97,7 +97,7 @@ export class Clients {
     );
   }
 
-  /** When all is well: a machine that is busy with other things may still be late now and then, but not every time. */
+  /** Repeats an operation when all faults are removed. A busy machine may still be late occasionally, but not every time. */
   async #asWell(quiet: boolean, act: () => Promise<Operation>): Promise<Operation> {
     for (let left = quiet ? QUIET_ATTEMPTS : 1; ; left--) {
       const operation = await act();
@@ -148,7 +148,7 @@ export class Clients {
     }
   }
 
-  /** A stream that its client leaves after `forMs`. */
+  /** Opens a stream and disconnects after `forMs`. */
   async #hold(operation: Operation, asked: Asked, forMs: number): Promise<void> {
     this.asked.set(operation.n, asked);
     const leave = new AbortController();
@@ -169,7 +169,7 @@ export class Clients {
       else setTimeout(() => leave.abort(), forMs);
       await response.text();
     } catch {
-      // it has left, or was cut off
+      // The client disconnected, or the connection was lost.
     } finally {
       clearTimeout(late);
       operation.ended = performance.now();
@@ -199,7 +199,7 @@ export class Clients {
     operation.state = body.status ?? null;
     operation.text = textOf(body);
     if (operation.what !== 'background' && (operation.state !== 'completed' || operation.text !== answerTo(prompt)))
-      operation.odd = `it is ${operation.state ?? ''} with "${operation.text}"`;
+      operation.odd = `is ${operation.state ?? ''} with "${operation.text}"`;
     this.made.push(operation);
     return operation;
   }
@@ -257,7 +257,7 @@ export class Clients {
         .join('');
       const asked = this.asked.get(of.n) as Asked;
       const gap = all.findIndex(({ sequence_number: number }, at) => number !== at);
-      // Who follows one that is deleted is told its end alone.
+      // A subscriber to a deleted response receives only its terminal event.
       const isRemoved = this.history.some(
         (one) => one.kind === 'operation' && one.what === 'remove' && one.of === of.n,
       );

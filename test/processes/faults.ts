@@ -1,4 +1,4 @@
-// What goes wrong in a round, by its seed: one of the five programs is killed in turn, and ways between them fail.
+// The faults of a round, drawn from its seed: the five programs are killed in turn, and connections between them fail.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Random } from '../support/random.js';
 import type { Way } from '../support/tcp-proxy.js';
@@ -7,7 +7,7 @@ import { COUNT, type Service } from './service.js';
 const WAYS: readonly (Way | 'reset')[] = ['cut', 'held', 'deaf', 'slow', 'reset'];
 const ENGINES = ['state', 'counters'] as const;
 
-/** As long as a way fails: longer than servers wait for the counters, shorter than for the database (service.ts). */
+/** Longest failure of a connection: longer than the servers' timeout for Redis, shorter than the one for the database (service.ts). */
 const LONGEST_MS = 1_500;
 
 export interface Planned {
@@ -16,7 +16,7 @@ export interface Planned {
   act(service: Service): Promise<void> | void;
 }
 
-/** Of round `round`, in which clients do so much; `after`: how much of that comes before it. */
+/** Plans a round in which clients perform `acts` operations. `after`: the number of operations before the fault. */
 export function planOf(round: number, random: Random, acts: number): Planned[] {
   const plan: Planned[] = [];
   const killed = round % (COUNT + 2);
@@ -49,7 +49,7 @@ export function planOf(round: number, random: Random, acts: number): Planned[] {
   }
   for (let more = 1 + random.below(2); more > 0; more--) {
     const [process, way, ms] = [random.below(COUNT), random.pick(WAYS), 100 + random.below(LONGEST_MS)];
-    // Who has the last word on what was counted must not be gone together with the counters.
+    // Redis and the process that knows the latest counters must not be lost together.
     const engine = killed === COUNT + 1 ? 'state' : random.pick(ENGINES);
     if (process === killed) continue;
     plan.push({
@@ -60,7 +60,7 @@ export function planOf(round: number, random: Random, acts: number): Planned[] {
         if (way === 'reset') return proxy.reset();
         proxy.set(way, 120);
         await sleep(ms);
-        // What was asked and done meanwhile, nobody hears of.
+        // Requests sent and executed meanwhile get no reply.
         if (way === 'held' || way === 'deaf') proxy.reset();
         proxy.set('through');
       },

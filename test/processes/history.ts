@@ -1,7 +1,8 @@
-// What happened in the rounds: what clients asked and were told, what was generated, what went wrong on purpose. All times are
-// milliseconds of the test process's clock, which is the only one. Nothing is left out, so that a failing round can be read.
+// What happened in the rounds: the clients' requests and responses, the generations, and the injected faults. All times
+// are in milliseconds on the clock of the test process, the only clock used. Nothing is left out, so that a failing
+// round can be analysed.
 
-/** What clients do. `hold`: a stream that is left; `ask`: an answer that counts against requests per minute. */
+/** What clients do. `hold`: a stream from which the client disconnects; `ask`: a request that counts against requests per minute. */
 export type What =
   | 'hold'
   | 'ask'
@@ -16,37 +17,37 @@ export type What =
 
 export interface Operation {
   kind: 'operation';
-  /** Of all operations; a generation is known by it, because its prompt says it. */
+  /** Number of the operation. The prompt contains it, which identifies the generation. */
   n: number;
   round: number;
   what: What;
-  /** The process that is asked, and which of its lives. */
+  /** The process that received the request, and which of its starts this was. */
   process: number;
   life: number;
   organization: number;
-  /** The key it is counted with. */
+  /** The API key whose limits apply. */
   key: string;
-  /** The operation whose response it is about or continues. */
+  /** The operation whose response this one concerns or continues. */
   of: number | null;
   began: number;
   ended: number;
-  /** Null: there was no whole answer. */
+  /** null: there was no complete response. */
   status: number | null;
   code: string | null;
-  /** Of the response it made. */
+  /** Id of the response that the operation created. */
   id: string | null;
-  /** `status` of the response that was read, and its text. */
+  /** `status` and text of the response that was read. */
   state: string | null;
   text: string | null;
-  /** Something generated was seen, so it is counted whatever becomes of it. */
+  /** The client received generated output, so the request counts in any case. */
   seen: boolean;
-  /** Asked when all was well again: nothing may be refused. */
+  /** Sent when all faults were removed: it must not be refused. */
   quiet: boolean;
-  /** What else was not as it should be, in words. */
+  /** Any other problem, described in words. */
   odd: string | null;
 }
 
-/** As the engine saw it: between these times the request had its place. */
+/** A generation as the engine saw it: between these times the request held its concurrency slot. */
 export interface Generation {
   kind: 'generation';
   n: number;
@@ -55,7 +56,7 @@ export interface Generation {
   messages: readonly string[];
 }
 
-/** A process counted alone. */
+/** A period in which a process counted alone. */
 export interface Away {
   kind: 'away';
   process: number;
@@ -81,7 +82,7 @@ export interface Life {
   killed: number | null;
 }
 
-/** Places that the counters' engine still holds when nothing is under way. */
+/** Concurrency slots that Redis still holds when no request is running. */
 export interface Left {
   kind: 'left';
   round: number;
@@ -91,13 +92,13 @@ export interface Left {
 
 export type Entry = Operation | Generation | Away | Fault | Life | Left;
 
-/** Limits of each key. */
+/** The limits of each key. */
 export interface Bounds {
   places: number;
   perMinute: number;
 }
 
-/** What a generation says, by the prompt of it. */
+/** The prompt of a generation, and the output that follows from it. */
 export const promptOf = (n: number, tokens: number, gapMs: number): string => `#${n} ${tokens} ${gapMs}`;
 export const answerTo = (prompt: string): string => {
   const [n = '', tokens = '0'] = prompt.slice(1).split(' ');

@@ -1,5 +1,6 @@
-// Some rounds of three processes under faults (rounds.ts), one of them with several threads: a process, PostgreSQL and Redis
-// are killed, ways fail, and what the history must be is. Many rounds: npm run faults:processes. And a history that is wrong is found to be.
+// Runs a few rounds of three processes under faults (rounds.ts), one process with several threads. A process,
+// PostgreSQL and Redis are killed, connections fail, and the history must satisfy all rules. For many rounds, run npm
+// run faults:processes. Also verifies that each rule rejects an invalid history.
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -9,7 +10,7 @@ import { problemsOf } from './check.js';
 import { answerTo, promptOf, type Entry, type Operation } from './history.js';
 import { runRounds } from './rounds.js';
 
-t.setTimeout(600_000); // for a busy machine
+t.setTimeout(600_000); // Allows for a busy machine.
 
 const BOUNDS = { places: 1, perMinute: 2 };
 const ASKED = new Map(Array.from({ length: 10 }, (_, n) => [n, { tokens: 1, gapMs: 0 }]));
@@ -52,18 +53,21 @@ const away = (process: number, from: number, to: number): Entry => ({
 });
 
 const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
-  'what was stored is read': [[made, operation(2, 5, { of: 1, text: TEXT })], null],
-  'what was acknowledged is lost': [[made, operation(2, 5, { of: 1, status: 404 })], /acknowledged and nobody deleted/],
-  'it says something else': [[made, operation(2, 5, { of: 1, text: 'x' })], /had said/],
-  'it is there after its deletion': [
+  'a stored response is readable': [[made, operation(2, 5, { of: 1, text: TEXT })], null],
+  'an acknowledged response is lost': [
+    [made, operation(2, 5, { of: 1, status: 404 })],
+    /acknowledged and nobody deleted/,
+  ],
+  'a stored response has changed': [[made, operation(2, 5, { of: 1, text: 'x' })], /had said/],
+  'a response is found after its deletion': [
     [made, operation(2, 5, { what: 'remove', of: 1 }), operation(3, 9, { of: 1, text: TEXT })],
     /deletion was acknowledged before/,
   ],
-  'it may be, while it is deleted': [
+  'a response may be found while it is being deleted': [
     [made, operation(2, 5, { what: 'remove', of: 1, ended: 12 }), operation(3, 9, { of: 1, text: TEXT })],
     null,
   ],
-  'it is there again': [
+  'a response is found after it was not found': [
     [
       made,
       operation(2, 5, { what: 'remove', of: 1, status: null }),
@@ -72,11 +76,11 @@ const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
     ],
     /had not found before/,
   ],
-  'another organization sees it': [
+  'another organization can read a response': [
     [made, operation(2, 5, { what: 'foreign', of: 1, organization: 1 })],
     /another organization's/,
   ],
-  'a chain lacks its beginning': [
+  'a continuation lacks the start of its chain': [
     [
       made,
       operation(2, 5, { what: 'continue', of: 1 }),
@@ -84,26 +88,26 @@ const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
     ],
     /was told/,
   ],
-  'a place too many': [[...hold(1, 10, 20), ...hold(2, 15, 20, 1)], /2 places of 1/],
-  'one after the other': [[...hold(1, 10, 20), ...hold(2, 20, 30, 1)], null],
-  'another one by a process that counts alone': [
+  'the concurrency limit is exceeded': [[...hold(1, 10, 20), ...hold(2, 15, 20, 1)], /2 places of 1/],
+  'two requests use the same slot one after the other': [[...hold(1, 10, 20), ...hold(2, 20, 30, 1)], null],
+  'a process that counts alone may use its own share': [
     [...hold(1, 1_010, 1_020), ...hold(2, 1_015, 1_020, 1), away(1, 500, 2_000)],
     null,
   ],
-  'two by a process that counts alone': [
+  'a process that counts alone exceeds its share': [
     [...hold(1, 1_010, 1_020, 1), ...hold(2, 1_015, 1_020, 1), away(1, 500, 2_000)],
     /of a share of 1/,
   ],
-  'a request too many': [
+  'the rate limit is exceeded': [
     [2, 3, 4].map((n) => operation(n, n, { what: 'ask', seen: true })),
     /3 requests, and the limit gave 2/,
   ],
-  'a place that is not given back': [[{ kind: 'left', round: 0, at: 9, places: 2 }], /2 places are taken/],
-  'a background response that fails by itself': [
+  'a concurrency slot is not freed': [[{ kind: 'left', round: 0, at: 9, places: 2 }], /2 places are taken/],
+  'a background response fails although its process is alive': [
     [background, operation(2, 5, { of: 1, state: 'failed' })],
     /its process lives/,
   ],
-  'one that ends twice': [
+  'a background response ends twice': [
     [
       background,
       operation(2, 5, { of: 1, state: 'completed', text: TEXT }),
@@ -111,8 +115,11 @@ const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
     ],
     /was completed/,
   ],
-  'a server that breaks': [[operation(2, 5, { status: 500 })], /500/],
-  'one that refuses when all is well': [[operation(2, 5, { status: 503, quiet: true })], /when all was well/],
+  'a server returns an internal error': [[operation(2, 5, { status: 500 })], /500/],
+  'a request is refused after all faults were removed': [
+    [operation(2, 5, { status: 503, quiet: true })],
+    /when all was well/,
+  ],
 };
 for (const [name, [history, finds]] of Object.entries(HISTORIES)) {
   t.test(`a history: ${name}`, async (t) => {
@@ -123,7 +130,7 @@ for (const [name, [history, finds]] of Object.entries(HISTORIES)) {
 }
 
 t.test('rounds', { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false }, async (t) => {
-  // A process is killed, then PostgreSQL, then Redis.
+  // These rounds kill a process, then PostgreSQL, then Redis.
   const { problems, operations } = await runRounds({
     rounds: 3,
     first: 2,

@@ -1,5 +1,5 @@
-// Rounds of three processes under faults, and what is true of their history afterwards. What a seed gives: who asks for what, and what
-// goes wrong when; not who is first. A failing run leaves its history in a file.
+// Runs rounds of three processes under faults and checks their history. The seed determines the requests and the
+// faults, but not their exact order. A failing run leaves its history in a file.
 import { writeFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,12 +14,12 @@ import { startTeller } from './teller.js';
 
 export interface RoundsSettings {
   rounds: number;
-  /** The first one's number, which says what is killed. */
+  /** Number of the first round, which determines what is killed. */
   first?: number;
   seed: number;
-  /** What a process left behind is waited for at the end, which takes a lease of 15 seconds and more. */
+  /** Whether to wait at the end for background responses of killed processes, which takes at least a lease of 15 seconds. */
   abandoned?: boolean;
-  /** Where a failing history goes. */
+  /** Where the history of a failing run is written. */
   file: string;
   tell?(line: string): void;
 }
@@ -32,11 +32,11 @@ export interface Found {
 
 const BOUNDS: Bounds = { places: 2, perMinute: 6 };
 const LANES = 12;
-/** Of each lane in a round. */
+/** Operations of each lane in a round. */
 const ACTS = 10;
-/** Beyond a process's lease of 15 seconds, and as long again for a database that was away. */
+/** Longer than a process's lease of 15 seconds, and as long again for a database that was unreachable. */
 const ABANDONED_MS = 60_000;
-/** Of what earlier rounds made, so many are read again at the end. */
+/** Number of responses of earlier rounds that are read again at the end. */
 const READ_AGAIN = 300;
 
 export async function runRounds({
@@ -116,7 +116,7 @@ async function oneRound(service: Service, clients: Clients, round: number, seed:
   return [];
 }
 
-/** A background response whose process lives comes to its end, and its events are all there. */
+/** Waits until a background response of a live process ends, then checks that all its events are present. */
 async function settle(service: Service, clients: Clients, one: Operation): Promise<void> {
   if (
     service.lives.some(({ process, life, killed }) => process === one.process && life === one.life && killed !== null)
@@ -134,7 +134,7 @@ async function settle(service: Service, clients: Clients, one: Operation): Promi
   else await clients.replay((one.process + 2) % COUNT, one, true);
 }
 
-/** All that was acknowledged is as it was; what dead processes left behind has ended. */
+/** Checks that every acknowledged response is unchanged, and that background responses of killed processes have ended. */
 async function theEnd(service: Service, clients: Clients, abandoned: boolean): Promise<string[]> {
   const problems: string[] = [];
   const killed = clients.made.filter(
@@ -155,7 +155,7 @@ async function theEnd(service: Service, clients: Clients, abandoned: boolean): P
       }, ABANDONED_MS);
       if (!ended)
         problems.push(
-          `background ${one.n} of round ${one.round}: its process is dead, and it is ${(last as unknown as Operation).state ?? 'not there'} still`,
+          `background ${one.n} of round ${one.round}: its process was killed, but it is still ${(last as unknown as Operation).state ?? 'missing'} still`,
         );
     });
   }
@@ -167,7 +167,7 @@ async function theEnd(service: Service, clients: Clients, abandoned: boolean): P
   return problems;
 }
 
-/** Up to five that nothing is known to have been done to. */
+/** Up to five responses that are not background responses. */
 const lastOf = (made: readonly Operation[]): Operation[] => made.filter(({ what }) => what !== 'background').slice(-5);
 
 async function atOnce<T>(all: readonly T[], act: (one: T) => Promise<unknown>): Promise<void> {

@@ -1,5 +1,5 @@
-// Three real servers as one service, on a real PostgreSQL and a real Redis, each of them on ways of its own there that go
-// wrong when they are told to. Models are told by teller.ts.
+// Three real servers as one service, on a real PostgreSQL and a real Redis. Each server has its own proxy to each of
+// the two, which can be made to fail. The models are served by teller.ts.
 import { performance } from 'node:perf_hooks';
 import { dashboardClient } from '../support/dashboard-client.js';
 import { startPostgres, type Postgres } from '../support/postgres.js';
@@ -12,7 +12,7 @@ export const COUNT = 3;
 export const ORGANIZATIONS = 2;
 export const MODELS = { places: 'far', requests: 'near', kept: 'kept' } as const;
 export const LEASE_MS = 4_000;
-/** The process that answers on several threads. */
+/** The process that has several HTTP threads. */
 const THREADED = 1;
 const AWAY = /Redis is unreachable/;
 const BACK = /Redis is reachable again/;
@@ -70,7 +70,7 @@ export class Service {
     return this.#processes[at]!;
   }
 
-  /** A new key of each organization, with limits of its own. By a session, which any process takes. */
+  /** Creates a key with its own limits for each organization. It uses a session, which any process accepts. */
   async keys({ places, perMinute }: Bounds): Promise<string[]> {
     return Promise.all(
       this.#owners.map(async ({ client, organization }) => {
@@ -94,7 +94,7 @@ export class Service {
     Object.assign(one, await this.#begin(at, one.state, one.counters));
   }
 
-  /** All is well again: what is dead is started, all ways are open, and every process is ready, counts with the others and reaches the database. */
+  /** Removes all faults: restarts killed processes and opens all connections. Returns whether every process is ready, counts with the others and reaches the database. */
   async heal(key: string): Promise<boolean> {
     for (const { state, counters } of this.#processes) for (const way of [state, counters]) way.set('through');
     await Promise.all(
@@ -112,7 +112,7 @@ export class Service {
               ((await ready.json()) as { counters: { state: string } }).counters.state !== 'shared'
             )
               return false;
-            // At once, so that each thread is asked.
+            // Sent concurrently, so that each thread gets one.
             const asked = await Promise.all(
               Array.from({ length: 6 }, async () => {
                 const response = await fetch(`${server.url}/v1/responses/resp_${'0'.repeat(48)}`, {
@@ -129,7 +129,7 @@ export class Service {
     );
   }
 
-  /** When processes counted alone, by their logs. */
+  /** Periods in which processes counted alone, according to their logs. */
   aways(): Away[] {
     const found: Away[] = [];
     for (const {
@@ -162,7 +162,7 @@ export class Service {
     return this.#logs.map(({ life, log }) => `--- process ${life.process}, life ${life.life}\n${log()}`).join('\n');
   }
 
-  /** Lines that say of an error nobody expected. */
+  /** Log lines that report unexpected errors. */
   complaints(): string[] {
     return this.#logs.flatMap(({ log }) =>
       log()
@@ -171,7 +171,7 @@ export class Service {
     );
   }
 
-  /** Places that are taken now. */
+  /** Concurrency slots currently in use. */
   async placesTaken(): Promise<number> {
     const client = this.redis.client();
     try {

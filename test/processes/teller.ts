@@ -1,5 +1,6 @@
-// The server that the models of the rounds run on: it says what the prompt tells it to, at the pace that the prompt tells it
-// (history.ts), and notes from when to when each generation had its place. In the test's process, so on its clock.
+// The upstream on which the models of the rounds run. It emits the output and uses the pace that the prompt specifies
+// (history.ts), and records when each generation held its concurrency slot. It runs in the test's process and therefore
+// shares its clock.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -32,7 +33,7 @@ export async function startTeller(note: (generation: Generation) => void): Promi
     const [n, , gapMs = 0] = prompt.slice(1).split(' ').map(Number) as [number, number, number];
     const generation: Generation = { kind: 'generation', n, from: performance.now(), to: Infinity, messages };
     note(generation);
-    // Who is cut off, or killed, has left: the place may be given to another from here on.
+    // The client disconnected or was killed: from here on its slot may be given to another request.
     const over = (): void => {
       generation.to = Math.min(generation.to, performance.now());
     };

@@ -1,7 +1,8 @@
-// npm run soak -- [--minutes N] [--seed N] [--rate N]: two threads, every endpoint, 30 percent of the requests given up, keys made
-// and revoked, models drained and loaded again. Memory, as it is behind a full collection of every thread, has to be flat within
-// 2 percent over the last half and the allocator's arenas no more than before; descriptors and what the server counts as under way come back. With --leak N its main thread keeps
-// so many bytes a second (leak.ts): that has to be found.
+// npm run soak -- [--minutes N] [--seed N] [--rate N]: two HTTP workers, every endpoint, 30 percent of the requests
+// aborted, keys created and revoked, models drained and reloaded. Memory after a full collection of every thread must
+// be flat within 2 percent over the last half, and the number of allocator arenas must not grow. File descriptors and
+// the server's counts of running work must return to their initial values. With --leak N the main thread leaks N bytes
+// per second (leak.ts), which the test must detect.
 import { join } from 'node:path';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,13 +19,13 @@ import { MODELS, Traffic } from './traffic.js';
 
 const CLIENTS = 24;
 const SAMPLE_MS = 5_000;
-/** Every so many samples, all threads collect first. */
+/** All threads run a full collection before every COLLECT-th sample. */
 const COLLECT = 3;
 const THREADS = 2;
 const FLAT = 0.02;
-/** Of the database's readers and connections that are kept open. */
+/** Allowance for database readers and for connections that are kept open. */
 const DESCRIPTORS_MORE = 8;
-/** A thread takes an arena when all that are there are in use by others at that moment; so one may come late. */
+/** A thread creates an arena when all existing ones are in use at that moment, so one may appear late. */
 const ARENAS_MORE = 1;
 
 const { values } = parseArgs({
@@ -86,8 +87,8 @@ try {
     sight: { model: 'see', pictures: [picture] },
     ...(rate === null ? {} : { rate }),
   });
-  say(`seed ${seed}, ${minutes} minutes${rate === null ? '' : `, ${rate} turns of clients a second`}`);
-  await traffic.run(CLIENTS, performance.now() + 3_000); // every connection and thread is there once
+  say(`seed ${seed}, ${minutes} minutes${rate === null ? '' : `, ${rate} client turns per second`}`);
+  await traffic.run(CLIENTS, performance.now() + 3_000); // Warms up every connection and thread.
   await eventually(async () => (await sum('monolith_sequences_running')) === 0);
   const begun = sampleOf(pid);
   const end = performance.now() + minutes * 60_000;
@@ -104,7 +105,7 @@ try {
       60_000,
     ))
   )
-    problems.push('sequences run, or requests wait, of clients that are gone');
+    problems.push('sequences are running or requests waiting for clients that have disconnected');
   const limits = (): Promise<LimitsObject> => owner.get(`/organizations/${organization.id}/limits`);
   if (
     !(await eventually(
@@ -112,24 +113,24 @@ try {
       60_000,
     ))
   )
-    problems.push(`places are taken by nobody: ${JSON.stringify((await limits()).models)}`);
+    problems.push(`concurrency slots are taken, but no request is running: ${JSON.stringify((await limits()).models)}`);
   if (!(await eventually(() => sampleOf(pid).descriptors <= begun.descriptors + DESCRIPTORS_MORE, 60_000)))
-    problems.push(`${sampleOf(pid).descriptors} descriptors are open, and were ${begun.descriptors}`);
+    problems.push(`${sampleOf(pid).descriptors} descriptors are open, at the start ${begun.descriptors}`);
   const of = (name: keyof Sample): number[] => samples.map((sample) => sample[name]);
   const percent = (values: readonly number[]): string => `${(100 * growth(values)).toFixed(1)} percent`;
   const anonymous = kept.map((one) => one.anonymous);
   if (!(growth(anonymous) <= FLAT))
-    problems.push(`anonymous memory behind collections grew by ${percent(anonymous)} over the last half`);
+    problems.push(`anonymous memory after collections grew by ${percent(anonymous)} over the last half`);
   const [arenasBefore, arenasAfter] = mostOf(of('arenas'));
   if (!(arenasAfter <= arenasBefore + ARENAS_MORE))
-    problems.push(`${arenasAfter} arenas in the last half, and at most ${arenasBefore} before`);
-  if (traffic.statuses.has('500')) problems.push(`${traffic.statuses.get('500')} answers were 500`);
+    problems.push(`${arenasAfter} arenas in the last half, at most ${arenasBefore} before`);
+  if (traffic.statuses.has('500')) problems.push(`${traffic.statuses.get('500')} responses had status 500`);
   const unasked = (await documented()).filter((one) => !traffic.endpoints.has(one));
-  if (unasked.length > 0) problems.push(`never asked: ${unasked.join(', ')}`);
+  if (unasked.length > 0) problems.push(`endpoints never called: ${unasked.join(', ')}`);
   const last = sampleOf(pid);
   say(`answers: ${JSON.stringify(Object.fromEntries(traffic.statuses))}`);
   say(
-    `anonymous: ${mib(begun.anonymous)} at the beginning, ${of('anonymous')
+    `anonymous: ${mib(begun.anonymous)} at the start, ${of('anonymous')
       .filter((_, at) => at % Math.ceil(samples.length / 12) === 0)
       .map(mib)
       .join(', ')}, ${mib(last.anonymous)} idle; over the last half ${percent(of('anonymous'))}`,
@@ -140,7 +141,7 @@ try {
       .map(mib)
       .join(
         ', ',
-      )}; over the last half ${percent(anonymous)}; beside the heaps ${percent(kept.map((one) => one.native))}`,
+      )}; over the last half ${percent(anonymous)}; outside the heaps ${percent(kept.map((one) => one.native))}`,
   );
   for (const thread of kept.at(-1)?.isolates.map((one) => one.thread) ?? []) {
     const isolates = kept.flatMap((one) => one.isolates.filter((isolate) => isolate.thread === thread));
@@ -172,7 +173,7 @@ try {
     );
   }
   say(
-    `descriptors ${begun.descriptors} to ${last.descriptors}, threads ${begun.threads} to ${last.threads}, arenas ${begun.arenas} to ${last.arenas} (${arenasBefore} and ${arenasAfter} at most in either half), resident ${mib(begun.resident)} to ${mib(last.resident)}`,
+    `descriptors ${begun.descriptors} to ${last.descriptors}, threads ${begun.threads} to ${last.threads}, arenas ${begun.arenas} to ${last.arenas} (${arenasBefore} and ${arenasAfter} at most in each half), resident ${mib(begun.resident)} to ${mib(last.resident)}`,
   );
   const errors = server
     .log()
@@ -184,7 +185,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 for (const problem of problems) say(problem);
-say(problems.length === 0 ? 'nothing is left' : `${problems.length} problems`);
+say(problems.length === 0 ? 'no problems found' : `${problems.length} problems`);
 process.exitCode = problems.length > 0 ? 1 : 0;
 
 async function sum(name: string): Promise<number> {
@@ -193,7 +194,7 @@ async function sum(name: string): Promise<number> {
     .reduce((all, [, value]) => all + value, 0);
 }
 
-/** What the server says that it has, but for what operators ask (people.ts). */
+/** The endpoints in the server's OpenAPI document, without those that only operators call (people.ts). */
 async function documented(): Promise<string[]> {
   const { paths } = (await (await fetch(`${server.url}/openapi.json`)).json()) as {
     paths: Record<string, Record<string, unknown>>;
@@ -216,7 +217,7 @@ async function sampling(pid: number, samples: Sample[], kept: Kept[], end: numbe
     const last = kept.at(-1);
     if (samples.length % 12 === 0 && last !== undefined)
       say(
-        `${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, behind a collection ${mib(last.anonymous)}, of that objects ${mib(last.used)} and beside the heaps ${mib(last.native)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`,
+        `${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, after a collection ${mib(sample.anonymous)}, behind a collection ${mib(last.anonymous)}, of which objects ${mib(last.used)} and outside the heaps ${mib(last.native)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`,
       );
   }
 }

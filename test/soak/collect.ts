@@ -1,5 +1,6 @@
-// Preloaded into a server that is soaked: at SIGUSR2 every isolate of it collects all its garbage, and what each keeps then is
-// written into the file that MONOLITH_TEST_COLLECTED names. Memory between collections says how V8 paces them, not what is kept.
+// Preloaded into the server under a soak test. On SIGUSR2 every isolate runs a full garbage collection, and the memory
+// each one retains is written to the file MONOLITH_TEST_COLLECTED. Memory between collections shows only how V8 paces
+// them, not what is retained.
 import { renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from 'node:v8';
@@ -7,10 +8,10 @@ import { runInNewContext } from 'node:vm';
 import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
 import type { Isolate } from './sample.js';
 
-/** For the other threads to collect: a busy one, on a busy machine, comes to it late. */
+/** How long to wait for the other threads to collect: a busy thread on a busy machine is late. */
 const WAIT_MS = 30_000;
 
-/** Threads beside the main one. */
+/** Number of threads in addition to the main one. */
 const OTHERS = Number(process.env['MONOLITH_HTTP_THREADS']);
 const file = process.env['MONOLITH_TEST_COLLECTED'];
 if (file !== undefined) {
@@ -18,7 +19,7 @@ if (file !== undefined) {
   const gc = runInNewContext('gc') as () => void;
   const collected = (): Isolate => {
     gc();
-    gc(); // what finalizers let go
+    gc(); // The second call collects what finalizers released.
     const {
       used_heap_size: used,
       total_physical_size: heap,

@@ -1,4 +1,5 @@
-// Preloaded into a server that is to leak: so many bytes a second (MONOLITH_TEST_LEAK) are kept by its main thread, so that a soak is seen to fail.
+// Preloaded into a server: its main thread leaks MONOLITH_TEST_LEAK bytes per second, to verify that a soak test can
+// fail.
 import { isMainThread } from 'node:worker_threads';
 
 const kept: Buffer[] = [];

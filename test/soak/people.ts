@@ -1,5 +1,5 @@
-// What people do beside the traffic of a soak: they make and revoke keys, sign in and out, read the dashboard's pages and leave
-// the live view open for a while, save presets and delete them; operators look at metrics and drain and load models.
+// Simulated users during a soak test. They create and revoke keys, sign in and out, read the dashboard's pages, watch
+// the live view for a while, and save and delete presets. Operators read metrics and drain and load models.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { CreatedApiKey, SavedItem } from '../../src/shared/wire/dashboard.js';
 import { PASSWORD, type DashboardClient } from '../support/dashboard-client.js';
@@ -12,9 +12,9 @@ const SESSIONS_MS = 20_000;
 const MODELS_MS = 15_000;
 
 export interface People extends Pick<Owned, 'server' | 'owner' | 'organization' | 'client'> {
-  /** Drained and loaded again; what computes for them goes and comes. */
+  /** Models that are drained and reloaded, so that their engines are stopped and started. */
   models: readonly string[];
-  /** On performance's clock. */
+  /** When to stop, as a value of performance.now(). */
   end: number;
 }
 
@@ -28,7 +28,7 @@ export async function people({ server, owner, organization, client, models, end 
       const { id, secret } = await owner.post<CreatedApiKey>(`${home}/api-keys`, { name: 'passing' });
       const models = await fetch(`${server.url}/v1/models`, { headers: { authorization: `Bearer ${secret}` } });
       await models.text();
-      if (models.status !== 200) throw new Error(`a new key was answered ${models.status}`);
+      if (models.status !== 200) throw new Error(`a new key got ${models.status}`);
       await owner.delete(`${home}/api-keys/${id}`);
     }),
     until(PAGES_MS, async (turn) => {
@@ -78,7 +78,7 @@ export async function people({ server, owner, organization, client, models, end 
   ]);
 }
 
-/** The live view for two seconds. */
+/** Watches the live view for two seconds. */
 async function watch(owner: DashboardClient): Promise<void> {
   const closing = new AbortController();
   const response = await owner.fetch('/operator/live', { signal: closing.signal });

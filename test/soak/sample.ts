@@ -1,33 +1,33 @@
-// What a running process has of memory, descriptors and threads, as Linux says it.
+// Memory, file descriptors and threads of a running process, as reported by Linux.
 import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 export interface Sample {
-  /** Bytes of its own: mapped files apart. */
+  /** Private bytes, without mapped files. */
   anonymous: number;
   resident: number;
   descriptors: number;
   threads: number;
-  /** Of the C library's allocator, but for the first. */
+  /** Arenas of the C library's allocator, without the main one. */
   arenas: number;
 }
 
-/** What a JavaScript thread keeps, in bytes (collect.ts). */
+/** What a JavaScript thread retains, in bytes (collect.ts). */
 export interface Isolate {
   thread: number;
   used: number;
-  /** Pages that its heap has. */
+  /** Committed pages of the heap. */
   heap: number;
   external: number;
   malloced: number;
   spaces: Record<string, number>;
 }
 
-/** Behind a collection of all threads. */
+/** A sample after a full collection of all threads. */
 export interface Kept extends Sample {
-  /** Of all JavaScript objects. */
+  /** Bytes of all JavaScript objects. */
   used: number;
-  /** Anonymous memory beside the heaps: the engine's, and what the C library's allocator holds. */
+  /** Anonymous memory outside the heaps: the engine's, and what the C library's allocator holds. */
   native: number;
   isolates: Isolate[];
 }
@@ -47,7 +47,7 @@ export function sampleOf(pid: number): Sample {
   };
 }
 
-/** Has all threads of it collect; null: it did not answer in time. */
+/** Lets all threads of the process collect and takes a sample; null if the process did not respond in time. */
 export async function keptOf(pid: number, file: string, threads: number): Promise<Kept | null> {
   rmSync(file, { force: true });
   process.kill(pid, 'SIGUSR2');
@@ -60,7 +60,7 @@ export async function keptOf(pid: number, file: string, threads: number): Promis
   return { ...sample, used: sum('used'), native: sample.anonymous - sum('heap'), isolates };
 }
 
-/** An arena's heap begins at a multiple of 64 MiB; what of it is not in use yet cannot be read. */
+/** Counts allocator arenas. An arena's heap starts at a multiple of 64 MiB, and its unused part is not readable. */
 function arenasIn(maps: string): number {
   const parts = maps.split('\n').map((line) => /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ 0\s*$/.exec(line));
   return parts.filter((part, at) => {
@@ -71,13 +71,13 @@ function arenasIn(maps: string): number {
   }).length;
 }
 
-/** Growth from the third quarter of the samples to the last, as a share; by medians, for memory that is collected comes and goes. */
+/** Growth from the third quarter of the samples to the last, as a fraction. Medians are compared because garbage-collected memory fluctuates. */
 export function growth(samples: readonly number[]): number {
   const half = samples.slice(samples.length >> 1);
   return median(half.slice(half.length >> 1)) / median(half.slice(0, half.length >> 1)) - 1;
 }
 
-/** The most in either half. */
+/** The maximum of each half. */
 export function mostOf(samples: readonly number[]): [number, number] {
   const middle = samples.length >> 1;
   return [Math.max(...samples.slice(0, middle)), Math.max(...samples.slice(middle))];

@@ -1,6 +1,6 @@
-// Clients on every endpoint at once, some of which leave whenever they like: whole, streamed, in the background, on WebSockets,
-// in the middle of a body; forms, tools, pictures, continuations, readings and countings. All of it is drawn from one seed;
-// when what comes about is the machine's.
+// Concurrent clients on every endpoint, some of which disconnect at any moment: complete, streamed and background
+// responses, WebSockets, interrupted bodies, schemas, tools, images, continuations, reads and token counts. Everything
+// is drawn from one seed; the timing depends on the machine.
 import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WebSocket } from 'ws';
@@ -10,16 +10,16 @@ export interface TrafficOptions {
   server: { url: string; port: number };
   secret: string;
   seed: number;
-  /** Of a hundred requests over HTTP, so many are given up. */
+  /** Percentage of HTTP requests that are aborted. */
   abortPercent: number;
-  /** Turns of all clients in a second; as many as there can be if absent. */
+  /** Turns per second of all clients together; unlimited if absent. */
   rate?: number;
-  /** A model that sees, asked with these pictures. */
+  /** A vision model, and the images to send to it. */
   sight?: { model: string; pictures: readonly string[] };
 }
 
 export const MODELS = ['hal-1.0', 'clarke-1.0', 'tycho-1.0'] as const;
-/** So many stored responses are remembered, to be read and continued. */
+/** Number of recent stored responses that may be read and continued. */
 const RECENT = 64;
 
 interface Request {
@@ -29,9 +29,9 @@ interface Request {
 }
 
 export class Traffic {
-  /** How often what came about. */
+  /** Count of each outcome: a status code or an event such as a disconnect. */
   readonly statuses = new Map<string, number>();
-  /** Endpoints asked, with {id} for what was asked for. */
+  /** Endpoints that were called, with {id} in place of ids. */
   readonly endpoints = new Set<string>();
   readonly #recent: string[] = [];
   readonly #authorization: string;
@@ -67,7 +67,7 @@ export class Traffic {
     return `${pick(['A', 'H', 'L', 'L', 'R', 'W', 'E'])}: ${'x'.repeat(below(200))}`;
   }
 
-  /** Few of the answers have room for thousands of tokens; stored ones are continued and read. */
+  /** Draws a request. Few may generate thousands of tokens; stored responses are continued and read. */
   #request(): Request {
     const { below: draw, pick } = this.#random;
     const messages = [{ role: 'user', content: this.#text() }];
@@ -177,7 +177,7 @@ export class Traffic {
     }
   }
 
-  /** Pictures that differ by a text before them, so that their pages are new ones half of the time. */
+  /** A request with images. A random text before them makes their pages new half of the time. */
   #sight(model: string): object {
     const { below: draw, pick } = this.#random;
     const { sight } = this.options;
@@ -232,7 +232,7 @@ export class Traffic {
     }
   }
 
-  /** A body that breaks off, or is no JSON, by a connection that ends in the middle. */
+  /** Sends a body that is cut off, or a body whose connection ends in the middle. */
   async #broken(): Promise<void> {
     const { below: draw, pick } = this.#random;
     const socket = connect(this.options.server.port, '127.0.0.1');
@@ -271,7 +271,8 @@ export class Traffic {
         );
       }
     });
-    if (draw(4) > 0) await Promise.race([ended, new Promise((resolve) => socket.on('open', resolve))]); // others leave before it is open
+    // The others disconnect before the socket is open.
+    if (draw(4) > 0) await Promise.race([ended, new Promise((resolve) => socket.on('open', resolve))]);
     await Promise.race([ended, sleep(draw(400))]);
     if (draw(2) === 0) socket.close();
     else socket.terminate();
@@ -285,7 +286,7 @@ const templateOf = (path: string): string =>
     .replace(/^(\/v1\/responses\/)resp_[0-9a-f]+/, '$1{id}')
     .replace(/^(\/v1\/models\/).+/, '$1{id}');
 
-/** A schema that no request had before, most of the time. */
+/** A JSON schema that most of the time no earlier request had. */
 function formOf(below: Random['below']): object {
   const properties = Object.fromEntries(
     Array.from({ length: 1 + below(4) }, () => [

@@ -1,26 +1,27 @@
-// The suites that official clients run in, once more with every model in a second process of ours, which the first one asks:
-// `npm run test:upstream`. What may differ is named here with its reason; anything else that differs is a fault, and so is
-// a name here that differs no more.
+// `npm run test:upstream`: runs the suites of the official clients again with every model in a second Monolith process,
+// which the first one uses as an upstream. Tests that may differ are named here with the reason. Any other difference
+// is a fault, and so is a named test that no longer differs.
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { root } from '../e2e/monolith.js';
 
-const CACHE = 'the cache of a server elsewhere is its own: a prompt alone is counted there, and not computed ahead';
-const TRUNCATION = 'of truncation auto nothing is left out where the vocabulary is not here';
-const QUEUE = 'who waits for a place of the engine waits in the second process, whose limits are set there';
-const THINKING = 'a budget of thinking in tokens is told as an effort';
-const COUNT = 'what is too long to be counted there is estimated';
+const CACHE =
+  'the prefix cache belongs to the upstream: a request that only prepares the cache counts tokens and computes nothing';
+const TRUNCATION = 'automatic truncation needs the vocabulary, which an upstream model does not have here';
+const QUEUE = 'requests wait for a sequence slot in the second process, whose limits are set there';
+const THINKING = 'a thinking budget in tokens is sent as an effort';
+const COUNT = 'token counts of prompts that are too long are estimated';
 const SCHEMA =
-  'what a schema may say is decided there: a refusal comes in its words and with the places of its form, under the code of all refusals there';
+  'the upstream decides which schemas are valid: a refusal has its wording, its field paths and its general error code';
 const LEFT_OUT =
-  'the chat completions form does not say what of a schema that is not strict was left out (it is a header of ours)';
+  'chat completions do not report the ignored keywords of a non-strict schema (Monolith reports them in its own header)';
 
-const GAUGES = 'it watches the engine by the numbers of its own process';
+const GAUGES = 'the test reads the engine metrics of its own process';
 
-/** Suites whose tests lie within one. */
+/** Suites whose tests are nested in one top-level test. */
 const NESTED: ReadonlySet<string> = new Set(['responses-compact', 'responses-socket', 'agents']);
 
-/** By suite: tests that may differ, and why. */
+/** By suite: the tests that may differ, and why. */
 const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'openai-client': {},
   'chat-tools': {},
@@ -86,12 +87,12 @@ for (const [suite, differs] of Object.entries(SUITES)) {
     ...failed.filter((name) => differs[name] === undefined).map((name) => `failed: ${name}`),
     ...Object.keys(differs)
       .filter((name) => !failed.includes(name))
-      .map((name) => `differs no more: ${name}`),
-    ...(signal === null && lines.length > 0 && /^1\.\.\d+$/m.test(stdout) ? [] : ['did not run to its end']),
+      .map((name) => `no longer differs: ${name}`),
+    ...(signal === null && lines.length > 0 && /^1\.\.\d+$/m.test(stdout) ? [] : ['did not complete']),
   ];
   faults += wrong.length;
   process.stdout.write(
-    `${wrong.length === 0 ? 'as expected' : 'WRONG      '}  ${suite}: ${lines.length - failed.length} of ${lines.length} as with its own engine (${Math.round((performance.now() - begun) / 1_000)} s)\n`,
+    `${wrong.length === 0 ? 'as expected' : 'WRONG      '}  ${suite}: ${lines.length - failed.length} of ${lines.length} as with the local engine (${Math.round((performance.now() - begun) / 1_000)} s)\n`,
   );
   for (const name of failed.filter((one) => differs[one] !== undefined))
     process.stdout.write(`    differs: ${name}: ${differs[name]}\n`);
