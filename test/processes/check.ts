@@ -38,7 +38,7 @@ export function problemsOf(history: readonly Entry[], bounds: Bounds, asked: Rea
   };
   const left = of('left')
     .filter(({ places }) => places > 0)
-    .map(({ round, places }) => `round ${round}: ${places} places are taken and nothing is under way`);
+    .map(({ round, places }) => `round ${round}: ${places} concurrency slots are taken, but no request is running`);
   return [
     ...places(seen),
     ...requests(seen),
@@ -158,16 +158,18 @@ function stored(seen: Seen): string[] {
     for (const one of theirs) {
       const found = one.status === 200 && (one.what === 'read' || one.what === 'continue' || one.what === 'replay');
       if (found && one.began > goneFrom)
-        problems.push(`${name(one)}: found ${made.n}, whose deletion was acknowledged before`);
+        problems.push(`${name(one)}: found ${made.n}, whose deletion had been acknowledged`);
       const before = unknown.find(({ ended }) => ended < one.began);
       if (found && before !== undefined)
         problems.push(`${name(one)}: found ${made.n}, which ${before.n} had not found before`);
       if (one.status === 404 && one.ended < firstRemoval)
-        problems.push(`${name(one)}: did not find ${made.n}, which was acknowledged and nobody deleted`);
+        problems.push(`${name(one)}: did not find ${made.n}, which was acknowledged and never deleted`);
       if (one.status === 404 && one.what === 'remove' && removals.length === 1)
-        problems.push(`${name(one)}: could not delete ${made.n} to delete`);
+        problems.push(`${name(one)}: could not delete ${made.n}, which was not found`);
       if (one.what === 'read' && one.status === 200 && made.what !== 'background' && one.text !== made.text)
-        problems.push(`${name(one)}: ${made.n} says "${one.text ?? ''}", but had the text "${made.text ?? ''}"`);
+        problems.push(
+          `${name(one)}: ${made.n} has the text "${one.text ?? ''}", but had the text "${made.text ?? ''}"`,
+        );
     }
   }
   return problems;
@@ -224,7 +226,7 @@ function background(seen: Seen): string[] {
           ({ process, life, killed }) => process === made.process && life === made.life && killed !== null,
         )
       )
-        problems.push(`${name(one)}: ${made.n} has failed, and its process lives`);
+        problems.push(`${name(one)}: ${made.n} failed, although its process is alive`);
       // A delete first cancels a running response, and may be interrupted in between.
       if (
         one.state === 'cancelled' &&
@@ -233,7 +235,7 @@ function background(seen: Seen): string[] {
             (other.what === 'cancel' || other.what === 'remove') && isAbout(other, made) && other.began < one.ended,
         )
       )
-        problems.push(`${name(one)}: ${made.n} is cancelled, and nobody asked for that`);
+        problems.push(`${name(one)}: ${made.n} is cancelled, but no client requested that`);
     }
   }
   return problems;
@@ -251,7 +253,7 @@ function answers({ operations }: Seen): string[] {
     const known = one.status === null || [200, 404, 409, 422, 429, 503].includes(one.status);
     if (!known) return [`${name(one)}: ${one.status} ${one.code ?? ''}`];
     if (one.quiet && (one.status === null || ![200, 404].includes(one.status)))
-      return [`${name(one)}: ${one.status ?? 'no response'} ${one.code ?? ''} when all was well`];
+      return [`${name(one)}: ${one.status ?? 'no response'} ${one.code ?? ''} although all faults were removed`];
     return one.odd === null ? [] : [`${name(one)}: ${one.odd}`];
   });
 }

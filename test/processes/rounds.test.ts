@@ -56,12 +56,12 @@ const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
   'a stored response is readable': [[made, operation(2, 5, { of: 1, text: TEXT })], null],
   'an acknowledged response is lost': [
     [made, operation(2, 5, { of: 1, status: 404 })],
-    /acknowledged and nobody deleted/,
+    /acknowledged and never deleted/,
   ],
-  'a stored response has changed': [[made, operation(2, 5, { of: 1, text: 'x' })], /had said/],
+  'a stored response has changed': [[made, operation(2, 5, { of: 1, text: 'x' })], /had the text/],
   'a response is found after its deletion': [
     [made, operation(2, 5, { what: 'remove', of: 1 }), operation(3, 9, { of: 1, text: TEXT })],
-    /deletion was acknowledged before/,
+    /deletion had been acknowledged/,
   ],
   'a response may be found while it is being deleted': [
     [made, operation(2, 5, { what: 'remove', of: 1, ended: 12 }), operation(3, 9, { of: 1, text: TEXT })],
@@ -86,9 +86,9 @@ const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
       operation(2, 5, { what: 'continue', of: 1 }),
       { kind: 'generation', n: 2, from: 5, to: 6, messages: [promptOf(2, 1, 0)] },
     ],
-    /was told/,
+    /the model received/,
   ],
-  'the concurrency limit is exceeded': [[...hold(1, 10, 20), ...hold(2, 15, 20, 1)], /2 places of 1/],
+  'the concurrency limit is exceeded': [[...hold(1, 10, 20), ...hold(2, 15, 20, 1)], /2 concurrency slots of 1/],
   'two requests use the same slot one after the other': [[...hold(1, 10, 20), ...hold(2, 20, 30, 1)], null],
   'a process that counts alone may use its own share': [
     [...hold(1, 1_010, 1_020), ...hold(2, 1_015, 1_020, 1), away(1, 500, 2_000)],
@@ -100,12 +100,12 @@ const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
   ],
   'the rate limit is exceeded': [
     [2, 3, 4].map((n) => operation(n, n, { what: 'ask', seen: true })),
-    /3 requests, and the limit gave 2/,
+    /3 requests, but the limit allows 2/,
   ],
-  'a concurrency slot is not freed': [[{ kind: 'left', round: 0, at: 9, places: 2 }], /2 places are taken/],
+  'a concurrency slot is not freed': [[{ kind: 'left', round: 0, at: 9, places: 2 }], /2 concurrency slots are taken/],
   'a background response fails although its process is alive': [
     [background, operation(2, 5, { of: 1, state: 'failed' })],
-    /its process lives/,
+    /its process is alive/,
   ],
   'a background response ends twice': [
     [
@@ -118,7 +118,7 @@ const HISTORIES: Record<string, [history: Entry[], finds: RegExp | null]> = {
   'a server returns an internal error': [[operation(2, 5, { status: 500 })], /500/],
   'a request is refused after all faults were removed': [
     [operation(2, 5, { status: 503, quiet: true })],
-    /when all was well/,
+    /although all faults were removed/,
   ],
 };
 for (const [name, [history, finds]] of Object.entries(HISTORIES)) {

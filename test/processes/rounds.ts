@@ -98,7 +98,7 @@ async function oneRound(service: Service, clients: Clients, round: number, seed:
       await act(service);
     }),
   ]);
-  if (!(await service.heal(keys[0] ?? ''))) return [`round ${round}: not every process was ready again`];
+  if (!(await service.heal(keys[0] ?? ''))) return [`round ${round}: not every process became ready again`];
 
   const made = clients.made.filter((one) => one.round === round);
   await atOnce(

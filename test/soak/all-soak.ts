@@ -217,7 +217,7 @@ async function sampling(pid: number, samples: Sample[], kept: Kept[], end: numbe
     const last = kept.at(-1);
     if (samples.length % 12 === 0 && last !== undefined)
       say(
-        `${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, after a collection ${mib(sample.anonymous)}, behind a collection ${mib(last.anonymous)}, of which objects ${mib(last.used)} and outside the heaps ${mib(last.native)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`,
+        `${((performance.now() - began) / 60_000).toFixed(1)} min: anonymous ${mib(sample.anonymous)}, after a collection ${mib(last.anonymous)}, of which objects ${mib(last.used)} and outside the heaps ${mib(last.native)}, ${sample.descriptors} descriptors, ${sample.arenas} arenas`,
       );
   }
 }
