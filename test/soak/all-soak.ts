@@ -136,7 +136,7 @@ try {
       .join(', ')}, ${mib(last.anonymous)} idle; over the last half ${percent(of('anonymous'))}`,
   );
   say(
-    `behind ${kept.length} collections ${anonymous
+    `after ${kept.length} collections ${anonymous
       .filter((_, at) => at % Math.ceil(kept.length / 12) === 0)
       .map(mib)
       .join(
