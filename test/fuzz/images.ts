@@ -1,4 +1,5 @@
-// Image files, as bytes: refused with a declared error before their pixels are made, or decoded to as many as their headers say.
+// Fuzzes image files given as bytes: each is refused with a declared error before its pixels are allocated, or decoded
+// to the size its header states.
 import { decodeImage, decodeRgb } from '../../src/generation/images/decode-image.js';
 import { apiError, ApiError } from '../../src/shared/errors.js';
 import { checkMessage, insist, type Target } from './target.js';
@@ -32,10 +33,10 @@ export const image: Target = {
       decodeImage(input, { path: 'input[0]', requester: claimant, known: 'nothing', spend }),
     );
     if (loaded === null) return;
-    insist(spent === loaded.width * loaded.height && spent > 0, 'pixels are spent before they are made');
+    insist(spent === loaded.width * loaded.height && spent > 0, 'pixels are charged before they are allocated');
     await declaredLater(
       decodeRgb(loaded, { path: 'input[0]', requester: claimant }, (pixels) => {
-        insist(pixels.length === 3 * spent, 'as many pixels as the header says');
+        insist(pixels.length === 3 * spent, 'the decoded size matches the header');
         return Promise.resolve();
       }),
     );

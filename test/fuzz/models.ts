@@ -1,4 +1,4 @@
-// What models and their files say: chat templates, and the calls that are read out of a model's text.
+// Fuzzes the output of models and their files: chat templates, and the tool calls parsed from a model's text.
 import { ChatTemplate } from '../../src/generation/local/chat-template.js';
 import { CallStream } from '../../src/generation/local/tools/call-stream.js';
 import { FAMILIES, SPOKEN } from '../../src/generation/local/tools/syntaxes.js';
@@ -34,7 +34,7 @@ const conversation = {
 };
 const each = (inner: string): string => `{% for m in messages %}{{ m.content }}|${inner}\n{% endfor %}`;
 
-/** Any chat template: a text, or the template's own error, within its steps. */
+/** Any chat template renders text or fails with its own error, within its step limit. */
 export const template: Target = {
   seeds: [
     each(
@@ -59,7 +59,7 @@ export const template: Target = {
     if (made === null) return;
     for (const tools of [null, conversation.tools]) {
       const text = declared(() => made.render({ ...conversation, tools }), TemplateError);
-      insist(text === null || typeof text === 'string', 'a template writes text');
+      insist(text === null || typeof text === 'string', 'a template renders text');
     }
   },
 };
@@ -81,7 +81,7 @@ const callable = new Map<string, Record<string, unknown> | null>([
   ['f_more', { type: 'object' }],
 ]);
 
-/** What a stream tells of these pieces, joined; it tells in order, and never JSON that is none. */
+/** The events that a stream emits for these pieces, joined. They arrive in order, and complete arguments are valid JSON. */
 function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): string {
   const all: string[] = [];
   let open: string | null = null,
@@ -89,7 +89,7 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
     over = false;
   const stream = new CallStream(syntax, callable, {
     started(name) {
-      insist(open === null && !over && callable.has(name), 'a call of a tool that there is begins outside of calls');
+      insist(open === null && !over && callable.has(name), 'a call names a known tool and starts outside other calls');
       if (text !== '') all.push(`text ${text}`);
       text = '';
       open = `${name} `;
@@ -99,18 +99,18 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
       open += piece;
     },
     finished(complete) {
-      insist(open !== null, 'what ends has begun');
+      insist(open !== null, 'a call that ends has started');
       if (complete)
         insist(
           typeof JSON.parse((open as string).slice((open as string).indexOf(' ') + 1)) === 'object',
-          'arguments are JSON',
+          'complete arguments are JSON',
         );
       all.push(`${complete ? 'call' : 'cut'} ${open}`);
       open = null;
       over = !complete;
     },
     text(piece) {
-      insist(open === null && piece !== '', 'text stands outside of calls');
+      insist(open === null && piece !== '', 'text is emitted only outside calls');
       text += piece;
     },
   });
@@ -120,7 +120,7 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
   return [...all, `text ${text}`].join('\n');
 }
 
-/** Any text of a model in any syntax. The first byte is the syntax, the second how the text is cut. */
+/** Any text of a model in any tool-call syntax. The first byte selects the syntax, the second how the text is split. */
 export const tool_calls: Target = {
   seeds: syntaxes.flatMap((syntax, index) => {
     const written = syntax.write([
@@ -140,7 +140,7 @@ export const tool_calls: Target = {
     const whole = seed % 2 === 0;
     insist(
       told(syntax, [text], whole) === told(syntax, pieces(text, seed), whole),
-      `${syntax.name}: any split of a text gives the same`,
+      `${syntax.name}: any split of a text gives the same events`,
     );
   },
 };

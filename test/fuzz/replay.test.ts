@@ -1,5 +1,5 @@
-// The fuzz targets over their seeds and committed corpora: what was once found stays found. Those of the engine are replayed by the
-// native tests (test/native/fuzz/replay_test.cc).
+// Runs the fuzz targets on their seeds and on the committed corpus, so that faults once found stay fixed. The engine's
+// targets are replayed by the native tests (test/native/fuzz/replay_test.cc).
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';

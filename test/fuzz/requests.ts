@@ -1,4 +1,5 @@
-// Bodies of requests, as bytes: what is no request is refused with a declared error, and what is taken can be written as JSON.
+// Fuzzes request bodies given as bytes: an invalid request is refused with a declared error, and an accepted one can be
+// serialized as JSON.
 import type { ServedModel } from '../../src/generation/served-models.js';
 import { decodeBase64, dataOfUrl } from '../../src/generation/images/base64.js';
 import { parseJsonBody } from '../../src/http/json.js';
@@ -26,7 +27,7 @@ const model: ServedModel = {
   sampling: { temperature: 0.7, top_p: 0.9, top_k: 0, min_p: 0, repetition_penalty: 1 },
   ensureLoaded: () => Promise.resolve(),
   ready: () => {
-    throw new Error('not needed');
+    throw new Error('the fuzz targets need no provider');
   },
 };
 const parameters = {
@@ -48,10 +49,10 @@ function bodies(seeds: readonly object[], parse: (body: object) => unknown): Tar
           insist(
             typeof JSON.stringify(taken, (_, one: unknown) => (typeof one === 'bigint' ? String(one) : one)) ===
               'string',
-            'what is taken can be written',
+            'an accepted request can be serialized',
           );
       }
-      insist(Object.keys(Object.prototype).length === 0, 'no body changes what all objects have');
+      insist(Object.keys(Object.prototype).length === 0, 'no body pollutes Object.prototype');
     },
   };
 }
@@ -249,7 +250,7 @@ export const completions = bodies(
   (body) => parseCompletion(body).content({ maxN: 8 }),
 );
 
-/** Text frames of the responses' WebSocket; what is behind the message is a create request's body. */
+/** Text frames of the Responses WebSocket. After parsing, a message is handled like the body of a create request. */
 export const socket: Target = {
   seeds: [
     { type: 'response.create', model: 'm', input: 'hi', stream_id: 'a.b', generate: false },
@@ -262,8 +263,8 @@ export const socket: Target = {
     const id = declared(() => ({ id: streamIdOf(message) }));
     const create = declared(() => toCreate(message));
     if (id === null || create === null) return;
-    insist(JSON.parse(withStreamId('{"a":1}', id.id)) !== null, 'an event with a stream id is JSON');
-    insist(JSON.parse(errorMessage(apiError('invalid_body', 'no', null), id.id)) !== null, 'an error is JSON');
+    insist(JSON.parse(withStreamId('{"a":1}', id.id)) !== null, 'an event with a stream id is valid JSON');
+    insist(JSON.parse(errorMessage(apiError('invalid_body', 'no', null), id.id)) !== null, 'an error is valid JSON');
     declared(() =>
       parseCreate(create.body, { organizationId: 'org_a', sealer }, { prewarm: !create.generate }).content({
         model,
@@ -273,14 +274,14 @@ export const socket: Target = {
   },
 };
 
-/** Images within requests, as text. */
+/** Images inside requests, as data URLs. */
 export const data_url: Target = {
   seeds: [image, 'data:image/png;base64,AA==', 'data:;BASE64 ,AAA=', 'data:image/svg+xml,<svg/>'],
   run(input) {
     const text = Buffer.from(input).toString('utf8');
     for (const data of [declared(() => dataOfUrl(text, 'input[0]')), text]) {
       const bytes = data === null ? null : declared(() => decodeBase64(data, 1_000, 'input[0]'));
-      if (bytes !== null) insist(bytes.length <= 1_000 && bytes.length > 0, 'no more bytes than are allowed');
+      if (bytes !== null) insist(bytes.length <= 1_000 && bytes.length > 0, 'no more bytes than allowed');
     }
   },
 };

@@ -1,27 +1,27 @@
-// What a fuzz target is: a function of any bytes at all that throws where something that must hold does not. The fuzzer
-// (scripts/fuzz) and the tests (replay.test.ts) run the same one. See docs/internals/fuzzing.md.
+// A fuzz target is a function that accepts any bytes and throws if an invariant is violated. The fuzzer (scripts/fuzz)
+// and the tests (replay.test.ts) run the same targets. See docs/internals/fuzzing.md.
 import { ApiError } from '../../src/shared/errors.js';
 
 export interface Target {
-  /** To begin with, before there is a corpus. */
+  /** Initial inputs, used before a corpus exists. */
   readonly seeds: readonly (string | Uint8Array)[];
   run(input: Uint8Array): void | Promise<void>;
 }
 
-/** An error that is declared may leave a room; anything else is a find. */
+/** A declared error may leave the code under test; any other error is a finding. */
 type Declared = abstract new (...of: never[]) => Error;
 
 const MAX_MESSAGE = 2_000;
-/** What no client is told: this process's addresses, places in our sources, another's folders. (Templates have words of their own for calling what is no function and walking over what is no list.) */
+/** Patterns that no client may see: addresses of this process, source locations, and folders of the host. Templates have their own messages for calling a value that is not a function and for iterating over a value that is not a list. */
 const TELLS_TOO_MUCH =
   /0x7f[0-9a-f]{6}|node:internal|node_modules|file:\/\/|\.(?:ts|js|cc|h):\d+|Cannot read propert|(?<!something that )is not a function|(?<!' object )is not iterable|undefined \(reading/;
 
 export function checkMessage(message: string): void {
   if (message === '' || message.length > MAX_MESSAGE) throw new Error(`an error of ${message.length} characters`);
-  if (TELLS_TOO_MUCH.test(message)) throw new Error(`an error tells too much: ${message}`);
+  if (TELLS_TOO_MUCH.test(message)) throw new Error(`an error message discloses internals: ${message}`);
 }
 
-/** What `work` returns; null where it threw one of the errors that are declared. */
+/** Returns the result of `work`, or null if it threw a declared error. */
 export function declared<T>(work: () => T, ...errors: readonly Declared[]): T | null {
   try {
     return work();
@@ -33,10 +33,10 @@ export function declared<T>(work: () => T, ...errors: readonly Declared[]): T | 
 }
 
 export function insist(holds: boolean, what: string): void {
-  if (!holds) throw new Error(`what must hold does not: ${what}`);
+  if (!holds) throw new Error(`invariant violated: ${what}`);
 }
 
-/** Numbers that follow from the input, for where pieces are cut. */
+/** Pseudo-random numbers derived from the input, which determine where pieces are cut. */
 export function* drawn(from: number): Generator<number, never> {
   let state = from + 1;
   for (;;) {
@@ -45,7 +45,7 @@ export function* drawn(from: number): Generator<number, never> {
   }
 }
 
-/** `text` in pieces of 1 to `most` characters. */
+/** Splits `text` into pieces of 1 to `most` characters. */
 export function pieces<T extends { length: number; slice(from: number, to: number): T }>(
   text: T,
   seed: number,

@@ -1,4 +1,5 @@
-// Answers of servers elsewhere, as bytes of a stream: events in the order they must have, or an UpstreamFault; however they are cut.
+// Fuzzes the responses of upstreams, given as bytes of a stream. However they are split, they give events in a valid
+// order or an UpstreamFault.
 import { AnswerEvents } from '../../src/generation/upstream/answer-events.js';
 import { parsed } from '../../src/generation/upstream/apis/api.js';
 import { chatCompletions } from '../../src/generation/upstream/apis/chat-completions.js';
@@ -12,7 +13,7 @@ import { declared, insist, pieces, type Target } from './target.js';
 
 const apis = [chatCompletions, messages, responses, completions];
 
-/** The events, joined; times left out, which differ. */
+/** The events, joined; times are left out because they differ. */
 function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole: boolean): string {
   const events: GenerationEvent[] = [];
   const answer = new AnswerEvents(
@@ -49,7 +50,7 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
       maxBytes: 4_096,
       tooLong: () => notUnderstood('with a very long event'),
       longReader: () => {
-        throw new Error('no event is long');
+        throw new Error('no event is long enough for the long-event reader');
       },
     });
     const read = (): void => {
@@ -70,17 +71,17 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
   }, UpstreamFault);
   const open = new Set<number>();
   for (const [at, event] of events.entries()) {
-    insist((event.type === 'started') === (at === 0), 'an answer begins once, and before all');
+    insist((event.type === 'started') === (at === 0), 'a response starts once, before all other events');
     if (!('index' in event)) continue;
     const index = event.index as number;
-    insist(index >= 0 && index < 2, 'choices are those that were asked for');
+    insist(index >= 0 && index < 2, 'every choice was requested');
     if (event.type === 'call_started') {
-      insist(!open.has(index), 'one call at a time');
+      insist(!open.has(index), 'only one call is open at a time');
       open.add(index);
     } else if (event.type === 'call_arguments') {
       insist(open.has(index), "arguments are a call's");
     } else if (event.type === 'call_finished') {
-      insist(open.delete(index), 'what ends has begun');
+      insist(open.delete(index), 'a call that ends has started');
     }
   }
   return `${JSON.stringify(events, (key, value: unknown) => (/ms$|At$|id$/i.test(key) ? undefined : value))} ${done === null ? 'fault' : 'end'}`;
@@ -97,7 +98,7 @@ const of = (api: number, seed: number, text: string): Buffer =>
   Buffer.concat([Buffer.from([api, seed]), Buffer.from(text)]);
 const call = { index: 0, id: 'c', type: 'function', function: { name: 'f', arguments: '' } };
 
-/** The first byte is the form (and above 127 a whole answer), the second how the bytes are cut. */
+/** The first byte selects the API format (values above 127: a complete response), the second how the bytes are split. */
 export const upstream: Target = {
   seeds: [
     of(
@@ -224,6 +225,9 @@ export const upstream: Target = {
       whole = (input[0] ?? 0) > 127;
     const once = answered(api, [bytes], whole);
     if (!whole)
-      insist(once === answered(api, pieces(bytes, input[1] ?? 0, 40), whole), 'any cut of a stream gives the same');
+      insist(
+        once === answered(api, pieces(bytes, input[1] ?? 0, 40), whole),
+        'any split of a stream gives the same events',
+      );
   },
 };

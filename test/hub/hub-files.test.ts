@@ -1,4 +1,4 @@
-// Names of weights on a hub, and which files of a repository are weights that can be served.
+// Model references, and which files of a hub repository are weights that can be served.
 
 import t from 'tap';
 import { HubError } from '../../src/hub/hub-error.js';
@@ -50,7 +50,7 @@ t.test('names', (t) => {
   t.end();
 });
 
-t.test('paths of a server stay where they are put', (t) => {
+t.test('accepts file paths only if they stay inside their folder', (t) => {
   for (const path of [
     'a',
     'a/b.gguf',
@@ -90,7 +90,7 @@ t.test('paths of a server stay where they are put', (t) => {
   t.end();
 });
 
-t.test('quantizations by name', (t) => {
+t.test('recognizes the quantization in a file name', (t) => {
   for (const [path, quantization] of [
     ['model-Q4_K_M.gguf', 'Q4_K_M'],
     ['model.q8_0.gguf', 'Q8_0'],
@@ -110,7 +110,7 @@ t.test('quantizations by name', (t) => {
   t.end();
 });
 
-t.test('what can be served', (t) => {
+t.test('lists the weights that can be served and chooses among them', (t) => {
   const all = files({
     'README.md': 10,
     'm-Q8_0.gguf': 800,
@@ -134,21 +134,21 @@ t.test('what can be served', (t) => {
       ['Q8_0', 'm-Q8_0.gguf', 800, 1],
       ['F16', 'm-F16.gguf', 1600, 1],
     ],
-    'by size; a split file with parts missing, a projector, an importance matrix and repacked tensors are none',
+    'weights are sorted by size; incomplete split files, projectors, importance matrices and repacked tensors are skipped',
   );
   t.equal(projectorFor(found[0]!, all)?.path, 'mmproj-m-f16.gguf');
 
   const by = (wanted: string | null, memory: number): string =>
     chooseWeights('o/m', found, wanted, memory).quantization;
-  t.equal(by(null, 10_000), 'Q8_0', 'no more than eight bits');
-  t.equal(by(null, 1_500), 'Q6_K', 'half of the memory');
-  t.equal(by(null, 500), 'Q4_K_M', 'the smallest, where none takes only half');
+  t.equal(by(null, 10_000), 'Q8_0', 'chooses at most eight bits per weight');
+  t.equal(by(null, 1_500), 'Q6_K', 'chooses weights that fit into half of the memory');
+  t.equal(by(null, 500), 'Q4_K_M', 'chooses the smallest weights if none fit into half of the memory');
   t.match(
     failure(() => by(null, 300)),
     /^too_large: the smallest weights of o\/m, Q4_K_M, take 400 bytes, and this machine has 300 bytes\. .*o\/m:Q4_K_M$/,
   );
-  t.equal(by('q8_0', 1), 'Q8_0', 'what is named is taken, in any case of letters');
-  t.equal(by('big/m-Q6_K-00002-of-00002.gguf', 1), 'Q6_K', 'by any of its files');
+  t.equal(by('q8_0', 1), 'Q8_0', 'named weights are chosen regardless of size and letter case');
+  t.equal(by('big/m-Q6_K-00002-of-00002.gguf', 1), 'Q6_K', 'a split file can be named by any of its parts');
   t.match(
     failure(() => by('Q3_K', 1)),
     /^no_such_weights: o\/m has no "Q3_K"; it has Q4_K_M \(400 bytes\), Q6_K/,
@@ -164,12 +164,12 @@ t.test('what can be served', (t) => {
   t.equal(
     chooseWeights('o/m', weightsOf(files({ 'm-BF16.gguf': 5 })), null, 100).quantization,
     'BF16',
-    'where there is nothing else',
+    'larger weights are chosen if there are no others',
   );
   t.end();
 });
 
-t.test('folders of safetensors', (t) => {
+t.test('a folder of safetensors is one set of weights', (t) => {
   const all = files({
     'config.json': 1,
     'tokenizer.json': 2,
@@ -196,7 +196,7 @@ t.test('folders of safetensors', (t) => {
       'model-00001-of-00002.safetensors',
       'model-00002-of-00002.safetensors',
     ],
-    'and nothing that could be run',
+    'executable files are left out',
   );
   t.match(
     failure(() => chooseWeights('o/m', [folder!], null, 100)),
@@ -205,7 +205,7 @@ t.test('folders of safetensors', (t) => {
   t.equal(
     chooseWeights('o/m', weightsOf([...all, ...files({ 'm-Q4_K_M.gguf': 40 })]), null, 1000).quantization,
     'Q4_K_M',
-    'GGUF first',
+    'GGUF is preferred',
   );
   t.end();
 });

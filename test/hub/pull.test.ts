@@ -1,4 +1,5 @@
-// Pulling from a hub over HTTP: whole or not at all, from where it broke off, checked, shared with others on the same cache.
+// Pulling from a hub over HTTP: downloads are complete or discarded, resumable, verified, and shared with other users
+// of the cache.
 
 import {
   existsSync,
@@ -74,7 +75,7 @@ const failureOf = async (work: Promise<unknown>): Promise<string> =>
   );
 const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);
 
-t.test('a quantization, its projector, the layout of the cache, and nothing twice', async (t) => {
+t.test('pulls a quantization and its projector into the cache layout, and downloads nothing twice', async (t) => {
   const weights = bytes(300_000),
     projector = bytes(5_000);
   const { hub, cache, get } = await withHub(t, {
@@ -104,16 +105,16 @@ t.test('a quantization, its projector, the layout of the cache, and nothing twic
   t.ok(readFileSync(pulled.projector!).equals(projector));
   t.match(readlinkSync(pulled.path), /^\.\.\/\.\.\/blobs\/[0-9a-f]{64}$/);
   t.equal(readFileSync(join(cache.root, 'models--own--mod-GGUF', 'refs', 'main'), 'utf8'), commit);
-  t.same(namesIn(snapshot).sort(), ['m-Q8_0.gguf', 'mmproj-m-F16.gguf'], 'and nothing else');
+  t.same(namesIn(snapshot).sort(), ['m-Q8_0.gguf', 'mmproj-m-F16.gguf'], 'no other files are downloaded');
   t.equal(seen.at(-1)?.bytes, 305_000);
   t.equal(seen.at(-1)?.total, 305_000);
   t.ok(
     seen.every((one, at) => at === 0 || one.bytes >= seen[at - 1]!.bytes),
-    'progress goes forward',
+    'progress never decreases',
   );
   const stored = hub.seen.filter(({ origin }) => origin === 'store').length;
   t.equal((await get('own/mod-GGUF:Q8_0')).fetched, 0);
-  t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, stored, 'what is there is not fetched');
+  t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, stored, 'cached files are not downloaded again');
   t.equal(cached(parseModelRef('own/mod-GGUF'), cache, MEMORY)?.path, pulled.path);
   t.equal(cached(parseModelRef('own/mod-GGUF:Q4_K_M'), cache, MEMORY), null);
 });
@@ -139,7 +140,7 @@ t.test("split files, folders, small files by git's hash, lists of several pages"
   });
   const split = await get('o/split');
   t.match(split.path, /\/Q6_K\/m-Q6_K-00001-of-00002\.gguf$/);
-  t.ok(existsSync(split.path.replace('00001-of', '00002-of')), 'the other part lies beside it');
+  t.ok(existsSync(split.path.replace('00001-of', '00002-of')), 'the other part is in the same folder');
   const pulled = await get('o/folder');
   t.same(namesIn(pulled.path).sort(), [
     'config.json',
@@ -150,17 +151,17 @@ t.test("split files, folders, small files by git's hash, lists of several pages"
   t.ok(readFileSync(join(pulled.path, 'config.json')).equals(folder['config.json']));
   t.equal(cached(parseModelRef('o/folder'), cache, MEMORY)?.path, pulled.path);
   rmSync(join(pulled.path, 'model-00001-of-00001.safetensors'));
-  t.equal(cached(parseModelRef('o/folder'), cache, MEMORY), null, 'without a shard it is not there');
+  t.equal(cached(parseModelRef('o/folder'), cache, MEMORY), null, 'a folder with a missing shard is not cached');
 });
 
-t.test('a connection that breaks is taken up where it broke; a pull that ends, by the next one', async (t) => {
+t.test('resumes an interrupted download, also in a later pull', async (t) => {
   const weights = bytes(200_000);
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
   hub.faults = { breakAfter: [50_000, 20_000, 0, 0, 30_000] };
   const told: string[] = [];
   t.ok(readFileSync((await get('o/m', { onRetry: (why) => told.push(why) })).path).equals(weights));
   t.match(told[0], /^m-Q8_0\.gguf was interrupted at \S+ \S+ \(.+\)$/);
-  t.ok(hub.seen.filter(({ range }) => range !== null).length >= 4, 'by ranges');
+  t.ok(hub.seen.filter(({ range }) => range !== null).length >= 4, 'the download is resumed with range requests');
   rmSync(cache.root, { recursive: true });
 
   hub.faults = { breakAfter: [60_000, 0, 0, 0, 0, 0, 0] };
@@ -169,7 +170,7 @@ t.test('a connection that breaks is taken up where it broke; a pull that ends, b
     /^unreachable: the download of m-Q8_0\.gguf of o\/m failed at \d+ of 200000 bytes, 5 times in a row/,
   );
   const blobs = join(cache.root, 'models--o--m', 'blobs');
-  t.match(namesIn(blobs), [/\.monolith\.incomplete$/], 'no part has the name of a whole file');
+  t.match(namesIn(blobs), [/\.monolith\.incomplete$/], 'a partial file does not have the name of a complete one');
   t.equal(cached(parseModelRef('o/m'), cache, MEMORY), null);
   t.notOk(existsSync(join(cache.root, 'models--o--m', 'refs')));
   const kept = statSync(join(blobs, namesIn(blobs)[0]!)).size;
@@ -187,37 +188,40 @@ t.test('a connection that breaks is taken up where it broke; a pull that ends, b
   );
 });
 
-t.test('servers without ranges, parts that are longer than the file, parts that are not its bytes', async (t) => {
-  const weights = bytes(100_000);
-  const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
-  const partial = async (content: Buffer): Promise<void> => {
-    rmSync(cache.root, { recursive: true, force: true });
-    const [file] = await new HubClient({ endpoint: hub.endpoint, token: null }).files('o/m', hub.commitOf('o/m'));
-    mkdirSync(join(cache.root, 'models--o--m', 'blobs'), { recursive: true });
-    writeFileSync(cache.partial('o/m', file!.hash), content);
-  };
-  for (const [what, ignoresRanges, content] of [
-    ['no ranges', true, weights.subarray(0, 5_000)],
-    ['too long', false, bytes(200_000)],
-    ['other bytes', false, bytes(5_000)],
-    ['all of it, but wrong', false, bytes(100_000)],
-    ['all of it', false, weights],
-  ] as const) {
-    await partial(content);
-    hub.faults = { ignoresRanges };
-    t.ok(readFileSync((await get('o/m')).path).equals(weights), what);
-  }
-  // What is in the cache under its name but not as long as it should be is fetched anew.
-  const blob = readdirSync(join(cache.root, 'models--o--m', 'blobs'))[0]!;
-  truncateSync(join(cache.root, 'models--o--m', 'blobs', blob), 10);
-  t.ok(readFileSync((await get('o/m')).path).equals(weights));
-});
+t.test(
+  'replaces partial files that are too long or wrong, and works with servers without range requests',
+  async (t) => {
+    const weights = bytes(100_000);
+    const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
+    const partial = async (content: Buffer): Promise<void> => {
+      rmSync(cache.root, { recursive: true, force: true });
+      const [file] = await new HubClient({ endpoint: hub.endpoint, token: null }).files('o/m', hub.commitOf('o/m'));
+      mkdirSync(join(cache.root, 'models--o--m', 'blobs'), { recursive: true });
+      writeFileSync(cache.partial('o/m', file!.hash), content);
+    };
+    for (const [what, ignoresRanges, content] of [
+      ['the server ignores ranges', true, weights.subarray(0, 5_000)],
+      ['the partial file is too long', false, bytes(200_000)],
+      ['the partial file has other bytes', false, bytes(5_000)],
+      ['the partial file has the full length but wrong bytes', false, bytes(100_000)],
+      ['the partial file is complete', false, weights],
+    ] as const) {
+      await partial(content);
+      hub.faults = { ignoresRanges };
+      t.ok(readFileSync((await get('o/m')).path).equals(weights), what);
+    }
+    // A cached file with its final name but the wrong length is downloaded again.
+    const blob = readdirSync(join(cache.root, 'models--o--m', 'blobs'))[0]!;
+    truncateSync(join(cache.root, 'models--o--m', 'blobs', blob), 10);
+    t.ok(readFileSync((await get('o/m')).path).equals(weights));
+  },
+);
 
-t.test('wrong bytes are never kept', async (t) => {
+t.test('never keeps a file with the wrong hash', async (t) => {
   const weights = bytes(100_000);
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': weights } } });
   hub.faults = { wrongBytes: new Map([['m-Q8_0.gguf', 1]]) };
-  t.ok(readFileSync((await get('o/m')).path).equals(weights), 'once is an accident');
+  t.ok(readFileSync((await get('o/m')).path).equals(weights), 'a download with wrong bytes is repeated once');
   rmSync(cache.root, { recursive: true });
   hub.faults = { wrongBytes: new Map([['m-Q8_0.gguf', 2]]) };
   t.match(
@@ -227,7 +231,7 @@ t.test('wrong bytes are never kept', async (t) => {
   t.same(namesIn(join(cache.root, 'models--o--m', 'blobs')), []);
 });
 
-t.test('several at once fetch each byte once', async (t) => {
+t.test('concurrent pulls download each file once', async (t) => {
   const { hub, get } = await withHub(t, {
     'o/m': { files: { 'm-Q8_0.gguf': bytes(400_000), 'm-Q4_0.gguf': bytes(100_000) } },
   });
@@ -236,7 +240,7 @@ t.test('several at once fetch each byte once', async (t) => {
   t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 2);
 });
 
-t.test('tokens go to the hub alone', async (t) => {
+t.test('sends the token only to the hub', async (t) => {
   const { hub, get } = await withHub(t, {
     'o/private': { files: { 'm-Q8_0.gguf': bytes(2_000) }, token: 'hf_secret' },
     'o/gated': { files: { 'm-Q8_0.gguf': bytes(2_000) }, gated: true },
@@ -250,26 +254,26 @@ t.test('tokens go to the hub alone', async (t) => {
   t.equal((await get('o/private', { token: 'hf_secret' })).fetched, 2_000);
   t.ok(
     hub.seen.every(({ origin, authorization }) => (authorization === null) === (origin === 'store')),
-    'not to where files are kept',
+    'the file store does not receive the token',
   );
   t.match(await failureOf(get('o/gated', { token: 'hf_secret' })), /^not_allowed: o\/gated is gated: accept its terms/);
   t.match(await failureOf(get('o/nothing')), /^not_found: /);
   t.match(await failureOf(get('o/gated@nowhere')), /^not_found: o\/gated@nowhere: .* has no such revision$/);
 });
 
-t.test('what a hub asks for, and what it gets wrong', async (t) => {
+t.test('retries on hub errors and refuses invalid hub responses', async (t) => {
   const { hub, root, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   hub.faults = { answers: [{ status: 429, headers: { 'retry-after': '0' } }, { status: 503 }, { status: 500 }] };
   const told: string[] = [];
   t.equal(
     (await get('o/m', { onRetry: (why, waitMs) => told.push(`${why.replace(/^[\d.:]+/, 'hub')}, ${waitMs}`) })).fetched,
     2_000,
-    'is asked again',
+    'the request is retried',
   );
   t.same(
     told,
     ['hub returned status 429, 5', 'hub returned status 503, 10', 'hub returned status 500, 20'],
-    'and that is told',
+    'each retry is reported with its reason and delay',
   );
   hub.faults = { answers: Array.from({ length: 5 }, () => ({ status: 429, headers: { 'retry-after': '0' } })) };
   t.match(await failureOf(get('o/m')), /^too_many_requests: /);
@@ -294,7 +298,7 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
     t.notMatch(said, /[\u001b\u009b\u202e]/);
   }
   hub.faults = {};
-  t.same(namesIn(root), ['hub'], 'nothing was written beside the cache');
+  t.same(namesIn(root), ['hub'], 'nothing is written outside the cache');
   t.match(await failureOf(get('o/m', { offline: true })), /^offline: /);
   t.match(
     await failureOf(get('o/m', { endpoint: 'http://127.0.0.1:9' })),
@@ -302,7 +306,7 @@ t.test('what a hub asks for, and what it gets wrong', async (t) => {
   );
 });
 
-t.test('lists and commits that are no such thing', async (t) => {
+t.test('refuses invalid file lists and commits', async (t) => {
   const { get } = await withHub(t, {});
   const sha = '0'.repeat(40);
   const said = async (commit: unknown, tree: unknown): Promise<string> => {
@@ -319,13 +323,13 @@ t.test('lists and commits that are no such thing', async (t) => {
   t.match(await said({ sha }, [null, 5, 'x', [], {}]), /^no_such_weights: /);
 });
 
-t.test('a hub that sends now more and now less, and never the rest, is given up', async (t) => {
+t.test('gives up on a hub that sends varying parts of a file but never the rest', async (t) => {
   const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(20_000) } } });
   hub.faults = { ignoresRanges: true, breakAfter: Array.from({ length: 40 }, (_, i) => (i % 2 === 0 ? 2_000 : 1_500)) };
   t.match(await failureOf(get('o/m')), /^unreachable: .* failed at .* 5 times in a row/);
 });
 
-t.test('mirrors that list names alone, and hubs below a path', async (t) => {
+t.test('supports mirrors that list only names, and hubs below a path', async (t) => {
   const weights = bytes(3_000);
   const { hub, cache, get } = await withHub(t, {
     'o/m': { files: { 'm-Q8_0.gguf': weights, 'a.txt': Buffer.from('small') } },
@@ -340,7 +344,7 @@ t.test('mirrors that list names alone, and hubs below a path', async (t) => {
   t.ok(readFileSync((await get('o/m', { endpoint: `${hub.endpoint}/mirror/` })).path).equals(weights));
 });
 
-/** A mirror whose list has names only, and no bytes. `onHead` may fail a request; `peak` counts requests that ran concurrently. */
+/** A mirror that lists names without sizes and serves no file contents. `onHead` may fail a request; `peak` is the number of concurrent requests. */
 async function namesOnly(
   t: Test,
   names: readonly string[],
@@ -390,7 +394,7 @@ t.test('looks up the sizes of a list of names a few at a time, and only of files
   t.ok(failing.seen.heads < 40, `${failing.seen.heads} requests although the 20th failed`);
 });
 
-t.test('names that no file can have are refused by name; the longest possible name is linked', async (t) => {
+t.test('refuses invalid file names, and links a file with the longest valid name', async (t) => {
   const { get } = await withHub(t, {});
   const tooLong = await namesOnly(t, [`${'x'.repeat(251)}.gguf`]);
   t.match(
@@ -403,14 +407,14 @@ t.test('names that no file can have are refused by name; the longest possible na
   t.equal(statSync((await pullFrom('o/m')).path).size, 2_000);
 });
 
-t.test('a file and a folder of the same name end in an error that names the path', async (t) => {
+t.test('a file and a folder of the same name cause an error that names the path', async (t) => {
   const { get } = await withHub(t, {
     'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000), 'm-Q8_0.gguf/mmproj-F16.gguf': bytes(2_000) } },
   });
   t.match(await failureOf(get('o/m:m-Q8_0.gguf')), /^cache: .*m-Q8_0\.gguf.* cannot be written: /);
 });
 
-t.test('what stands still is given up, what is stopped is kept', async (t) => {
+t.test('gives up on a stalled download, and keeps the partial file of a cancelled one', async (t) => {
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(500_000) } } });
   hub.faults = { stallAfter: 0 };
   t.match(await failureOf(get('o/m', { stallMs: 50 })), /^unreachable: .*no data for/);
@@ -429,7 +433,7 @@ t.test('what stands still is given up, what is stopped is kept', async (t) => {
   t.ok(statSync(join(blobs, namesIn(blobs)[0]!)).size > 0);
 });
 
-t.test('a moved branch is followed by a pull; an older commit is found without the hub', async (t) => {
+t.test('a pull follows a moved branch, and an older commit is found offline', async (t) => {
   const { hub, cache, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   const before = await get('o/m');
   hub.repos.get('o/m')!.files = { 'm-Q8_0.gguf': bytes(2_500), 'm-Q4_0.gguf': bytes(1_000) };
@@ -439,16 +443,16 @@ t.test('a moved branch is followed by a pull; an older commit is found without t
   t.equal(
     cached(parseModelRef('o/m:Q8_0'), cache, MEMORY)?.path,
     before.path,
-    'which has what the new one was not asked for',
+    'the older commit has the weights that were not pulled from the new one',
   );
   t.equal(cached(parseModelRef(`o/m@${before.commit}`), cache, MEMORY)?.path, before.path);
   t.equal(cached(parseModelRef('o/m@other'), cache, MEMORY), null);
 });
 
-t.test('room on the disk is looked at first', async (t) => {
+t.test('checks free disk space before downloading', async (t) => {
   const { hub, get } = await withHub(t, { 'o/m': { files: { 'm-Q8_0.gguf': bytes(2_000) } } });
   const original = hub.repos.get('o/m')!.files['m-Q8_0.gguf']!;
-  Object.defineProperty(original, 'length', { value: 2 ** 52 }); // as the lists say it
+  Object.defineProperty(original, 'length', { value: 2 ** 52 }); // The size that the file list reports.
   t.match(await failureOf(get('o/m:Q8_0')), /^no_space: cannot download 4096 TiB of o\/m: .* free/);
   t.equal(hub.seen.filter(({ origin }) => origin === 'store').length, 0);
 });

@@ -1,4 +1,4 @@
-// Saved presets in the data folder.
+// Runs the SavedStore tests on the store in the data folder.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

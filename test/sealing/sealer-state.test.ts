@@ -1,4 +1,4 @@
-// The sealer's state in the data folder.
+// Runs the SealerState tests on the state in the data folder.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,30 +1,30 @@
-// What every SealerState promises, whatever it is kept in.
+// Tests for every SealerState implementation.
 import t, { type Test } from 'tap';
 import type { SealerState } from '../../src/accounts/sealing/sealer-state.js';
 
 const DAY_MS = 24 * 3_600_000;
 
-/** `open`: how to open one more on the same state, new and empty, by this clock. */
+/** `open` returns a function that opens another SealerState on the same state, initially empty, with the given clock. */
 export function sealerStateTests(open: (t: Test) => Promise<(now: () => number) => SealerState>): void {
-  t.test('SealerState: one key for all who ask, and as long as it counts', async (t) => {
+  t.test('SealerState creates one key for all callers and expires it after it is replaced', async (t) => {
     const again = await open(t);
     let now = Date.parse('2026-01-01T00:00:00Z');
     const clock = (): number => now;
-    t.equal(await again(clock).madeKey(true), null, 'where there are others it is not made');
+    t.equal(await again(clock).madeKey(true), null, 'no key is created if keys are configured');
     const keys = await Promise.all([1, 2, 3].map(() => again(clock).madeKey(false)));
     t.equal(keys[0]?.length, 32);
     t.same(keys, [keys[0], keys[0], keys[0]]);
-    t.same(await again(clock).madeKey(true), keys[0], 'one that was made goes on');
+    t.same(await again(clock).madeKey(true), keys[0], 'an existing key remains valid after keys are configured');
     now += 30 * DAY_MS;
     t.same(await again(clock).madeKey(true), keys[0]);
     now += DAY_MS - 1;
     t.same(await again(clock).madeKey(true), keys[0]);
     now += 1;
-    t.equal(await again(clock).madeKey(true), null, 'for 31 days, to the millisecond');
-    t.same(await again(clock).madeKey(false), keys[0], 'and counts again when there are no others');
+    t.equal(await again(clock).madeKey(true), null, 'the key expires after exactly 31 days');
+    t.same(await again(clock).madeKey(false), keys[0], 'the key is valid again when no keys are configured');
   });
 
-  t.test('SealerState: names that were ever served', async (t) => {
+  t.test('SealerState remembers the names of all models ever served', async (t) => {
     const again = await open(t);
     t.same(await again(Date.now).knownModels(['a', 'b']), ['a', 'b']);
     t.same(await again(Date.now).knownModels(['b', 'c']), ['b', 'c', 'a']);

@@ -30,7 +30,7 @@ const text = 'Two and two 🧮 make four.\n';
 const store = await newStore('first');
 const sealer = await openSealer(new LmdbSealerState(store), KEYS, MODELS);
 
-/** Every value that differs from `value` in one byte or one character, or is cut. */
+/** Yields the value with one byte or character changed, and truncated or extended variants. */
 function* spoiled(value: string, prefix: string): Generator<string> {
   const bytes = Buffer.from(value.slice(prefix.length), 'base64url');
   for (let at = 0; at < bytes.length; at++) {
@@ -47,7 +47,7 @@ function* spoiled(value: string, prefix: string): Generator<string> {
   yield value.slice(0, -1) + (value.endsWith('B') ? 'C' : 'B');
 }
 
-t.test('thinking, signed: verifies as it was made, and only so', async (t) => {
+t.test('a signature verifies only the exact thinking text it was made for', async (t) => {
   const signature = sealer.signThinking(text, here);
   const bytes = Buffer.from(signature, 'base64url');
   t.equal(bytes.length, 35);
@@ -57,42 +57,42 @@ t.test('thinking, signed: verifies as it was made, and only so', async (t) => {
   for (const value of spoiled(signature, '')) t.equal(sealer.openThinking(value, text, 'org_a'), null, value);
   for (const other of ['', 'x', text.slice(1), `${text} `, text.replace('four', 'five')])
     t.equal(sealer.openThinking(signature, other, 'org_a'), null);
-  t.equal(sealer.openThinking(signature, text, 'org_b'), null, 'another organization');
+  t.equal(sealer.openThinking(signature, text, 'org_b'), null, 'the signature is invalid for another organization');
   const odd = sealer.signThinking('\ufffd', here);
   t.ok(sealer.openThinking(odd, '\ufffd', 'org_a'));
-  t.equal(sealer.openThinking(odd, '\ud800', 'org_a'), null, 'half a character is another text');
+  t.equal(sealer.openThinking(odd, '\ud800', 'org_a'), null, 'an unpaired surrogate is a different text');
 });
 
-t.test('thinking, sealed: the text travels inside', async (t) => {
+t.test('sealed thinking contains its text, encrypted', async (t) => {
   const signature = sealer.sealThinking(text, here);
   t.equal(Buffer.from(signature, 'base64url')[0], 2);
   t.notMatch(Buffer.from(signature, 'base64url').toString('latin1'), 'Two and two');
   t.same(sealer.openThinking(signature, '', 'org_a'), { text, model: 'tycho-1.0', format: 'sealed' });
-  t.not(signature, sealer.sealThinking(text, here), 'never twice the same');
+  t.not(signature, sealer.sealThinking(text, here), 'sealing the same text twice gives different values');
   for (const value of spoiled(signature, '')) t.equal(sealer.openThinking(value, '', 'org_a'), null, value);
-  t.equal(sealer.openThinking(signature, text, 'org_a'), null, 'with visible text');
-  t.equal(sealer.openThinking(signature, '', 'org_b'), null, 'another organization');
+  t.equal(sealer.openThinking(signature, text, 'org_a'), null, 'sealed thinking is invalid together with visible text');
+  t.equal(sealer.openThinking(signature, '', 'org_b'), null, 'the value is invalid for another organization');
   const empty = sealer.sealThinking('', here);
   t.same(sealer.openThinking(empty, '', 'org_a'), { text: '', model: 'tycho-1.0', format: 'sealed' });
 });
 
-t.test('reasoning and compactions', async (t) => {
+t.test('sealed reasoning and compactions open only as the same kind and for the same organization', async (t) => {
   for (const kind of ['reasoning', 'compaction'] as const) {
     const sealed = sealer.seal(kind, text, here);
     t.match(sealed, /^enc1\.[A-Za-z0-9_-]+$/);
     t.same(sealer.unseal(kind, sealed, 'org_a'), { text, model: 'tycho-1.0' });
     for (const value of spoiled(sealed, 'enc1.')) t.equal(sealer.unseal(kind, value, 'org_a'), null, value);
-    t.equal(sealer.unseal(kind, sealed, 'org_b'), null, 'another organization');
+    t.equal(sealer.unseal(kind, sealed, 'org_b'), null, 'the value is invalid for another organization');
     t.equal(
       sealer.unseal(kind === 'reasoning' ? 'compaction' : 'reasoning', sealed, 'org_a'),
       null,
-      'one kind is not the other',
+      'a value of one kind does not open as the other kind',
     );
-    t.equal(sealer.unseal(kind, sealed.slice(5), 'org_a'), null, 'without its prefix');
+    t.equal(sealer.unseal(kind, sealed.slice(5), 'org_a'), null, 'the value does not open without its prefix');
   }
 });
 
-t.test('another of our models opens and says which; a name that was never served does not', async (t) => {
+t.test('opening returns the model that sealed the value, and fails for a model that was never served', async (t) => {
   for (const model of MODELS) {
     t.equal(sealer.openThinking(sealer.signThinking(text, { ...here, model }), text, 'org_a')?.model, model);
     t.equal(sealer.openThinking(sealer.sealThinking(text, { ...here, model }), '', 'org_a')?.model, model);
@@ -103,12 +103,12 @@ t.test('another of our models opens and says which; a name that was never served
   t.equal(
     grown.openThinking(sealer.signThinking(text, { ...here, model: 'hal-1.0' }), text, 'org_a')?.model,
     'hal-1.0',
-    'a model that was served before',
+    'a model that was served earlier is still known',
   );
 });
 
-t.test('where one field ends and the next begins is bound too', async (t) => {
-  // Names that give the same bytes one after the other, and the same model byte: only their lengths tell them apart.
+t.test('field boundaries are authenticated', async (t) => {
+  // Model names that give the same concatenated bytes and the same model byte; only their lengths differ.
   const byte = (name: string) => createHash('sha256').update(name).digest()[0];
   let whole = '';
   for (let n = 0; whole === ''; n++) if (byte(`x${n}`) === byte(`${n}`)) whole = `x${n}`;
@@ -117,7 +117,7 @@ t.test('where one field ends and the next begins is bound too', async (t) => {
   const signed = both.signThinking(text, { organizationId: 'org_', model: whole });
   const sealed = both.sealThinking(text, { organizationId: 'org_', model: whole });
   t.equal(both.openThinking(signed, text, 'org_')?.model, whole);
-  t.equal(both.openThinking(signed, text, 'org_x'), null, 'an organization that ends as the model begins');
+  t.equal(both.openThinking(signed, text, 'org_x'), null, 'bytes cannot move from the model name to the organization');
   t.equal(both.openThinking(sealed, '', 'org_')?.model, whole);
   t.equal(both.openThinking(sealed, '', 'org_x'), null);
   let longer = '';
@@ -126,17 +126,17 @@ t.test('where one field ends and the next begins is bound too', async (t) => {
   const named = await openSealer(await newState('names'), KEYS, [shorter, longer]);
   const begins = named.signThinking(`z${text}`, { organizationId: 'org_a', model: shorter });
   t.equal(named.openThinking(begins, `z${text}`, 'org_a')?.model, shorter);
-  t.equal(named.openThinking(begins, text, 'org_a'), null, 'a model that ends as the text begins');
+  t.equal(named.openThinking(begins, text, 'org_a'), null, 'bytes cannot move from the text to the model name');
   for (const model of ['ü'.repeat(40), 'm'.repeat(300), '']) {
     t.same(
       named.unseal('reasoning', named.seal('reasoning', text, { organizationId: 'org_a', model }), 'org_a'),
       { text, model },
-      'the name ends where its length says',
+      'the stored length determines where the name ends',
     );
   }
 });
 
-t.test('rotation: earlier keys open, removed keys do not, in whatever order', async (t) => {
+t.test('values open with earlier keys in any order, and not with removed keys', async (t) => {
   const values = (one: Sealer) =>
     [one.signThinking(text, here), one.sealThinking(text, here), one.seal('reasoning', text, here)] as const;
   const opens = (one: Sealer, [signed, sealed, reasoning]: readonly [string, string, string]) =>
@@ -160,7 +160,7 @@ t.test('rotation: earlier keys open, removed keys do not, in whatever order', as
   );
 });
 
-t.test('many keys: two with one key id are told apart', async (t) => {
+t.test('keys with the same key id are distinguished', async (t) => {
   const many = Array.from({ length: 300 }, () => randomBytes(32).toString('hex'));
   const all = await openSealer(new LmdbSealerState(store), many, MODELS);
   for (const key of many.slice(-40)) {
@@ -170,7 +170,7 @@ t.test('many keys: two with one key id are told apart', async (t) => {
   }
 });
 
-t.test('without configured keys one is made, kept, and still opens after it was replaced', async (t) => {
+t.test('without configured keys, a created key is kept and still opens values after it is replaced', async (t) => {
   const own = await newStore('own');
   const made = await openSealer(new LmdbSealerState(own), [], MODELS);
   const signature = made.signThinking(text, here);
@@ -179,33 +179,33 @@ t.test('without configured keys one is made, kept, and still opens after it was 
     'after a restart',
   );
   const replaced = await openSealer(new LmdbSealerState(own), KEYS, MODELS);
-  t.ok(replaced.openThinking(signature, text, 'org_a'), 'after keys came into the settings');
+  t.ok(replaced.openThinking(signature, text, 'org_a'), 'the key opens values after keys are configured');
   t.not(replaced.signThinking(text, here), signature);
   const table = own.table<{ secret: Uint8Array; replacedAt: number }>('secrets');
   const record = table.get('signing-key')!;
   await table.put('signing-key', { ...record, replacedAt: Date.now() - 30 * 24 * 3_600_000 });
   t.ok(
     (await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'),
-    'for 30 days',
+    'a replaced key is valid for 30 days',
   );
   await table.put('signing-key', { ...record, replacedAt: Date.now() - 32 * 24 * 3_600_000 });
   t.equal(
     (await openSealer(new LmdbSealerState(own), KEYS, MODELS)).openThinking(signature, text, 'org_a'),
     null,
-    'not for ever',
+    'a replaced key expires',
   );
   t.ok(
     (await openSealer(new LmdbSealerState(own), [], MODELS)).openThinking(signature, text, 'org_a'),
-    'it is the current one again',
+    'the key is current again when no keys are configured',
   );
   t.equal(
     (await openSealer(await newState('third'), [], MODELS)).openThinking(signature, text, 'org_a'),
     null,
-    'another server',
+    'the value does not open on another server',
   );
 });
 
-t.test('a bad key is named', async (t) => {
+t.test('the error names the position of an invalid key', async (t) => {
   for (const bad of ['', 'zz'.repeat(32), '11'.repeat(31), '11'.repeat(33)]) {
     await t.rejects(openSealer(new LmdbSealerState(store), [KEYS[0]!, bad], MODELS), {
       name: 'StartError',
@@ -215,7 +215,7 @@ t.test('a bad key is named', async (t) => {
   await t.rejects(openSealer(new LmdbSealerState(store), ['x'], MODELS), StartError);
 });
 
-t.test('long values cost little', async (t) => {
+t.test('signing and sealing 8 MiB takes less than a second of CPU time', async (t) => {
   const long = 'x'.repeat(8 << 20);
   const before = process.cpuUsage();
   t.ok(sealer.openThinking(sealer.signThinking(long, here), long, 'org_a'));

@@ -1,4 +1,4 @@
-// Secrets of accounts at rest, and what the boxes below all sealed values promise.
+// Encryption of account secrets at rest, and the encryption primitives below all sealed values.
 import t from 'tap';
 import { decode, decrypt, encrypt, fields } from '../../src/accounts/sealing/boxes.js';
 import { KeyRing, SECRET_BYTES } from '../../src/accounts/sealing/key-ring.js';
@@ -10,14 +10,18 @@ const secret = (byte: number): Uint8Array => new Uint8Array(SECRET_BYTES).fill(b
 const [OLD, NEW] = [secret(1), secret(2)];
 const boxOf = (...keys: Uint8Array[]): SecretBox => new SecretBox(new KeyRing(keys));
 
-t.test('opens for whom and what it was sealed, and says whether its key seals now', (t) => {
+t.test('a secret opens only for its purpose and user, and reports whether its key is the current one', (t) => {
   const sealed = boxOf(OLD).seal('second factor', 'user_a', 'geheim ü');
   t.match(sealed, /^acc1\.[\w-]+$/);
   t.notMatch(Buffer.from(sealed.slice(5), 'base64url').toString('latin1'), 'geheim');
-  t.not(sealed, boxOf(OLD).seal('second factor', 'user_a', 'geheim ü'), 'never twice the same');
+  t.not(
+    sealed,
+    boxOf(OLD).seal('second factor', 'user_a', 'geheim ü'),
+    'sealing the same text twice gives different values',
+  );
   t.same(boxOf(OLD).open('second factor', 'user_a', sealed), { text: 'geheim ü', current: true });
   t.same(boxOf(NEW, OLD).open('second factor', 'user_a', sealed), { text: 'geheim ü', current: false });
-  t.equal(boxOf(NEW).open('second factor', 'user_a', sealed), null, 'its key is gone');
+  t.equal(boxOf(NEW).open('second factor', 'user_a', sealed), null, 'a removed key no longer opens the value');
   t.equal(boxOf(OLD).open('second factor', 'user_b', sealed), null);
   for (const purpose of ['sign-in ticket', 'sign-in elsewhere', 'saved text'] satisfies SecretPurpose[])
     t.equal(boxOf(OLD).open(purpose, 'user_a', sealed), null, purpose);
@@ -28,7 +32,7 @@ t.test('opens for whom and what it was sealed, and says whether its key seals no
   t.end();
 });
 
-t.test('what is not byte for byte as it was sealed opens to nothing', (t) => {
+t.test('a value that differs in any byte does not open', (t) => {
   const box = boxOf(OLD);
   const sealed = box.seal('sign-in ticket', '', 'x');
   const bytes = Buffer.from(sealed.slice(5), 'base64url');
@@ -52,7 +56,7 @@ t.test('what is not byte for byte as it was sealed opens to nothing', (t) => {
   t.end();
 });
 
-t.test('what is too long to be ours is not looked at, by what it is for', (t) => {
+t.test('a value above the maximum length of its purpose does not open', (t) => {
   const box = boxOf(OLD);
   const of = (purpose: SecretPurpose, characters: number): string => {
     const sealed = box.seal(purpose, 'a', 'x'.repeat(Math.floor(((characters - 5) * 3) / 4) - 29));
@@ -67,7 +71,7 @@ t.test('what is too long to be ours is not looked at, by what it is for', (t) =>
 });
 
 t.test(
-  'boxes: the shortest payload is of no text; base64url has one spelling; fields do not run into one another',
+  'boxes: empty text gives the shortest payload, base64url must be canonical, and fields are length-prefixed',
   (t) => {
     const key = Buffer.alloc(32, 3);
     const bound = fields('a');
@@ -80,31 +84,39 @@ t.test(
     t.same(decode(''), Buffer.alloc(0));
     for (const other of ['AQJ', 'AQI=', 'AQ I', 'A', '+/+/', ' AQI']) t.equal(decode(other), null, other);
     const long = 'A'.repeat(64 * 1024 * 1024);
-    t.equal(decode(long)?.length, 48 * 1024 * 1024, 'as long as a request body may be');
+    t.equal(
+      decode(long)?.length,
+      48 * 1024 * 1024,
+      'the longest accepted value equals the maximum size of a request body',
+    );
     t.equal(decode(`${long}AAAA`), null);
     t.same(fields('a', Buffer.from('bc')), Buffer.from([0, 0, 0, 1, 97, 0, 0, 0, 2, 98, 99]));
     t.end();
   },
 );
 
-t.test('a value that is too short to have a head opens to nothing, with names of one byte too', (t) => {
+t.test('a value too short for its header does not open, even with key ids of one byte', (t) => {
   const ring = new KeyRing([OLD, OLD]);
   const sealer = new KeySealer(ring, ['hal-1.0', 'hal-1.0']);
   sealer.know('hal-1.0');
-  t.equal(ring.named(ring.current.id).length, 2, 'two keys with one name');
+  t.equal(ring.named(ring.current.id).length, 2, 'two keys share one key id');
   t.same(ring.named((ring.current.id + 1) % 256), []);
   for (const bytes of [[], [1], [1, ring.current.id], [2, ring.current.id], [1, ring.current.id, 0]])
     t.equal(sealer.openThinking(Buffer.from(bytes).toString('base64url'), '', 'org_a'), null);
   t.equal(sealer.unseal('reasoning', 'enc1.', 'org_a'), null);
   const sealed = sealer.seal('reasoning', 'x', { organizationId: 'org_a', model: 'hal-1.0' });
   t.same(sealer.unseal('reasoning', sealed, 'org_a'), { text: 'x', model: 'hal-1.0' });
-  t.equal(sealer.unseal('reasoning', `enc2.${sealed.slice(5)}`, 'org_a'), null, 'by another name it is none of ours');
+  t.equal(
+    sealer.unseal('reasoning', `enc2.${sealed.slice(5)}`, 'org_a'),
+    null,
+    'a value with an unknown prefix does not open',
+  );
   t.throws(() => new KeyRing([]), /needs at least one key/);
   t.throws(() => new KeyRing([OLD, new Uint8Array(31)]), /32 bytes/);
   t.same(
     ring.current.id,
     new KeyRing([NEW, OLD]).named(ring.current.id)[0]?.id,
-    'a key has its name wherever it stands',
+    'the key id does not depend on the position of the key',
   );
   const other = new KeyRing([NEW]).current;
   const purposes = [
@@ -120,12 +132,12 @@ t.test('a value that is too short to have a head opens to nothing, with names of
   t.equal(
     new Set(all.map((derived) => derived.toString('hex'))).size,
     12,
-    'each purpose of each secret has a key of its own',
+    'each purpose of each secret has its own derived key',
   );
   t.end();
 });
 
-t.test('names that are kept: a thousand, those of now first, and nothing is written where nothing is new', (t) => {
+t.test('known names: at most a thousand, current ones first, unchanged if there is no new name', (t) => {
   t.same(knownNames(['a'], []), ['a']);
   t.same(knownNames(['b', 'a'], ['a']), ['b', 'a']);
   t.equal(knownNames(['a'], ['b', 'a']), null);
@@ -134,9 +146,9 @@ t.test('names that are kept: a thousand, those of now first, and nothing is writ
   t.equal(knownNames(before.slice(5), before), null);
   const next = knownNames(['new'], before);
   t.equal(next?.length, 1_000);
-  t.same([next?.[0], next?.[1], next?.at(-1)], ['new', 'old-0', 'old-998'], 'the last one goes');
+  t.same([next?.[0], next?.[1], next?.at(-1)], ['new', 'old-0', 'old-998'], 'the last name is dropped');
   const many = Array.from({ length: 1_005 }, (_, at) => `now-${at}`);
-  t.same(knownNames(many, before), many, 'all of now, however many');
+  t.same(knownNames(many, before), many, 'all current names are kept, even above the limit');
   t.same(knownNames(['a', 'b'], ['a', 'c', 'c']), ['a', 'b', 'c']);
   t.end();
 });
