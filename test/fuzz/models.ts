@@ -95,7 +95,7 @@ function told(syntax: ToolSyntax, cut: readonly string[], whole: boolean): strin
       open = `${name} `;
     },
     arguments(piece) {
-      insist(open !== null && piece !== '' && !over, "arguments are a call's");
+      insist(open !== null && piece !== '' && !over, 'arguments belong to an open call');
       open += piece;
     },
     finished(complete) {

@@ -79,7 +79,7 @@ function answered(api: (typeof apis)[number], cut: readonly Uint8Array[], whole:
       insist(!open.has(index), 'only one call is open at a time');
       open.add(index);
     } else if (event.type === 'call_arguments') {
-      insist(open.has(index), "arguments are a call's");
+      insist(open.has(index), 'arguments belong to an open call');
     } else if (event.type === 'call_finished') {
       insist(open.delete(index), 'a call that ends has started');
     }

@@ -18,7 +18,7 @@ const failure = (work: () => unknown): string => {
   }
 };
 
-t.test('names', (t) => {
+t.test('parses and formats model references', (t) => {
   t.same(parseModelRef('owner/model-GGUF'), { repo: 'owner/model-GGUF', weights: null, revision: 'main' });
   t.same(parseModelRef('hf:o/m:Q4_K_M@v1.0'), { repo: 'o/m', weights: 'Q4_K_M', revision: 'v1.0' });
   t.same(parseModelRef('o/m:sub/m-q8_0.gguf'), { repo: 'o/m', weights: 'sub/m-q8_0.gguf', revision: 'main' });

@@ -119,7 +119,7 @@ t.test('pulls a quantization and its projector into the cache layout, and downlo
   t.equal(cached(parseModelRef('own/mod-GGUF:Q4_K_M'), cache, MEMORY), null);
 });
 
-t.test("split files, folders, small files by git's hash, lists of several pages", async (t) => {
+t.test('pulls split files, folders, small files verified by git hash, and listings of several pages', async (t) => {
   const folder = {
     'config.json': Buffer.from('{"a":1}'),
     'tokenizer.json': bytes(2_000),
