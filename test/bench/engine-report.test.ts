@@ -3,7 +3,7 @@ import { leastDisturbed } from '../../bench/lib/disturbance.js';
 import { sharesOf } from '../../bench/lib/engine-report.js';
 import { barChart, lineChart } from '../../bench/lib/svg.js';
 
-t.test('shares of a step, each against the roofline that bounds it', async (t) => {
+t.test('each share of a step is compared with the roofline that bounds it', async (t) => {
   const costs = {
     seconds: 1e-3,
     steps: 1,
@@ -30,20 +30,24 @@ t.test('shares of a step, each against the roofline that bounds it', async (t) =
     shares.map(({ ofRoofline }) => Math.round(ofRoofline * 100)),
     [50, 50, 0],
   );
-  t.equal(sharesOf(costs, 'F16', rooflines)[0]?.ofRoofline, 10, 'floats are set against the peak of floats');
+  t.equal(
+    sharesOf(costs, 'F16', rooflines)[0]?.ofRoofline,
+    10,
+    'floating-point operations are compared with the floating-point peak',
+  );
 });
 
-t.test('a run that others disturbed is taken again, the least disturbed one counts', async (t) => {
+t.test('a disturbed run is repeated, and the least disturbed one counts', async (t) => {
   const lacking = [0.5, 0.2, 0.3, 0];
   let runs = 0;
   const work = async () => ++runs;
   const { value } = await leastDisturbed(3, 0, work, async () => lacking[runs - 1] ?? 0);
   t.equal(runs <= 3 && value >= 1, true);
   const whole = await leastDisturbed(1, 1, work, async () => 0.7);
-  t.ok(whole.foreignShare >= 0.7, 'what is lacking counts as disturbed');
+  t.ok(whole.foreignShare >= 0.7, 'missing CPU time counts as disturbance');
 });
 
-t.test('charts are well-formed, and nobody writes markup into them', async (t) => {
+t.test('charts are well-formed and escape markup in names', async (t) => {
   const line = lineChart({
     title: 'a < b',
     note: '"n"',

@@ -16,7 +16,7 @@ import { loadAddon } from '../../src/engine/load-addon.js';
 
 const digest = (path: string) => createHash('sha256').update(readFileSync(path)).digest('hex');
 
-test('options decide every byte, and a file that is there is kept', async (t) => {
+test('options determine every byte, and an existing file is kept', async (t) => {
   const folder = t.testdir();
   const make = (name: string, seed: number) => makeModel({ preset: 'tiny', seed, out: join(folder, name) });
   const first = make('a.gguf', 7);
@@ -25,20 +25,21 @@ test('options decide every byte, and a file that is there is kept', async (t) =>
   t.equal(digest(make('b.gguf', 7).path), digest(first.path));
   t.not(digest(make('c.gguf', 8).path), digest(first.path));
   t.equal(make('a.gguf', 7).written, false);
-  t.equal(make('a.gguf', 8).written, true, 'another seed is another file');
-  t.strictSame(readdirSync(folder).sort(), ['a.gguf', 'b.gguf', 'c.gguf'], 'nothing half-written is left');
+  t.equal(make('a.gguf', 8).written, true, 'another seed gives another file');
+  t.strictSame(readdirSync(folder).sort(), ['a.gguf', 'b.gguf', 'c.gguf'], 'no partial file is left');
 });
 
-test('every type and architecture can be written', async (t) => {
+test('every tensor type and architecture can be written', async (t) => {
   const out = join(t.testdir(), 'model.gguf');
   for (const type of MODEL_TYPES) t.ok(makeModel({ preset: 'tiny', type, out }).written, type);
   for (const architecture of ARCHITECTURES)
     t.ok(makeModel({ preset: 'tiny', architecture, out, force: true }).written, architecture);
-  t.ok(makeModel({ preset: 'tiny', experts: true, out }).written, 'llama with experts');
+  t.ok(makeModel({ preset: 'tiny', experts: true, out }).written, 'a llama model with experts is written');
 });
 
-// The addon says which tensors a network takes: a file of any family serves as a pattern, and the result loads.
-test('a model like another one has its family and the sizes asked for', async (t) => {
+// The addon reports which tensors a network requires. A file of any family can serve as a pattern, and the result
+// loads.
+test('a model made from a pattern has its architecture and the requested sizes', async (t) => {
   const folder = t.testdir(),
     out = join(folder, 'model.gguf');
   const options = {
@@ -81,7 +82,7 @@ test('a model like another one has its family and the sizes asked for', async (t
     );
   }
   const like = join(folder, 'llama.gguf');
-  // Numbers by layer repeat as the layers do.
+  // Values listed per layer are repeated like the layers.
   const byLayer = makeModel({
     like,
     set: { 'attention.head_count_kv': '2,2' },
@@ -95,8 +96,8 @@ test('a model like another one has its family and the sizes asked for', async (t
   t.throws(() => makeModel({ like: join(folder, 'none.gguf'), out }), /ENOENT/);
 });
 
-// DeepSeek V4: the experts of each token of the vocabulary stand in a table of whole numbers.
-test('tables are written as what they are', async (t) => {
+// DeepSeek V4 stores the experts of each vocabulary token in a table of integers.
+test('integer tables are written as integers', async (t) => {
   const like = fileURLToPath(new URL('../../../test/data/vectors2/models/deepseek4.mxfp4_moe.gguf', import.meta.url)),
     out = join(t.testdir(), 'model.gguf');
   const options = {
@@ -130,10 +131,10 @@ test('tables are written as what they are', async (t) => {
     const named = new Set(words.subarray(row, row + used));
     t.ok(named.size === used && [...named].every((expert) => expert < experts), `row ${row / used}`);
   }
-  t.ok(new Set(words).size > used, 'not the same for all');
+  t.ok(new Set(words).size > used, 'the rows differ');
 });
 
-test('a shape that cannot be is refused before anything is written', async (t) => {
+test('an invalid shape is refused before anything is written', async (t) => {
   const out = join(t.testdir(), 'model.gguf');
   t.throws(() => makeModel({ preset: 'tiny', shape: { embedding: 100 }, out }), /rows of 100 values/);
   t.throws(() => makeModel({ preset: 'tiny', shape: { kvHeads: 3 }, out }), /multiple of kvHeads/);
@@ -144,7 +145,7 @@ test('a shape that cannot be is refused before anything is written', async (t) =
   t.equal(existsSync(out), false);
 });
 
-test('merges make exactly the tokens, from tokens made before', async (t) => {
+test('the merges produce exactly the tokens, each from earlier tokens', async (t) => {
   for (const size of [259, 300, 1024, 32000]) {
     const keys = new Map(syntheticTokenizer(size));
     const tokens = keys.get('tokenizer.ggml.tokens')?.value as readonly string[];
@@ -162,8 +163,8 @@ test('merges make exactly the tokens, from tokens made before', async (t) => {
   }
 });
 
-// What is written is described only: a file has gigabytes.
-test('shapes of published models have the widths that they name', async (t) => {
+// Checks only the plan of what would be written, because the real files are several gigabytes.
+test('the shapes of published models have the widths listed for them', async (t) => {
   const folder = fileURLToPath(new URL('../../../test/data/vectors2/models/', import.meta.url));
   let seen = 0;
   for (const [name, { like, set, vocabulary, tensors: told, unread, layers }] of Object.entries<FamilyShape>(
@@ -194,7 +195,7 @@ test('shapes of published models have the widths that they name', async (t) => {
           !(unread ?? []).some((kept) => tensor.name.endsWith(`.${kept}`)),
       ),
       [],
-      `${name}: all tensors have a place`,
+      `${name}: the network uses all tensors`,
     );
     const dims = (suffix: string) => tensors.find((tensor) => tensor.name.endsWith(suffix))?.dims;
     const parameters = tensors.reduce((sum, tensor) => sum + tensor.dims.reduce((product, n) => product * n, 1), 0);
@@ -202,19 +203,16 @@ test('shapes of published models have the widths that they name', async (t) => {
     for (const [suffix, wanted] of Object.entries(told ?? {}))
       t.strictSame(dims(`.${suffix}`) ?? dims(suffix), wanted, `${name}: ${suffix}`);
     if (dims('rope_freqs.weight') !== undefined)
-      t.strictSame(
-        dims('rope_freqs.weight'),
-        [Number(set['rope.dimension_count']) / 2],
-        `${name}: factors of rotations`,
-      );
-    // Where layers are not in the pattern's order: all that see a window, and do not share another's, have values of their own.
+      t.strictSame(dims('rope_freqs.weight'), [Number(set['rope.dimension_count']) / 2], `${name}: rotation factors`);
+    // If the layers are not in the order of the pattern, every sliding-window layer that does not share another's cache
+    // has its own value tensor.
     if (layers !== undefined) {
       const windows = (set['attention.sliding_window_pattern'] ?? '')
         .split(',')
         .slice(0, layers.length - Number(set['attention.shared_kv_layers'] ?? 0));
       t.notOk(
         windows.some((window, layer) => window === 'true' && dims(`blk.${layer}.attn_v.weight`) === undefined),
-        `${name}: values of windows`,
+        `${name}: value tensors of the sliding-window layers`,
       );
     }
     const experts = dims('.ffn_down_exps.weight');
@@ -225,5 +223,5 @@ test('shapes of published models have the widths that they name', async (t) => {
         `${name}: experts`,
       );
   }
-  t.ok(seen >= 6, `${seen} patterns are here`);
+  t.ok(seen >= 6, `${seen} patterns are present`);
 });

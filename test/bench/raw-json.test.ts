@@ -1,7 +1,7 @@
 import t from 'tap';
 import { compacted, membersOf } from '../../bench/lib/raw-json.js';
 
-t.test('parts of a JSON text as they are written', async (t) => {
+t.test('splits a JSON text into members without changing their text', async (t) => {
   const text = ' { "2" : 1.0 ,\n"a\\"b": [ 1e400, "x , ] } \\\\" , {"k" : [ ] } ], "1": { } , "e": "" } ';
   const whole = compacted(text);
   t.equal(whole, '{"2":1.0,"a\\"b":[1e400,"x , ] } \\\\",{"k":[]}],"1":{},"e":""}');

@@ -2,7 +2,7 @@ import t from 'tap';
 import { textTokenizer } from '../../bench/lib/text-vocabulary.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 
-t.test('128,000 tokens, none twice', async (t) => {
+t.test('the vocabulary has 128,000 distinct tokens', async (t) => {
   const made = textTokenizer(packageRoot);
   const tokens = made.find(([key]) => key === 'tokenizer.ggml.tokens')![1].value as readonly string[];
   t.equal(tokens.length, 128_000);

@@ -1,10 +1,11 @@
-// Gaps of steady answers beside a picture, of a model so small that an answer fills its context before anything is measured.
+// Measures inter-token latency during an image request. The model is so small that a response fills its context before
+// the measurement starts.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { victimBenchCommand } from '../../bench/victim.js';
 
-t.setTimeout(120_000); // for a busy machine
+t.setTimeout(120_000); // Allows for a busy machine.
 
 interface Measured {
   readonly results: readonly {
@@ -15,7 +16,7 @@ interface Measured {
   }[];
 }
 
-t.test('a picture stalls an answer for a time that is measured', async (t) => {
+t.test('measures how long an image stalls a response', async (t) => {
   const folder = join('test', 'data', 'vision');
   const out = join(t.testdir({}), 'victim.json');
   await victimBenchCommand([
@@ -37,12 +38,12 @@ t.test('a picture stalls an answer for a time that is measured', async (t) => {
   const {
     results: [result],
   } = JSON.parse(readFileSync(out, 'utf8')) as Measured;
-  t.ok(result!.alone > 0 && result!.p50 > 0, 'between tokens, alone and beside the picture');
-  t.ok(result!.max > result!.alone, 'which costs them something');
-  t.ok(result!.answers > 1, 'an answer that has filled its context is followed by another');
+  t.ok(result!.alone > 0 && result!.p50 > 0, 'inter-token latency is measured alone and during the image');
+  t.ok(result!.max > result!.alone, 'the image increases the inter-token latency');
+  t.ok(result!.answers > 1, 'a response that has filled its context is followed by another');
 });
 
-t.test('a picture that has no place is refused in words', async (t) => {
+t.test('an invalid image size is refused with an error message', async (t) => {
   const folder = join('test', 'data', 'vision');
   await t.rejects(victimBenchCommand(['--model', join(folder, 'text-llama-bpe.gguf'), '--picture', 'large']), {
     message: /"large" is no size such as 1792x1344/,

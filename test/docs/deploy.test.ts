@@ -1,5 +1,5 @@
-// What deploy/ says of the server is so: settings, paths and ports there are ours, values of the chart are used, and what an
-// endpoint picker of the Gateway API inference extension reads is there, the way it reads it.
+// The files in deploy/ agree with the server: their settings, paths and ports exist, the chart's values are used, and
+// the metrics that an endpoint picker of the Gateway API inference extension reads are served in the expected form.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -13,7 +13,7 @@ const files = readdirSync(join(root, 'deploy'), { recursive: true, encoding: 'ut
 );
 const all = files.map(read).join('\n');
 
-t.test('variables are settings', async (t) => {
+t.test('environment variables are settings', async (t) => {
   const known = new Set<string | null>(
     declared.flatMap(({ variable, aliasVariable, others }) => [variable, aliasVariable, ...others]),
   );
@@ -27,7 +27,7 @@ t.test('variables are settings', async (t) => {
   );
 });
 
-t.test('every value of the chart is used, and every one that is used is there', async (t) => {
+t.test('every chart value is used, and every used value exists', async (t) => {
   const folder = join('helm', 'monolith');
   const used = new Set(
     [
@@ -47,7 +47,7 @@ t.test('every value of the chart is used, and every one that is used is there', 
     if (value!.trim() !== '') set.add(indent === '' ? name : `${parent}.${name}`);
   }
   t.same([...used].sort(), [...set].sort());
-  // What is none of them Helm refuses by this.
+  // The schema makes Helm refuse any other value.
   interface Part {
     readonly properties?: Readonly<Record<string, Part>>;
     readonly additionalProperties?: unknown;
@@ -73,7 +73,7 @@ t.test('alerting rules use metrics that exist', (t) => {
   t.end();
 });
 
-t.test('a grace period is longer than unready and drain take', async (t) => {
+t.test('the grace period is longer than the unready and drain times together', async (t) => {
   const of = (name: string): number => Number(declared.find(({ key }) => key === name)!.setting.default);
   const compose = read('compose.yaml');
   const [, grace] = /stop_grace_period: (\d+)s/.exec(compose)!,
@@ -81,17 +81,17 @@ t.test('a grace period is longer than unready and drain take', async (t) => {
   t.ok(Number(grace) * 1_000 > Number(unready) + of('engine.drain_ms'));
 });
 
-t.test('what an endpoint picker reads', async (t) => {
+t.test('metrics that an endpoint picker reads are served', async (t) => {
   const server = await startScripted({ models: ['hal-1.0'], env: { MONOLITH_METRICS_PUBLIC: 'true' } });
   t.teardown(() => server.stop());
   t.match(read('inference-pool.yaml'), /METRICS_PUBLIC=true/);
   t.equal((await fetch(`${server.url}/readyz`)).status, 200);
-  const response = await fetch(`${server.url}/metrics`); // it sends no key
+  const response = await fetch(`${server.url}/metrics`); // The endpoint picker sends no key.
   t.equal(response.status, 200);
   const text = await response.text();
   for (const name of ['num_requests_waiting', 'num_requests_running', 'kv_cache_usage_perc', 'cache_config_info']) {
     t.ok(text.includes(`# TYPE vllm:${name} gauge\n`), name);
-    // Of several series it takes the first: there is one.
+    // The endpoint picker takes the first of several series, so there must be exactly one.
     const series = text.split('\n').filter((line) => line.startsWith(`vllm:${name}{`));
     t.equal(series.length, 1, name);
     t.ok(Number(series[0]!.slice(series[0]!.lastIndexOf(' '))) >= 0, name);

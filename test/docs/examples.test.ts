@@ -1,5 +1,5 @@
-// Runs the examples of README.md and docs/guides as they stand against a real server. A block of shell commands that
-// cannot run here has a marker with the reason on the line above it: <!-- not run: network -->.
+// Runs the examples of README.md and docs/guides unchanged against a real server. A block of shell commands that cannot
+// run here has a marker with the reason on the line above it: <!-- not run: network -->.
 import t from 'tap';
 import { spawn } from 'node:child_process';
 import {
@@ -47,7 +47,7 @@ function blocksOf(page: string, text: string): Block[] {
   return blocks;
 }
 
-/** Null: the block is to be executed. Throws if the marker is unknown. */
+/** Returns null if the block is to be executed. Throws if the marker is unknown. */
 function reasonOf({ page, line, marker }: Block): string | null {
   if (marker === null) return null;
   const [, reason] = /^not run: (\S+)$/.exec(marker) ?? [];
@@ -83,7 +83,7 @@ t.test('markers are recognized only directly above a block', (t) => {
   t.end();
 });
 
-t.test('every marker stands above a block of shell commands', (t) => {
+t.test('every marker is directly above a block of shell commands', (t) => {
   const marked = blocks.filter((block) => SHELL.includes(block.language) && reasonOf(block) !== null);
   const inText = pages.flatMap((page) => readFileSync(join(root, page), 'utf8').match(/<!-- *not run/g) ?? []);
   t.equal(inText.length, marked.length);
@@ -104,7 +104,8 @@ t.test('every block without a marker succeeds', async (t) => {
   t.teardown(() => rmSync(data, { recursive: true, force: true }));
   const server = await startMonolith({ env: { MONOLITH_DATA_DIR: data } });
   t.teardown(() => server.stop());
-  // Within the repository, so that imports find its packages. Looks like a checkout, and is on the PATH like an installation.
+  // The folder is inside the repository, so that imports find its packages. It looks like a checkout, and is on the
+  // PATH like an installation.
   const folder = join(root, 'build', 'test', 'docs', 'examples');
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true });
@@ -147,7 +148,7 @@ t.test('every block without a marker succeeds', async (t) => {
   }
 });
 
-/** The commands of a terminal session: lines that begin with a prompt. */
+/** Returns the commands of a terminal session, which are the lines that start with a prompt. */
 function typedIn(session: string): string {
   return session
     .split('\n')

@@ -1,4 +1,5 @@
-// deploy/nginx.conf and deploy/haproxy-tls.cfg in front of a real server: only addresses and certificate paths are the test's.
+// Runs deploy/nginx.conf and deploy/haproxy-tls.cfg in front of a real server; only addresses and certificate paths are
+// replaced.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -123,7 +124,7 @@ for (const { name, file, configure, check, run } of proxies) {
       t.match(answer.text, /^data: \[DONE\]$/m);
       t.ok(
         answer.first < answer.text.length / 2,
-        `${answer.first} of ${answer.text.length} bytes arrive in the first piece`,
+        `${answer.first} of ${answer.text.length} bytes arrive in the first chunk`,
       );
 
       const status = await get(ports.tls, '/dashboard/api/status');
@@ -145,7 +146,7 @@ for (const { name, file, configure, check, run } of proxies) {
   );
 }
 
-/** Over TLS with the name that the certificate is for. With a body: POST. */
+/** Requests over TLS with the server name of the certificate. With a body the method is POST. */
 function get(
   port: number,
   path: string,

@@ -1,10 +1,10 @@
-// What is under way, and that what has left is not kept: with a Set in its place the second test finds all of it in the old
-// generation.
+// ActiveSet holds the objects in use and does not retain removed ones. With a plain Set, the second test would find all
+// of them in the old generation.
 import { spawnSync } from 'node:child_process';
 import t from 'tap';
 import { ActiveSet } from '../../src/shared/active-set.js';
 
-void t.test('those that came and have not left, in any order of leaving', async (t) => {
+void t.test('contains the objects added and not yet removed, in any order of removal', async (t) => {
   const set = new ActiveSet<{ name: string }>();
   const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ name })) as [{ name: string }, { name: string }, { name: string }];
   const [first, second] = [set.add(a), set.add(b)];
@@ -16,10 +16,10 @@ void t.test('those that came and have not left, in any order of leaving', async 
   set.remove(third);
   t.equal(set.size, 0);
   t.same([...set], []);
-  t.throws(() => set.remove(third), 'nobody leaves twice');
+  t.throws(() => set.remove(third), 'an object cannot be removed twice');
 });
 
-void t.test('what has left is not kept until the next full collection', async (t) => {
+void t.test('removed objects are not retained until the next full collection', async (t) => {
   const url = new URL('../../src/shared/active-set.js', import.meta.url).href;
   const { stdout, stderr } = spawnSync(
     process.execPath,

@@ -1,11 +1,11 @@
-// JSON numbers that JavaScript cannot hold: read and written again with the same digits.
+// JSON numbers that JavaScript cannot represent exactly are read and written with the same digits.
 
 import t from 'tap';
 import { literalOf, parseExact, stringifyExact, withMembers } from '../../src/shared/exact-json.js';
 
 const again = (text: string): string => stringifyExact(parseExact(text));
 
-t.test('numbers keep their digits wherever they stand', (t) => {
+t.test('numbers keep their digits wherever they occur', (t) => {
   for (const text of [
     '{"const":1234567890123456789}',
     '{"a":{"b":[9007199254740993,-9223372036854775808,1]}}',
@@ -26,7 +26,7 @@ t.test('numbers keep their digits wherever they stand', (t) => {
   t.end();
 });
 
-t.test('numbers that JavaScript writes correctly are left to it', (t) => {
+t.test('numbers that JavaScript represents exactly are written by JSON.stringify', (t) => {
   for (const [text, written] of [
     ['{"a":9007199254740992}', '{"a":9007199254740992}'],
     ['[1.0,1e3,0.50]', '[1,1000,0.5]'],
@@ -40,7 +40,7 @@ t.test('numbers that JavaScript writes correctly are left to it', (t) => {
   t.end();
 });
 
-t.test('of members of one name the last counts', (t) => {
+t.test('the last of several members with the same name counts', (t) => {
   t.equal(again('{"a":9007199254740993,"a":1}'), '{"a":1}');
   t.equal(again('{"a":1,"a":9007199254740993}'), '{"a":9007199254740993}');
   t.equal(again('{"a":[9007199254740993,2],"a":{"0":5}}'), '{"a":{"0":5}}');
@@ -48,7 +48,7 @@ t.test('of members of one name the last counts', (t) => {
   t.end();
 });
 
-t.test('a value that was changed is written as it is now; a copy keeps the digits of what it took over', (t) => {
+t.test('a changed value is written as it is now, and a copy keeps the digits of its source', (t) => {
   const value = parseExact('{"n":9007199254740993,"m":9007199254740995}') as Record<string, unknown>;
   t.equal(literalOf(value, 'n'), '9007199254740993');
   value['n'] = 5;
@@ -61,7 +61,7 @@ t.test('a value that was changed is written as it is now; a copy keeps the digit
   t.end();
 });
 
-t.test('random documents come back to the digit', (t) => {
+t.test('random documents round-trip with all digits', (t) => {
   let state = 7;
   const random = (below: number): number => (state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fff_ffff) % below;
   const digits = (): string =>

@@ -1,5 +1,5 @@
-// A server with two answering threads, in this process: what lands on which thread is chosen by opening new
-// connections, which go to the threads in turns.
+// A server with two HTTP workers in this process. A new connection goes to the next worker in turn, so opening
+// connections selects the worker.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
@@ -42,7 +42,7 @@ t.teardown(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** On a connection of its own. */
+/** Sends a request on a new connection. */
 async function send(method: string, path: string, body?: object): Promise<IncomingMessage> {
   const sent = request({
     host: '127.0.0.1',
@@ -71,11 +71,11 @@ interface Resource {
   status: string;
 }
 
-t.test('metrics on any thread are the sum over all', async (t) => {
+t.test('metrics on any worker are the sum over all workers', async (t) => {
   const count = async (): Promise<[requests: number, steps: number]> => {
     const metrics = await text(await send('GET', '/metrics'));
     const value = (pattern: RegExp): number => Number(pattern.exec(metrics)?.[1] ?? NaN);
-    t.equal(metrics.match(/^monolith_steps_total\{model="hal-1.0"\}/gm)?.length, 1, 'an engine is shown once');
+    t.equal(metrics.match(/^monolith_steps_total\{model="hal-1.0"\}/gm)?.length, 1, 'each engine is listed once');
     return [
       value(/^monolith_http_requests_total\{endpoint="\/v1\/chat\/completions",status="200",code=""\} (\d+)/m),
       value(/^monolith_steps_total\{model="hal-1.0"\} (\d+)/m),
@@ -100,7 +100,7 @@ t.test('metrics on any thread are the sum over all', async (t) => {
   t.same(third, first);
 });
 
-t.test('a chain goes on at once on the other thread', async (t) => {
+t.test('a chain can be continued immediately on the other worker', async (t) => {
   let previous: string | undefined;
   for (let i = 0; i < 20; i++) {
     const { status, body } = await ask<Resource>('POST', '/v1/responses', {
@@ -116,7 +116,7 @@ t.test('a chain goes on at once on the other thread', async (t) => {
   }
 });
 
-t.test('a background response is followed, cancelled and deleted from any thread', async (t) => {
+t.test('a background response can be followed, cancelled and deleted from any worker', async (t) => {
   const {
     body: { id },
   } = await ask<Resource>('POST', '/v1/responses', { ...ENDLESS, background: true });
@@ -128,7 +128,7 @@ t.test('a background response is followed, cancelled and deleted from any thread
   t.match(
     await once(await send('GET', `/v1/responses/${id}?stream=true&starting_after=6`), 'data'),
     [/"sequence_number":7/],
-    'it has begun',
+    'the response has started',
   );
   const cancelled = await Promise.all([
     ask<Resource>('POST', `/v1/responses/${id}/cancel`),
@@ -151,7 +151,7 @@ t.test('a background response is followed, cancelled and deleted from any thread
   t.same(numbers[2], numbers[0]?.slice(2));
   for (const thread of [1, 2]) {
     const { body } = await ask<Resource>('POST', '/v1/responses', { ...ENDLESS, background: true });
-    if (thread === 2) await ask('GET', '/healthz'); // the next connection is the other thread's
+    if (thread === 2) await ask('GET', '/healthz'); // The next connection goes to the other worker.
     t.match(await ask('DELETE', `/v1/responses/${body.id}`), { status: 200, body: { deleted: true } });
     t.equal((await ask('GET', `/v1/responses/${body.id}`)).status, 404);
   }
@@ -168,7 +168,7 @@ t.test('a background response is followed, cancelled and deleted from any thread
   running.destroy();
 });
 
-t.test('WebSockets work on each', async (t) => {
+t.test('WebSockets work on each worker', async (t) => {
   const connections = await Promise.all([1, 2, 3].map(() => Connection.open({ port: server.port, key: KEY })));
   for (const connection of connections) {
     connection.send({ input: 'hi', max_output_tokens: 2, store: false });
@@ -180,7 +180,7 @@ t.test('WebSockets work on each', async (t) => {
   }
 });
 
-t.test('limits are counted over all threads; a thread that ends gives back what it had taken', async (t) => {
+t.test('limits are counted over all workers, and a lost worker releases what it held', async (t) => {
   const endless = {
     model: 'hal-1.0',
     stream: true,
@@ -208,21 +208,21 @@ t.test('limits are counted over all threads; a thread that ends gives back what 
 
   await server.threads?.replace(1, 'a test');
   t.same(await threads(), ['starting', 'serving']);
-  t.equal((await ask('GET', '/readyz')).status, 200, 'the other one serves');
+  t.equal((await ask('GET', '/readyz')).status, 200, 'the other worker still serves');
   t.ok(logs.some((line) => line.includes('HTTP worker lost')));
   const after = await ask<{ choices: unknown[] }>('POST', '/v1/chat/completions', {
     ...endless,
     stream: false,
     max_tokens: 1,
   });
-  t.equal(after.status, 200, 'there is room again');
+  t.equal(after.status, 200, 'a concurrency slot is free again');
   await server.threads?.replace(2, 'a test');
   t.same(await Promise.all(ends), ['broken', 'broken', 'broken']);
   t.ok(
     await eventually(async () => JSON.stringify(await threads()) === '["serving","serving"]'),
-    'both are started again',
+    'both workers are restarted',
   );
-  t.ok(await eventually(idle), 'nothing of them runs on');
+  t.ok(await eventually(idle), 'none of their requests is still running');
   const again = await Promise.all(
     [1, 2, 3].map(() => ask('POST', '/v1/chat/completions', { ...endless, stream: false, max_tokens: 1 })),
   );
@@ -232,7 +232,7 @@ t.test('limits are counted over all threads; a thread that ends gives back what 
   );
 });
 
-t.test('a background response of a thread that ends is marked failed', async (t) => {
+t.test('a background response of a lost worker is marked failed', async (t) => {
   const ids: string[] = [];
   for (let i = 0; i < 2; i++)
     ids.push((await ask<Resource>('POST', '/v1/responses', { ...ENDLESS, background: true })).body.id);
@@ -240,11 +240,15 @@ t.test('a background response of a thread that ends is marked failed', async (t)
   const statuses = async (): Promise<string[]> =>
     Promise.all(ids.map(async (id) => (await ask<Resource>('GET', `/v1/responses/${id}`)).body.status));
   t.ok(await eventually(async () => (await statuses()).includes('failed')));
-  t.equal((await statuses()).filter((status) => status === 'failed').length, 1, 'the other one goes on');
+  t.equal(
+    (await statuses()).filter((status) => status === 'failed').length,
+    1,
+    'the response of the other worker continues',
+  );
   for (const id of ids) await ask('DELETE', `/v1/responses/${id}`);
 });
 
-t.test('a thread that does not start fails the start, with its reason, and leaves nothing', async (t) => {
+t.test('a worker that fails to start makes the server start fail with its reason', async (t) => {
   const config = configWith({ data_dir: folder, http: { threads: 2 }, models: { nobody: { display_name: 'Nobody' } } });
   const telemetry = createTelemetry({ format: 'json', level: 'silent' });
   const bus = new HubBus({ threads: 2 });
@@ -263,7 +267,7 @@ t.test('a thread that does not start fails the start, with its reason, and leave
     telemetry,
     routes: [],
     authenticate: () => {
-      throw new Error('nobody asks');
+      throw new Error('no request is authenticated');
     },
   });
   await t.rejects(
@@ -273,7 +277,7 @@ t.test('a thread that does not start fails the start, with its reason, and leave
       bus,
       http,
       log: telemetry.log,
-      onLost: () => t.fail('not lost: never there'),
+      onLost: () => t.fail('a worker that never started is not reported as lost'),
     }),
     { name: 'StartError', message: /nobody/ },
   );

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import { HubBus, PortBus } from '../../src/server/workers/hub-bus.js';
 import { eventually } from '../e2e/monolith.js';
 
-/** A hub and its workers' ends, all on this thread: messages cross real ports. */
+/** A hub and the buses of its workers, all on this thread; messages cross real ports. */
 function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors: string[] } {
   const errors: string[] = [];
   const onError = (error: unknown): void => {
@@ -16,7 +16,7 @@ function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors:
     hub.add(at + 1, port1);
     return new PortBus(at + 1, port2, { threads: workers, onError });
   });
-  // What crosses keeps nobody alive: a test that waits has to.
+  // The ports do not keep the process alive, so the test has to.
   const alive = setInterval(() => undefined, 1_000);
   t.teardown(() => {
     clearInterval(alive);
@@ -26,7 +26,7 @@ function star(t: Test, workers: number): { hub: HubBus; ends: PortBus[]; errors:
   return { hub, ends, errors };
 }
 
-t.test('what is published reaches every other thread, and not its own', async (t) => {
+t.test('a published message reaches every other thread and not its sender', async (t) => {
   const { hub, ends } = star(t, 3);
   const heard: string[] = [];
   for (const [at, bus] of [hub, ...ends].entries())
@@ -39,7 +39,7 @@ t.test('what is published reaches every other thread, and not its own', async (t
   t.same(heard.sort(), ['0:b:true', '1:a:false', '1:b:true', '2:a:false', '3:a:false', '3:b:true']);
 });
 
-t.test('whoever is asked answers: those without a listener, and those too late, are left out', async (t) => {
+t.test('ask() collects the replies in time and skips threads without a listener', async (t) => {
   const { hub, ends } = star(t, 3);
   hub.on('metrics.collect', () => 'hub');
   ends[0]?.on('metrics.collect', () => Promise.resolve('one'));
@@ -47,10 +47,10 @@ t.test('whoever is asked answers: those without a listener, and those too late, 
   t.same(await ends[2]?.ask('metrics.collect', {}, 100), ['hub', 'one']);
   t.same(await hub.ask('metrics.collect', {}, 100), ['one']);
   t.same(await hub.ask('metrics.collect', {}, 1_000), ['one', 'late']);
-  t.same(await ends[0]?.ask('response.cancel', { id: 'x' }), [], 'nobody listens');
+  t.same(await ends[0]?.ask('response.cancel', { id: 'x' }), [], 'no thread listens to this topic');
 });
 
-t.test('of several listeners the last one answers; one that has stopped does not', async (t) => {
+t.test('the last listener added replies, unless it was removed', async (t) => {
   const { hub, ends } = star(t, 1);
   const calls: string[] = [];
   ends[0]?.on('response.cancel', () => {
@@ -67,7 +67,7 @@ t.test('of several listeners the last one answers; one that has stopped does not
   t.same(calls, ['first', 'second', 'first']);
 });
 
-t.test('a listener that fails, and an answer that cannot be cloned, are reported and no answer', async (t) => {
+t.test('a failing listener and a reply that cannot be cloned are reported and give no reply', async (t) => {
   const { hub, ends, errors } = star(t, 2);
   ends[0]?.on('metrics.collect', () => {
     throw new Error('broken listener');
@@ -79,7 +79,7 @@ t.test('a listener that fails, and an answer that cannot be cloned, are reported
   await t.rejects(hub.ask('metrics.collect', { odd: () => undefined } as never), { name: 'DataCloneError' });
 });
 
-t.test('a thread that goes is not waited for; another takes its place', async (t) => {
+t.test('a removed thread is not waited for, and another can take its index', async (t) => {
   const { hub, ends } = star(t, 2);
   let asked = false;
   ends[0]?.on('metrics.collect', () => {
@@ -99,7 +99,7 @@ t.test('a thread that goes is not waited for; another takes its place', async (t
   t.same((await hub.ask('metrics.collect', {})).sort(), ['one again', 'two']);
 });
 
-t.test('closing ends what is being asked', async (t) => {
+t.test('closing ends pending requests', async (t) => {
   const { hub, ends } = star(t, 1);
   hub.on('metrics.collect', () => sleep(5_000, 'never', { ref: false }));
   const answers = ends[0]?.ask('metrics.collect', {}, 60_000);
