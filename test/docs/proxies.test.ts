@@ -78,7 +78,7 @@ for (const { name, file, configure, check, run } of proxies) {
   const program = find(name);
   t.test(
     `${file} streams over TLS and redirects from HTTP`,
-    { skip: program === undefined && `there is no ${name} on this machine (Debian: apt-get install ${name})` },
+    { skip: program === undefined && `${name} is not installed (Debian: apt-get install ${name})` },
     async (t) => {
       const ports = { plain: await freePort(), tls: await freePort() };
       const published = readFileSync(join(root, 'deploy', file), 'utf8')
