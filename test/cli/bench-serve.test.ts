@@ -1,5 +1,5 @@
-// monolith bench serve as an operator runs it: against a server of its own in each of the three formats, stopped in the
-// middle, and with what cannot be understood.
+// monolith bench serve as an operator runs it: against a real server in each of the three API formats, interrupted, and
+// with invalid arguments.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +14,7 @@ import { apiUrl, prepare } from '../../src/bench/load/prepare.js';
 import type { Target } from '../../src/bench/load/types.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // Allows for a busy machine.
 
 const folder = mkdtempSync(join(tmpdir(), 'monolith-bench-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -34,7 +34,7 @@ function monolith(
   return { status, out: stdout, err: stderr };
 }
 
-t.test('a real server, in each of the three formats', async (t) => {
+t.test('measures a real server in each of the three API formats', async (t) => {
   const server = await startMonolith({ args: ['--model', `tiny=${embeddedModel}`] });
   t.teardown(() => server.stop());
   const schema = join(folder, 'schema.json');
@@ -122,7 +122,7 @@ t.test('a real server, in each of the three formats', async (t) => {
     t.ok(exactLengths && !command.includes(server.key));
     t.ok((run?.summary.ttft?.min ?? 0) > 0 && (run?.summary.e2e?.min ?? 0) > (run?.summary.ttft?.min ?? 0));
     if (tokens !== null) t.equal(run?.summary.totals.outputTokens, tokens);
-    // The server's own count of prompts is what was asked for, to the token.
+    // The server's own prompt token counts equal the requested lengths exactly.
     const lines = readFileSync(join(folder, 'out', 'run-1', 'requests.jsonl'), 'utf8')
       .trimEnd()
       .split('\n')
@@ -133,11 +133,11 @@ t.test('a real server, in each of the three formats', async (t) => {
       for (const { turn, promptTokens, wanted } of lines)
         if (turn === 0) t.equal(promptTokens, wanted.promptTokens, `${dialect}: tokens of a prompt`);
     if (args.includes('--prefix-tokens'))
-      t.ok((run?.summary.totals.cachedTokens ?? 0) > 0, 'a shared prefix is shared');
+      t.ok((run?.summary.totals.cachedTokens ?? 0) > 0, 'the shared prefix is found in the cache');
   }
 });
 
-t.test('a second round asks the same, and the server finds it in its cache', async (t) => {
+t.test('a second round sends the same requests, and the server finds them in its cache', async (t) => {
   const server = await startMonolith({ args: ['--model', `tiny=${embeddedModel}`] });
   t.teardown(() => server.stop());
   const { status, out, err } = monolith(
@@ -172,13 +172,13 @@ t.test('a second round asks the same, and the server finds it in its cache', asy
   );
   const [asked = 0, askedAgain] = runs.map(({ summary }) => summary.totals.promptTokens),
     [first = 0, second = 0] = runs.map(({ summary }) => summary.totals.cachedTokens);
-  t.ok(asked > 6 * 140 && askedAgain === asked, 'prompts of the same lengths');
+  t.ok(asked > 6 * 140 && askedAgain === asked, 'the prompts have the same lengths');
   t.ok(first < asked / 2 && second > asked * 0.7, `${first} and ${second} of ${asked} tokens from the cache`);
   t.match(laterRounds, [{ round: 2, repeated: { ttft_p50_ms: { mean: Number } } }]);
   t.ok(existsSync(join(folder, 'rounds', 'run-1-round-2', 'requests.jsonl')));
 });
 
-t.test('Ctrl-C: what there is is told and written', async (t) => {
+t.test('Ctrl-C prints and writes the results so far', async (t) => {
   const server = await StandInServer.start({ firstMs: 20, gapMs: 5 });
   t.teardown(() => server.close());
   const child = spawn(
@@ -213,11 +213,11 @@ t.test('Ctrl-C: what there is is told and written', async (t) => {
   t.match(out, /completed in .*4 cancelled/);
   t.match(out, /! the run was stopped early/);
   const { runs } = JSON.parse(readFileSync(join(folder, 'stopped', 'result.json'), 'utf8')) as LoadReport;
-  t.equal(runs.length, 1, 'no further run');
+  t.equal(runs.length, 1, 'no further run is started');
   t.ok((runs[0]?.summary.requests.answered ?? 0) > 0 && existsSync(join(folder, 'stopped', 'report.html')));
 });
 
-t.test('what cannot be understood, and servers that do not answer', async (t) => {
+t.test('refuses invalid arguments, and reports unreachable servers', async (t) => {
   const server = await StandInServer.start({
     firstMs: 0,
     gapMs: 0,
@@ -259,7 +259,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   for (const [given, status, said] of mistakes) {
     const done = monolith(['bench', 'serve', ...given]);
     t.match(done, { status, out: '', err: said }, given.join(' '));
-    t.equal(done.err.trimEnd().split('\n').length, 1, 'in one line');
+    t.equal(done.err.trimEnd().split('\n').length, 1, 'the error is one line');
   }
   const target: Target = {
     url: server.url,
@@ -279,7 +279,7 @@ t.test('what cannot be understood, and servers that do not answer', async (t) =>
   t.match(monolith(['bench', 'sevre']), { status: 2, err: /bench: expected serve.*not "sevre"/ });
 });
 
-t.test('what is found out of a server', async (t) => {
+t.test('detects how a server counts tokens and which parameters it accepts', async (t) => {
   const target = (url: string): Target => ({
     url,
     dialect: 'chat',
@@ -307,7 +307,7 @@ t.test('what is found out of a server', async (t) => {
   t.match(known.measure.tokens.slice(0, 3), [1, 1, 1]);
   t.ok(
     known.measure.tokens.some((tokens) => tokens > 1),
-    'each word as the server cuts it',
+    'words have the token counts of the server',
   );
   const guessed = await prepare(target(plain.url), { schema: null });
   t.ok(

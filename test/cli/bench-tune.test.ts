@@ -1,4 +1,4 @@
-// monolith bench tune against a real server: what it says, what it leaves behind, and what it refuses.
+// monolith bench tune against a real server: its output, its effects, and the arguments it refuses.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -9,7 +9,7 @@ import type { TuneRun, TuneRunSummary } from '../../src/shared/wire/tuning.js';
 import { endsWithParent, eventually, main, startMonolith } from '../e2e/monolith.js';
 import { dataFolder } from '../e2e/stored-server.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // Allows for a busy machine.
 
 const TOKEN = 'operator-token-0123456789';
 const data = dataFolder();
@@ -47,8 +47,8 @@ function command(args: readonly string[]): {
   };
 }
 
-t.test('on a running server', async (t) => {
-  // No key of its own: the command makes one for itself.
+t.test('tunes a running server', async (t) => {
+  // The server has no configured API key, so the command creates one.
   const server = await startMonolith({
     env: { MONOLITH_DATA_DIR: data.path, MONOLITH_API_KEY: '', MONOLITH_ADMIN_TOKEN: TOKEN, MONOLITH_ADMIN_PORT: '0' },
   });
@@ -95,10 +95,11 @@ t.test('on a running server', async (t) => {
   t.match(
     (await get<{ data: TuneRunSummary[] }>('/tuning')).data,
     [{ id: run.id, state: 'done', by: 'monolith bench tune', trials_done: 16 }],
-    'the server tells of it',
+    'the server lists the run',
   );
 
-  // Its own key's requests are in the log: they are a workload, as anybody's. A rate this time, and Ctrl-C.
+  // The requests of the first run are in the request log and serve as a workload, like those of any client. This run
+  // uses a rate and is interrupted by Ctrl-C.
   t.ok(
     await eventually(async () => (await get<{ data: unknown[] }>('/request-shapes?model=hal-1.0')).data.length >= 20),
   );

@@ -19,7 +19,7 @@ import { VERSION } from '../../src/shared/version.js';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { embeddedModel, eventually, main, startMonolith } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // Allows for a busy machine.
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-cli-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
@@ -35,12 +35,12 @@ function monolith(args: string[], input = ''): { status: number | null; out: str
   return { status, out: stdout, err: stderr };
 }
 
-t.test('names the command as it works in the working directory', (t) => {
+t.test('prints the command name as it can be typed in the working directory', (t) => {
   t.equal(commandName(packageRoot, packageRoot), './monolith');
   t.equal(commandName(packageRoot, join(packageRoot, 'src')), '../monolith');
   t.equal(commandName(packageRoot, '/'), join(packageRoot, 'monolith').replace(/^\//, './'));
   t.equal(commandName(packageRoot, join(packageRoot, 'src', 'cli')), join(packageRoot, 'monolith'));
-  t.equal(commandName(tmpdir(), packageRoot), 'monolith', 'after installation');
+  t.equal(commandName(tmpdir(), packageRoot), 'monolith', 'an installed package uses the plain name');
   const { status, stdout } = spawnSync(join(packageRoot, 'monolith'), ['--version'], {
     cwd: tmpdir(),
     encoding: 'utf8',
@@ -49,7 +49,7 @@ t.test('names the command as it works in the working directory', (t) => {
   t.end();
 });
 
-t.test('version, help, mistakes', (t) => {
+t.test('prints version and help, and refuses invalid arguments', (t) => {
   t.match(monolith(['--version']), { status: 0, out: `${VERSION}\n` });
   const help = monolith(['--help']);
   t.equal(help.status, 0);
@@ -67,7 +67,7 @@ t.test('version, help, mistakes', (t) => {
     t.match(help.out, word);
   t.ok(help.out.split('\n').length < 80, 'short');
   t.equal(monolith(['serve', '--help']).out, help.out);
-  t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, 'whatever else is given');
+  t.equal(monolith(['serve', '--port', '1', '-h']).out, help.out, '--help wins over other arguments');
   t.match(monolith(['serve', '--help', '--all']).out, /\nEngine:\n.*--engine-stall-ms /s);
   t.match(monolith(['serv']), { status: 2, out: '', err: /unknown command "serv"\. Did you mean serve\?/ });
   t.match(monolith(['--prot', '1']), { status: 2, err: 'monolith: --prot: unknown flag. Did you mean --port?\n' });
@@ -114,10 +114,10 @@ t.test('inspect', (t) => {
   t.equal(whole.plan.pages * whole.plan.pageBytes, whole.plan.kvBytes);
   t.match(whole.plan, { fullPages: 1, windowPages: 0, pagesFilled: 1 });
   t.notMatch(report.out, 'idle');
-  // Layers of unequal sizes share pages.
+  // Layers of different sizes share pages.
   const unequal = monolith(['inspect', join(packageRoot, 'test', 'data', 'vectors2', 'models', 'mimo2.q8_0.gguf')]);
   t.match(unequal.out, /KV pages.*; \d+\.\d % padding, because layers differ in size; /);
-  // A tower alone, and with a model that it was not made for.
+  // A vision encoder alone, and with a text model that it was not made for.
   const tower = join(packageRoot, 'models', 'hal-1.0-mmproj.gguf');
   const alone = monolith(['inspect', tower]);
   t.match(alone, {
@@ -163,7 +163,7 @@ t.test('debug', (t) => {
   const parsed = JSON.parse(
     monolith(['debug', 'tokens', '--model', embeddedModel, '--parse-special'], text).out,
   ) as number[];
-  t.ok(ids.length > parsed.length, 'a special token in the text is text unless asked otherwise');
+  t.ok(ids.length > parsed.length, 'special tokens in the text are plain text unless --parse-special is given');
   t.ok(parsed.includes(1527));
   const logits = monolith([
     'debug',
@@ -193,7 +193,7 @@ t.test('debug', (t) => {
   t.equal(
     positions[1]?.logits.indexOf(Math.max(...positions[1].logits)),
     continuation.tokens[0],
-    'greedy takes the largest',
+    'greedy decoding takes the largest logit',
   );
   t.match(monolith(['debug', 'logits', '--model', embeddedModel, '--ids', '[1.5]']), {
     status: 2,
@@ -203,7 +203,7 @@ t.test('debug', (t) => {
   t.end();
 });
 
-t.test('an error is one line; where it was thrown shows on request', (t) => {
+t.test('an error is one line, and --log-level debug adds the stack', (t) => {
   for (const [args, line] of [
     [['debug', 'tokens', '--model', '/nope'], /^monolith: debug: .*\/nope.*\n$/],
     [['debug', 'tokens', '--model', dataDir], /^monolith: debug: .+\n$/],
@@ -245,7 +245,7 @@ t.test('models', (t) => {
   t.end();
 });
 
-t.test('chat with a running server, and without one', async (t) => {
+t.test('chats with a running server, and without one', async (t) => {
   const server = await startMonolith();
   const remote = spawnSync(process.execPath, [main, 'chat', '--url', server.url, '--model', 'tycho-1.0'], {
     input: 'Hello\n/reset\n/nonsense\n/model\n/model nothing\n/model hal-1.0\n/model\n/exit\n',
@@ -255,7 +255,7 @@ t.test('chat with a running server, and without one', async (t) => {
   });
   await server.stop();
   t.equal(remote.status, 0, remote.stderr);
-  t.match(remote.stdout, /^Hel[^\n]+\n$/, 'of a pipe: the answer alone');
+  t.match(remote.stdout, /^Hel[^\n]+\n$/, 'with piped input only the response is printed');
   t.match(remote.stderr, /^tycho-1\.0 at http/);
   t.match(remote.stderr, /new conversation/);
   t.match(
@@ -272,11 +272,11 @@ t.test('chat with a running server, and without one', async (t) => {
   t.same(
     (await chatKeys(dataDir)).map(({ status }) => status),
     ['revoked', 'revoked'],
-    'the keys of conversations that ended',
+    'the keys of ended conversations are revoked',
   );
 });
 
-/** Keys of conversations, and their entries in the audit log, oldest first. */
+/** The API keys of chat conversations with their audit log entries, oldest first. */
 async function chatKeys(
   folder: string,
 ): Promise<{ status: string; minutes: number; scopes: readonly string[]; audit: string[] }[]> {
@@ -303,7 +303,7 @@ async function chatKeys(
   }
 }
 
-t.test('the key of a conversation ends with it, by a signal too', async (t) => {
+t.test('the key of a conversation is revoked when it ends, also by a signal', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const server = await startMonolith({ env: { MONOLITH_DATA_DIR: folder, MONOLITH_API_KEY: '' } });
@@ -329,7 +329,7 @@ t.test('the key of a conversation ends with it, by a signal too', async (t) => {
   await server.stop();
 });
 
-t.test('the key of a conversation is prolonged, and made again', async (t) => {
+t.test('the key of a conversation is extended, and replaced if it was revoked', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-chat-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const withAccounts = accountsOf({ data_dir: folder, state: configWith({}).state });
@@ -339,7 +339,7 @@ t.test('the key of a conversation is prolonged, and made again', async (t) => {
   const first = await key.current();
   now += 20 * 60_000;
   t.equal(await key.current(), first);
-  t.match(await chatKeys(folder), [{ minutes: 60 }], 'while it is good for long it is left alone');
+  t.match(await chatKeys(folder), [{ minutes: 60 }], 'a key that is valid for long enough is not changed');
   now += 20 * 60_000;
   t.equal(await key.current(), first);
   t.match(await chatKeys(folder), [
@@ -350,7 +350,7 @@ t.test('the key of a conversation is prolonged, and made again', async (t) => {
       await accounts.keys.revoke(organizationId, id, null);
   });
   now += 50 * 60_000;
-  t.not(await key.current(), first, 'one that somebody revoked is not brought back');
+  t.not(await key.current(), first, 'a revoked key is replaced by a new one');
   await key.revoke();
   await key.revoke();
   t.same(
@@ -359,7 +359,7 @@ t.test('the key of a conversation is prolonged, and made again', async (t) => {
   );
 });
 
-t.test('a port that cannot be had', async (t) => {
+t.test('reports a port that is in use', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   const { port } = taken.address() as AddressInfo;
@@ -388,7 +388,7 @@ t.test('a port that cannot be had', async (t) => {
     t.match(
       early,
       { status: 1, err: new RegExp(`^monolith: Cannot listen on .* port ${port}: `) },
-      'before a file is looked at or a hub is asked',
+      'the port is checked before model files and the hub',
     );
   }
   taken.close();
@@ -398,13 +398,14 @@ t.test('a port that cannot be had', async (t) => {
   });
 });
 
-// Root without the right to low ports, in a network namespace where nothing of the machine has lifted the limit.
+// Root without the capability to bind low ports, in a new network namespace, where the limit on low ports has its
+// default.
 const asPlainUser = ['-rn', 'setpriv', '--bounding-set', '-net_bind_service', '--inh-caps', '-net_bind_service', '--'];
 const may = spawnSync('unshare', [...asPlainUser, 'sh', '-c', 'ip link set lo up'], { encoding: 'utf8' });
 
 t.test(
-  'a port that needs a permission',
-  { skip: may.status === 0 ? false : `that cannot be tried here: ${may.error?.message ?? may.stderr}` },
+  'reports a port that requires root',
+  { skip: may.status === 0 ? false : `unshare is not permitted here: ${may.error?.message ?? may.stderr}` },
   (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'monolith-port-'));
     t.teardown(() => rmSync(folder, { recursive: true, force: true }));

@@ -1,5 +1,5 @@
-// `monolith debug vision` against the vision vectors, where these are at hand: what another engine is compared with is what
-// the engine computes.
+// `monolith debug vision` on the vision vectors, if they are present: the printed values, which are meant for
+// comparison with other engines, are those that the engine computes.
 
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -68,7 +68,7 @@ function floats(entry: Entry, rows: 'all' | number[]): number[] {
   return (rows === 'all' ? Array.from({ length: entry.n_tokens }, (_, at) => at) : rows).flatMap(row);
 }
 
-t.test('what is missing on the command line is asked for', (t) => {
+t.test('names the missing command-line arguments', (t) => {
   t.match(debug(['--model', '/nope']), { status: 2, out: '', err: /--vision FILE is required/ });
   t.match(debug(['--model', '/nope', '--vision', '/nope']), { status: 2, out: '', err: /--prompt .* is required/ });
   t.match(debug(['--model', '/nope', '--vision', '/nope', '--prompt', 'See <__media__>']), {
@@ -82,11 +82,12 @@ t.test('what is missing on the command line is asked for', (t) => {
   t.end();
 });
 
-// Tiles and markers, M-RoPE and deepstack, both directions; the whole set runs natively (vision_golden_test.cc).
+// Covers tiles and markers, M-RoPE and deepstack, and bidirectional attention. The whole set is run natively
+// (vision_golden_test.cc).
 for (const name of ['idefics3', 'qwen3vl', 'gemma3']) {
   t.test(
     `${name}: bytes, tokens and embeddings`,
-    { skip: folder === undefined ? 'no vision vectors at hand: MONOLITH_VISION' : false },
+    { skip: folder === undefined ? 'there are no vision vectors (MONOLITH_VISION)' : false },
     (t) => {
       const root = folder as string;
       const pair = JSON.parse(readFileSync(join(root, 'cases', `${name}.json`), 'utf8')) as Pair;
@@ -166,7 +167,10 @@ for (const name of ['idefics3', 'qwen3vl', 'gemma3']) {
         one.greedy.tokens.slice(0, leaves < 0 ? 16 : leaves),
       );
       if (leaves < 0)
-        t.ok(off(seen.greedy.last_logits, one.greedy.last_logits) <= most, 'logits that chose the last token');
+        t.ok(
+          off(seen.greedy.last_logits, one.greedy.last_logits) <= most,
+          'the logits that selected the last token match',
+        );
       t.end();
     },
   );

@@ -9,7 +9,7 @@ import { LmdbDirectory } from '../../src/storage/lmdb/accounts/directory.js';
 import { openStore } from '../../src/storage/lmdb/lmdb-store.js';
 import { main } from '../e2e/monolith.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // Allows for a busy machine.
 
 const dataDir = mkdtempSync(join(tmpdir(), 'monolith-keys-'));
 t.teardown(() => rmSync(dataDir, { recursive: true, force: true }));
@@ -23,7 +23,7 @@ function monolith(args: string[]): { status: number | null; out: string; err: st
   return { status, out: stdout, err: stderr };
 }
 
-t.test('create, list, revoke', (t) => {
+t.test('creates, lists and revokes keys', (t) => {
   const created = monolith(['keys', 'create', '--name', 'ci', '--models', 'tycho-1.0', '--expires', '90d']);
   t.equal(created.status, 0);
   t.match(created.out, /^sk-[0-9A-Za-z]{8}-[0-9A-Za-z]{40}\n$/);
@@ -61,7 +61,7 @@ t.test('create, list, revoke', (t) => {
   t.end();
 });
 
-t.test('limits, organizations, rotation', (t) => {
+t.test('sets limits and organizations, and rotates keys', (t) => {
   const revoked = (JSON.parse(monolith(['keys', 'list', '--json']).out) as { id: string; status: string }[]).find(
     ({ status }) => status === 'revoked',
   )?.id as string;
@@ -108,12 +108,12 @@ t.test('limits, organizations, rotation', (t) => {
   t.end();
 });
 
-t.test('keys of several organizations are told apart', async (t) => {
-  t.notMatch(monolith(['keys', 'list']).out, 'ORGANIZATION', 'of one there is nothing to tell');
+t.test('lists the organization of each key if there are several', async (t) => {
+  t.notMatch(monolith(['keys', 'list']).out, 'ORGANIZATION', 'with one organization there is no such column');
   const store = await openStore(dataDir);
   const { signUps } = new LmdbDirectory(store);
   for (const name of ['first', 'Harbour']) {
-    // who signs up first owns the organization that is there
+    // The first user to sign up owns the existing organization.
     await signUps.signUp(
       { open: true, local: true },
       { email: `${name}@example.com`, name, organizationName: name, invite: null, code: null },

@@ -1,4 +1,4 @@
-// A model from a hub in one line: pulled, listed, served, talked to. Real processes, and a hub on this machine.
+// Pulls a model from a local test hub, lists it, serves it and chats with it, with real processes.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { startHub } from '../support/hub-server.js';
 
 t.setTimeout(300_000);
 
-t.test('from a hub to an answer', async (t) => {
+t.test('pulls a model from a hub and generates a response', async (t) => {
   const hub = await startHub({
     'acme/tiny-GGUF': {
       files: { 'tiny-Q8_0.gguf': readFileSync(embeddedModel), 'tiny-F16.gguf': Buffer.alloc(5_000_000) },
@@ -93,13 +93,14 @@ t.test('from a hub to an answer', async (t) => {
   t.equal(basename(lines.at(-1)!.file), 'tiny-Q8_0.gguf');
 
   hub.seen.length = 0;
-  // Under this name it has none of the catalog's sampling: one answer in eight would be thoughts alone.
+  // Under this name the model has no sampling settings from the catalog; one response in eight would consist of
+  // reasoning only.
   const said = await monolith(['chat', '--model', 'tiny=hf:acme/tiny-GGUF'], 'Hello\n', {
     MONOLITH_MODELS: '{"tiny":{"sampling":{"temperature":0}}}',
   });
   t.equal(said.status, 0, said.err);
   t.match(said.err, /^tiny at http/);
-  t.equal(hub.seen.length, 0, 'what is in the cache needs no hub');
+  t.equal(hub.seen.length, 0, 'a cached model needs no hub');
 
   rmSync(join(folder, 'hub'), { recursive: true });
   const server = await startMonolith({ args: ['--model', 'tiny=hf:acme/tiny-GGUF:Q8_0'], env });
@@ -108,11 +109,11 @@ t.test('from a hub to an answer', async (t) => {
   t.match(await answer.json(), { data: [{ id: 'tiny', demonstration: false }] });
   t.ok(
     hub.seen.some(({ origin }) => origin === 'store'),
-    'it was fetched for that',
+    'the server downloaded the model at start',
   );
 });
 
-t.test('progress: a bar in a terminal, lines elsewhere', (t) => {
+t.test('shows progress as a bar on a terminal and as lines elsewhere', (t) => {
   let now = 0;
   let text = '';
   const out = (isTTY: boolean) => ({
@@ -125,7 +126,7 @@ t.test('progress: a bar in a terminal, lines elsewhere', (t) => {
   const bar = new Progress(out(true), () => now);
   for (now = 0; now <= 2_000; now += 50) bar.at('m.gguf', (now * 1_048_576) / 100, 40 * 1_048_576);
   t.match(text, /\r\u001b\[Km\.gguf {2}\[={6} {18}\] {2}25 % {2}10 MiB of 40 MiB {2}10 MiB\/s {2}0:03 left/);
-  t.ok(text.split('\r').length <= 23, 'drawn ten times a second at most');
+  t.ok(text.split('\r').length <= 23, 'the bar is drawn at most ten times per second');
   bar.end();
   t.ok(text.endsWith('\n'));
   text = '';

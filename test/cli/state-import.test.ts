@@ -1,5 +1,5 @@
-// A data folder brought into PostgreSQL: cut off and gone on with, the same in both by counts and hashes, keys and
-// passwords good as before, and the folder untouched.
+// Imports a data folder into PostgreSQL. An interrupted import resumes, the contents agree by counts and hashes, keys
+// and passwords still work, and the folder is unchanged.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -27,7 +27,7 @@ import { leaveOutIf } from '../support/needed-programs.js';
 import { withoutPostgres } from '../support/postgres.js';
 import { finished, NOW, query } from '../usage/usage-store.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // Allows for a busy machine.
 
 leaveOutIf(t, withoutPostgres);
 const postgres = await postgresFor(t);
@@ -50,7 +50,7 @@ const invite = await source.invites.create(owner.organization.id, 'guest@example
 const open = await source.invites.create(owner.organization.id, 'later@example.com', 'viewer', owner.user.id, actor);
 const guest = await signUp(source, 'guest', invite.token);
 await store.transaction(() => {
-  // as an earlier release has it
+  // The row as an earlier release stored it.
   const table = store.table<Partial<Invite>>('invites');
   const { createdBy: _, ...earlier } = table.get([owner.organization.id, invite.id])!;
   void table.put([owner.organization.id, invite.id], earlier);
@@ -101,7 +101,7 @@ const before = digest();
 const url = await postgres.create();
 const words = (to: string): string[] => [main, 'state', 'import', '--from', folder, '--state', to];
 
-t.test('cut off, and gone on with; then the same as in the folder', async (t) => {
+t.test('an interrupted import resumes and gives the same contents as the folder', async (t) => {
   const cut = spawn(process.execPath, words(url), { stdio: 'ignore' });
   const rows = async (): Promise<number> =>
     (
@@ -115,8 +115,8 @@ t.test('cut off, and gone on with; then the same as in the folder', async (t) =>
   const again = spawnSync(process.execPath, words(url), { encoding: 'utf8' });
   t.equal(again.status, 0, again.stderr);
   t.match(again.stdout, /usage-rows +3600 +[0-9a-f]{16}[\s\S]*requests +700 [\s\S]*Imported and verified all data/);
-  t.equal(digest(), before, 'the folder is untouched');
-  t.equal(spawnSync(process.execPath, words(url)).status, 0, 'once more changes nothing');
+  t.equal(digest(), before, 'the folder is unchanged');
+  t.equal(spawnSync(process.execPath, words(url)).status, 0, 'importing again changes nothing');
 
   const database = openPool({ url, connections: 4, timeout_ms: 10_000 });
   t.teardown(() => database.close());
@@ -144,17 +144,20 @@ t.test('cut off, and gone on with; then the same as in the folder', async (t) =>
   t.equal(
     (await directory.invites.page(owner.organization.id, 10, null))?.data.find(({ id }) => id === invite.id)?.createdBy,
     null,
-    'made before that was kept',
+    'an invite of an earlier release has no creator',
   );
   t.match(await directory.secondFactors.get(guest.user.id), { sealed: 'sealed', lastStep: 5, recovery: ['a', 'b"c'] });
   t.match(await directory.identities.userOf({ issuer: 'https://issuer.example', subject: 'me' }), {
     id: guest.user.id,
   });
-  t.ok((await signUp(directory, 'new')).organization.tenant > gone.organization.tenant, 'no number is given twice');
+  t.ok(
+    (await signUp(directory, 'new')).organization.tenant > gone.organization.tenant,
+    'tenant numbers are not reused',
+  );
   t.equal(
     (await directory.audit.list(owner.organization.id, 1, null)).data[0]?.action,
     'api_key.created',
-    'youngest first',
+    'entries are listed newest first',
   );
   const sums = async (of: UsageStore): Promise<unknown> => [
     await of.rows(query({ groupBy: ['api_key'] }), 100, null),
@@ -171,7 +174,7 @@ t.test('cut off, and gone on with; then the same as in the folder', async (t) =>
   t.match(await log.text('org_a', youngest?.id ?? ''), { prompt: [{ text: 'nul \0 699' }] });
 });
 
-t.test('what differs is named, and a database with accounts of its own is left alone', async (t) => {
+t.test('reports tables that differ, and refuses a database that already has accounts', async (t) => {
   await postgres.ask(url, 'UPDATE usage_hours SET requests = requests + 1');
   const differs = spawnSync(process.execPath, words(url), { encoding: 'utf8' });
   t.not(differs.status, 0);

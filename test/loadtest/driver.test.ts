@@ -1,5 +1,5 @@
-// Loads against a stand-in server whose pace is known: what is sent when, what is measured of it, and what becomes of
-// answers that go wrong.
+// Load tests against a test server with known latencies: when requests are sent, what is measured, and how failing
+// responses are counted.
 
 import t from 'tap';
 import type { Test } from 'tap';
@@ -59,7 +59,7 @@ async function standIn(t: Test, settings: Partial<StandIn> = {}): Promise<StandI
   return server;
 }
 
-t.test('a closed loop: so many at once, warm-up apart, latencies as the server has them', async (t) => {
+t.test('a closed loop keeps its concurrency, excludes warm-up, and measures the latencies of the server', async (t) => {
   const server = await standIn(t, { firstMs: 40, gapMs: 10 });
   for (const threads of [1, 2]) {
     const run = loadOn(server, { threads, warmup: { requests: 4, durationMs: null } });
@@ -70,14 +70,14 @@ t.test('a closed loop: so many at once, warm-up apart, latencies as the server h
     t.match(summary.requests, { asked: 24, answered: 24, failed: 0, cancelled: 0 });
     t.equal(summary.concurrency.peak, 4);
     t.ok((summary.ttft?.min ?? 0) >= 39 && (summary.ttft?.p50 ?? 0) < 80, `TTFT ${summary.ttft?.p50}`);
-    t.ok((summary.itl?.p50 ?? 0) >= 9 && (summary.itl?.p50 ?? 0) < 20, `between tokens ${summary.itl?.p50}`);
+    t.ok((summary.itl?.p50 ?? 0) >= 9 && (summary.itl?.p50 ?? 0) < 20, `inter-token latency ${summary.itl?.p50}`);
     t.equal(summary.itl?.count, 24 * 7);
     t.equal(summary.totals.outputTokens, 24 * 8);
     t.ok((summary.tpot?.p50 ?? 0) >= 9 && (summary.e2e?.p50 ?? 0) >= 110);
   }
 });
 
-t.test('an open loop sends when it said it would, whatever the server does, and counts from then', async (t) => {
+t.test('an open loop sends at the planned times regardless of the server, and measures from then', async (t) => {
   const server = await standIn(t, { firstMs: 60, gapMs: 0 });
   const arrival = { kind: 'poisson', rate: 100 } as const;
   const run = loadOn(server, { arrival, length: { requests: 30, durationMs: null }, maxConcurrency: 2 });
@@ -87,17 +87,18 @@ t.test('an open loop sends when it said it would, whatever the server does, and 
   t.same(
     result.records.map(({ intended }) => intended).sort((a, b) => a - b),
     wanted,
-    'the same seed, the same times',
+    'the same seed gives the same times',
   );
   const summary = summarize(result, run);
-  t.equal(summary.concurrency.peak, 2, 'no more than it may');
-  // 30 requests of 60 ms by two at a time last 900 ms, and came within 300: the last ones waited, and it shows.
+  t.equal(summary.concurrency.peak, 2, 'the maximum concurrency is respected');
+  // 30 requests of 60 ms, two at a time, take 900 ms but arrive within 300 ms. The last ones must wait, and the summary
+  // shows it.
   t.ok((summary.queued?.max ?? 0) > 300, `waited ${summary.queued?.max}`);
-  t.ok((summary.ttft?.max ?? 0) > (summary.queued?.max ?? 0), 'latency has the wait in it');
-  t.ok(summary.client.lagP99 < 100, "waiting for a place is not the client's delay");
+  t.ok((summary.ttft?.max ?? 0) > (summary.queued?.max ?? 0), 'latency includes the wait');
+  t.ok(summary.client.lagP99 < 100, "waiting for a free slot doesn't count as client lag");
 });
 
-t.test('arrival processes have the rate and the spread they should', (t) => {
+t.test('arrival processes have the expected rate and variation', (t) => {
   const gaps = (arrival: Parameters<typeof arrivalTimes>[0], count = 20_000): number[] => {
     const times = arrivalTimes(arrival, 3, () => null);
     const all = Array.from({ length: count + 1 }, () => times.next().value as number);
@@ -123,7 +124,7 @@ t.test('arrival processes have the rate and the spread they should', (t) => {
   t.end();
 });
 
-t.test('a duration ends a load; what has not ended within its grace is cancelled', async (t) => {
+t.test('a load ends after its duration, and requests still running after the grace period are cancelled', async (t) => {
   const server = await standIn(t, {
     instead: (number, response) => number >= 6 && response.writeHead(200).flushHeaders() === undefined,
   });
@@ -134,14 +135,18 @@ t.test('a duration ends a load; what has not ended within its grace is cancelled
     graceMs: 150,
   });
   const result = await runLoad(run);
-  t.equal(result.records.filter(({ phase }) => phase === 'warmup').length, 2, '0 and 25 ms');
+  t.equal(
+    result.records.filter(({ phase }) => phase === 'warmup').length,
+    2,
+    'the warm-up requests are those at 0 and 25 ms',
+  );
   const summary = summarize(result, run);
   t.match(summary.requests, { asked: 8, answered: 4, failed: 0, cancelled: 4 });
   t.match(summary.doubts, [/4 requests were still running/]);
   t.ok(result.endedMs < 1500);
 });
 
-t.test('what goes wrong is told by kind', async (t) => {
+t.test('failures are counted by kind', async (t) => {
   const server = await standIn(t, {
     instead: (number, response) => {
       if (number === 0) response.writeHead(429).end('{"error":{"message":"too many"}}');
@@ -187,7 +192,7 @@ t.test('what goes wrong is told by kind', async (t) => {
   await t.rejects(runLoad(loadOn(server, { conversation: 'stored' })), { name: 'LoadError', message: /chat/ });
 });
 
-t.test('stopped by its caller, it gives what there is', async (t) => {
+t.test('a stopped load returns the results so far', async (t) => {
   const server = await standIn(t, { firstMs: 30, gapMs: 5 });
   for (const threads of [1, 2]) {
     const stop = new AbortController();
@@ -210,7 +215,7 @@ t.test('stopped by its caller, it gives what there is', async (t) => {
   }
 });
 
-t.test('stopped while requests wait for a place, it ends all the same', async (t) => {
+t.test('a load can be stopped while requests wait for a free slot', async (t) => {
   const server = await standIn(t, { instead: (_, response) => response.writeHead(200).flushHeaders() === undefined });
   const stop = new AbortController();
   const run = loadOn(server, {
@@ -230,7 +235,7 @@ t.test('stopped while requests wait for a place, it ends all the same', async (t
   );
 });
 
-t.test('sessions: by history, and through stored responses', async (t) => {
+t.test('sessions send their history or continue stored responses', async (t) => {
   const server = await standIn(t);
   const workload: WorkloadSpec = {
     ...SYNTHETIC,
@@ -252,7 +257,7 @@ t.test('sessions: by history, and through stored responses', async (t) => {
     third?.messages?.map(({ role }) => role),
     ['system', 'user', 'assistant', 'user', 'assistant', 'user'],
   );
-  t.same(third?.messages?.slice(0, 2), first?.messages, 'it goes on from what was said');
+  t.same(third?.messages?.slice(0, 2), first?.messages, 'a later turn starts with the same messages');
   t.match(third?.messages?.[2]?.content, /^ word0 word1 /);
   server.bodies.length = 0;
   await runLoad(loadOn(server, { ...once, target: { dialect: 'responses' }, conversation: 'stored' }));

@@ -1,4 +1,4 @@
-// Files of workloads: what is read of good ones, and what is said of bad ones, with the line.
+// Reading workload files: the requests in valid files, and errors with the line number for invalid ones.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,7 +24,7 @@ const fails = async (t: Test, read: (path: string) => Promise<unknown>, text: st
   await t.rejects(read(file(text)), { name: 'LoadError', message: said }, text.slice(0, 60));
 };
 
-t.test('Mooncake: what was shared is shared again', async (t) => {
+t.test('Mooncake: equal block hashes give equal prompt text', async (t) => {
   const rows = await readMooncake(
     file(
       [
@@ -47,7 +47,7 @@ t.test('Mooncake: what was shared is shared again', async (t) => {
   t.same(
     [words(first).length, words(second).length, words(third).length],
     [596, 1026, 1020],
-    'less what the template costs',
+    'the prompts leave room for the template',
   );
   t.same(words(first).slice(0, 512), words(second).slice(0, 512));
   t.same(words(second).slice(0, 1020), words(third));
@@ -106,7 +106,7 @@ t.test('BurstGPT', async (t) => {
   await fails(t, readBurstGpt, `${head}\n`, /has no requests with a response/);
 });
 
-t.test('ShareGPT: a list or lines, however the pieces of the file fall', async (t) => {
+t.test('ShareGPT: reads a JSON list or JSON lines, wherever the file is split into chunks', async (t) => {
   const options = { turns: 2, most: 10, outputTokens: null, thinkMs: 5 };
   const long = 'x'.repeat(70_000);
   const conversations = [

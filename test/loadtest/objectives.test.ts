@@ -1,4 +1,4 @@
-// Objectives as they are written, and what keeps them; figures of samples against ones reckoned by hand.
+// Parsing and judging of objectives, and statistics of samples compared with values calculated by hand.
 
 import t from 'tap';
 import { ascending, distributionOf, percentileOf, repeatedOf } from '../../src/bench/load/distribution.js';
@@ -27,7 +27,7 @@ const answer = (ttft: number, gaps: number[], error: RequestRecord['error'] = nu
   outputTokens: gaps.length + 1,
 });
 
-t.test('how they are written', (t) => {
+t.test('parses and formats objectives', (t) => {
   t.same(parseObjectives('ttft_p99=500ms, itl_p99.9=50ms,e2el=10s,tpot_p50=0.5ms,errors=1%'), [
     { metric: 'ttft', percentile: 99, limit: 500 },
     { metric: 'itl', percentile: 99.9, limit: 50 },
@@ -55,7 +55,7 @@ t.test('how they are written', (t) => {
   t.end();
 });
 
-t.test('what keeps them: from the intended start, and a request that failed took for ever', (t) => {
+t.test('judges objectives from the intended start, with an infinite latency for failed requests', (t) => {
   const all = parseObjectives('ttft_p50=200ms,itl_p99=20ms,e2e_p99=1s,errors=25%');
   const [fine, slow, stutters] = [answer(150, [10, 10]), answer(300, [10]), answer(100, [5, 90])];
   const broken = answer(0, [], { kind: 'http_503', message: '' });
@@ -64,25 +64,25 @@ t.test('what keeps them: from the intended start, and a request that failed took
     [true, false, false, false],
   );
   const [ttft, itl, e2e, errors] = judge([fine, slow, stutters, broken], all);
-  t.match(ttft, { value: 225, met: false }, 'of 100, 150, 300 and for ever');
-  t.match(itl, { value: Infinity, met: false }, 'a quarter has no gaps at all');
+  t.match(ttft, { value: 225, met: false }, 'the median of 100, 150, 300 and infinity');
+  t.match(itl, { value: Infinity, met: false }, 'the failed request has an infinite inter-token latency');
   t.match(e2e, { value: Infinity, met: false });
   t.match(errors, { value: 0.25, met: true });
   t.match(judge([fine, slow, stutters], parseObjectives('itl_p50=10ms')), [{ value: 10, met: true }]);
   t.match(
     judge([], all).map(({ met }) => met),
     [false, false, false, false],
-    'nothing measured keeps nothing',
+    'no objective is met without measurements',
   );
   t.match(
     judge([fine, answer(0, [], { kind: 'cancelled', message: '' })], parseObjectives('errors=0%')),
     [{ value: 0, met: true }],
-    'cancelled ones count nowhere',
+    'cancelled requests are not counted',
   );
   t.end();
 });
 
-t.test('distributions and intervals', (t) => {
+t.test('computes distributions and confidence intervals', (t) => {
   t.match(distributionOf(ascending([4, 1, 3, 2])), {
     count: 4,
     mean: 2.5,
@@ -94,14 +94,14 @@ t.test('distributions and intervals', (t) => {
   });
   t.equal(percentileOf([1, Infinity, Infinity], 75), Infinity);
   t.equal(distributionOf([]), null);
-  // Three values: t(0.975, 2) = 4.303, standard error 1/sqrt(3).
+  // For three values: t(0.975, 2) = 4.303, standard error 1/sqrt(3).
   const { mean, low, high } = repeatedOf([9, 10, 11]);
   t.same([mean, Number(low?.toFixed(3)), Number(high?.toFixed(3))], [10, 7.516, 12.484]);
   t.match(repeatedOf([5]), { mean: 5, low: null, high: null });
   t.end();
 });
 
-t.test('lengths and texts', (t) => {
+t.test('draws lengths, and makes texts of an exact number of tokens', (t) => {
   const drawn = (text: string): number[] => {
     const draws = drawsFrom(5);
     return Array.from({ length: 4000 }, () => drawLength(parseLengths(text, '--x'), draws));

@@ -1,4 +1,5 @@
-// Files of a report: the fields that other tools read, the records, and the page in a real browser, from disk.
+// The files of a report: fields that other tools read, request records, and the HTML page opened from disk in a real
+// browser.
 
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -53,7 +54,7 @@ const run: LoadRun = {
   seed: 1,
   threads: 1,
 };
-// One a tenth of a second; sent 10 ms late, first token 20 ms later, then two gaps of 5 and 15 ms. The last one fails.
+// One request every 100 ms: sent 10 ms late, first token 20 ms later, then gaps of 5 and 15 ms. The last one fails.
 const record = (n: number): RequestRecord => ({
   session: n,
   turn: 0,
@@ -82,7 +83,7 @@ const result: LoadResult = {
 const objectives = parseObjectives('ttft_p90=35ms,errors=10%');
 const finished: FinishedRun = { run, round: 1, result, summary: summarize(result, run, objectives) };
 
-t.test('in the fields of vllm bench serve', (t) => {
+t.test('writes the fields of vllm bench serve', (t) => {
   const told = vllmResult(finished);
   t.match(told, {
     model_id: '<b>m</b>',
@@ -129,7 +130,7 @@ t.test('in the fields of vllm bench serve', (t) => {
   t.end();
 });
 
-t.test('in the fields of AIPerf', (t) => {
+t.test('writes the fields of AIPerf', (t) => {
   t.match(aiperfResult(finished, '1.0', 'x'), {
     schema_version: '1.4',
     time_to_first_token: { unit: 'ms', avg: 20, p99: 20, count: 19, sum: 380 },
@@ -150,7 +151,7 @@ t.test('in the fields of AIPerf', (t) => {
   t.end();
 });
 
-t.test('a summary counts from the intended start', (t) => {
+t.test('a summary measures from the intended start', (t) => {
   const { ttft, e2e, queued, requests, goodput, verdicts, durationMs, offeredPerSecond, concurrency, totals } =
     finished.summary;
   t.match({ ttft, e2e, queued }, { ttft: { p50: 30, count: 19 }, e2e: { p50: 50 }, queued: { p50: 10, count: 20 } });
@@ -168,7 +169,7 @@ t.test('a summary counts from the intended start', (t) => {
   t.end();
 });
 
-t.test('rounds are summed up apart', async (t) => {
+t.test('rounds are summarized separately', async (t) => {
   const slower = { ...finished.summary, requestsPerSecond: 1 };
   const runs = [1, 2].flatMap((seed) =>
     [1, 2].map((round) => ({
@@ -203,7 +204,7 @@ t.test('rounds are summed up apart', async (t) => {
   );
 });
 
-t.test('the files, and the page in a browser', { skip: noBrowser }, async (t) => {
+t.test('writes the files, and the page works in a browser', { skip: noBrowser }, async (t) => {
   const runs = [1, 2].map((seed) => ({ startedAt: result.startedAt, seed, round: 1, summary: finished.summary }));
   const report: LoadReport = {
     tool: 'monolith bench serve',
@@ -254,16 +255,20 @@ t.test('the files, and the page in a browser', { skip: noBrowser }, async (t) =>
     if (!request.url().endsWith('/report.html')) problems.push(request.url());
   });
   await page.goto(pathToFileURL(join(folder, 'report.html')).href);
-  t.equal(await page.getByRole('heading', { level: 1 }).textContent(), '<b>m</b>', 'what others named is text');
-  t.equal(await page.getByRole('img').count(), 12, 'six charts of each run');
+  t.equal(
+    await page.getByRole('heading', { level: 1 }).textContent(),
+    '<b>m</b>',
+    'a model name with markup is shown as text',
+  );
+  t.equal(await page.getByRole('img').count(), 12, 'six charts for each run');
   t.equal(await page.getByRole('row', { name: /ttft_p90=35ms 30 ms kept/ }).count(), 2);
   t.equal(await page.getByRole('row', { name: /stream_error 1 <script>/ }).count(), 2);
   t.ok(
     await page.evaluate(
       '[...document.querySelectorAll("polyline")].every((line) => line.getBBox().width + line.getBBox().height > 50 && !line.getAttribute("points").includes("NaN"))',
     ),
-    'lines go through points',
+    'the lines of the charts connect valid points',
   );
   t.equal(await overflow(page), 0);
-  t.same(problems, [], 'nothing is fetched, nothing goes wrong');
+  t.same(problems, [], 'the page fetches nothing and reports no errors');
 });

@@ -129,7 +129,7 @@ for (const [name, [history, finds]] of Object.entries(HISTORIES)) {
   });
 }
 
-t.test('rounds', { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false }, async (t) => {
+t.test('the history of three rounds satisfies all rules', { skip: [withoutPostgres, withoutRedis].find((reason) => reason !== false) ?? false }, async (t) => {
   // These rounds kill a process, then PostgreSQL, then Redis.
   const { problems, operations } = await runRounds({
     rounds: 3,

@@ -1,12 +1,13 @@
-// The layers of docs/internals/architecture.md, lowest first. A file that imports or includes from a higher layer fails here, and so
-// do files that import each other in a cycle. A new folder must be added to the list of layers.
+// Checks the layers of docs/internals/architecture.md, listed from the lowest. A file that imports or includes from a
+// higher layer fails here, and so do files that import each other in a cycle. A new folder must be added to the list of
+// layers.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
 
-/** Folders of src/, or files without their ending, lowest layer first. */
+/** Folders of src/, or files without their extension, lowest layer first. */
 const TYPESCRIPT = [
   'config',
   'shared',
@@ -63,7 +64,8 @@ function typescriptLinks(folder = 'src'): Links {
 }
 
 function nativeLinks(): Links {
-  const files = new Set(filesUnder('native', /\.(h|cc|cu)$/).filter((file) => !file.startsWith('native/cmake/'))); // of the build
+  // Used only by the build.
+  const files = new Set(filesUnder('native', /\.(h|cc|cu)$/).filter((file) => !file.startsWith('native/cmake/')));
   return new Map(
     [...files].map((file) => {
       const text = readFileSync(join(packageRoot, file), 'utf8');
@@ -73,7 +75,7 @@ function nativeLinks(): Links {
   );
 }
 
-/** The databases are layers of their own, above the domains whose ports they implement. */
+/** The database implementations are separate layers, above the domains whose ports they implement. */
 const typescriptLayer = (file: string): string =>
   /^src\/(storage\/(?:lmdb|postgres))\//.exec(file)?.[1] ?? file.split('/')[1]?.replace(/\.ts$/, '') ?? '';
 const nativeLayer = (file: string): string => NATIVE.find((layer) => file.startsWith(`native/${layer}/`)) ?? file;
@@ -166,16 +168,16 @@ t.test('C++: no include from a higher layer', async (t) => {
   t.same(upward(links, NATIVE, nativeLayer), []);
 });
 
-t.test('engine.h includes nothing of models, kernels and file formats', async (t) => {
+t.test('engine.h does not include models, kernels or file formats', async (t) => {
   const reached = reachedFrom('native/engine/engine.h', nativeLinks());
-  t.ok(reached.includes('native/engine/request.h'), 'follows includes');
+  t.ok(reached.includes('native/engine/request.h'), 'includes are followed');
   t.same(
     reached.filter((file) => !/^native\/(base|engine|text)\//.test(file)),
     [],
   );
 });
 
-t.test('the checks find what they look for', async (t) => {
+t.test('the checks detect violations', async (t) => {
   const links: Links = new Map([
     ['src/shared/ids.ts', ['src/http/app.ts']],
     ['src/http/app.ts', ['src/http/body.ts']],

@@ -1,4 +1,4 @@
-// Mutation testing: which mutants it creates, that they compile, and how survivors are tracked.
+// Mutation testing: which mutants are created, that they compile, and how survivors are tracked.
 import t from 'tap';
 
 interface Mutant {

@@ -65,7 +65,7 @@ t.test('the packages contain the required files and no others', (t) => {
   t.same(
     [manifest.scripts, engine.scripts, existsSync(join(main, 'binding.gyp'))],
     [undefined, undefined, false],
-    'no install script',
+    'there is no install script',
   );
   t.same([engine.os, engine.cpu], [['linux'], [process.arch]]);
   t.same(readdirSync(join(folder, 'node_modules', platform)).sort(), [
@@ -132,7 +132,11 @@ t.test('the command serves requests with the engine from the platform package', 
     ).text();
   t.match(await ask(false), /"finish_reason":"(length|stop)"/);
   t.match(await ask(true), /data: \[DONE\]/);
-  t.match(await (await fetch(url, { headers: { accept: 'text/html' } })).text(), /<div id="root"/, 'the page');
+  t.match(
+    await (await fetch(url, { headers: { accept: 'text/html' } })).text(),
+    /<div id="root"/,
+    'the web page is served',
+  );
   t.notOk(existsSync(join(main, 'build')), 'the package folder is not modified');
   child.kill('SIGTERM');
   t.equal(await ended, 0);

@@ -1,5 +1,5 @@
-// Wordings that docs/internals/contributing.md rules out must not appear in comments, strings and pages. This is the floor that a
-// program can check, not the goal: read every text. A sentence that needs such a wording goes into ALLOWED.
+// Wordings that docs/internals/contributing.md rules out must not appear in comments, strings and pages. A program can
+// check only this minimum, so every text must still be read. A sentence that needs such a wording is added to ALLOWED.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import t from 'tap';

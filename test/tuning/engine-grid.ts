@@ -1,4 +1,4 @@
-// A simulated engine as a tuning run sees one, and the exhaustive grid that the run is held against.
+// A simulated engine for tuning runs, and the exhaustive grid search that the runs are compared with.
 import { Space } from '../../src/bench/tune/space.js';
 import type { HeldEngine, Measure } from '../../src/bench/tune/ports.js';
 import type { TuneSettings } from '../../src/shared/wire/tuning.js';
@@ -13,7 +13,7 @@ export const RANGES = {
 export const MAX_LOAD = 128;
 export const REQUESTS = 100;
 
-/** What was set, in order; `kept`: what an engine of its own would have after a restart. */
+/** Records the settings. `kept`: the settings that a real engine would have after a restart. */
 export class SimulatedEngine implements HeldEngine {
   readonly ranges = RANGES;
   readonly taken = new AbortController();
@@ -44,7 +44,7 @@ export class SimulatedEngine implements HeldEngine {
   }
 }
 
-/** `worse`: times the latencies. */
+/** `worse`: a factor for the latencies. */
 export function measuring(surface: Surface, engine: SimulatedEngine, worse: () => number = () => 1): Measure {
   return ({ load, seed }) => {
     const { throughput, ttft, itl, seconds } = simulate(surface, engine.inForce, load, REQUESTS, seed);
@@ -71,16 +71,16 @@ export interface Truth {
   readonly worst: number;
 }
 
-/** Of one point, by many requests. */
+/** The true values of one point, measured with many requests. */
 export function truth(surface: Surface, settings: TuneSettings, load: number): Truth {
   const { throughput, ttft, itl } = simulate(surface, settings, load, 12 * REQUESTS, 4_711);
   return { throughput, worst: Math.max(ttft / surface.ttftMs, itl / surface.itlMs) };
 }
 
-/** Of measured percentiles the true one differs by that much. */
+/** How far a measured percentile may differ from the true one. */
 export const TOLERANCE = 1.1;
 
-/** The best of every combination: those that looked best, by many requests. `seconds`: what measuring them all took. */
+/** The best of all combinations; the most promising ones are measured again with many requests. `seconds`: the total time of measuring all combinations. */
 export function exhaustive(
   surface: Surface,
   steps: Readonly<Record<string, number>>,

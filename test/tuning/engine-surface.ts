@@ -1,6 +1,6 @@
-// A surface like an engine's: continuous batching in steps, simulated. A step computes the next token of every running
-// answer and as many prompt tokens as the batch has room for and the step's bound allows. It takes a time of its own
-// (reading the weights), one for each row, and one for what is attended to. Seeded; milliseconds to evaluate.
+// Simulates an engine with continuous batching. A step computes the next token of every running sequence and as many
+// prompt tokens as the batch size and the step's time limit allow. Its duration consists of a fixed part (reading the
+// weights), a part per token, and a part per attended token. The simulation is seeded and takes milliseconds.
 import { percentileOf } from '../../src/bench/load/distribution.js';
 import { randomFrom } from '../../src/shared/random.js';
 import type { Random } from '../../src/shared/random.js';
@@ -13,7 +13,7 @@ export interface Machine {
 }
 export interface Surface {
   readonly machine: Machine;
-  /** Means, and how far lengths scatter about them. */
+  /** Mean lengths in tokens, and the relative spread around them. */
   readonly prompt: number;
   readonly answer: number;
   readonly spread: number;
@@ -41,7 +41,7 @@ export interface Simulated {
   seconds: number;
 }
 
-/** `concurrency` clients, each of which asks again when it was answered, until `requests` are; what began together is not counted. */
+/** Simulates `concurrency` clients, each sending its next request after a response, until `requests` requests have completed. The initial requests, which start together, are not counted. */
 export function simulate(
   { machine, prompt, answer, spread, percentile }: Surface,
   settings: TuneSettings,
@@ -65,13 +65,14 @@ export function simulate(
     while (running.length < settings.max_sequences && waiting.length > 0) running.push(waiting.shift() as Sequence);
     let served = running.filter((one) => one.prompt === 0);
     if (served.length > settings.max_batch_tokens)
-      served = served.sort((a, b) => a.lastAt - b.lastAt).slice(0, settings.max_batch_tokens); // they take turns
+      // Sequences take turns when the batch is full.
+      served = served.sort((a, b) => a.lastAt - b.lastAt).slice(0, settings.max_batch_tokens);
     const context = served.reduce((sum, { length }) => sum + length, 0);
     let rows = served.length;
     const begun: Sequence[] = [];
     for (const one of running) {
       if (one.prompt === 0) continue;
-      // The bound holds where others wait for tokens.
+      // The time limit of a step applies only while other sequences generate tokens.
       const bound =
         served.length > 0
           ? Math.max(1, Math.floor((settings.step_ms - cost(rows, context)) / machine.rowMs))
@@ -103,7 +104,7 @@ export function simulate(
   };
 }
 
-/** Two machines, two workloads: short questions on a GPU, long texts on a processor. */
+/** Two machines with two workloads: short prompts on a GPU, long documents on a CPU. */
 export const SURFACES: Readonly<Record<'conversation' | 'documents', Surface>> = {
   conversation: {
     machine: { stepMs: 9, rowMs: 0.02, contextMs: 0.00025 },

@@ -1,4 +1,5 @@
-// The parts of the search: the box, the Gaussian process, what is asked for next, the front.
+// The parts of the search: the space of settings, the Gaussian process, the choice of the next point, and the Pareto
+// front.
 import t from 'tap';
 import { paretoFrontOf } from '../../src/bench/tune/pareto-front.js';
 import { GaussianProcess } from '../../src/bench/tune/gaussian-process.js';
@@ -13,12 +14,12 @@ const KNOBS = [
   { name: 'b', min: 10, max: 40 },
 ];
 
-t.test('the box: whole numbers of two digits on a logarithmic scale', async (t) => {
+t.test('the space has two-digit integers on a logarithmic scale', async (t) => {
   const space = new Space(KNOBS);
   t.same([1, 7, 99, 101, 768, 4_096].map(rounded), [1, 7, 99, 100, 770, 4_100]);
   t.same(space.point([0, 1]), { a: 1, b: 40 });
   t.same(space.point([0.5, 0.5]), { a: 32, b: 20 });
-  t.same(space.unit({ a: 1_000, b: 5 }), [1, 0], 'what lies outside comes to the edge');
+  t.same(space.unit({ a: 1_000, b: 5 }), [1, 0], 'a value outside the range is clamped');
   t.same(
     space.grid({ a: 3, b: 2 }).map(({ a, b }) => [a, b]),
     [
@@ -30,20 +31,20 @@ t.test('the box: whole numbers of two digits on a logarithmic scale', async (t) 
       [1_000, 40],
     ],
   );
-  t.equal(new Space([{ name: 'a', min: 1, max: 2 }]).grid({ a: 5 }).length, 2, 'no point twice');
+  t.equal(new Space([{ name: 'a', min: 1, max: 2 }]).grid({ a: 5 }).length, 2, 'no point occurs twice');
   const spread = space.spread(8, randomFrom(1));
   t.same(
     spread.map((point) => Math.floor((space.unit(point)[0] as number) * 7.999)).sort(),
     [0, 1, 2, 3, 4, 5, 6, 7],
-    'each part once',
+    'the initial points cover each part of the range once',
   );
   t.throws(() => new Space([{ name: 'a', min: 0, max: 2 }]), /a: 0 to 2/);
 });
 
-t.test('the process: near at hand it knows, far away it doubts, and noise it averages', async (t) => {
+t.test('the Gaussian process is certain near its samples, uncertain far from them, and averages noise', async (t) => {
   const random = randomFrom(5);
   const inputs = Array.from({ length: 40 }, () => [random() * 0.7, random()]);
-  // The second input is of no account.
+  // The second input has no influence.
   const f = ([x = 0]: readonly number[]): number => 100 + 20 * Math.sin(6 * x);
   const process = GaussianProcess.fit(
     inputs,
@@ -55,16 +56,16 @@ t.test('the process: near at hand it knows, far away it doubts, and noise it ave
   }
   t.ok(process.at([1, 0.5]).deviation > 2 * process.at([0.5, 0.5]).deviation);
   const [first = 0, second = 0] = process.parameters;
-  t.ok(second > first + 0.7, 'its length is the longer one');
+  t.ok(second > first + 0.7, 'the irrelevant input has the longer length scale');
   t.same(GaussianProcess.fit([[0.5]], [3]).at([0.5]).mean, 3);
   t.equal(
     GaussianProcess.fit([[0.1], [0.1], [0.9]], [1, 1, 1]).at([0.4]).mean,
     1,
-    'of what is all the same, and twice the same input',
+    'equal values and repeated inputs are handled',
   );
 });
 
-t.test('what is asked for: seeded, within the box, never twice, and with what is fixed', async (t) => {
+t.test('proposed points are seeded, inside the space, distinct, and respect fixed values', async (t) => {
   const rows = [1, 2].map(() => {
     const search = new Search({ knobs: KNOBS, seed: 9 });
     return Array.from({ length: 14 }, (_, at) => {
@@ -80,10 +81,10 @@ t.test('what is asked for: seeded, within the box, never twice, and with what is
   t.ok(asked.every(({ a = 0, b = 0 }) => a >= 1 && a <= 1_000 && b >= 10 && b <= 40));
   t.same([asked[4]?.['b'], asked[9]?.['b']], [20, 20]);
   const best = Math.max(...asked.map(({ a = 0 }) => a).filter((a) => a <= 300));
-  t.ok(best >= 270, `close to the objective: ${best}`);
+  t.ok(best >= 270, `the best point is close to the objective's limit: ${best}`);
 });
 
-t.test('a small box is gone through, not gone round in', async (t) => {
+t.test('a small space is covered completely without repetition', async (t) => {
   const search = new Search({
     knobs: [
       { name: 'a', min: 1, max: 3 },
@@ -105,7 +106,7 @@ t.test('a small box is gone through, not gone round in', async (t) => {
   t.equal(new Set(search.observations.map(({ point }) => search.space.key(point))).size, 6);
 });
 
-t.test('what is ranked meets every objective each time', async (t) => {
+t.test('only points that meet every objective in every measurement are ranked', async (t) => {
   const search = new Search({ knobs: KNOBS, seed: 1 });
   for (const [a, ratio, stopped] of [
     [10, 0.5, false],
@@ -124,7 +125,7 @@ t.test('what is ranked meets every objective each time', async (t) => {
   t.same(search.ranked({ b: 30 }), []);
 });
 
-t.test('the front: what no other beats', async (t) => {
+t.test('the Pareto front contains the points that no other point dominates', async (t) => {
   t.same(
     paretoFrontOf([
       [1, 5],
@@ -139,8 +140,8 @@ t.test('the front: what no other beats', async (t) => {
   t.same(paretoFrontOf([]), []);
 });
 
-t.test('what counts is good answers: of what meets the objectives, not what answers most', async (t) => {
-  // Up to 100 all is good; from there on fewer and fewer are, while more and more are answered.
+t.test('points are ranked by goodput, not by throughput', async (t) => {
+  // All requests are good up to a = 100. Above that, throughput still grows but fewer and fewer requests are good.
   const measure = (point: Point): Observation => {
     const a = point['a'] as number;
     const throughput = 10 + Math.log(a);
@@ -156,10 +157,10 @@ t.test('what counts is good answers: of what meets the objectives, not what answ
   for (let at = 0; at < 16; at++) search.tell(measure(search.ask()));
   const [best] = search.ranked();
   t.ok((best?.['a'] as number) > 40 && (best?.['a'] as number) < 200, `measured: ${best?.['a']}`);
-  // Of what was never measured with these values, too.
+  // This also holds for values that were never measured.
   const { a, b } = search.believed({ b: 33 }) as { a: number; b: number };
   t.ok(a > 40 && a < 200 && b === 33, `believed: ${a}`);
   const hopeless = new Search({ knobs: KNOBS, seed: 3 });
   for (let at = 0; at < 8; at++) hopeless.tell({ ...measure(hopeless.ask()), ratios: [3] });
-  t.equal(hopeless.believed({}), null, 'nothing is sure');
+  t.equal(hopeless.believed({}), null, 'no point is believed to meet the objectives');
 });

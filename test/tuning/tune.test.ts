@@ -1,4 +1,5 @@
-// Whole tuning runs on simulated engines: as good as an exhaustive grid in a tenth of its time; the old settings come back.
+// Complete tuning runs on simulated engines. They find settings as good as an exhaustive grid in a tenth of its time,
+// and restore the previous settings.
 import t from 'tap';
 import { MIN_TRIALS } from '../../src/bench/tune/plan.js';
 import type { TunePlan } from '../../src/bench/tune/plan.js';
@@ -7,7 +8,7 @@ import type { TuneRun } from '../../src/shared/wire/tuning.js';
 import { exhaustive, measuring, MAX_LOAD, SimulatedEngine, TOLERANCE, truth } from './engine-grid.js';
 import { SURFACES } from './engine-surface.js';
 
-t.setTimeout(300_000); // for a busy machine
+t.setTimeout(300_000); // Allows for a busy machine.
 
 const BEFORE = { max_batch_tokens: 256, max_sequences: 32, step_ms: 250 };
 const plan = (more: Partial<TunePlan> = {}): TunePlan => ({
@@ -41,17 +42,17 @@ for (const [name, surface] of Object.entries(SURFACES)) {
       t.comment(
         `seed ${seed}: ${trials.length} of ${grid.points} measurements, ${((seconds / grid.seconds) * 100).toFixed(1)} percent of the time, ${((found.throughput / grid.best) * 100).toFixed(1)} percent of the best, ${JSON.stringify(best.settings)} at ${best.load}`,
       );
-      t.ok(found.throughput >= 0.95 * grid.best, 'as good');
+      t.ok(found.throughput >= 0.95 * grid.best, 'throughput is at least 95 percent of the best');
       t.ok(found.worst <= TOLERANCE, `objectives are met: ${found.worst.toFixed(3)}`);
       t.ok(seconds <= 0.1 * grid.seconds, `in ${seconds.toFixed(0)} of ${grid.seconds.toFixed(0)} s`);
-      t.ok(result?.gain === null || (result?.gain ?? 0) > 1, 'and better than as it was');
+      t.ok(result?.gain === null || (result?.gain ?? 0) > 1, 'the result is better than the previous settings');
     }
   });
 }
 
 const { documents } = SURFACES;
 
-t.test('stopped, failed or taken away: the old settings come back, what was measured stays', async (t) => {
+t.test('a stopped, failed or preempted run restores the previous settings and keeps its measurements', async (t) => {
   for (const end of ['stop', 'take', 'fail'] as const) {
     const engine = new SimulatedEngine(BEFORE);
     const stop = new AbortController();
@@ -84,7 +85,7 @@ t.test('stopped, failed or taken away: the old settings come back, what was meas
   }
 });
 
-t.test('what is found is kept on request, after it was measured once more', async (t) => {
+t.test('the best settings are applied on request after a confirmation run', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
   const seen: TuneRun[] = [];
   const { result, trials } = await tune(
@@ -99,11 +100,11 @@ t.test('what is found is kept on request, after it was measured once more', asyn
   t.same(engine.inForce, engine.kept);
   t.equal(trials.filter(({ phase }) => phase === 'verify').length, 3);
   t.ok(trials.length <= 40);
-  t.same(seen.map((run) => run.trials.length).slice(0, 4), [0, 1, 2, 3], 'told of as it goes');
+  t.same(seen.map((run) => run.trials.length).slice(0, 4), [0, 1, 2, 3], 'the run is reported after every trial');
   t.ok(trials.some(({ front }) => front) && !trials.every(({ front }) => front));
 });
 
-t.test('objectives that are missed when it counts: the old settings are back', async (t) => {
+t.test('the previous settings are restored if the confirmation run misses an objective', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
   let trials = 0;
   const measure = measuring(documents, engine, () => (trials >= 37 ? 2 : 1));
@@ -116,7 +117,7 @@ t.test('objectives that are missed when it counts: the old settings are back', a
   t.same(engine.inForce, BEFORE);
 });
 
-t.test('objectives that nothing meets, and settings that cannot be bettered', async (t) => {
+t.test('reports objectives that no settings meet, and keeps settings that cannot be improved', async (t) => {
   const engine = new SimulatedEngine(BEFORE);
   const hopeless = await tune(
     plan({ trials: MIN_TRIALS }),
