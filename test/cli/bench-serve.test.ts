@@ -107,7 +107,7 @@ t.test('measures a real server in each of the three API formats', async (t) => {
     t.equal(
       status,
       args.some((word) => word.includes('ttft=0.001ms')) ? 3 : 0,
-      `${err}: 3 where an objective is missed`,
+      `${err}: exit code 3 if an objective is missed, otherwise 0`,
     );
     const {
       runs: [run],
@@ -131,7 +131,7 @@ t.test('measures a real server in each of the three API formats', async (t) => {
       );
     if (!args.includes('--prefix-tokens'))
       for (const { turn, promptTokens, wanted } of lines)
-        if (turn === 0) t.equal(promptTokens, wanted.promptTokens, `${dialect}: tokens of a prompt`);
+        if (turn === 0) t.equal(promptTokens, wanted.promptTokens, `${dialect}: prompt tokens`);
     if (args.includes('--prefix-tokens'))
       t.ok((run?.summary.totals.cachedTokens ?? 0) > 0, 'the shared prefix is found in the cache');
   }

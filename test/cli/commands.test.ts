@@ -95,7 +95,7 @@ t.test('prints version and help, and refuses invalid arguments', (t) => {
   t.end();
 });
 
-t.test('inspect', (t) => {
+t.test('inspect describes a model file and says why it cannot be served', (t) => {
   const report = monolith(['inspect', embeddedModel]);
   t.equal(report.status, 0);
   for (const word of ['llama', 'Q8_0', 'KV pages', 'general.architecture']) t.match(report.out, word);
@@ -157,7 +157,7 @@ t.test('inspect', (t) => {
   t.end();
 });
 
-t.test('debug', (t) => {
+t.test('debug prints token IDs and logits', (t) => {
   const text = 'Hello <|im_end|> wörld';
   const ids = JSON.parse(monolith(['debug', 'tokens', '--model', embeddedModel], text).out) as number[];
   const parsed = JSON.parse(
@@ -231,7 +231,7 @@ t.test('an error is one line, and --log-level debug adds the stack', (t) => {
   t.end();
 });
 
-t.test('models', (t) => {
+t.test('models lists the models and reports broken files', (t) => {
   t.match(monolith(['models']).out, /hal-1\.0 .*\nclarke-1\.0 .*\ntycho-1\.0 /);
   t.match(JSON.parse(monolith(['models', '--json', '--model', `mine=${embeddedModel}`]).out), [
     { id: 'mine', file: embeddedModel, problem: null },

@@ -86,7 +86,7 @@ t.test('names the missing command-line arguments', (t) => {
 // (vision_golden_test.cc).
 for (const name of ['idefics3', 'qwen3vl', 'gemma3']) {
   t.test(
-    `${name}: bytes, tokens and embeddings`,
+    `${name}: pixel bytes, tokens and embeddings match the vectors`,
     { skip: folder === undefined ? 'there are no vision vectors (MONOLITH_VISION)' : false },
     (t) => {
       const root = folder as string;

@@ -78,7 +78,7 @@ t.test('Mooncake: equal block hashes give equal prompt text', async (t) => {
   await t.rejects(readMooncake(folder), { name: 'LoadError', message: /is a folder/ });
 });
 
-t.test('BurstGPT', async (t) => {
+t.test('BurstGPT: reads requests and skips those without a response', async (t) => {
   const head = 'Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type';
   const { rows, left } = await readBurstGpt(
     file(

@@ -77,7 +77,7 @@ t.test('the packages contain the required files and no others', (t) => {
   t.equal(
     readdirSync(join(main, 'prebuilt')).length,
     8,
-    'the HTTP library for four versions of Node on two processors',
+    'the HTTP library is shipped for four Node.js versions and two CPU architectures',
   );
   for (const name of [
     'dist/main.js',
