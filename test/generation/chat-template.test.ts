@@ -55,7 +55,7 @@ t.test('handles a template that does not render system text', async (t) => {
   t.equal(template.capabilities.system, 'none');
 });
 
-t.test('finds a reasoning switch', async (t) => {
+t.test('finds a reasoning switch under each of its names', async (t) => {
   const template = new ChatTemplate(
     '{% for m in messages %}{{ m.content }}{% endfor %}{% if enable_thinking %}<think>{% endif %}',
     tokens,
@@ -82,7 +82,7 @@ t.test('finds a reasoning switch', async (t) => {
   t.equal(
     byEffort("['low']").render({ ...one, enableThinking: true }),
     'a',
-    'other models reason by their own default',
+    'a model without a no-thinking effort keeps its default effort',
   );
 });
 
@@ -131,7 +131,7 @@ t.test('finds how a template renders calls and tools', async (t) => {
       `{% for m in messages %}{{ m.content }}{% endfor %}{% if tools %}{% for m in messages %}${calls}{% endfor %}{% endif %}`,
     ),
     { calls: 'none' },
-    'dropped without definitions',
+    'calls are dropped if there are no tool definitions',
   );
 });
 
@@ -178,34 +178,34 @@ function errorOf(attempt: () => unknown): unknown {
 /** Templates that would crash the process or run for hours without limits. */
 const TOO_MUCH: [name: string, source: string][] = [
   ['60 replace filters', `{{ 'a'${" | replace('a', 'aa')".repeat(60)} }}`],
-  ['replaced between all characters', `${grown("'a'", 20)}{{ s | replace('', s) }}`],
+  ['replacing between all characters', `${grown("'a'", 20)}{{ s | replace('', s) }}`],
   ['a method under another name', `${grown("'a'", 20)}{% set f = s['re' ~ 'place'] %}{{ f('a', s) }}`],
-  ['a doubled text', `${grown("'a'", 100)}{{ s }}`],
-  ['a doubled text, joined', `{% set s = 'a' %}${'{% set s = s ~ s %}'.repeat(100)}{{ s }}`],
-  ['a block that doubles', `{% set s = 'a' %}${'{% set s %}{{ s }}{{ s }}{% endset %}'.repeat(100)}`],
-  ['a doubled list', `{% set s = [1] %}${'{% set s = s + s %}'.repeat(100)}`],
-  ['a list shown', `${nested}{{ ns.l }}`],
-  ['a list as JSON', `${nested}{{ ns.l | tojson }}`],
-  ['a list compared with a text', `${nested}{{ ns.l == 'a' }}`],
-  ['a list joined', `${nested}{{ ns.l | join(',') }}`],
-  ['a list behind a text', `${nested}{{ 'a' ~ ns.l }}`],
-  ['a text indented far', "{{ 'a\nb' | indent(999999999, true) }}"],
-  ['JSON indented far', '{{ [[[1]]] | tojson(indent=400000000) }}'],
+  ['a text doubled 100 times', `${grown("'a'", 100)}{{ s }}`],
+  ['a text doubled by concatenation', `{% set s = 'a' %}${'{% set s = s ~ s %}'.repeat(100)}{{ s }}`],
+  ['a block that doubles itself', `{% set s = 'a' %}${'{% set s %}{{ s }}{{ s }}{% endset %}'.repeat(100)}`],
+  ['a list doubled 100 times', `{% set s = [1] %}${'{% set s = s + s %}'.repeat(100)}`],
+  ['printing a nested list', `${nested}{{ ns.l }}`],
+  ['serializing a nested list as JSON', `${nested}{{ ns.l | tojson }}`],
+  ['comparing a nested list with a text', `${nested}{{ ns.l == 'a' }}`],
+  ['joining a nested list', `${nested}{{ ns.l | join(',') }}`],
+  ['appending a nested list to a text', `${nested}{{ 'a' ~ ns.l }}`],
+  ['a text with a huge indent', "{{ 'a\nb' | indent(999999999, true) }}"],
+  ['JSON with a huge indent', '{{ [[[1]]] | tojson(indent=400000000) }}'],
   ['a long separator', `${grown("'a'", 20)}{{ range(99999) | join(s) }}`],
-  ['a text in characters', `${grown("'ab'", 22)}{{ s[::-1] }}`],
-  ['a text in words', `${grown("'a '", 21)}{{ s.split() }}`],
-  ['a text in parts', `${grown("'a'", 20)}{{ s.split('a') }}`],
-  ['a text sought that nearly fits everywhere', `${grown("'a'", 20)}{{ ('b' ~ s[:50000]) in s }}`],
-  ['a text replaced that nearly fits everywhere', `${grown("'a'", 20)}{{ s | replace('b' ~ s[:50000], '') }}`],
+  ['splitting a long text into characters', `${grown("'ab'", 22)}{{ s[::-1] }}`],
+  ['splitting a long text into words', `${grown("'a '", 21)}{{ s.split() }}`],
+  ['splitting a long text at every character', `${grown("'a'", 20)}{{ s.split('a') }}`],
+  ['searching for a text that almost matches everywhere', `${grown("'a'", 20)}{{ ('b' ~ s[:50000]) in s }}`],
+  ['replacing a text that almost matches everywhere', `${grown("'a'", 20)}{{ s | replace('b' ~ s[:50000], '') }}`],
   [
-    'long texts sorted',
+    'sorting long texts',
     `${grown("'a'", 21)}{% set l = [s ~ 1, s ~ 2, s ~ 3, s ~ 4, s ~ 5, s ~ 6, s ~ 7, s ~ 8] %}{{ l | sort }}`,
   ],
-  ['JSON with everything escaped', `${grown("'é'", 20)}{{ s | tojson(ensure_ascii=true) }}`],
+  ['JSON with every character escaped', `${grown("'é'", 20)}{{ s | tojson(ensure_ascii=true) }}`],
   ['capitals', `${grown("'a '", 20)}{{ s | title }}`],
-  ['loops within loops', '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}'],
+  ['nested loops', '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}'],
   [
-    'loops left at once',
+    'nested loops left immediately',
     '{% set l = range(99999) %}{% for i in l %}{% for j in l %}{% break %}{% endfor %}{% endfor %}',
   ],
   ['slices in a loop', '{% set l = range(99999) %}{% for i in l %}{% set x = l[::-1] %}{% endfor %}'],
@@ -214,18 +214,19 @@ const TOO_MUCH: [name: string, source: string][] = [
     `{% for i in range(99999) %}{% macro m() %}${'{{ a }}'.repeat(5_000)}{% endmacro %}{% endfor %}`,
   ],
   [
-    'call blocks that double',
+    'call blocks that double their output',
     `{% macro m() %}{{ caller() }}{{ caller() }}{% endmacro %}${'{% call m() %}'.repeat(60)}a${'{% endcall %}'.repeat(60)}`,
   ],
 ];
 
 /** Templates with other faults, and the reason reported for each. */
 const WRONG: [name: string, source: string, reason: RegExp][] = [
-  // The deeper, the more steps a name costs: how deep the stack lets it get, and so which bound is met first, is the compiler's affair.
+  // A name costs more steps at greater depth. The compiler determines how deep the stack may get, and therefore which
+  // limit is reached first.
   ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', /recurses endlessly|takes too much/],
   ['a namespace that holds itself', '{% set ns = namespace(a=1) %}{% set ns.a = ns %}{{ ns }}', /nested too deep/],
-  ['a range of a list', `${nested}{{ range(ns.l) }}`, /range\(\): arguments must be/],
-  ['a list raised', `${nested}{{ raise_exception(ns.l) }}`, /raises an exception/],
+  ['a range with a list as argument', `${nested}{{ range(ns.l) }}`, /range\(\): arguments must be/],
+  ['an exception with a list as message', `${nested}{{ raise_exception(ns.l) }}`, /raises an exception/],
   ['a long time format', `${grown("'%B'", 20)}{{ strftime_now(s) }}`, /strftime_now\(\): the argument/],
   [
     'a long message',
@@ -234,7 +235,7 @@ const WRONG: [name: string, source: string, reason: RegExp][] = [
   ],
 ];
 
-t.test('refuses a template that exceeds the limits when it is loaded', async (t) => {
+t.test('loading refuses a template that exceeds the limits', async (t) => {
   for (const [name, source] of TOO_MUCH) {
     t.throws(
       () => new ChatTemplate(`{{ messages[0].content }}${source}`, tokens),
@@ -266,8 +267,8 @@ t.test(
 );
 
 /**
- * Each costs more than a budget that suffices for the rest. `c` has 200,000 characters, `l` and `map` have 10,000
- * entries.
+ * Each of these costs more than a budget that is sufficient for the rest of the template. `c` has 200,000 characters;
+ * `l` and `map` have 10,000 entries.
  */
 const PAID: [source: string, budget?: number][] = [
   ['{{ a }}'.repeat(6_000)],
@@ -370,10 +371,10 @@ t.test('a larger conversation has a larger budget', async (t) => {
   t.throws(
     () => template.render(context('a', many), new RenderBudget()),
     { message: /takes too much/ },
-    'more than a small one',
+    'the budget of a small conversation is not enough',
   );
   const { steps, mostSteps } = TEMPLATE_LIMITS;
-  t.equal(stepsFor('a'.repeat(100_000_000)), mostSteps - steps, 'up to a limit');
+  t.equal(stepsFor('a'.repeat(100_000_000)), mostSteps - steps, 'the budget has an upper limit');
 });
 
 t.test('serializes a mapping that contains a namespace with its current values', async (t) => {
@@ -404,5 +405,5 @@ t.test('random templates end with text or with an error that gives the reason', 
     JSON.stringify(outcomes),
   );
   t.ok(worst < 2_000, `at most ${worst} ms of CPU time each`);
-  t.ok(process.resourceUsage().maxRSS < 1 << 20, 'below 1 GiB, in KiB');
+  t.ok(process.resourceUsage().maxRSS < 1 << 20, 'peak memory stays below 1 GiB (in KiB)');
 });

@@ -26,7 +26,7 @@ class Bench {
 t.test('organizations take turns', async (t) => {
   const bench = new Bench(new FairSlots(2, 'tests', 100));
   const all = Promise.all(['a', 'a', 'a', 'a', 'a', 'b', 'b', 'c'].map((organization) => bench.add(organization)));
-  t.same(bench.begun, ['a', 'a'], 'no more than there are slots');
+  t.same(bench.begun, ['a', 'a'], 'no more jobs run than there are slots');
   for (let i = 0; i < 8; i++) await bench.next();
   t.equal(bench.begun.join(''), 'aabacbaa', 'an organization with no running job goes first');
   await all;
@@ -84,7 +84,7 @@ t.test('no organization has two slots while a waiting one has none', async (t) =
   const all = Promise.all(['a', 'a', 'a', 'a', 'b', 'b', 'b'].map((organization) => bench.add(organization)));
   for (let i = 0; i < 4; i++) await bench.next();
   // From the second job on, b has one of the two running jobs until its queue is empty.
-  t.equal(bench.begun.join(''), 'aababa', 'in pairs');
+  t.equal(bench.begun.join(''), 'aababa', 'the jobs of a and b alternate');
   for (let i = 0; i < 3; i++) await bench.next();
   await all;
 });
@@ -99,7 +99,7 @@ t.test('an organization that has used up its budget waits for the refill and del
   await first;
   const late = bench.add('a'),
     other = bench.add('b');
-  t.same(bench.begun, ['a', 'b'], 'one slot is free, and the job still waits');
+  t.same(bench.begun, ['a', 'b'], 'the job waits although a slot is free');
   await bench.next();
   await other;
   t.same(bench.begun, ['a', 'b']);
@@ -112,6 +112,6 @@ t.test('an organization that has used up its budget waits for the refill and del
         await bench.next();
       })(),
     ]),
-    'nothing fails, and the job starts without another one arriving',
+    'no job fails, and the waiting job starts without another one arriving',
   );
 });

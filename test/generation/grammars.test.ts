@@ -92,7 +92,7 @@ t.test('compiles the grammars of formats and tools', async (t) => {
   t.same(
     spaced.asked.map(({ whiteSpace }) => whiteSpace),
     ['within', 'flexible'],
-    "a response begins with its value; white space before a call's arguments is the model's choice",
+    "a response starts with its value; white space before a call's arguments is the model's choice",
   );
   const xml = compiler();
   const bound = await compileGrammars(
@@ -149,7 +149,7 @@ t.test('compiles the grammars of formats and tools', async (t) => {
   }
 });
 
-t.test('reports problems', async (t) => {
+t.test('reports problems of schemas and patterns with their location', async (t) => {
   const outcome = (kind: GrammarProblem['kind'], format: OutputFormat = schemaFormat(true)) =>
     compileGrammars(
       compiler(() => [problem(kind)]),
@@ -178,7 +178,7 @@ t.test('reports problems', async (t) => {
   t.same(
     (await outcome('unsupported', schemaFormat(false))).ignoredKeywords,
     [param],
-    'not strict: ignored and reported',
+    'in a non-strict schema the keyword is ignored and reported',
   );
   const tools = [tool('f'), tool('g', true)];
   await t.rejects(
@@ -214,7 +214,7 @@ t.test('many tools of one organization do not delay another', async (t) => {
     { organization: 2 },
   );
   await one;
-  t.ok(asked.length < 12, `${asked.length} of 121 were compiled by then`);
+  t.ok(asked.length < 12, `${asked.length} of 121 grammars were compiled before the other organization's`);
   await Promise.all(flood);
   t.equal(asked.length, 121);
 });
@@ -255,5 +255,5 @@ t.test('stops compiling when the client disconnects', async (t) => {
     }),
     { message: 'gone' },
   );
-  t.equal(engine.asked.length, 1, 'the rest is not compiled');
+  t.equal(engine.asked.length, 1, 'the remaining grammars are not compiled');
 });

@@ -139,7 +139,7 @@ t.test('slow images of one organization leave a decoder free', async (t) => {
   );
   await new Promise((resolve) => {
     setTimeout(resolve, 20);
-  }); // they have started
+  }); // The slow images are being decoded by now.
   await decode(png, 2);
   done.push('small');
   gone.abort(new Error('gone'));

@@ -88,7 +88,7 @@ t.test('detects the four formats by their bytes', async (t) => {
   t.match(
     await load([base64(png), base64(gif)]),
     [{ format: 'png' }, { format: 'gif' }],
-    'in the order of the request',
+    'images are returned in the order of the request',
   );
   const animated = await sharp([png, png, png], { join: { animated: true } })
     .gif()
@@ -96,7 +96,7 @@ t.test('detects the four formats by their bytes', async (t) => {
   t.match(
     await load([base64(animated)]),
     [{ format: 'gif', width: 64, height: 48 }],
-    'the first frame of an animation',
+    'the size is that of the first frame of an animation',
   );
 });
 
@@ -143,7 +143,7 @@ t.test('refuses data that is not an image or is damaged', async (t) => {
     t.match(await refusal([source]), { code: 'invalid_image', param: PATH }, JSON.stringify(source).slice(0, 80));
 });
 
-t.test('enforces limits', async (t) => {
+t.test('enforces the limits on pixels, bytes and number of images', async (t) => {
   const large = await picture(300, 200).png().toBuffer();
   t.match(await refusal([base64(large)], { max_pixels: 59_999 }), {
     code: 'image_too_large',
@@ -206,7 +206,8 @@ t.test('stops for a disconnected client, and limits an organization with many im
   // The bytes differ, so that none is cached yet.
   const bodies = Array.from({ length: 24 }, (_, i) => base64(Buffer.concat([big, Buffer.from([i])])));
   const loader = createImageLoader({ ...configWith({}).images, max_pixels: 1e9 });
-  await loader.load([message(base64(png))], claimant, loader.hold(1, false)); // loads the library before measuring
+  // Loads the library before the measurement.
+  await loader.load([message(base64(png))], claimant, loader.hold(1, false));
   const client = new AbortController();
   let done = 0;
   const loads = Array.from({ length: 6 }, (_, i) =>
@@ -435,13 +436,13 @@ t.test('fetches images over HTTPS', async (t) => {
     to('/b?c');
     asked.length = 0;
     t.equal(await fetched('https://images.test/a'), null);
-    t.same(asked, ['images.test/a', 'images.test/b?c'], 'relative ones too');
+    t.same(asked, ['images.test/a', 'images.test/b?c'], 'relative redirects are followed');
     const hops =
       (count: number) =>
       (request: IncomingMessage): string | null =>
         Number(request.url!.slice(1)) < count ? `/${Number(request.url!.slice(1)) + 1}` : null;
     to(hops(3));
-    t.equal(await fetched('https://images.test/0'), null, 'three are allowed');
+    t.equal(await fetched('https://images.test/0'), null, 'three redirects are allowed');
     to(hops(4));
     t.match(await fetched('https://images.test/0'), { ...failed, message: /more than 3 times/ });
     for (const location of [
@@ -461,7 +462,7 @@ t.test('fetches images over HTTPS', async (t) => {
     t.match(
       await fetched('https://images.test/a', (host) => [host === 'images.test' ? PUBLIC : '10.0.0.1']),
       failed,
-      'to an internal address',
+      'a redirect to an internal address is refused',
     );
     reply = (_, response) => response.writeHead(302).end();
     t.match(await fetched('https://images.test/a'), failed, 'without a target');
@@ -484,16 +485,16 @@ t.test('fetches images over HTTPS', async (t) => {
     reply = (request) =>
       request.socket.write('HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n');
     const late = new Promise((resolve) => {
-      setTimeout(() => resolve('it waits for its time to be over'), 20_000).unref();
+      setTimeout(() => resolve('the request waited for its timeout'), 20_000).unref();
     });
     t.match(
       await Promise.race([fetched('https://images.test/', undefined, { fetch_timeout_ms: 60_000 }), late]),
       failed,
-      'another protocol, detected immediately',
+      'a switch to another protocol is detected immediately',
     );
   });
 
-  t.test('limits size and time', async (t) => {
+  t.test('limits the size and duration of a download', async (t) => {
     reply = (_, response) => response.end(png);
     t.match(await fetched('https://images.test/', undefined, { max_bytes: png.length - 1 }), {
       code: 'image_too_large',
@@ -512,7 +513,7 @@ t.test('fetches images over HTTPS', async (t) => {
       { code: 'image_too_large' },
       'an endless body',
     );
-    t.ok(written < 64 << 20, 'it is not read to its end');
+    t.ok(written < 64 << 20, 'the endless body is not read completely');
     reply = (_, response) => {
       const timer = setInterval(() => response.write('x'), 20);
       response.on('close', () => clearInterval(timer));
@@ -545,9 +546,9 @@ t.test('fetches images over HTTPS', async (t) => {
     t.match(
       await refusal([url('https://images.test/')], allowed, { ...world(), ca: undefined }),
       failed,
-      'an unknown issuer',
+      'the certificate has an unknown issuer',
     );
-    t.match(await fetched('https://wrong.images.test/'), failed, 'a certificate for another host');
+    t.match(await fetched('https://wrong.images.test/'), failed, 'the certificate is for another host');
     t.same(asked, []);
   });
 
@@ -594,7 +595,7 @@ t.test('decodes pixels as displayed, 8 bits per color', async (t) => {
   const grey = await decoded(await raw().greyscale().png().toBuffer());
   t.ok(
     grey.pixels.every((value, at) => value === grey.pixels[at - (at % 3)]),
-    'grayscale: three equal channels',
+    'a grayscale image has three equal channels',
   );
   const twoFrames = await sharp(Buffer.concat([Buffer.alloc(72, 10), Buffer.alloc(72, 200)]), {
     raw: { width: 6, height: 8, channels: 3, pageHeight: 4 },
@@ -615,7 +616,7 @@ t.test('decodes pixels as displayed, 8 bits per color', async (t) => {
   );
   t.ok(
     cmyk.pixels[0]! > 180 && cmyk.pixels[1]! < 90 && cmyk.pixels[2]! < 90,
-    `CMYK: red stays red (${cmyk.pixels.subarray(0, 3).join(', ')})`,
+    `red stays red in a CMYK image (${cmyk.pixels.subarray(0, 3).join(', ')})`,
   );
 });
 
@@ -630,7 +631,7 @@ t.test(
     t.throws(() => second.add(201), { code: 'capacity_exhausted', retryAfterMs: 2_000 });
     second.add(200);
     other.add(500);
-    t.throws(() => budget.open(3, false).add(1), { code: 'capacity_exhausted' }, 'nothing is left');
+    t.throws(() => budget.open(3, false).add(1), { code: 'capacity_exhausted' }, 'the budget is used up');
     first.release();
     first.release();
     t.equal(budget.taken, 700);

@@ -87,7 +87,7 @@ t.test('count() equals the size of the prompt from prepare()', async (t) => {
     t.equal(tokens, (await prepare(asked)).promptTokens.tokens);
     counts.add(tokens);
   }
-  t.equal(counts.size, cases.length, 'each adds its own');
+  t.equal(counts.size, cases.length, 'each option adds tokens to the prompt');
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(2_000) }] });
   t.ok((await count(long)) > provider.contextWindow, 'a prompt that exceeds the context is counted too');
   await t.rejects(prepare(long), { code: 'context_length_exceeded', param: 'messages' });
@@ -107,7 +107,7 @@ t.test('charges rendering to the organization by the size of the input', async (
   await provider.count(long, { ...me, charged });
   t.same(sizes.splice(0), [600 * (9 + 32)], 'messages count in addition to their text');
   await provider.prepare({ ...long, truncation: 'auto' }, { ...me, charged });
-  t.ok(sizes.length > 1, 'for each render');
+  t.ok(sizes.length > 1, 'each render is charged');
 });
 
 t.test('control tokens in tool definitions stay text', async (t) => {
@@ -118,7 +118,7 @@ t.test('control tokens in tool definitions stay text', async (t) => {
   const ends = async (description: string, parameters: ToolDefinition['parameters']): Promise<number> => {
     const { text, guard } = writer.write(request({ tools: [{ ...tool('f', description), parameters }] }), false);
     const tokens = await engine.tokenize(text, { addSpecial: false, parseSpecial: true, guard });
-    t.ok(engine.detokenize(tokens).includes(JSON.stringify(description)), 'and arrive complete');
+    t.ok(engine.detokenize(tokens).includes(JSON.stringify(description)), 'the definition arrives complete');
     return tokens.filter((token) => token === end).length;
   };
   const plain = await ends('plain', null);
@@ -163,11 +163,11 @@ t.test('a required call is made to an allowed tool, and its tokens add up', asyn
     t.ok(told <= last(events).completionTokens, `${told} of ${last(events).completionTokens}`);
     t.notOk(
       events.some((event) => event.type === 'text'),
-      'no markup in the content',
+      'the content contains no call markup',
     );
   }
   const whole = await generate(request({ tools, toolChoice: { mode: 'required', allowed: null }, maxTokens: 3 }));
-  t.match(last(whole), { reason: 'max_tokens', completionTokens: 3 }, 'truncated within the markup');
+  t.match(last(whole), { reason: 'max_tokens', completionTokens: 3 }, 'the response is truncated within the markup');
 });
 
 t.test('makes no call if none is allowed', async (t) => {
@@ -178,7 +178,7 @@ t.test('makes no call if none is allowed', async (t) => {
   t.equal(last(events).calls, 0);
 });
 
-t.test('prompt only: generates nothing, and the next request finds it cached', async (t) => {
+t.test('a request with max_tokens 0 generates nothing, and the next request finds its prompt cached', async (t) => {
   const messages: Message[] = [
     { role: 'system', content: 'You are a very patient assistant. '.repeat(6) },
     { role: 'user', content: 'Wait for it.' },
@@ -204,7 +204,7 @@ t.test('respects an explicit reasoning budget', async (t) => {
   ];
   t.ok(
     last(few).reasoningTokens >= 5 && last(few).reasoningTokens <= 12,
-    `${last(few).reasoningTokens} with its markers`,
+    `${last(few).reasoningTokens} reasoning tokens, including the markers`,
   );
   t.equal(last(none).reasoningTokens, 0);
 });
@@ -283,10 +283,11 @@ t.test('refuses a conversation that cannot fit by its length alone at almost no 
     { tools: [tool('f', 'a'.repeat(size))], toolChoice: { mode: 'none', allowed: null } },
     { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`) },
     { messages: called(`{"a":${'['.repeat(size / 2)}`) },
-    { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' }, // the last turn stays
+    // The last turn cannot be dropped.
+    { messages: called(`{"a":[${'1,'.repeat(size / 2)}1]}`).slice(0, 3), truncation: 'auto' },
   ];
   await prepare(request({ messages: called('{}') }));
-  // the longest token is known from here on
+  // After this request the length of the longest token is known.
   await t.rejects(prepare(request(cases[0])), { code: 'context_length_exceeded' });
   const spent = cpuTime();
   for (const more of cases)
@@ -317,7 +318,7 @@ t.test('counts large parts separately, and organizations take turns', async (t) 
   t.ok(spent() < 2_000, 'deeply nested arguments are text');
 
   const long = request({ messages: [{ role: 'user', content: 'word '.repeat(200_000) }] });
-  const clients = Array.from({ length: 20 }, () => new AbortController()); // each request has its own signal
+  const clients = Array.from({ length: 20 }, () => new AbortController()); // Each request has its own signal.
   let done = 0;
   const many = Promise.allSettled(
     clients.map(({ signal }) => provider.count(long, { ...me, signal }).finally(() => done++)),
@@ -366,7 +367,7 @@ t.test('no response is longer than a client library can read, whatever the conte
   );
 });
 
-t.test('a model that is unloaded during the preparation of its requests', async (t) => {
+t.test('requests fail with a retryable error if their model is unloaded during preparation', async (t) => {
   const leaving = new Engine(await loadStarter('leaving', { maxContext: 512 }));
   const provider = new LocalProvider(leaving, modelOfFile('m', starterPath), limits);
   const late = [
@@ -377,8 +378,9 @@ t.test('a model that is unloaded during the preparation of its requests', async 
   const closed = leaving.close();
   for (const one of [...late, provider.prepare(request(), me), provider.count(request(), me)]) {
     await one.then(
-      () => t.pass('it was ready before'),
-      (error: unknown) => t.match(error, { code: 'shutting_down', status: 503 }, 'a retryable error'),
+      () => t.pass('the request was prepared before the unload'),
+      (error: unknown) =>
+        t.match(error, { code: 'shutting_down', status: 503 }, 'the request fails with a retryable error'),
     );
   }
   await closed;

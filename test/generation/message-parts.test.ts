@@ -18,7 +18,7 @@ const START = '<|start|>assistant',
 const CALL = `${START}<|channel|>commentary to=functions.f <|constrain|>json<|message|>`;
 const OTHER_ORDER = `${START} to=functions.f<|channel|>commentary json<|message|>`;
 
-/** Returns the parts emitted for content in these pieces, with equal sections joined. */
+/** Returns the parts emitted when the content arrives in these pieces; adjacent parts of the same section are joined. */
 function told(
   pieces: readonly string[],
   inReasoning = true,
@@ -93,7 +93,7 @@ t.test('sorts messages with a separate marker for each kind', async (t) => {
   }
 });
 
-t.test('emits nothing of a word before the reasoning', async (t) => {
+t.test('strips a label before the reasoning', async (t) => {
   const reasoning = (pieces: string[]): string => {
     let text = '';
     const label = new ReasoningLabel('thought', (piece) => {
@@ -151,7 +151,7 @@ function events(pieces: readonly [TextEvent['section'], string][], calls: boolea
   return result;
 }
 
-t.test('emits a response in channels as clients receive it', async (t) => {
+t.test('emits a response with channels as events for the client', async (t) => {
   t.same(
     events(
       [

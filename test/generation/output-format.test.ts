@@ -13,7 +13,7 @@ const tool = (parameters: JsonSchema | null, index = 0): ToolDefinition => ({
   path: `tools[${index}].function.parameters`,
 });
 
-t.test('limits lengths', async (t) => {
+t.test('limits the length of formats and tool schemas', async (t) => {
   const format = (schema: JsonSchema) =>
     ({ type: 'json_schema', name: 'x', schema, strict: false, path: PATH }) as const;
   checkOutputFormat(format({ description: 'x'.repeat(250 * 1024) }));
@@ -45,7 +45,7 @@ t.test('limits lengths', async (t) => {
   });
 });
 
-t.test('tool arguments must be objects', async (t) => {
+t.test('tool parameters must be of type object', async (t) => {
   for (const parameters of [null, {}, { type: 'object' }, { type: ['null', 'object'] }, { $ref: '#/$defs/a' }])
     checkToolSchemas([tool(parameters)]);
   for (const type of ['array', 'nonsense', ['string'], [], null, 7]) {

@@ -31,7 +31,7 @@ t.test("renders fill-in-the-middle in the model's own format", async (t) => {
   t.throws(() => none.check(text('a', 'b')), { code: 'unsupported_value' });
 });
 
-t.test('accepts texts and tokens', async (t) => {
+t.test('accepts prompts as texts and as tokens', async (t) => {
   const plain = prompts({}, '<s>');
   t.same([...(await plain.tokens(text('a')))], [BOS, 97]);
   t.same([...(await plain.tokens(text('a', null, false)))], [97]);

@@ -9,7 +9,7 @@ import {
 
 const think = { open: '<think>', close: '</think>' };
 
-t.test('takes markers from the template, else from the vocabulary', async (t) => {
+t.test('takes reasoning markers from the template, otherwise from the vocabulary', async (t) => {
   t.same(
     findMarkers('… <think> … </think>', () => false),
     think,
@@ -63,8 +63,16 @@ t.test('the end of the prompt decides whether generation starts inside reasoning
   );
   t.equal(openReasoning('<|im_start|>assistant\n', think, false), null);
   t.equal(openReasoning('Use <think> tags.\nassistant: ', think, false), null, 'a mention does not open reasoning');
-  t.same(openReasoning('assistant\n<think>\nhalf a thought', think, true), { begun: true }, 'a continued response');
-  t.same(openReasoning('assistant\n<think>\n', think, true), { begun: false }, 'one without text yet');
+  t.same(
+    openReasoning('assistant\n<think>\nhalf a thought', think, true),
+    { begun: true },
+    'a continued response is inside reasoning',
+  );
+  t.same(
+    openReasoning('assistant\n<think>\n', think, true),
+    { begun: false },
+    'a continued response may have no reasoning text yet',
+  );
   t.equal(openReasoning('assistant\n<think>\nhm\n</think>\n\nSo', think, true), null);
 });
 
@@ -76,7 +84,11 @@ t.test('the prompt opens the reasoning of a model with channels', async (t) => {
   const opened = withReasoningOpened(`${earlier}<|start|>assistant`, markers);
   t.equal(opened, `${earlier}<|start|>assistant<|channel|>analysis<|message|>`);
   t.same(openReasoning(opened, markers, false), { begun: false });
-  t.equal(withReasoningOpened(earlier, markers), earlier, 'only at the start of an assistant message');
+  t.equal(
+    withReasoningOpened(earlier, markers),
+    earlier,
+    'reasoning is opened only at the start of an assistant message',
+  );
   t.equal(
     openReasoning(
       `<|start|>assistant${markers.open}hm<|end|><|start|>assistant<|channel|>final<|message|>So`,
@@ -84,7 +96,7 @@ t.test('the prompt opens the reasoning of a model with channels', async (t) => {
       true,
     ),
     null,
-    'a continued response',
+    'a continued response is past its reasoning',
   );
   t.equal(
     openReasoning(`<|start|>assistant${markers.open}hm<|end|><|start|>assistant to=functions.a<|call|>`, markers, true),
@@ -96,7 +108,7 @@ t.test('the prompt opens the reasoning of a model with channels', async (t) => {
   t.equal(withReasoningOpened('assistant', think), 'assistant');
 });
 
-t.test('budgets leave room for the response', async (t) => {
+t.test('reasoning budgets leave room for the response', async (t) => {
   t.equal(reasoningBudget('none', 4_096, 3), 0);
   t.equal(reasoningBudget('medium', 32_768, 3), 8_192);
   t.equal(reasoningBudget('medium', 8_192, 3), 8_192 - 1_024 - 3);
