@@ -465,7 +465,7 @@ t.test('fetches images over HTTPS', async (t) => {
       'a redirect to an internal address is refused',
     );
     reply = (_, response) => response.writeHead(302).end();
-    t.match(await fetched('https://images.test/a'), failed, 'without a target');
+    t.match(await fetched('https://images.test/a'), failed, 'a redirect without a target is refused');
   });
 
   t.test('refuses responses that are not an image', async (t) => {
@@ -479,7 +479,7 @@ t.test('fetches images over HTTPS', async (t) => {
     t.match(await fetched('https://images.test/'), failed);
     reply = (_, response) =>
       response.writeHead(200, { 'content-length': png.length }).write(png.subarray(0, 100), () => response.destroy());
-    t.match(await fetched('https://images.test/'), failed, 'truncated');
+    t.match(await fetched('https://images.test/'), failed, 'a truncated response is refused');
     reply = (request) => request.socket.destroy();
     t.match(await fetched('https://images.test/'), failed, 'no response');
     reply = (request) =>
