@@ -20,7 +20,7 @@ function conversation(roles: string): Message[] {
   });
 }
 
-t.test('drops whole turns first, then steps of the last one', async (t) => {
+t.test('drops whole turns first, then steps of the last turn', async (t) => {
   const cases: [string, [number, number][]][] = [
     ['u', []],
     ['suau', [[1, 3]]],
@@ -59,7 +59,7 @@ t.test('drops whole turns first, then steps of the last one', async (t) => {
   ];
   for (const [roles, groups] of cases) t.same(droppableGroups(conversation(roles)), groups, roles);
   t.same(droppableGroups(conversation('uctta')), [[1, 4]], 'the last message stays');
-  t.same(droppableGroups(conversation('uctt')), [], 'so does the call that it answers');
+  t.same(droppableGroups(conversation('uctt')), [], 'the call that the last message belongs to stays');
 });
 
 t.test('system messages and the last user message always stay', async (t) => {

@@ -1,4 +1,4 @@
-// An untrained model with forced calls: whatever it samples is a valid call of the tools, in every syntax.
+// Calls forced on an untrained model: whatever it samples is a valid call of the tools, in every syntax.
 import t from 'tap';
 import type { NativeEngine } from '../../../src/engine/addon-types.js';
 import { Engine } from '../../../src/engine/engine.js';
@@ -110,7 +110,7 @@ async function call(
   return outcome;
 }
 
-t.test('a forced call cannot fail', async (t) => {
+t.test('a forced call is always valid', async (t) => {
   const native = await loadStarter('bound-calls');
   const engine = new Engine(native);
   t.teardown(() => engine.close());
@@ -127,7 +127,11 @@ t.test('a forced call cannot fail', async (t) => {
       if (calls.length > 1) several.add(family);
     }
     const single = await call(native, engine, syntax, 1n, false);
-    t.match(single, { calls: [{ complete: true }], reason: 'tool_calls', text: /^\s*$/ }, `${family}: a single call`);
+    t.match(
+      single,
+      { calls: [{ complete: true }], reason: 'tool_calls', text: /^\s*$/ },
+      `${family}: a single call is complete`,
+    );
     t.equal(single.calls.length, 1, family);
   }
   for (const [family, syntax] of syntaxes) {
@@ -135,7 +139,7 @@ t.test('a forced call cannot fail', async (t) => {
     // The model would end some lists immediately.
     if (!several.has(family) && (await call(native, engine, syntax, 0n, true, syntax.several.end)).calls.length > 1)
       several.add(family);
-    t.ok(several.has(family), `${family}: several in one section`);
+    t.ok(several.has(family), `${family}: several calls in one section`);
   }
 });
 

@@ -1,4 +1,4 @@
-// Texts as models write them, and the expected result, which must not depend on how the text is split.
+// Texts as models write them, with the expected result, which must not depend on how the text is split.
 import { HERMES } from '../../../src/generation/local/tools/hermes.js';
 import { MISTRAL } from '../../../src/generation/local/tools/json-list.js';
 import { COMMAND } from '../../../src/generation/local/tools/command.js';
@@ -74,7 +74,7 @@ export const fixtures: CallFixture[] = [
     told: ['call get_weather {}', 'call get_weather {}'],
   },
   {
-    name: 'everything JSON can be',
+    name: 'every kind of JSON value',
     syntax: HERMES,
     text: hermes(
       weather(
@@ -152,7 +152,7 @@ export const fixtures: CallFixture[] = [
     told: ['call get_weather {"days": 1}'],
   },
   {
-    name: 'talk behind the call',
+    name: 'text after the call',
     syntax: HERMES,
     text: `<tool_call>\n${weather('{}')} That is it.</tool_call>`,
     told: ['call get_weather {}'],
@@ -194,7 +194,7 @@ export const fixtures: CallFixture[] = [
     told: ['text <tool_call>\n{"name": "rm"}\n</tool_call>', 'call get_weather {}'],
   },
   {
-    name: 'no JSON at all',
+    name: 'text that is not JSON',
     syntax: HERMES,
     text: '<tool_call>\nget_weather("SF")\n</tool_call> So?',
     told: ['text <tool_call>\nget_weather("SF")\n</tool_call>', 'text So?'],
@@ -206,7 +206,7 @@ export const fixtures: CallFixture[] = [
     told: [`text ${hermes(weather('[1]'))}`],
   },
   {
-    name: 'broken within the arguments',
+    name: 'invalid JSON within the arguments',
     syntax: HERMES,
     text: hermes(weather('{"days": \'three\'}')),
     told: ['cut get_weather {"days": '],
@@ -218,19 +218,19 @@ export const fixtures: CallFixture[] = [
     told: ['cut get_weather {"location": "a'],
   },
   {
-    name: 'a number that is none',
+    name: 'an invalid number',
     syntax: HERMES,
     text: hermes(weather('{"days": 01}')),
     told: ['cut get_weather {"days": 0'],
   },
   {
-    name: 'cut within the arguments',
+    name: 'truncated within the arguments',
     syntax: HERMES,
     text: `<tool_call>\n${weather('{"location": "S')}`.slice(0, -1),
     told: ['cut get_weather {"location": "S'],
     cut: true,
   },
-  { name: 'cut before the name', syntax: HERMES, text: '<tool_call>\n{"name": "get_w', told: [], cut: true },
+  { name: 'truncated before the name', syntax: HERMES, text: '<tool_call>\n{"name": "get_w', told: [], cut: true },
   {
     name: 'ended before the name',
     syntax: HERMES,
@@ -238,7 +238,7 @@ export const fixtures: CallFixture[] = [
     told: ['text <tool_call>\n{"name": "get_w'],
   },
   {
-    name: 'cut in the close marker',
+    name: 'truncated within the close marker',
     syntax: HERMES,
     text: `<tool_call>\n${weather('{}')}\n</tool_`,
     told: ['call get_weather {}'],
@@ -254,7 +254,7 @@ export const fixtures: CallFixture[] = [
     ],
   },
   {
-    name: 'null, and what is no number',
+    name: 'null, and a value that is not a number',
     syntax: XML,
     text: '<tool_call>\n<function=get_weather>\n<parameter=unit>\nnull\n</parameter>\n<parameter=days>\nthree\n</parameter>\n</function>\n</tool_call>',
     told: ['call get_weather {"unit": null, "days": "three"}'],
@@ -284,65 +284,65 @@ export const fixtures: CallFixture[] = [
     told: ['text <tool_call>\n<function=rm>\n</function>\n</tool_call>'],
   },
   {
-    name: 'cut within a value',
+    name: 'truncated within a value',
     syntax: XML,
     text: '<tool_call>\n<function=f>\n<parameter=code>\nlet x',
     told: ['cut f {"code": "let x'],
     cut: true,
   },
   {
-    name: 'no end of the function',
+    name: 'a missing end of the function',
     syntax: XML,
     text: '<tool_call>\n<function=f>\n<parameter=code>\nx\n</parameter>\n</tool_call>',
     told: ['cut f {"code": "x"'],
   },
   {
-    name: 'JSON all the same',
+    name: 'JSON instead of the XML syntax',
     syntax: XML,
     text: hermes(weather('{"days": 1}')),
     told: ['call get_weather {"days": 1}'],
   },
 
   {
-    name: 'the whole answer',
+    name: 'the call is the whole response',
     syntax: LLAMA,
     text: '{"name": "get_weather", "parameters": {"location": "SF"}}',
     told: ['call get_weather {"location": "SF"}'],
   },
   {
-    name: 'behind the marker',
+    name: 'the call follows the marker',
     syntax: LLAMA,
     text: '<|python_tag|>{"type": "function", "name": "get_weather", "parameters": {"location": "SF"}}',
     told: ['call get_weather {"location": "SF"}'],
   },
   {
-    name: 'two, separated',
+    name: 'several calls with separators',
     syntax: LLAMA,
     text: '{"name": "get_weather", "parameters": {}}; {"name": "get_time", "parameters": {}}\n{"name": "f", "parameters": {}}',
     told: ['call get_weather {}', 'call get_time {}', 'call f {}'],
   },
   {
-    name: 'a plain JSON answer',
+    name: 'a plain JSON response',
     syntax: LLAMA,
     text: '{"name": "Bob", "age": 3}\nThat is all.',
     told: ['text {"name": "Bob", "age": 3}\nThat is all.'],
   },
   {
-    name: 'a plain JSON answer about a tool',
+    name: 'a plain JSON response with the name of a tool',
     syntax: LLAMA,
     text: '{"name": "get_weather", "purpose": "weather"}',
     told: ['text {"name": "get_weather", "purpose": "weather"}'],
   },
-  { name: 'an answer that begins like JSON', syntax: LLAMA, text: '{x} is a set.', told: ['text {x} is a set.'] },
-  { name: 'JSON that is cut', syntax: LLAMA, text: '{"name": "get_', told: ['text {"name": "get_'], cut: true },
+  { name: 'a response that starts like JSON', syntax: LLAMA, text: '{x} is a set.', told: ['text {x} is a set.'] },
+  { name: 'truncated JSON', syntax: LLAMA, text: '{"name": "get_', told: ['text {"name": "get_'], cut: true },
   {
-    name: 'text behind a call',
+    name: 'text after a call',
     syntax: LLAMA,
     text: '{"name": "get_time", "parameters": {}}\n\nDone. {"a": 1}',
     told: ['call get_time {}', 'text Done. {"a": 1}'],
   },
   {
-    name: 'cut in the parameters',
+    name: 'truncated within the parameters',
     syntax: LLAMA,
     text: '{"name": "get_weather", "parameters": {"location"',
     told: ['cut get_weather {"location"'],
@@ -368,14 +368,14 @@ export const fixtures: CallFixture[] = [
     told: ['text [TOOL_CALLS][{"name": "rm", "arguments": {}}]'],
   },
   {
-    name: 'a cut list',
+    name: 'a truncated list',
     syntax: MISTRAL,
     text: '[TOOL_CALLS][{"name": "get_weather", "arguments": {"days": 1}}, {"na',
     told: ['call get_weather {"days": 1}'],
     cut: true,
   },
   {
-    name: 'text behind the list',
+    name: 'text after the list',
     syntax: MISTRAL,
     text: '[TOOL_CALLS][{"name": "get_time", "arguments": {}}] Well then',
     told: ['call get_time {}', 'text Well then'],
@@ -400,13 +400,13 @@ export const fixtures: CallFixture[] = [
   },
   { name: 'broken named arguments', syntax: MISTRAL_NAMED, text: '[TOOL_CALLS]f[ARGS]{"a" 1}', told: ['cut f {"a" '] },
   {
-    name: 'text behind the section',
+    name: 'text after the section',
     syntax: GLM,
     text: '<tool_call>f\n</tool_call> (So?)',
     told: ['call f {}', 'text (So?)'],
   },
   {
-    name: 'values by the schema',
+    name: 'values converted according to the schema',
     syntax: GLM,
     text: '<tool_call>get_weather\n<arg_key>location</arg_key>\n<arg_value>5</arg_value>\n<arg_key>days</arg_key><arg_value>5</arg_value><arg_key>unit</arg_key>\n<arg_value>null</arg_value></tool_call>',
     told: ['call get_weather {"location": "5", "days": 5, "unit": null}'],
@@ -424,14 +424,14 @@ export const fixtures: CallFixture[] = [
     told: ['cut f {'],
   },
   {
-    name: 'cut in a value',
+    name: 'truncated within a value',
     syntax: GLM,
     text: '<tool_call>f\n<arg_key>x</arg_key>\n<arg_value>ab</arg_',
     told: ['cut f {"x": "ab'],
     cut: true,
   },
   {
-    name: 'with numbers and without',
+    name: 'calls with and without numbers',
     syntax: KIMI,
     text: '<|tool_calls_section_begin|> <|tool_call_begin|>functions.f:12<|tool_call_argument_begin|> {"a": "<|tool_call_end|>"}<|tool_call_end|>\n<|tool_call_begin|>get_time<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>',
     told: ['call f {"a": "<|tool_call_end|>"}', 'call get_time {}'],
@@ -445,7 +445,7 @@ export const fixtures: CallFixture[] = [
     ],
   },
   {
-    name: 'cut in the second header',
+    name: 'truncated within the second header',
     syntax: KIMI,
     text: '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_call_begin|>functions.',
     told: ['call f {}'],
@@ -458,7 +458,7 @@ export const fixtures: CallFixture[] = [
     told: ['call function {"a": 1}'],
   },
   {
-    name: 'in fences',
+    name: 'arguments in code fences',
     syntax: DEEPSEEK_FENCED,
     text: '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": "```"}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>get_time\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
     told: ['call f {"a": "```"}', 'call get_time {}'],
@@ -470,13 +470,13 @@ export const fixtures: CallFixture[] = [
     told: ['cut f {'],
   },
   {
-    name: 'the tag says what is a string',
+    name: 'the tag determines whether a value is a string',
     syntax: DSML,
     text: '<｜DSML｜function_calls>\n<｜DSML｜invoke name="get_weather">\n<｜DSML｜parameter name="location" string="false">["a"]</｜DSML｜parameter>\n<｜DSML｜parameter name="days" string="true">5\n</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="f">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>',
     told: ['call get_weather {"location": ["a"], "days": "5\\n"}', 'call f {}'],
   },
   {
-    name: 'neither string nor not',
+    name: 'a tag that does not say whether the value is a string',
     syntax: DSML,
     text: '<｜DSML｜function_calls>\n<｜DSML｜invoke name="f">\n<｜DSML｜parameter name="x">5</｜DSML｜parameter>\n</｜DSML｜invoke>',
     told: ['cut f {'],
@@ -488,7 +488,13 @@ export const fixtures: CallFixture[] = [
     text: '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="location">\na\n</parameter>\n<parameter name="hourly">True</parameter></invoke></minimax:tool_call>',
     told: ['call get_weather {"location": "\\na\\n", "hourly": true}'],
   },
-  { name: 'cut in a name', syntax: MINIMAX, text: '<minimax:tool_call>\n<invoke name="get_w', told: [], cut: true },
+  {
+    name: 'truncated within a name',
+    syntax: MINIMAX,
+    text: '<minimax:tool_call>\n<invoke name="get_w',
+    told: [],
+    cut: true,
+  },
   {
     name: 'every kind of value',
     syntax: GEMMA,
@@ -502,13 +508,13 @@ export const fixtures: CallFixture[] = [
     told: ['call f {}', 'call get_time {}'],
   },
   {
-    name: 'a word that is no value',
+    name: 'a word that is not a value',
     syntax: GEMMA,
     text: '<|tool_call>call:f{a:one}<tool_call|>',
     told: ['cut f {"a": '],
   },
   {
-    name: 'cut in a string',
+    name: 'truncated within a string',
     syntax: GEMMA,
     text: '<|tool_call>call:f{a:<|"|>x<|"',
     told: ['cut f {"a": "x'],
@@ -529,9 +535,14 @@ export const fixtures: CallFixture[] = [
     text: '<|tool_call_start|>[rm(x=1)]<|tool_call_end|>',
     told: ['text <|tool_call_start|>[rm(x=1)]<|tool_call_end|>'],
   },
-  { name: 'no name', syntax: PYTHONIC, text: '<|tool_call_start|>[f("a")]<|tool_call_end|>', told: ['cut f {"a"'] },
   {
-    name: 'names and ids of its own',
+    name: 'an argument without a name',
+    syntax: PYTHONIC,
+    text: '<|tool_call_start|>[f("a")]<|tool_call_end|>',
+    told: ['cut f {"a"'],
+  },
+  {
+    name: 'different member names, with ids',
     syntax: COMMAND,
     text: '<|START_ACTION|>[\n    {"tool_call_id": "0", "tool_name": "f", "parameters": {"a": 1}},\n    {"tool_call_id": "1", "tool_name": "get_time", "parameters": {}}\n]<|END_ACTION|>',
     told: ['call f {"a": 1}', 'call get_time {}'],
@@ -543,13 +554,13 @@ export const fixtures: CallFixture[] = [
     told: ['call get_weather {"location": "a</param>\\n<b> & ]", "days": 3, "unit": null}'],
   },
   {
-    name: 'a wrapping that is not ended',
+    name: 'an unterminated CDATA section',
     syntax: MINICPM,
     text: 'See <function>:<function name="get_weather"><param name="location"><![CDATA[a\nb</param><param name="days"><![CDATA[3]]></param><param name="unit"><![CDATA[x</param></function>',
     told: ['text See <function>:', 'call get_weather {"location": "a\\nb", "days": 3, "unit": "x"}'],
   },
   {
-    name: 'in a section of several',
+    name: 'several calls in one section',
     syntax: HUNYUAN,
     text: '<tool_calls>\n<tool_call>get_time<tool_sep>\n</tool_call>\n<tool_call>f<tool_sep><arg_key>a</arg_key><arg_value>1</arg_value></tool_call></tool_calls>Done',
     told: ['call get_time {}', 'call f {"a": "1"}', 'text Done'],
@@ -561,23 +572,23 @@ export const fixtures: CallFixture[] = [
     told: ['text So >>> 1\n', 'call f {"a": 1}', 'text and ', 'call get_time {}'],
   },
   {
-    name: 'the recipient behind the channel',
+    name: 'the recipient after the channel',
     syntax: HARMONY,
     text: '<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}',
     told: ['call f {"a": 1}'],
   },
   {
-    name: 'the recipient before it',
+    name: 'the recipient before the channel',
     syntax: HARMONY,
     text: '<|start|>assistant to=functions.get_time<|channel|>commentary json<|message|>{}<|start|>assistant to=functions.f<|channel|>commentary<|message|>{}',
     told: ['call get_time {}', 'call f {}'],
   },
   {
-    name: 'cut in the header',
+    name: 'truncated within the header',
     syntax: HARMONY,
     text: '<|start|>assistant<|channel|>commentary to=functions.',
     told: [],
     cut: true,
   },
-  { name: 'a cut name', syntax: MISTRAL_NAMED, text: '[TOOL_CALLS]get_', told: [], cut: true },
+  { name: 'a truncated name', syntax: MISTRAL_NAMED, text: '[TOOL_CALLS]get_', told: [], cut: true },
 ];

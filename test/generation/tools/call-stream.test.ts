@@ -71,7 +71,7 @@ t.test('parses every fixture at every split', async (t) => {
       const split = read(syntax, [text.slice(0, at), text.slice(at)], cut);
       if (JSON.stringify(split) !== JSON.stringify(whole)) different.push(at);
     }
-    t.same(different, [], `${label}, in two`);
+    t.same(different, [], `${label}, split in two`);
   }
 });
 

@@ -69,7 +69,7 @@ function run(
 
 const call = (args: string): string => `<tool_call>\n{"name": "get_weather", "arguments": ${args}}\n</tool_call>`;
 
-t.test('emits text and calls in order with their numbers', async (t) => {
+t.test('emits text and calls in order, with call numbers', async (t) => {
   const { told, tokens, choices, ends } = run(HERMES, [
     ['reasoning', 'Hm.'],
     ['content', '  \n'],
@@ -92,7 +92,7 @@ t.test('emits text and calls in order with their numbers', async (t) => {
     'end 1 true',
     'finished tool_calls 2',
   ]);
-  t.equal(tokens, 16, 'all but those of the last piece, for which there is no event');
+  t.equal(tokens, 16, 'all tokens except those of the last piece, which causes no event');
   t.same([...choices], [3]);
   t.equal(ends, 0);
 });
@@ -106,7 +106,7 @@ t.test('white space is a response if there is no text and no call', async (t) =>
       ['content', '\n'],
     ]).told.slice(0, 1),
     ['start 0 get_weather'],
-    'not next to a call',
+    'white space next to a call is dropped',
   );
   t.same(
     run(HERMES, [
@@ -137,13 +137,13 @@ t.test('keeps texts with calls between them separate', async (t) => {
       .join('');
   };
   const one = call('{}');
-  t.equal(between('a. ', one, ' b'), 'a. b', 'white space on one side');
+  t.equal(between('a. ', one, ' b'), 'a. b', 'white space on one side of the call');
   t.equal(between('a.', '\n', one, one, '\n\n', 'b'), 'a.\nb');
   for (const behind of [['\n\n b'], ['\n', '\n ', 'b'], ['\n', '\n b']])
-    t.equal(between('a.', one, ...behind), 'a.\n\n b', 'at every split');
+    t.equal(between('a.', one, ...behind), 'a.\n\n b', 'the result is the same at every split');
   t.equal(between('a.', one, '\n', one, '\n\n', 'b'), 'a.\nb');
   t.equal(between('a', one, 'b'), 'ab');
-  t.equal(between('a \n', one, '\n'), 'a', 'nothing after it');
+  t.equal(between('a \n', one, '\n'), 'a', 'no text follows the call');
 });
 
 t.test('a marker without a call stays text at its position', async (t) => {
@@ -168,7 +168,7 @@ t.test('a marker without a call stays text at its position', async (t) => {
   ]);
 });
 
-t.test('maps how the generation ended', async (t) => {
+t.test('maps the end reason of the engine to the finish reason', async (t) => {
   const reasons: [EngineEnd, string][] = [
     ['end_of_turn', 'tool_calls'],
     ['stop_string', 'tool_calls'],
@@ -187,7 +187,7 @@ t.test('maps how the generation ended', async (t) => {
   t.same(
     run(HERMES, [['tool', open]]).told.slice(-2),
     ['end 0 false', 'finished malformed_call 1'],
-    'the model stopped',
+    'the model stopped within the call',
   );
   t.same(
     run(
@@ -232,12 +232,12 @@ t.test('a required call that is missing is an error', async (t) => {
   for (const pieces of [[['tool', noObject]], [['content', 'I would rather talk.']], []] as [Section, string][][]) {
     const { told } = run(HERMES, pieces, { required: true });
     t.match(told.at(-1), /^finished malformed_call/, JSON.stringify(told));
-    t.notMatch(told.join('\n'), /tool_call>/, 'no markup as text');
+    t.notMatch(told.join('\n'), /tool_call>/, 'markup is not emitted as text');
   }
   t.equal(run(HERMES, [['tool', call('{}')]], { required: true }).told.at(-1), 'finished tool_calls 1');
 });
 
-t.test('limits to one call', async (t) => {
+t.test('stops after one call if parallel calls are disabled', async (t) => {
   const { told, ends } = run(
     HERMES,
     [
@@ -253,7 +253,7 @@ t.test('limits to one call', async (t) => {
       parallel: false,
       reasoningTokens: 4,
     }).completionTokens;
-  t.equal(usage(), 8, 'reasoning with its markers, and two tokens per other piece');
+  t.equal(usage(), 8, 'reasoning with its markers, and two tokens for each other piece');
   t.equal(
     usage(['content', '\n'], ['tool', call('{}')]),
     8,
@@ -262,7 +262,7 @@ t.test('limits to one call', async (t) => {
   t.equal(
     run(HERMES, [['tool', call('{}')]], { parallel: false, reason: 'max_tokens' }).told.at(-1),
     'finished tool_calls 1',
-    'the token limit came too late',
+    'the call was complete before the token limit',
   );
 });
 
@@ -284,7 +284,7 @@ t.test('finds a bare call in any section', async (t) => {
       ['content', ': 1}\n'],
     ]).told.join('|'),
     'content  {"a": 1}|content \n|finished end_of_turn 0'.replace(' {"a": 1}', ' {"a"|content : 1}'),
-    'a complete JSON response',
+    'a complete JSON response is text',
   );
   t.same(
     run(LLAMA, [
@@ -292,11 +292,11 @@ t.test('finds a bare call in any section', async (t) => {
       ['content', '{"name": "get_time", "parameters": {}}'],
     ]).told.at(-1),
     'finished end_of_turn 0',
-    'not after text',
+    'a call after text is not recognized',
   );
 });
 
-t.test('keeps the text of something that is not a call', async (t) => {
+t.test('text that only looks like a call stays text', async (t) => {
   const { told } = run(MISTRAL_NAMED, [
     ['content', 'A '],
     ['tool', '[TOOL_CALLS]rm['],
@@ -312,7 +312,7 @@ t.test('keeps the text of something that is not a call', async (t) => {
   t.equal(told.at(-1), 'finished end_of_turn 0');
 });
 
-t.test('log probabilities of held text are emitted with it', async (t) => {
+t.test('the log probabilities of withheld text are emitted with it', async (t) => {
   const events: GenerationEvent[] = [];
   const choice = new ChoiceEvents(
     0,

@@ -109,7 +109,7 @@ t.test('describes the tools if the template renders no calls or an unknown synta
       none,
     ),
     { ...expected, syntax: { name: 'hermes' } },
-    'JSON after an unknown marker',
+    'JSON after an unknown marker is not recognized',
   );
   // A template that renders tools but no calls: the vocabulary shows which syntax the model was trained on.
   for (const [token, name] of [
@@ -178,7 +178,7 @@ t.test('passes call options to the engine', async (t) => {
     required: true,
     forbidden: false,
   });
-  t.equal(options('none', null, llama)?.open, '<|python_tag|>', 'a brace stays allowed');
+  t.equal(options('none', null, llama)?.open, '<|python_tag|>', 'a response may still start with a brace');
   const tight = findDialect(
     template(
       '<tool_call>{{ c.function.name }}{% for k, v in c.function.arguments | items %}<arg_key>{{ k }}</arg_key><arg_value>{{ v }}</arg_value>{% endfor %}</tool_call>',

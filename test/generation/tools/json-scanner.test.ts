@@ -66,7 +66,7 @@ t.test('accepts what JSON.parse accepts', async (t) => {
   );
   const deep = (depth: number): string => `${'{"a":'.repeat(depth - 1)}{}${'}'.repeat(depth - 1)}`;
   t.ok(scan(deep(128)).done);
-  t.notOk(scan(deep(129)).done, 'nested too deeply');
+  t.notOk(scan(deep(129)).done, 'the object is nested too deeply');
 });
 
 t.test(

@@ -174,7 +174,7 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
 
     for (const budget of [0, 5]) {
       const form = await run(provider, both({ ...towards(answer[parts]!), reasoningBudget: budget }));
-      t.ok(isForm(form), `the format: ${textOf(form, 'content')}`);
+      t.ok(isForm(form), `the response has the requested format: ${textOf(form, 'content')}`);
       t.match(form.at(-1), { type: 'finished', reason: 'end_of_turn', calls: 0 });
       const called = await run(provider, both({ ...towards(call[parts]!), reasoningBudget: budget }));
       t.ok(isCall(called), `a call: ${argumentsOf(called)}`);
@@ -195,23 +195,23 @@ for (const { family, answer: answerHead, call: callHead, thinks = false } of inM
     }
     t.ok(
       isForm(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'none', allowed: null } }))),
-      'tools that must not be called',
+      'tools that must not be called are not called',
     );
     t.ok(
       isCall(
         await run(provider, both({ ...towards(answer[parts]!), toolChoice: { mode: 'required', allowed: null } })),
       ),
-      'a required call',
+      'a required call is made',
     );
     t.same(
       names(await run(provider, both({ toolChoice: { mode: 'required', allowed: ['other'] } }))),
       ['other'],
-      'a required tool',
+      'the required tool is called',
     );
     t.same(
       names(await run(provider, both({ ...towards(call[parts]!), toolChoice: { mode: 'auto', allowed: ['other'] } }))),
       ['other'],
-      'only an allowed tool',
+      'only the allowed tool is called',
     );
     // Log probabilities exist only for tokens that are sampled one by one.
     const told = await run(provider, both({ ...towards(answer[parts]!), topLogprobs: 0 }));

@@ -67,13 +67,13 @@ t.test('parses a marker inside a response', async (t) => {
     });
   const recipient = [...native.tokenize(`${next}=get:`, plainText)],
     [token] = native.tokenize(next, plainText);
-  t.equal(recipient[0], token, 'the recipient begins with a token that the model generated');
+  t.equal(recipient[0], token, 'the recipient starts with a token that the model generated');
   const called = textOf(await withCalls(next), 'tool');
   t.ok(
     ['here', 'there'].some((place) => called.startsWith(`${open}${next}=get:"${place}"`)),
-    `constrained to its name and arguments: ${called}`,
+    `the call is constrained to its name and arguments: ${called}`,
   );
   const text = await withCalls('zebra');
-  t.equal(textOf(text), whole, 'text, if no recipient follows');
-  t.equal(textOf(text, 'tool'), open, 'emitted as a possible call until it is known');
+  t.equal(textOf(text), whole, 'the marker is text if no recipient follows');
+  t.equal(textOf(text, 'tool'), open, 'the marker is reported as a possible call until the next text arrives');
 });

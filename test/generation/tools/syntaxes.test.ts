@@ -180,7 +180,7 @@ const names: Readonly<Record<string, string>> = {
   'gigachat-marked': 'gigachat',
 };
 
-t.test('recognizes templates', async (t) => {
+t.test('recognizes the call syntax of every template', async (t) => {
   for (const { family, syntax, dialect } of families)
     t.same([syntax.name, dialect.showsTools, dialect.showsCalls], [names[family] ?? family, true, true], family);
 });
@@ -197,8 +197,9 @@ t.test('several calls with awkward arguments parse back unchanged at every split
     t.match(whole, /thinking-text/, `${one.family}: reasoning before calls`);
     t.equal(whole.split('result-text').length, 4, `${one.family}: results`);
     if (one.family === 'harmony')
-      t.match(whole, '<|channel|>analysis<|message|>thinking-text<|end|>', 'in its own channel');
-    if (one.family === 'solar') t.match(whole, '<|begin|>assistant<|think|>thinking-text<|end|>', 'in its own message');
+      t.match(whole, '<|channel|>analysis<|message|>thinking-text<|end|>', 'reasoning is in its own channel');
+    if (one.family === 'solar')
+      t.match(whole, '<|begin|>assistant<|think|>thinking-text<|end|>', 'reasoning is in its own message');
     const told = read(one.syntax, [text]);
     t.same(
       told.calls.map(({ name, complete, text: json }) => ({ name, complete, json: alike(json) })),
@@ -210,7 +211,7 @@ t.test('several calls with awkward arguments parse back unchanged at every split
     for (let at = 1; at < text.length; at++)
       if (JSON.stringify(read(one.syntax, [text.slice(0, at), text.slice(at)])) !== JSON.stringify(told))
         different.push(at);
-    t.same(different, [], `${one.family}: in two`);
+    t.same(different, [], `${one.family}: split in two`);
     t.same(read(one.syntax, text.split('')), told, `${one.family}: character by character`);
   }
 });
@@ -306,7 +307,7 @@ t.test('a grammar allows the syntax that its model was trained on', async (t) =>
       const begin = syntax.engineOpen + syntax.head(name);
       t.ok(
         learned.startsWith(begin),
-        `${family}: ${JSON.stringify(learned.slice(0, 80))} begins with ${JSON.stringify(begin)}`,
+        `${family}: ${JSON.stringify(learned.slice(0, 80))} starts with ${JSON.stringify(begin)}`,
       );
       let body = learned.slice(begin.length).trimEnd();
       const end = options?.end ?? '';
@@ -314,7 +315,8 @@ t.test('a grammar allows the syntax that its model was trained on', async (t) =>
         t.ok(body.endsWith(end), `${family}: ${JSON.stringify(body.slice(-40))} ends with ${JSON.stringify(end)}`);
         body = body.slice(0, -end.length);
       }
-      if (family === 'dsml' && name === 'get_time') body = body.trimStart(); // without parameters, it has an empty line
+      // Without parameters the template adds an empty line.
+      if (family === 'dsml' && name === 'get_time') body = body.trimStart();
       if (family === 'mistral') body = body.replace(/, "id": "[^"]*"\}$/, '}');
       const next = grammars.get(name)!.follow(bytesOf(engine, body));
       t.equal(next?.accepts, true, `${family}, ${name}: ${JSON.stringify(body)}`);
@@ -429,10 +431,10 @@ t.test('every text that the grammar allows parses as a call of the tool', async 
         closing + '<>/',
         round % 2 === 0 ? Buffer.from(ends) : Buffer.alloc(0),
       );
-      if (body === '') continue; // too long
+      if (body === '') continue; // The text became too long.
       whole++;
       if (body === null) {
-        wrong.push(`${family}: leads nowhere`);
+        wrong.push(`${family}: the grammar reached a dead end`);
         continue;
       }
       const text = syntax.engineOpen + syntax.head('f') + body + (syntax.several?.end ?? '');
