@@ -155,13 +155,13 @@ const expected = {
   usage: { prompt_tokens: 30, completion_tokens: 25, prompt_tokens_details: { cached_tokens: 7 } },
 };
 
-t.test('converts a Messages upstream', async (t) => {
+t.test('converts requests and responses of a Messages upstream', async (t) => {
   const {
     heard: { path, headers, body },
     answer,
   } = await asked('m', messagesStream);
   t.match(answer, expected);
-  t.match((await asked('m', messagesWhole)).answer, expected, 'without streaming');
+  t.match((await asked('m', messagesWhole)).answer, expected, 'a complete response gives the same result');
   t.equal(path, '/v1/messages');
   t.match(headers, { 'x-api-key': 'sk-messages-key', 'anthropic-version': '2023-06-01' });
   t.match(body, {
@@ -213,13 +213,13 @@ t.test('reports an error inside a Messages stream', async (t) => {
   t.match(answer, { error: { code: 'capacity_exhausted', details: { upstream_status: 529 } } });
 });
 
-t.test('converts a Responses upstream', async (t) => {
+t.test('converts requests and responses of a Responses upstream', async (t) => {
   const {
     heard: { path, headers, body },
     answer,
   } = await asked('r', responsesStream);
   t.match(answer, { ...expected, usage: { ...expected.usage, completion_tokens_details: { reasoning_tokens: 8 } } });
-  t.match((await asked('r', whole(finished))).answer, expected, 'without streaming');
+  t.match((await asked('r', whole(finished))).answer, expected, 'a complete response gives the same result');
   t.equal(path, '/v1/responses');
   t.match(headers, { authorization: 'Bearer sk-responses-key' });
   t.match(body, {

@@ -210,7 +210,7 @@ const wholeSaying =
 for (const api of ['chat', 'messages', 'responses', 'completions']) {
   for (const kind of ['text', 'arguments', 'single characters'] as const) {
     if ((api === 'completions' && kind === 'arguments') || (api !== 'chat' && kind === 'single characters')) continue;
-    t.test(`ends a response of an upstream of the ${api} format above the bound: ${kind}`, async (t) => {
+    t.test(`ends a response of a ${api} upstream above the limit: ${kind}`, async (t) => {
       const formats: Format[] = api === 'completions' ? ['/v1/completions'] : conversations;
       for (const say of [
         streamSaying(endless(api, kind)),
@@ -225,7 +225,7 @@ for (const api of ['chat', 'messages', 'responses', 'completions']) {
             t.match(code, /model_error|api_error/, `${format} ${streamed}`);
             t.match(message, /more text than|more than an answer|larger response/, `${format} ${streamed}`);
             t.ok(text.length < (kind === 'single characters' ? 400 : 20) * BOUND, `${text.length} bytes were sent`);
-            t.equal(standIn.heard.length - before, 1, 'not retried');
+            t.equal(standIn.heard.length - before, 1, 'the request is not retried');
           }
         }
       }
@@ -233,7 +233,7 @@ for (const api of ['chat', 'messages', 'responses', 'completions']) {
         await eventually(
           () => [...standIn.sockets].filter((socket) => !socket.destroyed && socket.writableLength > 0).length === 0,
         ),
-        'the connection was closed',
+        'the connection to the upstream was closed',
       );
     });
   }
@@ -332,7 +332,7 @@ t.test('log probabilities do not count towards that limit: a body of 1.6 MB with
     '/v1/chat/completions',
     body('/v1/chat/completions', 'chat', false),
   );
-  t.equal(status, 500, 'not requested');
+  t.equal(status, 500, 'a body of that size is refused if log probabilities were not requested');
   t.match(without, /larger response than is allowed/);
 
   standIn.say = (response) =>
@@ -431,9 +431,12 @@ t.test('http.max_answering_bytes limits all responses together, and all memory i
       const full = answers.filter(({ status }) => status === 503),
         served = answers.filter(({ status }) => status === 200);
       t.equal(full.length + served.length, 30, JSON.stringify(answers.map(({ status }) => status)));
-      t.ok(full.length >= 10 && served.length >= 10, `${served.length} were served, ${full.length} were refused`);
+      t.ok(
+        full.length >= 10 && served.length >= 10,
+        `${served.length} requests were served, ${full.length} were refused`,
+      );
       t.match(full[0], { code: 'capacity_exhausted', message: /too many large responses/ });
-      // The buffered part of an incomplete body counts too.
+      // The buffered part of an incomplete body counts as well.
       standIn.say = (response) =>
         void response.writeHead(200, { 'content-type': 'application/json' }).end(
           JSON.stringify({
@@ -470,7 +473,7 @@ t.test('http.max_answering_bytes limits all responses together, and all memory i
           })
         ).status,
         200,
-        'memory is available again',
+        'response memory is available again',
       );
     }
   } finally {

@@ -175,8 +175,8 @@ const expected = ({ reasoning, text, calls, usage, finish }: Recorded): object =
 for (const [name, one] of Object.entries(recorded)) {
   t.test(`${name}: the same response in all formats`, async (t) => {
     standIn.say = stream(...one.lines);
-    t.same(await toldByChat(false), expected(one), 'chat, complete');
-    t.same(await toldByChat(true), expected(one), 'chat, streamed');
+    t.same(await toldByChat(false), expected(one), 'a complete chat completion');
+    t.same(await toldByChat(true), expected(one), 'a streamed chat completion');
     t.same(await toldByMessages(), expected(one), 'messages');
     t.same(await toldByResponses(), expected(one), 'responses');
   });
@@ -273,7 +273,7 @@ t.test('sends the expected upstream request', async (t) => {
       { role: 'tool', tool_call_id: 'c1', content: 'noon' },
     ],
   });
-  t.notOk('top_k' in body || 'min_p' in body, 'omits fields that the client did not set');
+  t.notOk('top_k' in body || 'min_p' in body, 'fields that the client did not set are omitted');
 });
 
 t.test('estimates missing usage and marks it as estimated', async (t) => {
@@ -362,26 +362,30 @@ const forever =
   };
 
 for (const [name, say, words] of [
-  ['bad JSON', saying(piece('a'), 'data: {"choices":[}\n\n'), /invalid JSON/],
-  ['half an event', saying(piece('a'), 'data: {"choices":[{"index":0,"del'), /invalid JSON/],
-  ['no end', saying(piece('a')), /without an end/],
+  ['invalid JSON', saying(piece('a'), 'data: {"choices":[}\n\n'), /invalid JSON/],
+  ['a truncated event', saying(piece('a'), 'data: {"choices":[{"index":0,"del'), /invalid JSON/],
+  ['a missing end', saying(piece('a')), /without an end/],
   ['an endless line', forever('x'.repeat(1_000)), /too long/],
   ['an endless event', forever(`data: ${'x'.repeat(1_000)}\n`), /too long/],
-  ['an endless answer', forever(piece('a'.repeat(500))), /larger response than is allowed/],
-  ['an answer that is JSON of another kind', saying('data: [1,2]\n\n'), /not an object/],
+  ['an endless response', forever(piece('a'.repeat(500))), /larger response than is allowed/],
+  ['events that are not JSON objects', saying('data: [1,2]\n\n'), /not an object/],
   [
-    'arguments of no call',
+    'arguments without a call',
     saying('data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}\n\n'),
     /tool call without a name/,
   ],
-  ['a choice nobody asked for', saying('data: {"choices":[{"index":4,"delta":{"content":"a"}}]}\n\n'), /not requested/],
+  [
+    'a choice that was not requested',
+    saying('data: {"choices":[{"index":4,"delta":{"content":"a"}}]}\n\n'),
+    /not requested/,
+  ],
   [
     'an error within the stream',
     saying(piece('a'), `data: {"error":{"message":"out of memory, ${KEY}","code":500}}\n\n`),
     /failed on this request/,
   ],
   [
-    'a connection that breaks',
+    'a connection that is lost',
     (response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a'));
       setTimeout(() => response.destroy(), 20);
@@ -389,7 +393,7 @@ for (const [name, say, words] of [
     /was lost/,
   ],
   [
-    'silence between tokens',
+    'no data between tokens',
     (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write(piece('a')),
     /stopped sending data/,
   ],
@@ -403,7 +407,7 @@ for (const [name, say, words] of [
     /stopped sending data/,
   ],
   [
-    'a huge error',
+    'a very large error body',
     (response) => {
       response.writeHead(500, { 'content-type': 'application/json' });
       const more = (): void => {
@@ -414,9 +418,9 @@ for (const [name, say, words] of [
     },
     /failed on this request/,
   ],
-  ['bytes that are no HTTP', (response) => void response.socket!.end('SSH-2.0-x\r\n\r\n'), /invalid HTTP|was lost/],
+  ['bytes that are not HTTP', (response) => void response.socket!.end('SSH-2.0-x\r\n\r\n'), /invalid HTTP|was lost/],
   [
-    'an encoding',
+    'a compressed body',
     (response) =>
       void response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' }).end('x'),
     /encoding/,
@@ -559,7 +563,7 @@ for (const streamed of [false, true]) {
 }
 
 t.test('supports stored responses and chains', async (t) => {
-  standIn.say = stream(...recorded['SGLang: reasoning_content, usage beside the last piece, no [DONE]']!.lines);
+  standIn.say = stream(...recorded['SGLang: reasoning_content, usage with the last chunk, no [DONE]']!.lines);
   const first = (await (await gateway.post('/v1/responses', { model: 'far', input: 'One?' })).json()) as any;
   await (await gateway.post('/v1/responses', { model: 'far', input: 'Two?', previous_response_id: first.id })).json();
   t.match(standIn.heard.at(-1)!.body['messages'], [
@@ -573,7 +577,7 @@ t.test('supports stored responses and chains', async (t) => {
 t.test('upstream keys are not logged', async (t) => {
   t.ok(
     gateway.logs.some((line) => line.includes('"upstream_status":401')),
-    'their messages are',
+    'error messages of the upstream are logged',
   );
   t.notMatch(gateway.logs.join('\n'), new RegExp(`${KEY}|${HEADER}|sk-up`));
 });

@@ -26,7 +26,7 @@ function read(parts: readonly Buffer[], maxBytes = 1_000): [string | null, strin
   };
   for (const part of parts) {
     lines.push(part);
-    part.fill(0); // the socket reuses its memory
+    part.fill(0); // The socket reuses its memory.
     take();
   }
   lines.end();
@@ -41,7 +41,7 @@ t.test('parses events split at every byte, and into single bytes', async (t) => 
   t.same(read([...bytes].map((byte) => Buffer.from([byte]))), expected);
 });
 
-t.test('refuses a line, and an event of many lines, that are too long', async (t) => {
+t.test('refuses a line or an event that is too long', async (t) => {
   const small = (count: number, part: string): Buffer[] => Array.from({ length: count }, () => Buffer.from(part));
   t.throws(() => read(small(101, 'xxxxxxxxxx'), 1_000), /too long/);
   t.throws(() => read(small(200, 'data: xxxxx\n'), 1_000), /too long/);

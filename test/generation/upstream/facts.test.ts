@@ -111,7 +111,7 @@ t.test('distinguishes a full context from a reached token limit', async (t) => {
   };
   t.equal(await endOf('set', 1_000, 1_948, 100), 'model_context_window_exceeded');
   t.equal(await endOf('set', 100, 1_948, 100), 'max_tokens');
-  t.equal(await endOf('set', 1_000, 1_900, 100), 'max_tokens', 'truncated for another reason');
+  t.equal(await endOf('set', 1_000, 1_900, 100), 'max_tokens', 'the response was truncated for another reason');
 });
 
 t.test(
@@ -151,7 +151,7 @@ t.test(
     t.same(
       vllm.heard.at(-1)?.body['stream_options'],
       { include_usage: true },
-      'other upstreams do not get this option, which they may not support',
+      'other upstreams do not get this option because they may not support it',
     );
   },
 );
@@ -168,7 +168,7 @@ async function counted(model: string, more: object = {}): Promise<[tokens: numbe
 
 t.test('the upstream counts tokens if it can', async (t) => {
   t.same(await counted('vllm'), [12, null]);
-  t.same(await counted('vllm', { tools }), [42, null], 'including tools');
+  t.same(await counted('vllm', { tools }), [42, null], 'tools are counted');
   t.match(vllm.heard.at(-1), {
     path: '/tokenize',
     body: {
@@ -206,7 +206,7 @@ t.test('the upstream counts tokens if it can', async (t) => {
       })
     ).status,
     400,
-    'it does not accept images',
+    'the upstream does not accept images for counting',
   );
 });
 
@@ -253,7 +253,7 @@ t.test('token counting does not bypass limits: few count requests run concurrent
   t.match(
     await (await zero).json(),
     { usage: { input_tokens: 12, output_tokens: 0 } },
-    'also for a prompt-only request',
+    'the limit also applies to a request with max_tokens 0',
   );
   t.equal(most, 24);
 });
@@ -274,13 +274,17 @@ t.test('propagates the trace of a sampled request', async (t) => {
   t.match(
     told['traceparent'],
     new RegExp(`^00-${parent}-(?!00f067aa0ba902b7)[0-9a-f]{16}-01$`),
-    'with a span of this server as parent',
+    'the parent is a span of this server',
   );
   t.equal(told['tracestate'], 'congo=t61rcWkgMzE');
-  t.match((await ask(vllm, {}))['traceparent'], /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/, 'with a new trace');
+  t.match(
+    (await ask(vllm, {}))['traceparent'],
+    /^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/,
+    'a request without a trace starts a new one',
+  );
   t.equal(
     (await ask(vllm, { traceparent: `00-${parent}-00f067aa0ba902b7-00` }))['traceparent'],
     undefined,
-    'not sampled',
+    'an unsampled request is not traced',
   );
 });

@@ -116,11 +116,11 @@ t.test('passes on formats that an upstream enforces', async (t) => {
   t.match(
     await answer('json_schema', 'loose', '{}'),
     { sent: { response_format: { json_schema: { strict: false } } } },
-    'strict or not, as the client requests',
+    '`strict` is passed on as requested',
   );
 });
 
-t.test('otherwise validates the response and reports it', async (t) => {
+t.test('otherwise validates the response and reports a mismatch', async (t) => {
   t.match(await answer('none', 'schema', '{"city":"Oslo"}'), {
     status: 200,
     header: 'checked',
@@ -144,7 +144,7 @@ t.test('otherwise validates the response and reports it', async (t) => {
     t.match(body.error, { code: 'model_error', message: words });
     t.notMatch(body.error.message, /Paris|more|maybe/, 'the error quotes nothing of the response');
   }
-  t.match(await answer('none', 'schema', '{"ci', 'length'), { status: 200 }, 'a truncated response may end anywhere');
+  t.match(await answer('none', 'schema', '{"ci', 'length'), { status: 200 }, 'a truncated response is not validated');
 });
 
 t.test('infers the stop string only if the upstream reports nothing about it', async (t) => {
@@ -170,9 +170,13 @@ t.test('infers the stop string only if the upstream reports nothing about it', a
       { choices: [{ index: 0, delta: {}, finish_reason: 'stop', ...more }] },
       '[DONE]',
     );
-  t.same(await chat({}), ['stop_sequence', null], 'nothing reported');
+  t.same(await chat({}), ['stop_sequence', null], 'the upstream reports nothing, so the stop string is inferred');
   t.same(await chat({ stop_reason: 'Os' }), ['stop_sequence', 'Os']);
-  t.same(await chat({ stop_reason: null }), [500], 'it ended by itself and does not match the format');
+  t.same(
+    await chat({ stop_reason: null }),
+    [500],
+    'a response that ended by itself without matching the format is an error',
+  );
   t.same(await chat({ matched_stop: 'Os' }), ['stop_sequence', 'Os']);
   t.same(await chat({ matched_stop: 151_645 }), [500], 'by a token');
   const messages = (delta: object) =>

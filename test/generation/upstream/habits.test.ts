@@ -150,19 +150,19 @@ const item = (type: 'added' | 'done', told: object, index: number | undefined = 
 
 const habits: [name: string, model: string, say: Say, told: Told][] = [
   [
-    'finish_reason "" until the end',
+    'finish_reason is "" until the end',
     'chat',
     streaming(chunk({ content: 'Hel' }, ''), chunk({ content: 'lo' }, ''), chunk({}, 'stop', { usage }), DONE),
     says(),
   ],
   [
-    'the final chunk twice, usage with the second',
+    'the final chunk is sent twice, the second time with usage',
     'chat',
     streaming(chunk({ content: 'Hello' }), chunk({}, 'stop'), chunk({}, 'stop', { usage }), DONE),
     says(),
   ],
   [
-    'the final chunk twice, with its text',
+    'the final chunk is sent twice, with its text',
     'chat',
     streaming(
       chunk({ content: 'Hel' }),
@@ -173,19 +173,19 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'another end after the end',
+    'a second finish reason after the end',
     'chat',
     streaming(chunk({ content: 'Hello' }), chunk({}, 'stop'), chunk({}, 'length', { usage }), DONE),
     says(),
   ],
   [
-    'usage after the end, in a chunk of its own',
+    'usage in a separate chunk after the end',
     'chat',
     streaming(chunk({ content: 'Hello' }, 'stop'), `data: ${JSON.stringify({ choices: [], usage })}\n\n`, DONE),
     says(),
   ],
   [
-    'empty data as heartbeat',
+    'events with empty data as heartbeat',
     'chat',
     streaming(
       'data:\n\n',
@@ -198,13 +198,13 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'a reason of another vendor',
+    'a finish reason of another vendor',
     'chat',
     streaming(chunk({ content: 'Hello' }), chunk({}, 'STOP', { usage }), DONE),
     says(),
   ],
   [
-    'content in parts, streamed',
+    'content as a list of parts, streamed',
     'chat',
     streaming(
       chunk({
@@ -227,7 +227,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says({ reasoning: 'hm' }),
   ],
   [
-    'content in parts, whole',
+    'content as a list of parts, complete',
     'chat',
     chatBody({
       role: 'assistant',
@@ -250,7 +250,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'deltas, and the whole message again',
+    'deltas followed by the complete message',
     'chat',
     streaming(
       chunk({ content: 'Hello' }),
@@ -260,7 +260,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'arguments "null"',
+    'arguments are the text "null"',
     'chat',
     streaming(
       chunk({
@@ -272,7 +272,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     calls('{}'),
   ],
   [
-    'arguments "null" in pieces, then another call',
+    'arguments "null" in several deltas, then another call',
     'chat',
     streaming(
       chunk({ tool_calls: [{ index: 0, id: 'a', type: 'function', function: { name: 'weather', arguments: 'nu' } }] }),
@@ -284,7 +284,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     calls('{}', ROME),
   ],
   [
-    'arguments null',
+    'arguments are null',
     'chat',
     chatBody(
       { content: null, tool_calls: [{ id: 'a', type: 'function', function: { name: 'weather', arguments: null } }] },
@@ -293,7 +293,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     calls('{}'),
   ],
   [
-    'arguments that are an object',
+    'arguments are an object instead of a string',
     'chat',
     chatBody(
       {
@@ -336,13 +336,13 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     calls(ROME),
   ],
   [
-    'a call only in the final object',
+    'a call only in the final response object',
     'responses',
     streaming(created, completed([thought('hm'), fc(ROME, 'completed')])),
     { ...calls(ROME), reasoning: 'hm' },
   ],
   [
-    'a call with deltas, told again at every end',
+    'a call with deltas that every done event repeats',
     'responses',
     streaming(
       item('added', fc('', 'in_progress')),
@@ -355,7 +355,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     calls(ROME),
   ],
   [
-    'deltas under another id than the item',
+    'deltas with an item id other than that of the item',
     'responses',
     streaming(
       item('added', fc('', 'in_progress')),
@@ -366,7 +366,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     calls(ROME),
   ],
   [
-    'two calls at place 0',
+    'two calls with output index 0',
     'responses',
     streaming(
       item('added', fc('', 'in_progress')),
@@ -378,7 +378,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     calls(ROME, OSLO),
   ],
   [
-    'arguments null',
+    'arguments are null',
     'responses',
     streaming(item('added', fc(undefined, 'in_progress')), item('done', fc('null', 'completed')), completed()),
     calls('{}'),
@@ -402,13 +402,13 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'text and reasoning only in the final object',
+    'text and reasoning only in the final response object',
     'responses',
     streaming(completed([thought('hm'), message('Hello')])),
     says({ reasoning: 'hm' }),
   ],
   [
-    'text with deltas, told again at every end, without reasoning in the final object',
+    'text with deltas that every done event repeats, and no reasoning in the final response object',
     'responses',
     streaming(
       created,
@@ -435,13 +435,13 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says({ reasoning: 'hm' }),
   ],
   [
-    'completed twice',
+    'response.completed is sent twice',
     'responses',
     streaming(event('response.output_text.delta', { output_index: 0, delta: 'Hello' }), completed(), completed()),
     says(),
   ],
   [
-    'completed without a status',
+    'response.completed without a status',
     'responses',
     streaming(
       event('response.output_text.delta', { delta: 'Hello' }),
@@ -450,14 +450,14 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'content that is a text, whole',
+    'content is a string in a complete response',
     'responses',
     whole(resource('completed', [message('', { content: 'Hello' })])),
     says(),
   ],
 
   [
-    'the end twice, usage with the second',
+    'message_delta is sent twice, the second time with usage',
     'messages',
     streaming(
       event('message_start', { message: { usage: { input_tokens: 5 } } }),
@@ -470,7 +470,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'stop_reason "" before the end',
+    'stop_reason is "" before the end',
     'messages',
     streaming(
       event('content_block_start', { index: 0, content_block: { type: 'text', text: 'Hello' } }),
@@ -481,7 +481,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'empty data as heartbeat',
+    'events with empty data as heartbeat',
     'messages',
     streaming(
       'event: ping\ndata:\n\n',
@@ -493,7 +493,7 @@ const habits: [name: string, model: string, say: Say, told: Told][] = [
     says(),
   ],
   [
-    'content that is a text, whole',
+    'content is a string in a complete response',
     'messages',
     whole({ type: 'message', content: 'Hello', stop_reason: 'end_turn', usage: { input_tokens: 5, output_tokens: 7 } }),
     says(),
@@ -508,7 +508,7 @@ for (const [name, model, say, told] of habits) {
   });
 }
 
-t.test('Completions: an empty finish_reason and a repeated end', async (t) => {
+t.test('Completions: an empty finish_reason and a repeated end are accepted', async (t) => {
   const piece = (text: string, finish: string | null, more: object = {}): string =>
     `data: ${JSON.stringify({ choices: [{ index: 0, text, finish_reason: finish }], ...more })}\n\n`;
   standIn.say = streaming(piece('Hel', ''), 'data:\n\n', piece('lo', 'stop'), piece('', 'stop', { usage }), DONE);
@@ -518,7 +518,7 @@ t.test('Completions: an empty finish_reason and a repeated end', async (t) => {
   });
 });
 
-t.test('the other client formats get the same', async (t) => {
+t.test('the other client formats get the same result', async (t) => {
   standIn.say = habits.find(([name]) => name === 'two calls, arguments only in arguments.done')![2];
   const messages = await (
     await gateway.post('/v1/messages', {

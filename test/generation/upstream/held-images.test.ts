@@ -13,7 +13,7 @@ const picture = await sharp(
 )
   .png()
   .toBuffer();
-const standIn = await startStandIn(() => undefined); // records requests and never responds
+const standIn = await startStandIn(() => undefined); // Records requests and never responds.
 const gateway = await startGateway(
   { far: { upstream: { url: standIn.url, images: true } } },
   { images: { max_bytes: picture.length, max_held_bytes: 1_024 }, upstream: { retries: 0 } },
@@ -52,7 +52,7 @@ type Tap = Pick<typeof t, 'equal' | 'match' | 'ok'>;
 // The images of one request always fit: five of the largest, which allows five requests with one image each.
 const FIT = 5;
 
-t.test('requests in progress hold their images; further ones are refused until one ends', async (t) => {
+t.test('requests in progress hold image memory, and further ones are refused until one ends', async (t) => {
   const clients = Array.from({ length: FIT }, () => new AbortController());
   const waiting = clients.map((client) =>
     asked({ signal: client.signal }).then(
@@ -71,7 +71,7 @@ t.test('requests in progress hold their images; further ones are refused until o
       () => 'left',
     ),
   );
-  t.ok(await eventually(() => standIn.heard.length === FIT + 1), 'a disconnect made space for one request');
+  t.ok(await eventually(() => standIn.heard.length === FIT + 1), 'a disconnect freed memory for one request');
   await refused(t);
   for (const client of [...clients, next]) client.abort();
   t.strictSame(
@@ -87,7 +87,7 @@ t.test('requests in progress hold their images; further ones are refused until o
     },
     '[DONE]',
   );
-  for (let i = 0; i < 2 * FIT; i++) t.equal((await asked()).status, 200, 'completed responses free their memory');
+  for (let i = 0; i < 2 * FIT; i++) t.equal((await asked()).status, 200, 'completed responses free their image memory');
   const counted = {
     model: 'far',
     max_tokens: 5,
@@ -101,7 +101,11 @@ t.test('requests in progress hold their images; further ones are refused until o
     ],
   };
   for (let i = 0; i < 2 * FIT; i++)
-    t.equal((await gateway.post('/v1/messages/count_tokens', counted)).status, 200, 'so do count requests');
+    t.equal(
+      (await gateway.post('/v1/messages/count_tokens', counted)).status,
+      200,
+      'count requests free their image memory',
+    );
   const damaged = {
     ...counted,
     messages: [
@@ -117,6 +121,6 @@ t.test('requests in progress hold their images; further ones are refused until o
     ],
   };
   for (let i = 0; i < 4 * FIT; i++)
-    t.equal((await gateway.post('/v1/messages', damaged)).status, 400, 'and refused requests');
+    t.equal((await gateway.post('/v1/messages', damaged)).status, 400, 'refused requests free their image memory');
   t.equal((await asked()).status, 200);
 });

@@ -10,7 +10,7 @@ import t from 'tap';
 import { packageRoot } from '../../../src/engine/load-addon.js';
 import { StandInServer } from '../../../bench/lib/stand-in-server.js';
 
-t.setTimeout(120_000); // long timeout for busy machines
+t.setTimeout(120_000); // Allows for a busy machine.
 
 const KEY = 'kept-test-000000';
 const REQUESTS = 1_500;

@@ -49,7 +49,7 @@ export const recorded: Readonly<Record<string, Recorded>> = {
     usage: [9, 3, 4, 0],
     finish: 'length',
   },
-  'llama-server: a call in pieces': {
+  'llama-server: a call in several chunks': {
     lines: [
       delta({ role: 'assistant', content: null }),
       delta({
@@ -92,7 +92,7 @@ export const recorded: Readonly<Record<string, Recorded>> = {
     usage: [40, 33, 0, 5],
     finish: 'tool_calls',
   },
-  'Ollama: whole calls, all numbered 0': {
+  'Ollama: complete calls, all with index 0': {
     lines: [
       delta({ role: 'assistant', content: '', reasoning: 'Hm.' }),
       delta({
@@ -120,7 +120,7 @@ export const recorded: Readonly<Record<string, Recorded>> = {
     usage: [20, 9, 0, 1],
     finish: 'tool_calls',
   },
-  'SGLang: reasoning_content, usage beside the last piece, no [DONE]': {
+  'SGLang: reasoning_content, usage with the last chunk, no [DONE]': {
     lines: [
       delta({ role: 'assistant', content: '' }, null, { matched_stop: null }),
       delta({ reasoning_content: 'So.' }),

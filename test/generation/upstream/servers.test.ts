@@ -40,7 +40,7 @@ async function said(model: string): Promise<string> {
   const body = (await (await ask(model)).json()) as any;
   return body.choices?.[0].message.content ?? `${body.error.code}`;
 }
-/** Sends requests concurrently; none is answered before all have arrived. */
+/** Sends requests concurrently; the upstreams respond only after all have arrived. */
 async function held(servers: readonly StandIn[], requests: () => Promise<unknown>[], count: number): Promise<number[]> {
   const before = servers.map(({ heard }) => heard.length);
   const release: (() => void)[] = [];
@@ -64,14 +64,14 @@ t.test(
   'retries on the next upstream if one is unreachable, and takes it out of rotation after some failures',
   async (t) => {
     for (let i = 0; i < 8; i++) t.equal(await said('half'), 'two');
-    t.equal(gateway.logs.filter((line) => line.includes('"kind":"connect"')).length, 3, 'three attempts');
+    t.equal(gateway.logs.filter((line) => line.includes('"kind":"connect"')).length, 3, 'three attempts failed');
     t.equal(gateway.logs.filter((line) => line.includes('taken out of rotation')).length, 1);
     await new Promise((resolve) => setTimeout(resolve, 500));
     for (let i = 0; i < 4; i++) t.equal(await said('half'), 'two');
     t.equal(
       gateway.logs.filter((line) => line.includes('"kind":"connect"')).length,
       4,
-      'a single retry after the pause',
+      'one request is tried after the pause',
     );
   },
 );
@@ -96,7 +96,7 @@ t.test('does not retry a client error or count it as an upstream failure', async
   t.equal(one.heard.length + two.heard.length - before, 5);
   one.say = answers('one');
   two.say = answers('two');
-  t.match(await said('pair'), /one|two/, 'they stay in rotation');
+  t.match(await said('pair'), /one|two/, 'both upstreams stay in rotation');
 });
 
 t.test('a single upstream is retried, taken out of rotation, and used again when it responds', async (t) => {
@@ -106,12 +106,12 @@ t.test('a single upstream is retried, taken out of rotation, and used again when
   t.equal(await said('lone'), 'one');
   t.equal(one.heard.length - before, 3);
   one.say = busy;
-  t.equal(await said('lone'), 'capacity_exhausted', 'three attempts');
+  t.equal(await said('lone'), 'capacity_exhausted', 'the request fails after three attempts');
   const shut = one.heard.length;
   const response = await ask('lone');
   t.equal(response.status, 503);
   t.match(await response.json(), { error: { code: 'model_unavailable', message: /unavailable at the moment/ } });
-  t.equal(one.heard.length, shut, 'nobody asks it now');
+  t.equal(one.heard.length, shut, 'the upstream receives no requests while it is out of rotation');
   const { models } = (await (await gateway.get('/readyz')).json()) as any;
   t.match(
     models.find(({ name }: any) => name === 'lone'),
@@ -123,20 +123,23 @@ t.test('a single upstream is retried, taken out of rotation, and used again when
   t.ok(gateway.logs.some((line) => line.includes('back in rotation')));
 });
 
-t.test('requests that fail an upstream do not take it out of rotation for others once it has responded', async (t) => {
-  const fails: Say[] = [
-    error(500, { error: { message: 'the template failed' } }),
-    error(403, 'a firewall'),
-    stream('not JSON'),
-  ];
-  for (const fail of fails) {
-    one.say = (response, heard) =>
-      (JSON.stringify(heard.body).includes('poison') ? fail : answers('one'))(response, heard);
-    for (let i = 0; i < 5; i++) await ask('lone', { messages: [{ role: 'user', content: 'poison' }] });
-    t.equal(await said('lone'), 'one');
-  }
-  one.say = answers('one');
-});
+t.test(
+  'requests that make an upstream fail do not take it out of rotation for others once it has responded',
+  async (t) => {
+    const fails: Say[] = [
+      error(500, { error: { message: 'the template failed' } }),
+      error(403, 'a firewall'),
+      stream('not JSON'),
+    ];
+    for (const fail of fails) {
+      one.say = (response, heard) =>
+        (JSON.stringify(heard.body).includes('poison') ? fail : answers('one'))(response, heard);
+      for (let i = 0; i < 5; i++) await ask('lone', { messages: [{ role: 'user', content: 'poison' }] });
+      t.equal(await said('lone'), 'one');
+    }
+    one.say = answers('one');
+  },
+);
 
 t.test(
   'an upstream that fails on requests that another one serves is taken out of rotation, though no other client uses it',
@@ -145,11 +148,11 @@ t.test(
     for (let i = 0; i < 10; i++) t.equal(await said('pair'), 'two');
     const shut = one.heard.length;
     for (let i = 0; i < 6; i++) t.equal(await said('pair'), 'two');
-    t.equal(one.heard.length, shut, 'it receives no requests now');
+    t.equal(one.heard.length, shut, 'the upstream receives no requests while it is out of rotation');
     one.say = answers('one');
     await new Promise((resolve) => setTimeout(resolve, 900));
     for (let i = 0; i < 4; i++) await said('pair');
-    t.ok(one.heard.length > shut, 'and is tried again later');
+    t.ok(one.heard.length > shut, 'the upstream is tried again later');
   },
 );
 
@@ -162,11 +165,11 @@ t.test('uses the configured fallback model', async (t) => {
   t.equal(spare.heard.length - before, 2);
   t.ok(gateway.logs.some((line) => line.includes('using its fallback model')));
   spare.say = error(400, { error: { message: 'no' } });
-  t.equal(await said('last'), 'invalid_value', "the fallback's refusals are returned");
+  t.equal(await said('last'), 'invalid_value', 'errors of the fallback model are returned');
   spare.say = answers('spare');
 });
 
-t.test('limits requests in flight; one that waits too long gets an error', async (t) => {
+t.test('limits requests in flight, and a request that waits too long gets an error', async (t) => {
   const statuses: number[] = [];
   const going = async (): Promise<void> => {
     const response = await ask('tight');
@@ -177,7 +180,7 @@ t.test('limits requests in flight; one that waits too long gets an error', async
   const waiting: (() => void)[] = [];
   one.say = (response, heard) => void waiting.push(() => void answers('one')(response, heard));
   const all = Array.from({ length: 45 }, going);
-  t.ok(await eventually(() => statuses.length === 5), 'five have timed out');
+  t.ok(await eventually(() => statuses.length === 5), 'five requests have timed out');
   t.same(statuses, [503, 503, 503, 503, 503]);
   t.equal(one.heard.length - before, 40);
   one.say = answers('one');
@@ -220,7 +223,7 @@ t.test(
       await (await gateway.get('/metrics')).text(),
       /monolith_upstream_requests_total\{model="tight",server="[^"]+",outcome="answered"\} 280/,
     );
-    t.equal(shut(), before, 'it is not counted as a failure');
+    t.equal(shut(), before, 'the response is not counted as a failure');
   },
 );
 

@@ -20,7 +20,7 @@ const message = (work: () => unknown): string => {
   return '';
 };
 
-t.test('accepts one address, or several servers that inherit unset values', async (t) => {
+t.test('accepts one URL, or several servers that inherit unset values', async (t) => {
   t.match(upstreamOf({ url: 'http://127.0.0.1:8000/v1/', key: KEY }), {
     servers: [{ url: 'http://127.0.0.1:8000/v1', api: 'chat-completions', model: null, key: KEY, weight: 1 }],
     fallback: null,
@@ -68,11 +68,11 @@ t.test('refuses invalid settings with their path and without the key', async (t)
   t.notMatch(
     message(() => loadConfig({ env: { MONOLITH_MODELS: `{"far": {"upstream": {"key": "${KEY}"` } })),
     KEY,
-    'also for invalid JSON',
+    'the key is not shown for invalid JSON',
   );
 });
 
-t.test('lists the models', async (t) => {
+t.test('lists upstream models with the local ones', async (t) => {
   const named = configuredModels(
     configWith({
       model: ['far=http://127.0.0.1:8000/v1'],
@@ -96,7 +96,7 @@ t.test('lists the models', async (t) => {
   t.equal(
     configuredModels(configWith({ models: { far: { upstream: { url: 'http://x/v1' } } } })).at(-1)!.id,
     'far',
-    'after the built-in ones',
+    'upstream models are listed after the built-in ones',
   );
   const fallback = (a: string, b: string): string =>
     message(() =>
@@ -117,7 +117,7 @@ t.test('lists the models', async (t) => {
   );
 });
 
-t.test('`monolith models` shows the upstream but no key', async (t) => {
+t.test('`monolith models` shows the upstream URL but no key', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'monolith-upstream-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
   const file = join(folder, 'config.json');

@@ -87,7 +87,7 @@ t.test('counts an upstream that has responded and then fails requests of several
   t.same(
     [rows[0].failedFor(7, 1_000), rows[1].failedFor(7, 1_000), rows[0].failedFor(7, 1_000)],
     [true, false, false],
-    'one organization counts once, for all workers',
+    'an organization counts once over all workers',
   );
   t.same([rows[0].failedFor(8, 1_000), rows[1].failedFor(7, 1_000)], [true, true]);
   t.same(
@@ -97,7 +97,7 @@ t.test('counts an upstream that has responded and then fails requests of several
   );
   t.same([rows[0].failedFor(0, 1_000), rows[0].failedFor(0, 1_000)], [true, false]);
   rows[1].answered();
-  t.ok(rows[0].failedFor(0, 1_000), 'again after a success');
+  t.ok(rows[0].failedFor(0, 1_000), 'failures count again after a success');
   t.same(
     [1_000 + FAILING_MS - 1, 1_000 + FAILING_MS].map((now) => rows[1].failedFor(0, now)),
     [false, true],
@@ -216,13 +216,13 @@ t.test('a cancelled request, and a worker that does not take its turn, block no 
   t.ok(mine.take(1, null));
   t.notOk(theirs.take(2, theirs.now()));
   mine.release(1);
-  t.notOk(mine.take(3, null), 'a new request does not overtake it');
+  t.notOk(mine.take(3, null), 'a new request does not overtake the waiting worker');
   const freed = sharedNow();
   const taken = await new FairSlots(mine, 'tests', 100).run({ organization: 1 }, 1, async () => sharedNow());
   t.ok(taken - freed >= 50, `after ${taken - freed} ms`);
   const slots = new FairSlots(mine, 'tests', 100);
   for (let at = 0; at < 40; at++) await slots.run({ organization: 1 }, 1, async () => undefined);
-  t.ok(sharedNow() - taken < 2_000, 'it is not waited for repeatedly');
+  t.ok(sharedNow() - taken < 2_000, 'the inactive worker is not waited for repeatedly');
 });
 
 t.test("frees a worker's requests in flight when it terminates", async (t) => {
@@ -255,6 +255,6 @@ t.test("frees a worker's requests in flight when it terminates", async (t) => {
   t.same(
     [theirs.atWork(1), theirs.take(1, theirs.now()), theirs.atWork(1), theirs.atWork(2)],
     [0, true, 1, 1],
-    'and do not wait for the terminated worker',
+    'waiting requests do not wait for the terminated worker',
   );
 });
