@@ -13,7 +13,7 @@ const THINKING = 'a thinking budget in tokens is sent as an effort';
 const COUNT = 'token counts of prompts that are too long are estimated';
 const SCHEMA =
   'the upstream decides which schemas are valid: a refusal has its wording, its field paths and its general error code';
-const LEFT_OUT =
+const IGNORED_KEYWORDS =
   'chat completions do not report the ignored keywords of a non-strict schema (Monolith reports them in its own header)';
 
 const GAUGES = 'the test reads the engine metrics of its own process';
@@ -32,29 +32,32 @@ const SUITES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   messages: {},
   structured: {
-    'what is not served is refused by place and keyword, in every format': SCHEMA,
-    'not strict: what is left out is named in a header, and the rest is held to': LEFT_OUT,
+    'unsupported and invalid schemas are refused with path and keyword in every API format': SCHEMA,
+    'without strict, unsupported keywords are listed in a header and the others are enforced': IGNORED_KEYWORDS,
   },
   'ai-sdk': {},
   'open-responses': {},
   'responses-create': {
-    'only preparing the prefix cache': CACHE,
-    'too long for the context: automatic truncation keeps what matters': TRUNCATION,
+    'a request can fill the prefix cache without generating output': CACHE,
+    'automatic truncation keeps the system message, the last message and as much history as fits': TRUNCATION,
   },
   'responses-stored': {},
   'responses-stored-chain': {},
   'responses-background': {},
   'responses-background-threads': {},
   'responses-compact': {
-    'a window longer than the context is summarised in pieces': TRUNCATION,
-    'a client that leaves': GAUGES,
-    'input_tokens counts what a response would': COUNT,
+    'input longer than the context window is summarized in chunks': TRUNCATION,
+    'a client disconnect stops a running compaction': GAUGES,
+    'input_tokens returns the prompt length that a response would report': COUNT,
   },
-  'responses-socket': { 'a turn that only prepares': CACHE, 'limits count when a turn starts': GAUGES },
+  'responses-socket': {
+    'a message with generate: false only fills the prefix cache': CACHE,
+    'rate limits are applied when a queued message starts': GAUGES,
+  },
   agents: {},
   'responses-create-failures': {
-    'waiting too long after a keep-alive: a response that failed, as events': QUEUE,
-    'waiting too long in the background: the response says that it was shed': QUEUE,
+    'a stream that waits too long after a keep-alive ends with response.failed': QUEUE,
+    'a background response that waits too long fails with rate_limit_exceeded': QUEUE,
   },
   images: {},
   'key-permissions': {},
