@@ -71,7 +71,7 @@ std::string vectors_path(const std::string& relative) {
 }  // namespace check
 
 namespace {
-// "max": an hour before the clock's end.
+// Sets the start value of the engine's clock. "max" is one hour before the largest time the clock can represent.
 void start_clock_at(const char* seconds) {
   using monolith::Clock;
   const Clock::duration at = std::strcmp(seconds, "max") == 0

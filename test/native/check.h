@@ -1,6 +1,6 @@
-// A test harness of one table: TEST(name) { ... CHECK(...) }. Each executable prints TAP 14 on stdout,
-// takes an optional substring filter and --list, and exits 1 if anything failed. Before them --clock=SECONDS, or
-// --clock=max, sets what the engine's clock begins with.
+// A minimal test harness: TEST(name) { ... CHECK(...) }. Each test executable prints TAP 14 to stdout and exits with 1
+// if a test failed. It accepts an optional substring filter and --list. --clock=SECONDS or --clock=max, given before
+// them, sets the start value of the engine's clock.
 #pragma once
 
 #include <cmath>
@@ -16,19 +16,21 @@ struct Test {
   int line;
 };
 bool add(const Test& test);
-// Record and continue. Cold: what is said of a failure is built out of the way, thousands of times in the tests' code.
+// Records a failure; the test continues. The functions are marked cold so that the code that builds the message, which
+// occurs thousands of times in tests, stays out of the hot path.
 [[gnu::cold]] void fail(const char* file, int line, const std::string& what);
 [[gnu::cold]] void fail(const char* file, int line, const char* what);
-void note(const std::string& text);  // a TAP comment
-void skip(const std::string& why);   // marks the running test; return after it
-// Of an executable whose tests all need something of the machine: asked once, before the first test. If the answer says
-// what is missing, every test is skipped with it.
+void note(const std::string& text);  // Prints a TAP comment.
+void skip(const std::string& why);   // Marks the running test as skipped. The test must return after the call.
+// For an executable whose tests all need something from the machine. `what_is_missing` is called once, before the first
+// test. If it returns a text, every test is skipped with that text as the reason.
 bool needs(std::string (*what_is_missing)());
-// A file of the repository's own test data: <repository>/test/data/<relative>.
+// Returns the path of a test data file in the repository: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
-std::string repository_path(const std::string& relative);  // <repository>/<relative>
-// A file of the golden vectors, of their first part or their second: in $MONOLITH_VECTORS or $MONOLITH_VECTORS2, in
-// test/data/vectors or vectors2, or in ../shared/vectors2. Empty if it is nowhere: the test calls skip().
+std::string repository_path(const std::string& relative);  // Returns <repository>/<relative>.
+// Returns the path of a golden-vector file, from either of the two vector sets. Searches $MONOLITH_VECTORS and
+// $MONOLITH_VECTORS2, test/data/vectors and vectors2, and ../shared/vectors2. Returns an empty string if the file does
+// not exist, in which case the test calls skip().
 std::string vectors_path(const std::string& relative);
 
 template <typename A, typename B>
@@ -44,7 +46,8 @@ template <typename A, typename B>
   fail(file, line, "expected equal: " + describe(ea, eb, a, b));
 }
 
-// A function, so that references into temporaries (`CHECK_EQ(f()->value(), 1)`) live until it returns.
+// A function rather than a macro, so that references into temporaries (`CHECK_EQ(f()->value(), 1)`) stay valid until it
+// returns.
 template <typename A, typename B>
 void equal(const char* file, int line, const char* ea, const char* eb, const A& a, const B& b) {
   if (!(a == b)) unequal(file, line, ea, eb, a, b);
@@ -64,7 +67,7 @@ void equal(const char* file, int line, const char* ea, const char* eb, const A& 
 
 #define CHECK_EQ(a, b) check::equal(__FILE__, __LINE__, #a, #b, (a), (b))
 
-// Stops the test: what follows cannot make sense.
+// Returns from the test on failure. For conditions that the rest of the test depends on.
 #define REQUIRE(condition)                                        \
   do {                                                            \
     if (!(condition)) {                                           \

@@ -1,4 +1,4 @@
-// Limits of control groups, read from folders that are laid out as the kernel lays out /proc and /sys/fs/cgroup.
+// Tests that cgroup limits are read from a directory tree laid out like the kernel's /proc and /sys/fs/cgroup.
 #include "base/control_group.h"
 
 #include <cstdlib>
@@ -61,7 +61,7 @@ TEST(groups_without_limits_limit_nothing) {
   }
 }
 
-// A container with a namespace of its own sees its group as the root.
+// A container with its own cgroup namespace sees its own group as the root.
 TEST(the_root_group_of_version_2_counts) {
   Root root;
   root.write("/sys/fs/cgroup/cpu.max", "150000 100000\n").write("/sys/fs/cgroup/memory.max", "2097152\n");
@@ -70,7 +70,7 @@ TEST(the_root_group_of_version_2_counts) {
   CHECK_EQ(limits.memory_bytes, 2 * kMiB);
 }
 
-// What CPUQuota= and MemoryMax= of a systemd unit make, and of the slice that the unit is in.
+// The files that CPUQuota= and MemoryMax= of a systemd unit, and of the slice above the unit, produce.
 TEST(the_smallest_limit_from_the_group_to_the_root_counts) {
   const auto with = [](const std::vector<std::pair<std::string, std::string>>& files) {
     Root root;
@@ -86,7 +86,7 @@ TEST(the_smallest_limit_from_the_group_to_the_root_counts) {
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 4 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "max"}, {slice + "/memory.max", "8388608"}}).memory_bytes, 8 * kMiB);
   CHECK_EQ(with({{own + "/memory.max", "4194304"}, {own + "/memory.high", "3145728"}}).memory_bytes, 3 * kMiB);
-  // another unit's
+  // The limit of a different unit must have no effect.
   CHECK_EQ(with({{"/system.slice/other.service/cpu.max", "100000 100000"}}).processors, kNoProcessors);
 }
 
@@ -105,7 +105,7 @@ TEST(version_1_counts_with_each_controller_in_its_own_hierarchy) {
   CHECK_EQ(limits.memory_bytes, 6 * kMiB);
 }
 
-// Both versions mounted: version 1 has the controllers, version 2 only the processes.
+// Both cgroup versions are mounted: version 1 has the controllers, and version 2 only tracks processes.
 TEST(both_versions_side_by_side_count) {
   Root root;
   root.write("/proc/self/cgroup", "4:memory:/job\n0::/job\n")
@@ -117,7 +117,7 @@ TEST(both_versions_side_by_side_count) {
   CHECK_EQ(limits.memory_bytes, 4 * kMiB);
 }
 
-// A container without a namespace of its own: the path is the machine's, and only a part of the hierarchy is mounted.
+// A container without its own cgroup namespace: the path is the host's, and only part of the hierarchy is mounted.
 TEST(a_path_is_taken_relative_to_what_is_mounted) {
   const auto limit_with = [](const std::string& group, const std::string& top) {
     Root root;
@@ -128,8 +128,8 @@ TEST(a_path_is_taken_relative_to_what_is_mounted) {
   };
   CHECK_EQ(limit_with("/docker/1f", "/docker/1f"), 8 * kMiB);
   CHECK_EQ(limit_with("/docker/1f/inner", "/docker/1f"), 4 * kMiB);
-  CHECK_EQ(limit_with("/docker/1f0/inner", "/docker/1f"), 8 * kMiB);  // outside of the mount
-  CHECK_EQ(limit_with("/../other/inner", "/"), 8 * kMiB);             // outside of the namespace
+  CHECK_EQ(limit_with("/docker/1f0/inner", "/docker/1f"), 8 * kMiB);  // The group is outside of the mounted part.
+  CHECK_EQ(limit_with("/../other/inner", "/"), 8 * kMiB);             // The group is outside of the namespace.
   CHECK_EQ(limit_with("/inner", "/"), 4 * kMiB);
 }
 
@@ -140,7 +140,7 @@ TEST(free_memory_of_a_group_is_what_its_page_cache_may_make_room_for_too) {
   root.write("/sys/fs/cgroup/a/b/memory.stat",
              "anon 4194304\nfile 2097152\ninactive_file 1048576\nactive_file 1048576\n");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 6 * kMiB);
-  // a neighbor's
+  // A limit and usage of the parent group "a", which other groups share.
   root.write("/sys/fs/cgroup/a/memory.max", "20971520").write("/sys/fs/cgroup/a/memory.current", "19922944");
   CHECK_EQ(group_limits(root.path()).free_memory_bytes, 1 * kMiB);
   root.write("/sys/fs/cgroup/a/memory.current", "31457280");

@@ -1,4 +1,5 @@
-// E4M3 both ways against the definition in doubles: every code, the numbers between any two of them, and at random.
+// Compares E4M3 encoding and decoding with the definition in double precision: every code, the numbers between
+// neighboring codes, and random numbers.
 #include "base/float8.h"
 
 #include <cmath>
@@ -18,7 +19,7 @@ double value_of(int code) {
   return code & 128 ? -size : size;
 }
 
-// The nearest code of the magnitude, the even one of two that are equally near.
+// Returns the code whose magnitude is nearest to `size`. The even code wins a tie.
 int nearest(double size) {
   int best = 0;
   for (int code = 1; code < 0x7f; ++code) {

@@ -9,7 +9,7 @@ using namespace monolith;
 
 TEST(sha256_gives_the_standards_digests_however_bytes_are_cut) {
   const auto hex = [](std::string_view text) { return Sha256::hex_of(std::as_bytes(std::span(text))); };
-  // FIPS 180-4's examples.
+  // The examples of FIPS 180-4.
   CHECK_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK_EQ(hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK_EQ(hex("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"),

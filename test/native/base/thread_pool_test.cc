@@ -12,7 +12,8 @@ using monolith::ThreadPool;
 
 namespace {
 
-// A section whose every piece waits until `threads` of them run at once: all threads must have come.
+// Runs a parallel section in which every task waits until `threads` tasks run at the same time. The section can finish
+// only if all threads take part.
 void meet(ThreadPool& pool, int threads) {
   std::atomic<int> inside{0};
   pool.parallel_for(threads, 1, [&](int64_t, int64_t, int) {
@@ -72,7 +73,8 @@ TEST(thread_pool_runs_cover_every_index_once_and_begin_apart) {
   }
 }
 
-// A thread that is held up in its first piece keeps nothing but what it took with that from the others.
+// A thread that is delayed in its first task keeps only the tasks that it took together with the first one. The other
+// threads take the rest.
 TEST(thread_pool_runs_of_a_slow_thread_are_taken_over) {
   ThreadPool pool(3);
   for (int slow = 0; slow < 3; ++slow) {
@@ -86,7 +88,7 @@ TEST(thread_pool_runs_of_a_slow_thread_are_taken_over) {
   }
 }
 
-// Sections must find their threads in every state of waiting: spinning, yielding, parked, just woken.
+// A new section must reach its threads in every waiting state: spinning, yielding, parked, just woken.
 TEST(thread_pool_sections_after_pauses) {
   ThreadPool pool(4);
   std::atomic<int64_t> sum{0};
@@ -107,16 +109,17 @@ TEST(thread_pool_waits_for_slow_threads) {
   pool.parallel_for(3, 1, [&](int64_t, int64_t, int thread) {
     inside.fetch_add(1);
     while (inside.load() < 3) std::this_thread::yield();
-    if (thread != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20 * thread));  // the caller parks
+    // The calling thread finishes first and parks.
+    if (thread != 0) std::this_thread::sleep_for(std::chrono::milliseconds(20 * thread));
     done.fetch_add(1);
   });
   CHECK_EQ(done.load(), 3);
 }
 
-// What the owner can do alone is done without the workers: sections go on although no worker answers.
+// The calling thread does alone whatever no worker has picked up, so sections finish even if no worker wakes up.
 TEST(thread_pool_does_not_wait_for_threads_that_have_not_begun) {
   ThreadPool pool(2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the worker has parked
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // By now the worker is parked.
   std::atomic<int64_t> sum{0};
   for (int section = 0; section < 20'000; ++section)
     pool.parallel_for(2, 1, [&](int64_t begin, int64_t, int) { sum.fetch_add(begin); });
@@ -128,8 +131,9 @@ TEST(thread_pool_idle_threads_use_no_processor_time) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();
     meet(pool, 3);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // beyond every spin and yield
-    const std::clock_t before = std::clock();                    // of all threads of this process
+    // Longer than the threads spin and yield before they park.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const std::clock_t before = std::clock();  // CPU time of all threads of this process.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     const double used = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
     if (used > 0.02) check::fail(__FILE__, __LINE__, "idle pool used " + std::to_string(used) + " s in 0.2 s");

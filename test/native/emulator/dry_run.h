@@ -1,5 +1,6 @@
-// The emulator without kernels: launches and copies cost nothing and do nothing, and what a step takes is the host's
-// part alone. For a bench of that (bench/native/host_bench.cc); set before a Runtime is opened, one thread.
+// Dry-run mode of the CUDA emulator: launches and copies do nothing and cost nothing, so a step takes only the host's
+// time. Used by bench/native/host_bench.cc to measure host overhead. Must be set before a Runtime is opened.
+// Single-threaded.
 #pragma once
 
 #include <cstddef>
@@ -9,19 +10,20 @@ namespace monolith::cuda {
 
 struct DryRun {
   bool on = false;
-  void (*answer)(void* to_host, size_t bytes) = nullptr;  // fills what would have been downloaded
+  void (*answer)(void* to_host, size_t bytes) = nullptr;  // Fills the host buffer in place of a download.
 
-  // Since reset(). Idle: from when work was waited for to the next launch; busy: from there to the next wait.
-  uint64_t idle_ns = 0, busy_ns = 0, steps = 0;  // as many of each as there were waits
+  // Sums since reset(). Idle time runs from a wait for the device to the next launch. Busy time runs from that launch
+  // to the next wait.
+  uint64_t idle_ns = 0, busy_ns = 0, steps = 0;  // `steps` counts the waits: one idle and one busy interval for each.
   uint64_t uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0, launches = 0, replays = 0;
   void reset();
 
-  // Of the emulated Runtime.
+  // Called by the emulated Runtime.
   void note_work();
   void note_wait();
 
  private:
-  int64_t waited_at_ = 0, worked_at_ = 0;  // 0: not so
+  int64_t waited_at_ = 0, worked_at_ = 0;  // Start of the current interval in nanoseconds; 0 = not in this state.
   bool has_work_ = false;
 };
 DryRun& dry_run();

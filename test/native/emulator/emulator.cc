@@ -38,7 +38,8 @@ constexpr unsigned kMostThreads = 1024;
 // --- stacks ------------------------------------------------------------------------------------
 
 #if defined(__x86_64__)
-// Saves the caller's registers on its stack, whose top goes to *save, and goes on where `resume` was saved.
+// Pushes the caller's registers onto its stack, stores the stack pointer in *save, and resumes the context that was
+// saved with the stack pointer `resume`.
 extern "C" void monolith_switch_stack(void** save, void* resume);
 asm(R"(
 .text
@@ -67,18 +68,18 @@ struct CopyGroup {
   struct Copy {
     void* to;
     const void* from;
-    size_t bytes;  // the rest of 16 become zeros
+    size_t bytes;  // Bytes that are copied; the remaining bytes up to 16 become zeros.
   };
   std::vector<Copy> copies;
 };
 
 struct Warp {
   unsigned arrived = 0;
-  uint64_t passed = 0;              // barriers of this warp
-  std::vector<std::byte> slots[2];  // of exchanges, by the parity of passed
+  uint64_t passed = 0;              // Number of warp barriers that this warp has passed.
+  std::vector<std::byte> slots[2];  // Buffers for warp exchanges, selected by the parity of `passed`.
 };
 
-// One to run on: what is needed to go on where it was left.
+// A stack and the saved context that is needed to resume it.
 struct Stack {
 #if defined(__x86_64__)
   void* top = nullptr;
@@ -87,17 +88,18 @@ struct Stack {
 #endif
   const void* bottom = nullptr;
   size_t size = 0;
-  void* fake = nullptr;  // of the address sanitizer
+  void* fake = nullptr;  // The fake stack of the address sanitizer.
 };
 
 struct Fiber {
   std::unique_ptr<std::byte[]> memory;
   Stack stack;
   bool done = true;
-  bool has_inputs = false;            // has called wait_for_inputs()
-  const uint64_t* awaited = nullptr;  // goes on when this has left `seen`; null: at once
+  bool has_inputs = false;  // The thread has called wait_for_inputs().
+  // The thread resumes when this counter differs from `seen`. Null: it can run immediately.
+  const uint64_t* awaited = nullptr;
   uint64_t seen = 0;
-  std::vector<CopyGroup> groups;  // committed, oldest first
+  std::vector<CopyGroup> groups;  // Committed groups of asynchronous copies, oldest first.
   CopyGroup open;
 };
 
@@ -109,26 +111,26 @@ struct Machine {
   size_t shared_bytes = 0;
   const std::function<void()>* kernel = nullptr;
   unsigned current = 0, n_threads = 0, n_live = 0;
-  std::vector<unsigned> turn;   // the threads, warp by warp, in the order they run
-  std::vector<unsigned> place;  // of each thread in `turn`
+  std::vector<unsigned> turn;   // The block's threads in the order in which they run, warp by warp.
+  std::vector<unsigned> place;  // Index of each thread in `turn`.
   unsigned block_arrived = 0;
   uint64_t block_passed = 0;
-  uint64_t events = 0;  // barriers passed and threads ended: none in many rounds is a deadlock
-  uint64_t rounds = 0;  // of all threads that can run
+  uint64_t events = 0;  // Counts passed barriers and finished threads. No change over many rounds means a deadlock.
+  uint64_t rounds = 0;  // Number of rounds in which every runnable thread ran once.
   Order order = Order::kAscending;
   uint32_t shuffle_state = 1;
   uint64_t launches = 0;
-  Stack main;  // of run()'s caller
+  Stack main;  // Stack of the thread that called run().
 };
 
 Machine& machine() {
-  static Machine* const only = new Machine;  // never destroyed: stacks may be in use at exit
+  static Machine* const only = new Machine;  // Never destroyed, because stacks may still be in use at exit.
   return *only;
 }
 
 bool can_run(const Fiber& fiber) { return !fiber.done && (!fiber.awaited || *fiber.awaited != fiber.seen); }
 
-// From one stack to another; `for_good`: nobody comes back.
+// Switches from one stack to another. `for_good`: the old stack is never resumed.
 void switch_stacks(Stack& from, Stack& to, bool for_good = false) {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(for_good ? nullptr : &from.fake, to.bottom, to.size);
@@ -145,7 +147,7 @@ void switch_stacks(Stack& from, Stack& to, bool for_good = false) {
 #endif
 }
 
-// `thread` is the one that runs now.
+// Makes `thread` the running thread and returns its stack.
 Stack& take_over(Machine& m, unsigned thread) {
   m.current = thread;
   where.thread = {thread, 0, 0};
@@ -153,7 +155,7 @@ Stack& take_over(Machine& m, unsigned thread) {
   return m.fibers[thread].stack;
 }
 
-// Off a fiber's stack and onto that of another one, or, if there is none that can run in its warp, of run().
+// Switches from a fiber's stack to the next runnable fiber of the same warp, or to the stack of run() if there is none.
 void leave(Machine& m, Fiber& fiber, bool for_good) {
   const unsigned place = m.place[m.current], warp = place / 32 * 32, lanes = std::min(32u, m.n_threads - warp);
   for (unsigned i = 1; i < lanes; ++i) {
@@ -181,13 +183,13 @@ void thread_main() {
   (*m.kernel)();
   Fiber& fiber = m.fibers[m.current];
   if (!fiber.has_inputs) stop("a thread ended without wait_for_inputs()");
-  if (!fiber.open.copies.empty()) stop("a thread ended with asynchronous copies not committed");
+  if (!fiber.open.copies.empty()) stop("a thread ended with uncommitted asynchronous copies");
   finish_copies(fiber, 0);
   fiber.done = true;
   --m.n_live;
   ++m.events;
   leave(m, fiber, true);
-  stop("a thread went on after its end");
+  stop("a thread was resumed after its end");
 }
 
 void prepare(Fiber& fiber) {
@@ -201,7 +203,8 @@ void prepare(Fiber& fiber) {
   __asan_unpoison_memory_region(fiber.memory.get(), kStackBytes);
 #endif
 #if defined(__x86_64__)
-  // As monolith_switch_stack leaves a stack: six registers, then where to go on. Aligned as after a call.
+  // Lays the new stack out as monolith_switch_stack leaves one: six registers, then the address to resume at. The stack
+  // is aligned as after a call.
   auto top = reinterpret_cast<uintptr_t>(fiber.memory.get() + kStackBytes) & ~uintptr_t{15};
   auto* words = reinterpret_cast<void**>(top) - 2;
   words[0] = reinterpret_cast<void*>(&thread_main);
@@ -217,7 +220,7 @@ void prepare(Fiber& fiber) {
 #endif
 }
 
-// Until `counter`, which is `seen` now, has changed.
+// Suspends the running thread until `counter` differs from `seen`, its current value.
 void wait_for(Machine& m, const uint64_t& counter, uint64_t seen) {
   Fiber& fiber = m.fibers[m.current];
   fiber.awaited = &counter;
@@ -232,7 +235,7 @@ uint32_t random(Machine& m) {
   return m.shuffle_state;
 }
 
-// The order of a block's threads: warps one after another, lanes within them.
+// Sets the order in which a block's threads run: warp by warp, and lane by lane within a warp.
 void arrange(Machine& m) {
   m.turn.resize(m.n_threads);
   m.place.resize(m.n_threads);
@@ -257,7 +260,8 @@ void arrange(Machine& m) {
 }
 
 void run_block(Machine& m) {
-  std::memset(m.shared.data(), 0xff, m.shared.size());  // NaN, -1
+  // Fills shared memory with garbage: NaN as a float, -1 as an integer.
+  std::memset(m.shared.data(), 0xff, m.shared.size());
   m.block_arrived = 0;
   for (Warp& warp : m.warps) warp.arrived = 0;
   for (unsigned i = 0; i < m.n_threads; ++i) prepare(m.fibers[i]);
@@ -268,7 +272,7 @@ void run_block(Machine& m) {
     ++m.rounds;
     for (const unsigned thread : m.turn)
       if (can_run(m.fibers[thread])) switch_stacks(m.main, take_over(m, thread));
-    // A thread that polls may go through a few rounds in which nothing happens.
+    // A polling thread may cause a few rounds without progress.
     idle_rounds = m.events == before ? idle_rounds + 1 : 0;
     if (idle_rounds == 100) stop("threads wait for each other at different barriers");
     before = m.events;
@@ -284,11 +288,11 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
   Machine& m = machine();
   const std::lock_guard lock(m.launch);
   ++m.launches;
-  if (threads < 1 || threads > static_cast<int>(kMostThreads)) stop("1 to 1024 threads a block");
-  if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535) stop("grid out of range");
-  if (shared_bytes > 227 << 10) stop("more shared memory than a block can have");
+  if (threads < 1 || threads > static_cast<int>(kMostThreads)) stop("threads per block must be 1 to 1024");
+  if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535) stop("grid is out of range");
+  if (shared_bytes > 227 << 10) stop("shared memory exceeds the limit of a block (227 KiB)");
 #if defined(__SANITIZE_ADDRESS__)
-  pthread_attr_t attributes;  // of the thread that called: its stack, for switching back to it
+  pthread_attr_t attributes;  // Attributes of the calling thread. Its stack bounds are needed to switch back to it.
   void* bottom = nullptr;
   pthread_getattr_np(pthread_self(), &attributes);
   pthread_attr_getstack(&attributes, &bottom, &m.main.size);
@@ -315,7 +319,7 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
 
 void* shared_memory(size_t bytes) {
   Machine& m = machine();
-  if (bytes > m.shared_bytes) stop("the launch gave less shared memory than the kernel uses");
+  if (bytes > m.shared_bytes) stop("kernel uses more shared memory than the launch allotted");
   const auto at = reinterpret_cast<uintptr_t>(m.shared.data());
   return reinterpret_cast<void*>((at + 1023) & ~uintptr_t{1023});
 }
@@ -352,13 +356,13 @@ void wait_for_inputs() {
 }
 void check_inputs() {
   const Machine& m = machine();
-  if (!m.fibers[m.current].has_inputs) stop("what other kernels may write is used before wait_for_inputs()");
+  if (!m.fibers[m.current].has_inputs) stop("memory that other kernels may write is used before wait_for_inputs()");
 }
 
 const std::byte* exchange(const void* own, size_t size) {
   Machine& m = machine();
   Warp& warp = m.warps[m.current / 32];
-  // Two sets of slots in turn: a lane can be one exchange ahead of another, never two.
+  // Two sets of slots alternate. A lane can be one exchange ahead of another lane, but never two.
   const size_t parity = warp.passed % 2;
   std::vector<std::byte>& slots = warp.slots[parity];
   if (slots.size() < 32 * size) slots.resize(std::max(32 * size, size_t{4096}));
@@ -367,7 +371,7 @@ const std::byte* exchange(const void* own, size_t size) {
   return m.warps[m.current / 32].slots[parity].data();
 }
 
-// Until the others have had their turn.
+// Suspends the running thread until the other threads have run.
 void pause_thread() {
   Machine& m = machine();
   wait_for(m, m.rounds, m.rounds);
@@ -375,7 +379,7 @@ void pause_thread() {
 void note_progress() { ++machine().events; }
 
 void check_mask(unsigned mask) {
-  if (mask != 0xffffffffu) stop("warp-wide operations take whole warps");
+  if (mask != 0xffffffffu) stop("a warp-wide operation needs all lanes of the warp");
 }
 
 // --- tensor.h ----------------------------------------------------------------------------------
@@ -420,7 +424,7 @@ void mma_s8(int32_t (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
 }
 
 void load_matrices(uint32_t (&out)[4], const void* row, bool transposed) {
-  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) stop("rows of matrices are 16 bytes, aligned");
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) stop("matrix rows must be 16 bytes, aligned to 16 bytes");
   const auto* rows = reinterpret_cast<const void* const*>(exchange(&row, sizeof row));
   const unsigned lane = where.thread.x % 32, g = lane / 4, t = lane % 4;
   uint32_t loaded[4];
@@ -435,14 +439,15 @@ void load_matrices(uint32_t (&out)[4], const void* row, bool transposed) {
     }
     loaded[i] = uint32_t{low} | uint32_t{high} << 16;
   }
-  wait_warp();  // lanes name rows for others: nobody writes there before all have read
+  // Each lane supplies row addresses for other lanes, so no lane may write to the rows before all lanes have read them.
+  wait_warp();
   std::memcpy(out, loaded, sizeof loaded);
 }
 
 void copy_async(void* to_shared, const void* from, int bytes) {
-  if (bytes < 0 || bytes > 16) stop("asynchronous copies are of 0 to 16 bytes");
+  if (bytes < 0 || bytes > 16) stop("an asynchronous copy must be 0 to 16 bytes");
   if (reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 || (bytes > 0 && reinterpret_cast<uintptr_t>(from) % 16 != 0))
-    stop("asynchronous copies are 16 bytes, aligned");
+    stop("an asynchronous copy must be 16 bytes, aligned to 16 bytes");
   Machine& m = machine();
   std::memset(to_shared, 0xff, 16);
   m.fibers[m.current].open.copies.push_back({to_shared, from, static_cast<size_t>(bytes)});

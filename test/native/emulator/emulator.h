@@ -1,10 +1,10 @@
-// Runs kernels on the host, one block after another, each thread of a block on a stack of its own: what kernel
-// files see when the host's compiler reads them. Strict where a GPU is forgiving: shared memory starts as garbage,
-// asynchronous copies arrive only when they are waited for, threads that disagree about a barrier end the process
-// with a message, and the order in which threads run between two barriers can be turned round (set_order), which
-// shows a missing barrier as another result.
+// Runs CUDA kernels on the host, one block after another, with a separate stack for each thread of a block. Kernel
+// files include this header when the host's compiler compiles them. The emulator is strict where a GPU is forgiving:
+// shared memory starts as garbage, and asynchronous copies arrive only when a thread waits for them. Threads that
+// disagree about a barrier end the process with a message. set_order() changes the order in which threads run between
+// two barriers, so that a missing barrier changes the result.
 //
-// One launch at a time in the process (a lock inside); kernels run on the caller's thread.
+// One launch at a time per process (guarded by a lock); kernels run on the caller's thread.
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ struct dim3 {
 
 namespace monolith::cuda::emulator {
 
-// Of the thread that runs.
+// Position of the running thread: its thread index, block index, block size and grid size.
 struct Where {
   dim3 thread, block, block_size, grid_size;
 };
@@ -38,20 +38,23 @@ extern Where where;
 
 enum class Order : uint8_t { kAscending, kDescending, kShuffled };
 void set_order(Order order);
-uint64_t launches();  // that were run so far
+uint64_t launches();  // Number of kernel launches so far.
 
-// Runs `kernel` for every thread of `grid` blocks of `threads` threads with `shared_bytes` of shared memory.
+// Runs `kernel` once for every thread of a `grid` of blocks. Each block has `threads` threads and `shared_bytes` of
+// shared memory.
 void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t shared_bytes);
 
-void* shared_memory(size_t bytes);  // checks `bytes` against the launch's
-void wait_block();                  // barrier of the block
+// Returns the block's shared memory. Stops the process if `bytes` exceeds what the launch allotted.
+void* shared_memory(size_t bytes);
+void wait_block();  // Barrier of the block (__syncthreads).
 void wait_warp();
-void wait_for_inputs();                    // every thread of a kernel comes here once: language.h
-void check_inputs();                       // the thread has
-void pause_thread();                       // lets the others run
-void note_progress();                      // what a paused thread may wait for has changed
-[[noreturn]] void stop(const char* what);  // ends the process: a kernel broke a rule
-// Every lane's `size` bytes, after all lanes have given theirs: [32][size]. Valid until the lane's next exchange.
+void wait_for_inputs();  // Every thread of a kernel must call wait_for_inputs() once; see language.h.
+void check_inputs();     // Stops the process if the running thread has not called wait_for_inputs() yet.
+void pause_thread();     // Lets the other threads run.
+void note_progress();    // Reports a change that a paused thread may be waiting for.
+[[noreturn]] void stop(const char* what);  // Ends the process because a kernel broke a rule.
+// Waits until all lanes of the warp have passed their `size` bytes and returns them as [32][size]. The result is valid
+// until the lane's next exchange.
 const std::byte* exchange(const void* own, size_t size);
 
 template <typename T>

@@ -1,4 +1,4 @@
-// The emulator's part for device/wgmma.h.
+// Emulation of device/wgmma.h: barriers with byte counts, bulk copies and warpgroup matrix products (Hopper).
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -10,18 +10,19 @@
 namespace monolith::cuda::emulator {
 namespace {
 
-// A barrier's 64 bits: arrivals it is made for, arrivals to come, the parity of the phase under way, bytes to come.
+// The 64 bits of a barrier: the arrivals it expects, the arrivals still missing, the bytes still missing and the parity
+// of the current phase.
 struct State {
   uint16_t arrivals;
   uint16_t to_come;
-  int32_t bytes_and_parity;  // bytes * 2 + parity
+  int32_t bytes_and_parity;  // Bytes * 2 + parity.
 
   static State of(uint64_t bits) { return std::bit_cast<State>(bits); }
   int parity() const { return bytes_and_parity & 1; }
   int bytes() const { return bytes_and_parity >> 1; }
 };
 
-// Arrivals and bytes have changed: the phase may be over.
+// Updates the barrier's arrivals and bytes, and completes the phase if nothing is missing.
 void settle(uint64_t& bits, State state, int bytes) {
   int parity = state.parity();
   if (state.to_come == 0 && bytes == 0) {
@@ -39,24 +40,24 @@ struct Copy {
   size_t bytes;
   uint64_t* barrier;
 };
-std::vector<Copy> copies;  // begun and not there
+std::vector<Copy> copies;  // Bulk copies that were started and have not arrived.
 
-// What one thread asked for and has not waited for.
+// A matrix product that one thread has issued and not waited for.
 struct Product {
   float* sums;
   int quads;
-  const Words4* a;  // this lane's registers of A, and what was in them
+  const Words4* a;  // Address of this lane's registers of A; `words` is their content when the product was issued.
   Words4 words;
-  uint16_t rows[2][16];  // of A: this lane's two
+  uint16_t rows[2][16];  // The two rows of A that this lane computes.
   const std::byte* b;
   int k_bytes, column_bytes;
   bool add;
   float (*decode)(uint16_t);
 };
 struct Pending {
-  std::vector<Product> products;  // oldest first
-  std::vector<size_t> batches;    // products of each batch that was closed
-  size_t open = 0;                // of the batch that was not
+  std::vector<Product> products;  // Oldest first.
+  std::vector<size_t> batches;    // Number of products in each committed batch.
+  size_t open = 0;                // Number of products in the batch that is not committed.
   bool fenced = false;
 };
 std::vector<Pending> pending(1024);
@@ -100,7 +101,7 @@ void barrier_arrive(uint64_t& bits, int bytes) {
 
 void barrier_wait(uint64_t& bits, int parity) {
   while (State::of(bits).parity() == parity) {
-    // Copies are there only when nothing but they is missing.
+    // Bulk copies arrive as late as possible: only when the barrier waits for nothing else.
     size_t kept = 0;
     const bool late = State::of(bits).to_come == 0;
     for (size_t i = 0; i < copies.size(); ++i) {
@@ -121,7 +122,7 @@ void barrier_wait(uint64_t& bits, int parity) {
 void copy_bulk(void* to_shared, const void* from, int bytes, uint64_t& state) {
   if (bytes <= 0 || bytes % 16 != 0 || reinterpret_cast<uintptr_t>(to_shared) % 16 != 0 ||
       reinterpret_cast<uintptr_t>(from) % 16 != 0)
-    stop("bulk copies are of multiples of 16 bytes, aligned");
+    stop("a bulk copy must be aligned to 16 bytes and a multiple of 16 bytes long");
   std::memset(to_shared, 0xff, static_cast<size_t>(bytes));
   copies.push_back({to_shared, from, static_cast<size_t>(bytes), &state});
 }
@@ -129,7 +130,8 @@ void copy_bulk(void* to_shared, const void* from, int bytes, uint64_t& state) {
 uint64_t operand_at(const void* shared, int k_bytes, int column_bytes) {
   const auto at =
       static_cast<uint64_t>(static_cast<const std::byte*>(shared) - static_cast<const std::byte*>(shared_memory(0)));
-  if (at % 16 != 0 || k_bytes % 16 != 0 || column_bytes % 16 != 0) stop("operands of products are aligned to 16 bytes");
+  if (at % 16 != 0 || k_bytes % 16 != 0 || column_bytes % 16 != 0)
+    stop("operands of matrix products must be aligned to 16 bytes");
   return (at & 0x3ffffu) >> 4 | static_cast<uint64_t>(k_bytes >> 4) << 16 |
          static_cast<uint64_t>(column_bytes >> 4) << 32;
 }
@@ -149,14 +151,14 @@ void product(float* sums, int quads, const Words4& a, uint64_t operand, bool add
   p.k_bytes = static_cast<int>(operand >> 16 & 0x3fff) << 4;
   p.column_bytes = static_cast<int>(operand >> 32 & 0x3fff) << 4;
   Pending& own = pending[where.thread.x];
-  if (!own.fenced) stop("a product without products_fence()");
+  if (!own.fenced) stop("a matrix product without products_fence()");
   own.products.push_back(p);
   ++own.open;
 }
 
 void products_fence() { pending[where.thread.x].fenced = true; }
 
-// After it registers may be written again, for which the next batch needs a fence of its own.
+// After the commit a thread may write its registers again. The next batch therefore needs its own fence.
 void products_commit() {
   Pending& own = pending[where.thread.x];
   own.batches.push_back(std::exchange(own.open, 0));
@@ -165,18 +167,19 @@ void products_commit() {
 
 void products_wait(int left) {
   Pending& own = pending[where.thread.x];
-  if (own.open > 0) stop("products are waited for whose batch is not closed");
+  if (own.open > 0) stop("products_wait() was called before products_commit()");
   while (own.batches.size() > static_cast<size_t>(left)) {
     const auto n = static_cast<ptrdiff_t>(own.batches.front());
     for (ptrdiff_t i = 0; i < n; ++i) {
       const Product& p = own.products[static_cast<size_t>(i)];
-      if (std::memcmp(p.a, &p.words, sizeof p.words) != 0) stop("registers of a product under way were written");
+      if (std::memcmp(p.a, &p.words, sizeof p.words) != 0)
+        stop("registers of an unfinished matrix product were written");
       compute(p);
     }
     own.products.erase(own.products.begin(), own.products.begin() + n);
     own.batches.erase(own.batches.begin());
   }
-  wait_warp();  // B may be overwritten only after all have read it, as on the GPU
+  wait_warp();  // As on the GPU, B may be overwritten only after all lanes have read it.
 }
 
 }  // namespace monolith::cuda::emulator

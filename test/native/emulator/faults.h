@@ -1,4 +1,4 @@
-// What the emulated device is to fail at, as tests want it. A real device reads none of it.
+// Faults that tests inject into the emulated device. A real device ignores them.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,8 @@
 namespace monolith::cuda {
 
 struct Faults {
-  std::function<std::optional<Error>(bool early)> recording;  // asked when one ends; not set: none fails
+  // Called at the end of each graph capture; a returned error makes that capture fail. Not set: no capture fails.
+  std::function<std::optional<Error>(bool early)> recording;
 };
 Faults& faults();
 

@@ -1,5 +1,5 @@
-// Runtime over the emulator: memory is the host's. Work waits until synchronize(), as a device may let it: what reads
-// results, or writes anew what is to be copied, without waiting is found out.
+// Runtime on top of the emulator; device memory is host memory. Work is deferred until synchronize(), as a real device
+// may do. Code that reads results too early, or overwrites a source of a pending copy, therefore fails its test.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -19,14 +19,14 @@ namespace monolith::cuda {
 namespace {
 
 constexpr std::align_val_t kAlignment{256};
-constexpr size_t kTouched = size_t{1} << 20;  // more is not touched where nothing is computed
+constexpr size_t kTouched = size_t{1} << 20;  // In a dry run, larger allocations are not zeroed.
 
 struct EmulatedRecording final : Recording {
   std::vector<std::function<void()>> work;
 };
 
 struct EmulatedEvent final : Event {
-  uint64_t done = 0;  // pieces of work until there
+  uint64_t done = 0;  // Number of work items that must be done before the event is complete.
 };
 
 class EmulatedRuntime final : public Runtime {
@@ -100,7 +100,7 @@ class EmulatedRuntime final : public Runtime {
 
   void set_early_launch(bool) override {}
   void settle() override {}
-  // At once, and never recorded.
+  // Runs immediately, and is never recorded.
   void make_current() override {}
   bool use_stream(const std::function<bool(void*)>& work) override {
     drain();
@@ -147,10 +147,10 @@ class EmulatedRuntime final : public Runtime {
   }
 
   std::vector<void*> memory_;
-  std::unique_ptr<EmulatedRecording> recording_;  // null: nothing is recorded
+  std::unique_ptr<EmulatedRecording> recording_;  // Null: no recording is in progress.
   bool records_early_ = false;
-  std::deque<std::function<void()>> queue_;  // in the stream's order
-  uint64_t done_ = 0;                        // pieces of work, since the beginning
+  std::deque<std::function<void()>> queue_;  // In the order of the stream.
+  uint64_t done_ = 0;                        // Number of work items done since the start.
 };
 
 }  // namespace

@@ -1,25 +1,26 @@
-// The engine on the CUDA backend (in the emulator): the same answers alone, in company, from a cached prefix, as one of
-// several choices and with guesses, steps overlapping or not; steps of decodes recorded and replayed as their number
-// changes; state in pages and in slots.
+// Tests the engine on the CUDA backend (in the emulator). Responses must be the same for a request that runs alone, in
+// a batch, from a cached prefix, as one of several choices and with draft tokens, with and without overlapping steps.
+// CUDA graphs of decode steps are captured and replayed as the batch size changes. Models keep their state in KV pages
+// and in state slots.
 #include "engine/engine_fixture.h"
 #include "support/eagle_file.h"
 
 namespace monolith::testing {
 namespace {
 
-// The emulator is slow: little text.
+// Short requests, because the emulator is slow.
 std::vector<GenerationRequest> short_requests() {
   std::vector<GenerationRequest> requests;
   for (int i = 0; i < 4; ++i) {
     GenerationRequest request;
     request.prompt = test_prompt(5 + i * 14, i % 2);
     request.max_tokens = i == 3 ? 8 : 3 + 2 * i;
-    if (i == 3) {  // may end while its next token is computed
+    if (i == 3) {  // A stop string may end this request while its next token is being computed.
       request.stop = {"e", "a", "o", "1"};
       request.sampling.frequency_penalty = 0.4f;
     }
     request.ignore_eos = true;
-    request.queue_wait_ms = 0;  // no limit: steps are long
+    request.queue_wait_ms = 0;  // No queue limit, because steps are slow in the emulator.
     request.sampling.seed = static_cast<uint64_t>(40 + i);
     request.sampling.temperature = i == 0 ? 0.0f : 0.9f;
     request.sampling.top_p = i == 2 ? 0.8f : 1.0f;
@@ -54,7 +55,7 @@ std::vector<ChoiceOutcome> answers_alone(const std::vector<GenerationRequest>& r
   return answers;
 }
 
-// Every choice of request i says expected[i].
+// Checks that every choice of request i equals expected[i].
 void check_all(Consumer& consumer, const std::vector<RequestId>& ids, const std::vector<ChoiceOutcome>& expected,
                const std::string& what) {
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -74,15 +75,15 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
   if (expected.empty()) return;
   for (const Speculation speculation : {Speculation::kOff, Speculation::kAlways}) {
     EngineSetup setup = setup_for(speculation);
-    // Prompts in pieces: steps without logits.
+    // A small batch limit splits prompts into chunks, so that some steps have no logits.
     if (speculation == Speculation::kOff) setup.options.max_batch_tokens = 20;
     auto engine = start_engine(setup);
     REQUIRE(engine);
     Consumer consumer(*engine);
-    for (int round = 0; round < 2; ++round) {  // the second from cached prefixes
+    for (int round = 0; round < 2; ++round) {  // The second round starts from cached prefixes.
       std::vector<RequestId> ids;
       for (GenerationRequest request : requests) {
-        // equal choices: a fork's pages are copied
+        // Two equal choices, so that the pages of the fork are copied.
         request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }
@@ -92,7 +93,8 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
   }
 }
 
-// 8-bit pages that are shared, copied for a fork, found again by their tokens, and taken from who came last.
+// 8-bit KV pages that are shared, copied for a fork, found again in the prefix cache, and taken from the most recent
+// request when pages run out.
 TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
   std::vector<GenerationRequest> requests = short_requests();
   for (GenerationRequest& request : requests) request.max_tokens += 28;
@@ -118,8 +120,8 @@ TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
   }
 }
 
-// Recurrent state in slots: forked, found again as snapshots behind pages, put back where guesses were wrong, taken from
-// who came last where slots and pages are few.
+// Recurrent state in slots is forked, restored from snapshots in the prefix cache, and rolled back after rejected draft
+// tokens. When slots and pages run out, it is taken from the most recent request.
 TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
   std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup_for(Speculation::kOff);
@@ -141,9 +143,9 @@ TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
         request.n = round == 0 && request.sampling.temperature == 0.0f ? 2 : 1;
         ids.push_back(consumer.submit(request));
       }
-      check_all(consumer, ids, expected, speculation == Speculation::kOff ? "slots" : "slots and guesses");
+      check_all(consumer, ids, expected, speculation == Speculation::kOff ? "slots" : "slots and draft tokens");
     }
-    CHECK(engine->stats().cached_tokens > 0);  // from a snapshot
+    CHECK(engine->stats().cached_tokens > 0);  // A state snapshot was found in the prefix cache.
     CHECK(pages_come_back(*engine));
   }
   for (GenerationRequest& request : requests) request.max_tokens += 20;
@@ -161,7 +163,7 @@ TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
   CHECK(pages_come_back(*engine));
 }
 
-// What guesses are made by: the model's own layers, and a head from another file.
+// Checks the two drafters: the model's own MTP layers and an EAGLE head from another file.
 void check_guesses_of(EngineSetup setup, const std::string& what) {
   const std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup;

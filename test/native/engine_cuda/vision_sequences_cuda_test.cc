@@ -1,15 +1,15 @@
-// The vision vectors' sequences of tokens and image embeddings on the CUDA backend (in the emulator), a pair for each kind
-// of attention and positions: rows that see one another, three numbers that a row turns by, rows added behind the first
-// layers. Prompts come whole and in pieces, the second time from the prefix cache.
+// Replays the sequences of tokens and image embeddings of the vision vectors on the CUDA backend (in the emulator).
+// There is one model pair for each kind of attention and positions: bidirectional spans, M-RoPE, and embeddings added
+// after the first layers. Prompts are computed whole and in chunks, and a second time from the prefix cache.
 #include "support/vision_sequences.h"
 
 namespace monolith::testing {
 namespace {
 
-// The emulator is slow: one sequence, and little of its answer.
+// Runs one sequence and only the first tokens of its response, because the emulator is slow.
 void check_pair(const std::string& name, bool in_pieces) {
   const auto pair = read_pair(name);
-  if (!pair) return check::skip("the vision vectors are not here");
+  if (!pair) return check::skip("vision vectors not found");
   for (const bool exact : {true, false}) {
     auto backend = make_cuda_backend({.exact = exact});
     REQUIRE(backend.ok());

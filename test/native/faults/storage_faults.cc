@@ -1,21 +1,22 @@
-// A library to be preloaded (LD_PRELOAD) into a process whose database is to meet a fault: it counts the writes and syncs
-// of one file, and something goes wrong at one of them. Any thread; what is counted is counted under one lock.
+// A library for LD_PRELOAD that injects storage faults into a process with a database. It counts the writes and syncs
+// of one file and makes one of them fail. Thread-safe: one lock guards all counts. Environment variables:
 //
-//   FAULT_FILE    end of the path of the file that is meant
-//   FAULT_AT      the number of the call, from 1
-//   FAULT_HOW     eio, enospc    it fails with that, and does nothing
-//                 full           it and all later writes fail with ENOSPC: the disk stays full
-//                 kill           the process ends before it
-//                 torn           the process ends when half of the bytes are written
-//                 power          the process ends, and of what was written since the last sync a part is lost, by FAULT_SEED
-//                 the next process takes the machine for one that was started since, by its boot id
+//   FAULT_FILE    end of the path of the file
+//   FAULT_AT      number of the call at which the fault occurs, from 1
+//   FAULT_HOW     eio, enospc    the call fails with that error and does nothing
+//                 full           the call and all later writes fail with ENOSPC: the disk stays full
+//                 kill           the process ends before the call
+//                 torn           the process ends after half of the bytes are written
+//                 power          the process ends, and part of the data written since the last sync is lost, chosen by
+//                                FAULT_SEED. The next process sees a new boot id, as after a restart of the machine.
 //                 sync           the first sync from that call on fails with EIO
-//                 meta           the first write of a meta page's end from that call on fails with EIO; it is no whole page
-//                 record         nothing: all calls, and what the process writes to its standard output, go into FAULT_SEEN in
-//                 their order, for what is made of them in recorded.ts
-//   FAULT_BOOT    set: the process takes the machine for one that was started since by nobody else, as with power
-//   FAULT_FROM    calls count from when there is such a file; without it from the first
-//   FAULT_SEEN    a file that is made when it has come to that, with the number of the call in it
+//                 meta           the first write from that call on that is no multiple of 512 bytes (the end of a meta
+//                                page) fails with EIO
+//                 record         no fault: all calls, and the process's writes to its standard output, are logged to
+//                                FAULT_SEEN in order. recorded.ts reads the log.
+//   FAULT_BOOT    set: the process sees a new boot id, as with power
+//   FAULT_FROM    calls are counted from the moment this file exists; without it from the first call
+//   FAULT_SEEN    file that is created when the fault occurs and contains the number of the call
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -66,12 +67,13 @@ bool is_meant(int file) {
   return length > 0 && static_cast<size_t>(n) >= length && strcmp(path + n - length, end) == 0;
 }
 
-// What the file had where something was written since the last sync.
+// The previous content of a range that was written since the last sync.
 struct Undo {
   Undo* before;
-  int file;  // of its own: who wrote may close it before a sync
+  int file;  // Duplicated file descriptor, because the writer may close its own before a sync.
   off_t at;
-  size_t n, had;  // bytes written; bytes that were there, which lie behind this
+  // Bytes written, and bytes that existed before. The previous bytes are stored directly after this struct.
+  size_t n, had;
   char* bytes() { return reinterpret_cast<char*>(this + 1); }
 };
 Undo* undo = nullptr;
@@ -83,14 +85,16 @@ bool is_durable(int file) { return (fcntl(file, F_GETFL) & (O_DSYNC | O_SYNC)) !
 
 enum class Did : uint8_t { wrote = 1, wrote_durably, synced, cut, said };
 struct Entry {
-  uint64_t at;  // where it was written; of a sync, how many entries there were when it began; a cut file's length
-  uint32_t n;   // so many bytes follow
+  // For a write: file offset. For a sync: number of log entries when the sync started. For a truncation: new length of
+  // the file.
+  uint64_t at;
+  uint32_t n;  // Number of bytes that follow the entry.
   uint32_t what;
 };
 static_assert(sizeof(Entry) == 16);
 uint64_t entries = 0;
 
-// Under the lock.
+// The caller holds the lock.
 void record(Did what, uint64_t at, const void* bytes, size_t n) {
   static const int file = open64(setting("FAULT_SEEN"), O_CREAT | O_WRONLY | O_APPEND, 0600);
   static auto* const call = real<ssize_t(int, const void*, size_t)>("write");
@@ -101,7 +105,8 @@ void record(Did what, uint64_t at, const void* bytes, size_t n) {
 
 void note_write(int file, off_t at, size_t n) {
   if (!keeps_undo() || n == 0) return;
-  if (is_durable(file)) return;  // it is there when the call returns
+  // The file is opened with O_DSYNC or O_SYNC, so the write is durable when the call returns.
+  if (is_durable(file)) return;
   auto* entry = static_cast<Undo*>(malloc(sizeof(Undo) + n));
   if (!entry) return;
   entry->before = undo, entry->file = dup(file), entry->at = at, entry->n = n;
@@ -119,7 +124,7 @@ void forget_writes() {
   }
 }
 
-// A disk writes what it holds in any order: of the sectors not synced any may be missing.
+// A disk writes cached sectors in any order, so any subset of the unsynced sectors may be lost.
 void lose_writes() {
   uint64_t chance = strtoull(setting("FAULT_SEED"), nullptr, 10) * 0x9E3779B97F4A7C15u + 1;
   constexpr size_t kSector = 4096;
@@ -128,7 +133,7 @@ void lose_writes() {
       chance = chance * 6364136223846793005u + 1442695040888963407u;
       if (chance >> 63) continue;
       const size_t n = entry->n - from < kSector ? entry->n - from : kSector;
-      char old[kSector] = {};  // what was not there comes back as zeros
+      char old[kSector] = {};  // Bytes beyond the previous end of the file become zeros.
       if (entry->had > from) memcpy(old, entry->bytes() + from, entry->had - from < n ? entry->had - from : n);
       if (really_pwrite(entry->file, old, n, entry->at + static_cast<off_t>(from)) < 0) _exit(138);
     }
@@ -142,7 +147,8 @@ void mark() {
   close(file);
 }
 
-// True: the call fails, errno is set. Under the lock. `half`: writes half of what the call was to write.
+// Returns true if the call must fail, with errno set. The caller holds the lock. `half` writes half of the bytes of the
+// call.
 template <typename Half>
 bool meets_fault(bool writes, size_t bytes, Half&& half) {
   const long at = strtol(setting("FAULT_AT"), nullptr, 10);
@@ -226,7 +232,7 @@ int sync_of(int file, const char* name) {
 
 extern "C" {
 
-// With `power` the process is told a boot id of its own: another one each time.
+// With FAULT_HOW=power or FAULT_BOOT, the process reads a random boot id: a different one each time.
 int open64(const char* path, int flags, ...) {
   va_list rest;
   va_start(rest, flags);
@@ -301,12 +307,12 @@ int ftruncate(int file, off_t length) {
 
 int ftruncate64(int file, off_t length) { return ftruncate(file, length); }
 
-// Of mappings nobody can say here which file they are of.
+// The library cannot tell which file a mapping belongs to, so every msync counts.
 int msync(void* from, size_t n, int flags) {
   static auto* const call = real<int(void*, size_t, int)>("msync");
   pthread_mutex_lock(&lock);
   const bool fails = meets_fault(false, 0, [] {});
-  if (records()) _exit(140);  // what it would have to record is not known
+  if (records()) _exit(140);  // The data of a mapping cannot be recorded.
   pthread_mutex_unlock(&lock);
   if (fails) return -1;
   const int result = call(from, n, flags);
