@@ -10,8 +10,8 @@
 //                 power          the process ends, and part of the data written since the last sync is lost, chosen by
 //                                FAULT_SEED. The next process sees a new boot id, as after a restart of the machine.
 //                 sync           the first sync from that call on fails with EIO
-//                 meta           the first write from that call on that is no multiple of 512 bytes (the end of a meta
-//                                page) fails with EIO
+//                 meta           the first write from that call on whose size is not a multiple of 512 bytes (the end
+//                                of a meta page) fails with EIO
 //                 record         no fault: all calls, and the process's writes to its standard output, are logged to
 //                                FAULT_SEEN in order. recorded.ts reads the log.
 //   FAULT_BOOT    set: the process sees a new boot id, as with power

@@ -1,4 +1,5 @@
-// libFuzzer's entries: the one target that is linked into this executable, and what changes its inputs.
+// The entry points that libFuzzer calls: they run the single fuzz target that is linked into this executable, and its
+// mutator.
 #include <cstring>
 
 #include "fuzz/target.h"
@@ -12,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   return 0;
 }
 
-// By what the target knows of its inputs, and one time in four by libFuzzer's own changes, which know nothing.
+// Uses the target's structure-aware mutator, and one time in four libFuzzer's generic byte mutations.
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned int seed) {
   monolith::fuzzing::Chance chance(seed);
   const auto mutate = targets().front().mutate;

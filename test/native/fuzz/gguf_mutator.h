@@ -1,6 +1,7 @@
-// A GGUF file changed as one: values made odd or of another type, arrays shortened and lengthened, keys taken out, put in and
-// renamed (with them the architecture), tensors reshaped, retyped, moved, taken out and put in. Counts and lengths are right again
-// afterwards, so that the reader lets most of it through. What is no GGUF file is left to changes of bytes.
+// Structure-aware mutator for GGUF files. It makes values odd or changes their type, shortens and lengthens arrays, and
+// removes, inserts and renames keys (including the architecture). It also reshapes, retypes, moves, removes and inserts
+// tensors. Counts and lengths are corrected afterwards, so that the parser accepts most results. Input that is not a
+// GGUF file is left to byte mutations.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,8 @@ namespace monolith::fuzzing {
 
 class GgufMutator {
  public:
-  // nullopt: the input is no GGUF file that this can take apart, or nothing came of it.
+  // Returns nullopt if the input is not a GGUF file that the mutator can take apart, or if the mutation changed
+  // nothing.
   std::optional<std::string> operator()(std::string_view given, Chance& chance) {
     auto head = Head::read(given);
     if (!head || (head->values.empty() && head->tensors.empty())) return std::nullopt;
@@ -25,7 +27,8 @@ class GgufMutator {
         change_value(*head, chance);
     }
     std::string out = head->write();
-    return out == given ? std::nullopt : std::optional(std::move(out));  // of a small head much has nothing to change
+    // Many mutations change nothing in a small header.
+    return out == given ? std::nullopt : std::optional(std::move(out));
   }
 
  private:
@@ -45,13 +48,15 @@ class GgufMutator {
     kFloat64,
     kTypes
   };
-  static constexpr size_t kSizes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};  // of numbers
+  // Bytes per value of each numeric type; 0 for strings and arrays.
+  static constexpr size_t kSizes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
   static constexpr uint32_t kAlignment = 32;
 
   struct Value {
     std::string key;
-    uint32_t type = 0, of = 0;          // of: an array's elements
-    std::vector<std::string> elements;  // one where it is no array; a string without its length
+    uint32_t type = 0, of = 0;  // `of` is the element type of an array.
+    // A single element unless the value is an array. Strings are stored without their length field.
+    std::vector<std::string> elements;
   };
   struct Tensor {
     std::string name;
@@ -152,7 +157,7 @@ class GgufMutator {
         if (value.key == "general.architecture" && value.type == kString) return value.elements[0];
       return {};
     }
-    // Of the same tensors: what else do they mean?
+    // Changes the architecture to `other` and renames the keys accordingly; the tensors stay the same.
     void become(std::string_view other) {
       const std::string was(architecture()), now(other);
       if (was.empty() || now.empty()) return;
@@ -201,7 +206,7 @@ class GgufMutator {
     const Head& donor = donors_.any(chance);
     switch (chance.below(10)) {
       case 0: head.values.erase(head.values.begin() + static_cast<std::ptrdiff_t>(index)); return;
-      case 1: {  // from another file, under our architecture's name
+      case 1: {  // Takes a value from another file and puts it under this file's architecture prefix.
         if (donor.values.empty()) return;
         Value taken = chance.of(donor.values);
         const std::string theirs(donor.architecture()), ours(head.architecture());
@@ -211,13 +216,13 @@ class GgufMutator {
         return;
       }
       case 2: head.become(donor.architecture()); return;
-      case 7: {  // another key of its group
+      case 7: {  // Renames the key to another key with the same prefix.
         const size_t dot = value.key.find('.');
         if (has_word(chance, 2) && dot != std::string::npos)
           value.key = value.key.substr(0, dot + 1) + chance.of(source_words());
         return;
       }
-      case 3: {  // one number for all layers, or one for each
+      case 3: {  // Converts an array with one number per layer to a single number, or the reverse.
         if (value.type == kArray && !value.elements.empty()) {
           value.type = value.of;
           value.elements.resize(1);
@@ -251,7 +256,7 @@ class GgufMutator {
         else
           value.elements.insert(value.elements.end(), 1 + chance.below(4), chance.of(value.elements));
         return;
-      case 6: {  // what another file says of the same
+      case 6: {  // Takes the value that another file has for the same key.
         const size_t dot = value.key.find('.');
         for (const Value& other : donor.values)
           if (other.key == value.key || (dot != std::string::npos && other.key.ends_with(value.key.substr(dot)))) {
@@ -298,7 +303,7 @@ class GgufMutator {
           tensor.shape.pop_back();
         return;
       case 5: std::swap(tensor.name, head.tensors[chance.below(head.tensors.size())].name); return;
-      case 6: {  // the same length wherever it stands: a width of the whole network
+      case 6: {  // Replaces one length in all tensors that have it, such as a width of the whole network.
         if (tensor.shape.empty()) return;
         const uint64_t was = chance.of(tensor.shape),
                        now = std::max<uint64_t>(

@@ -1,5 +1,6 @@
-// JSON changed as JSON: values replaced by others, of this text or of one seen before, members renamed, repeated and taken out,
-// numbers and strings made odd, and templates of the target put in. The text need not be whole: what can be told apart is used.
+// Structure-aware mutator for JSON. It replaces values with other values of the same text or of an earlier input, and
+// renames, repeats and removes members. It also makes numbers and strings odd, and inserts templates of the fuzz
+// target. Works on incomplete JSON too.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace monolith::fuzzing {
 
 class JsonMutator {
  public:
-  // `members` are put into objects, `wraps` around values; each % in them becomes some value.
+  // `members` are inserted into objects, and `wraps` around values. Each % in them is replaced with a value.
   JsonMutator(std::span<const std::string_view> members, std::span<const std::string_view> wraps)
       : members_(members), wraps_(wraps) {}
 
@@ -26,11 +27,11 @@ class JsonMutator {
 
  private:
   struct Span {
-    size_t begin, end;  // a string with its quotes
+    size_t begin, end;  // The span of a string includes its quotes.
     bool is_key;
   };
 
-  // In the order of their beginnings: behind a key comes its value.
+  // Ordered by start position, so that the value of a key is the next span.
   static std::vector<Span> spans_of(std::string_view text) {
     std::vector<Span> spans;
     std::vector<size_t> open;
@@ -91,7 +92,7 @@ class JsonMutator {
     return filled(chance.of(members_), {}, text, spans, chance);
   }
 
-  // With the comma behind or before it.
+  // Removes a range together with the comma after or before it.
   static std::string without(std::string_view text, size_t begin, size_t end) {
     const auto is_space = [&](size_t at) { return std::isspace(static_cast<unsigned char>(text[at])) != 0; };
     size_t next = end;
@@ -116,15 +117,15 @@ class JsonMutator {
       return text.substr(0, span.begin).append(by).append(text, span.end);
     };
     const bool has_value = span.is_key && index + 1 < spans.size();
-    const size_t end = has_value ? spans[index + 1].end : span.end;  // of the member, or the element
+    const size_t end = has_value ? spans[index + 1].end : span.end;  // End of the whole member or array element.
     switch (chance.below(9)) {
       case 0: return without(text, span.begin, end);
-      case 1: {  // once more, or under the name of another
+      case 1: {  // Repeats a member, under the same key or under another one.
         std::string copy = text.substr(span.begin, end - span.begin);
         if (span.is_key && !chance.one_in(3)) copy = key_of(text, chance) + copy.substr(was.size());
         return text.substr(0, end).append(", ").append(copy).append(text, end);
       }
-      case 2: {  // two of them change places
+      case 2: {  // Swaps two values.
         const Span other = chance.of(spans);
         const Span first = span.begin < other.begin ? span : other, second = span.begin < other.begin ? other : span;
         if (first.end > second.begin || first.is_key != second.is_key) return replaced(any_value(text, spans, chance));
@@ -215,7 +216,7 @@ class JsonMutator {
     const size_t at = 1 + chance.below(was.size() - 1);
     switch (chance.below(4)) {
       case 0: out.erase(at, std::min<size_t>(1 + chance.below(3), out.size() - 1 - at)); break;
-      case 1: out.insert(at, std::string(was, 1, was.size() - 2)); break;  // itself within it
+      case 1: out.insert(at, std::string(was, 1, was.size() - 2)); break;  // Inserts the string into itself.
       default: out.insert(at, chance.of(kPieces)); break;
     }
     return out;

@@ -1,6 +1,6 @@
-// What structure-aware mutators share: chance, and pieces of inputs seen before. A mutator changes an input such that most of what
-// comes out can still be read: what lies behind the reader is met more often than by changes of bytes. libFuzzer's own changes are
-// made beside it (fuzzer.cc). One thread.
+// Shared parts of the structure-aware mutators: a random generator and a collection of earlier inputs. A mutator
+// changes an input so that the parser still accepts most results. The code after the parser is therefore reached more
+// often than with byte mutations. libFuzzer's own mutations are used in addition (fuzzer.cc). Single-threaded.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace monolith::fuzzing {
 
-// splitmix64 (Steele, Lea and Flood, 2014): a mutation is repeated by its seed.
+// splitmix64 (Steele, Lea and Flood, 2014). The same seed repeats the same mutation.
 class Chance {
  public:
   explicit Chance(uint64_t seed) : state_(seed) {}
@@ -35,7 +35,7 @@ class Chance {
   uint64_t state_;
 };
 
-// The last inputs that a mutator was given, to take pieces from.
+// Recent inputs of a mutator, from which it takes parts for new ones.
 template <typename T>
 class Donors {
  public:
@@ -46,13 +46,14 @@ class Donors {
     else if (chance.one_in(4))
       all_[chance.below(kMost)] = std::move(one);
   }
-  const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }  // once one has been kept
+  const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }  // Requires a previous call of keep().
 
  private:
   std::vector<T> all_;
 };
 
-// The words that the room's sources compare with (scripts/fuzz.mjs writes them down, as libFuzzer's dictionary); none in tests.
+// The strings that the source code of the module under test compares with. scripts/fuzz.mjs writes them to a file,
+// which is also libFuzzer's dictionary. Empty in tests.
 inline const std::vector<std::string>& source_words() {
   static const std::vector<std::string> words = [] {
     std::vector<std::string> all;
@@ -66,7 +67,7 @@ inline const std::vector<std::string>& source_words() {
 }
 inline bool has_word(Chance& chance, size_t one_in) { return !source_words().empty() && chance.one_in(one_in); }
 
-// Where arithmetic goes wrong first.
+// Returns an integer at which arithmetic is likely to fail, such as a limit of a type.
 inline int64_t odd_integer(Chance& chance, int64_t was) {
   static constexpr int64_t kOdd[] = {0,          1,
                                      2,          3,
@@ -98,7 +99,7 @@ inline int64_t odd_integer(Chance& chance, int64_t was) {
   }
 }
 
-// A byte changed, put in or taken out: of what has no structure.
+// Changes, inserts or removes one byte. For inputs without structure.
 inline void mutate_bytes(std::string& bytes, Chance& chance) {
   const size_t at = chance.below(bytes.size() + 1);
   const auto byte = static_cast<char>(chance.bits());
@@ -110,7 +111,8 @@ inline void mutate_bytes(std::string& bytes, Chance& chance) {
     bytes.erase(at, 1 + chance.below(4));
 }
 
-// Of an input of two parts (see halves() in target.h), the first by `first`, now and then the second by bytes.
+// For inputs with two parts (see halves() in target.h): mutates the first part with `first`, and occasionally the
+// second part by bytes.
 template <typename First>
 std::optional<std::string> mutate_halves(std::string_view input, First& first, Chance& chance) {
   constexpr std::string_view kMark("\xFF\x00\xFF", 3);

@@ -1,4 +1,4 @@
-// The fuzz targets over their committed corpora, so that what was once found stays found without libFuzzer.
+// Runs the fuzz targets on their committed corpora, so that bugs found earlier stay fixed. Does not need libFuzzer.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -20,7 +20,8 @@ using namespace monolith::fuzzing;
 
 namespace {
 
-// Named before it is run: what ends the process is then the last one named. Exactly as many bytes as there are, for sanitizers to watch over.
+// Prints the name of an input before it runs, so that the last name in the output identifies an input that ends the
+// process. The input is copied to a buffer of its exact size, so that sanitizers detect reads past its end.
 void replay(const Target& target, const std::string& name, std::span<const uint8_t> bytes) {
   check::note(std::string(target.name) + " " + name);
   std::fflush(stdout);
@@ -29,7 +30,7 @@ void replay(const Target& target, const std::string& name, std::span<const uint8
   run(target, {exact.get(), bytes.size()});
 }
 
-// Its seeds and its corpus, by name.
+// Returns the seeds and the corpus files of a fuzz target, with their names.
 std::vector<std::pair<std::string, std::string>> inputs_of(const Target& target, const std::vector<Seed>& seeds) {
   std::vector<std::pair<std::string, std::string>> inputs;
   for (const Seed& seed : seeds)
@@ -45,7 +46,7 @@ std::vector<std::pair<std::string, std::string>> inputs_of(const Target& target,
   return inputs;
 }
 
-// Whether what reads such inputs first lets it through.
+// Whether the parser that reads inputs of this fuzz target first accepts the input.
 bool reads(std::string_view target, std::string_view input) {
   if (target == "model" || target == "vision" || target == "gguf" || target == "tokenizer") {
     std::vector<std::byte> image((target == "gguf" ? input.size() : input.size() + (2 << 20)));
@@ -63,8 +64,8 @@ constexpr std::string_view kReadAsOne[] = {"model", "vision", "gguf",      "toke
 
 }  // namespace
 
-// What a mutator makes of inputs that can be read can mostly be read: else it finds no more than changes of bytes do. And the target
-// holds what it promises on it.
+// Mutators keep most valid inputs valid; otherwise they would find no more than byte mutations. The fuzz target's
+// checks must also hold for the mutants.
 TEST(fuzz_mutators) {
   const std::vector<Seed> seeds = made_seeds();
   size_t n_mutators = 0;
@@ -115,9 +116,9 @@ TEST(fuzz_corpora) {
     if (n_inputs < 10) check::fail(__FILE__, __LINE__, std::string(target.name) + " has no corpus");
     CHECK(n_bytes < 100'000);
     check::note(std::string(target.name) + ": " + std::to_string(n_reached()) + " of " + std::to_string(n_inputs) +
-                " get to where it looks");
-    CHECK(n_reached() >= 5);  // the rest is there to be refused
-    // networks that can be computed, all of them
+                " reach the code under test");
+    CHECK(n_reached() >= 5);  // The other inputs must be rejected.
+    // Nearly all inputs of the `model` target are models that can be evaluated.
     if (std::string_view(target.name) == "model") CHECK(n_reached() * 10 >= n_inputs * 9);
   }
 }

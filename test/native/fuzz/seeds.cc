@@ -1,4 +1,4 @@
-// fuzz_seeds FOLDER: writes the seeds, a folder for each target.
+// fuzz_seeds FOLDER: writes the seed inputs to FOLDER, with a subfolder for each fuzz target.
 #include "fuzz/seeds.h"
 
 #include <filesystem>

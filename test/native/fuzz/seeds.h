@@ -1,5 +1,5 @@
-// Inputs that nobody writes by hand, made of what tests build in memory: the fuzzers begin with them, and the tests replay them beside the
-// committed corpora.
+// Seed inputs generated from the models that tests build in memory. The fuzzers start from them, and the tests replay
+// them together with the committed corpora.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Seed {
   std::vector<uint8_t> bytes;
 };
 
-// Without the bytes of the tensors, which the targets make up.
+// Returns the file without its tensor data, which the fuzz targets make up.
 inline testing::Bytes head_of(const testing::TinyModel& model) {
   testing::Bytes image = model.build();
   const auto file = GgufFile::parse(image);
@@ -39,7 +39,7 @@ inline std::vector<Seed> made_seeds() {
     for (const char c : more) seed.bytes.push_back(static_cast<uint8_t>(c));
   };
   for (const Case& one : all_cases()) add("model", one.name, head_of(one.model), std::string_view("\0", 1));
-  constexpr std::string_view kSides = "\x30\x20\x90\x01\x40\xF0";  // of pictures: small, long, none
+  constexpr std::string_view kSides = "\x30\x20\x90\x01\x40\xF0";  // Side lengths of images: small, long and zero.
   for (const char* type : kProjectorNames) add("vision", type, head_of(TinyVision(type)), kSides);
   for (const HostileVision& one : hostile_vision()) {
     Bytes head = head_of(one.model);
@@ -47,7 +47,7 @@ inline std::vector<Seed> made_seeds() {
     add("vision", one.name, head, kSides);
   }
   VocabularyFile bpe, spm = VocabularyFile::sentencepiece();
-  // A few letters only: the 256 of byte_level() would be most of the corpus.
+  // Only a few letters: the 256 tokens of byte_level() would be most of the corpus.
   for (const char* piece : {"a", "b", "Ġ", "Ċ", "ab", "Ġa", "Ã", "©", "Ã©"}) bpe.add(piece);
   bpe.merges = {"a b", "Ġ a", "Ã ©"};
   bpe.add("<|im_end|>", TokenKind::kControl);

@@ -1,6 +1,6 @@
-// What is fuzzed: a function of any bytes at all, under a name. The same function is run by libFuzzer (fuzzer.cc, one
-// executable for each) and over the committed corpus by the tests (replay_test.cc, all in one). It ends the process when
-// something that must hold does not. See docs/internals/fuzzing.md.
+// A fuzz target is a named function that accepts any bytes and ends the process if an invariant is violated. libFuzzer
+// runs each target in its own executable (fuzzer.cc). The tests run all targets on the committed corpora in one
+// executable (replay_test.cc). See docs/internals/fuzzing.md.
 #pragma once
 
 #include <cctype>
@@ -23,11 +23,11 @@ namespace monolith::fuzzing {
 
 using Input = std::span<const uint8_t>;
 
-// An input changed such that it can still be read; nullopt: this one is left to changes of bytes.
+// Returns a changed input that the parser is likely to accept. nullopt leaves the input to byte mutations.
 using Mutate = std::optional<std::string> (*)(std::string_view input, Chance& chance);
 
 struct Target {
-  const char* name;  // its corpus: test/fuzz/corpus/NAME
+  const char* name;  // The corpus of the target is in test/fuzz/corpus/NAME.
   void (*run)(Input);
   Mutate mutate = nullptr;
 };
@@ -52,7 +52,7 @@ inline bool mutate_with(std::string_view name, Mutate mutate) {
   [[maybe_unused]] static const bool added_##name = monolith::fuzzing::add({#name, fuzz_##name}); \
   static void fuzz_##name([[maybe_unused]] monolith::fuzzing::Input input)
 
-// Behind the target of the name.
+// Must come after the target of the same name.
 #define FUZZ_MUTATOR(name)                                                                                    \
   static std::optional<std::string> mutate_##name(std::string_view input, monolith::fuzzing::Chance& chance); \
   [[maybe_unused]] static const bool mutated_##name = monolith::fuzzing::mutate_with(#name, mutate_##name);   \
@@ -61,13 +61,14 @@ inline bool mutate_with(std::string_view name, Mutate mutate) {
 inline void insist(bool holds, const char* what, std::string_view with = {}) {
   if (holds) return;
   const std::string text = std::string(what) + (with.empty() ? "" : ": ") + std::string(with);
-  std::fprintf(stderr, "what must hold does not: %s\n", text.c_str());
+  std::fprintf(stderr, "invariant violated: %s\n", text.c_str());
   std::abort();
 }
 
 inline std::string_view text_of(Input input) { return {reinterpret_cast<const char*>(input.data()), input.size()}; }
 
-// An input of two parts: what stands before the last mark, and behind it; the latter empty where there is no mark.
+// Splits an input into the parts before and after the last separator. The second part is empty if there is no
+// separator.
 inline std::pair<std::string_view, std::string_view> halves(Input input) {
   using namespace std::string_view_literals;
   constexpr std::string_view kMark = "\xFF\x00\xFF"sv;
@@ -77,25 +78,28 @@ inline std::pair<std::string_view, std::string_view> halves(Input input) {
   return {all.substr(0, at), all.substr(at + kMark.size())};
 }
 
-// What the target is given just now.
+// The input that the target is processing now.
 inline Input& given() {
   thread_local Input input;
   return input;
 }
 
-// How many inputs came to where their target looks deepest: a target that refuses all of them at its door finds nothing.
+// Number of inputs that reached the deepest code that the target tests. A target that rejects all inputs early finds
+// nothing.
 inline size_t& n_reached() {
   static size_t count = 0;
   return count;
 }
 
-// A refusal says why in a line that anybody may read: no control characters of the file's, no addresses of this process.
+// An error message must be one line that is safe to print: no control characters from the file and no memory addresses
+// of this process.
 inline void check_message(std::string_view message) {
-  // which may list all that is known
-  insist(!message.empty() && message.size() < 2500, "a refusal says why, in a line", message);
+  // The message may list all known names, so it can be long.
+  insist(!message.empty() && message.size() < 2500, "an error message is one line of fewer than 2500 bytes", message);
   for (const char c : message)
-    insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "a refusal holds no control characters", message);
-  // As long as an address is and a word by itself (not of an escaped byte and what follows), unless a file holds it and the refusal quotes that.
+    insist(static_cast<uint8_t>(c) >= 0x20 && c != 0x7F, "an error message has no control characters", message);
+  // Looks for text with the length and prefix of a memory address that is a separate word (not an escaped byte followed
+  // by digits). Such text is allowed if the input contains it and the message quotes it.
   constexpr size_t kLength = 10;
   for (size_t at = message.find("0x7f"); at != std::string_view::npos && at + kLength <= message.size();
        at = message.find("0x7f", at + 1)) {
@@ -103,12 +107,12 @@ inline void check_message(std::string_view message) {
     if (at > 0 && std::isalnum(static_cast<unsigned char>(message[at - 1]))) continue;
     insist(address.find_first_not_of("0123456789abcdef", 2) != std::string_view::npos ||
                text_of(given()).find(address) != std::string_view::npos,
-           "a refusal holds no addresses", message);
+           "an error message has no memory addresses", message);
   }
 }
 inline void check_refusal(const Error& error) {
   check_message(error.message);
-  insist(error.code != ErrorCode::kInternal, "what a file holds is no fault of ours", error.message);
+  insist(error.code != ErrorCode::kInternal, "an invalid file is not an internal error", error.message);
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -123,7 +127,8 @@ inline constexpr bool kSanitized = false;
 inline constexpr bool kSanitized = false;
 #endif
 
-// Runs one input and says that it took too long where it did: by the thread's own time, so that a busy machine fails nothing.
+// Runs one input and fails if it takes too long. Measures the CPU time of the thread, so that a busy machine causes no
+// failures.
 inline void run(const Target& target, Input input) {
   constexpr double kMostSeconds = kSanitized ? 5 : 1;
   const auto seconds = [] {
@@ -135,7 +140,7 @@ inline void run(const Target& target, Input input) {
   given() = input;
   target.run(input);
   const double took = seconds() - began;
-  insist(took < kMostSeconds, "an input is done with within a second", std::to_string(took) + " s of a core");
+  insist(took < kMostSeconds, "an input takes less than its time limit", std::to_string(took) + " s of a core");
 }
 
 }  // namespace monolith::fuzzing

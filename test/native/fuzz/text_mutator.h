@@ -1,5 +1,5 @@
-// A language of brackets, atoms and operators (patterns, rules) changed piece by piece: pieces taken out, repeated, exchanged, taken
-// from a text seen before, and words of the language put between them.
+// Structure-aware mutator for languages of brackets, atoms and operators (regular expressions, grammar rules). It
+// removes, repeats and swaps parts of a text, takes parts from earlier texts, and inserts words of the language.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,8 @@ class TextMutator {
     size_t begin, end;
   };
 
-  // What is escaped, in brackets or quotes, a word or a number, and each other character; pieces lie within pieces.
+  // Splits a text into parts: escapes, groups in brackets or quotes, words, numbers and single characters. Parts may be
+  // nested.
   static std::vector<Piece> pieces_of(std::string_view text) {
     std::vector<Piece> pieces;
     std::vector<size_t> open;
@@ -53,7 +54,8 @@ class TextMutator {
   std::string once(const std::string& text, Chance& chance) const {
     const std::vector<Piece> pieces = pieces_of(text);
     if (pieces.empty()) return text + std::string(chance.of(words_));
-    const auto some = [&](const std::string& from, const std::vector<Piece>& of) {  // a few in a row
+    // Selects up to three consecutive parts.
+    const auto some = [&](const std::string& from, const std::vector<Piece>& of) {
       const size_t first = chance.below(of.size()), last = std::min(of.size() - 1, first + chance.below(3));
       return Piece{of[first].begin, std::max(of[first].end, std::min(of[last].end, from.size()))};
     };

@@ -1,5 +1,5 @@
-// What a request would be answered if it had the network to itself: no pages, no cache, no steps, no guesses. The text
-// that has come so far is read in; next() says what comes behind it.
+// Computes the response to a request as if the request had the network to itself: without pages, prefix cache, steps or
+// draft tokens. The caller passes in the text so far with read(); next() returns the token that follows it.
 #pragma once
 
 #include <span>
@@ -15,11 +15,12 @@ class Alone {
   Alone(const Setup& setup, const Ask& ask);
 
   int length() const { return length_; }
-  // The next token of the text.
+  // Appends the next token of the text.
   void read(TokenId token);
-  // What follows, for choice `choice`; valid until the next call. The logits are of the last token that was read.
+  // Samples the next token for choice `choice`, with the logits of the last token that was read. The result is valid
+  // until the next call.
   const SampleResult& next(int choice);
-  // Of the prompt's tokens from the second on.
+  // Log-probabilities of the prompt's tokens, from the second token on.
   struct Scored {
     TokenId token;
     float logprob;
@@ -33,7 +34,7 @@ class Alone {
   const Shape shape_;
   SamplingParams sampling_;
   const int min_tokens_, n_prompt_;
-  std::vector<std::vector<uint64_t>> kept_;  // by table and position
+  std::vector<std::vector<uint64_t>> kept_;  // Indexed by table and position.
   Seen seen_;
   uint64_t row_ = 0;
   TokenId last_ = 0;
@@ -42,7 +43,7 @@ class Alone {
   SampleResult next_;
 };
 
-// Of a request as the engine is handed it.
+// Returns the sampling parameters of a request in the form that the engine receives.
 SamplingParams sampling_of(const Ask& ask);
 
 }  // namespace monolith::simulation

@@ -1,4 +1,4 @@
-// The parts of an engine under simulation: its loop and what that works on.
+// The parts of an engine under simulation: its step loop and the objects that the loop works on.
 #pragma once
 
 #include "engine/loop/step_loop.h"
@@ -21,9 +21,9 @@ inline EngineOptions options_of(const Setup& setup) {
   return options;
 }
 
-// A restart makes new ones.
+// A restart of the engine constructs a new Machine.
 struct Machine {
-  // `inner`: a backend that is never asked to compute.
+  // `inner` is a backend that is never asked to compute.
   Machine(const Setup& setup, const Tokenizer& tokenizer, Backend& inner)
       : backend(inner, setup), model(setup, backend), loop(model, tokenizer, options_of(setup), counters) {}
 

@@ -1,10 +1,11 @@
-// simulate_engine --steps N --seed N: runs scenarios of that seed until so many steps are computed. A failure is run
-// again, made smaller and printed with what reproduces it; exit code 1. scripts/simulate.mjs starts it.
+// simulate_engine --steps N --seed N: runs scenarios of that seed until N steps are computed. A failed scenario is run
+// again, reduced, and printed with the command that reproduces it; the exit code is then 1. Started by
+// scripts/simulate.mjs.
 //
-//   --part N          that scenario of the seed alone
-//   --only N,N,...    of its actions these alone
-//   --quiet           no line of figures
-//   --loses-copies    copies of pages come to nothing: a fault that must be found
+//   --part N          run only scenario N of the seed
+//   --only N,N,...    run only these actions of the scenario
+//   --quiet           do not print the line of figures
+//   --loses-copies    inject a fault that the simulation must find: page copies are dropped
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -70,13 +71,14 @@ bool read_options(int n, char** arguments, Options& options) {
       options.part = part;
       continue;
     }
-    std::fprintf(stderr, "simulate_engine: %s %s is not understood\n", arguments[i - 1], arguments[i]);
+    std::fprintf(stderr, "simulate_engine: invalid option: %s %s\n", arguments[i - 1], arguments[i]);
     return false;
   }
   return true;
 }
 
-// Of what is running, for an assertion that fails there: that ends the process.
+// The command that repeats the running scenario. It is printed if an assertion fails there, because an assertion ends
+// the process.
 char again[160];
 
 void say_what_ran(int) { static_cast<void>(!write(STDOUT_FILENO, again, std::strlen(again))); }
@@ -102,7 +104,7 @@ std::unique_ptr<const Tokenizer> make_tokenizer() {
 }
 
 struct Outcome {
-  std::string failure;  // empty: none
+  std::string failure;  // Empty: no failure.
   int64_t step = 0;
   uint64_t trace = 0;
   Figures figures;
@@ -164,13 +166,14 @@ class Simulation {
     std::printf("FAILED at step %lld of part %llu: %s\n", static_cast<long long>(outcome.step),
                 static_cast<unsigned long long>(part), outcome.failure.c_str());
     std::fflush(stdout);
-    // Any failure will do: what is broken shows in many ways.
+    // Any failure counts while shrinking, because one bug can show in many ways.
     std::vector<bool> kept = shrink(
         scenario.actions.size(),
         [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMostShrinkingRuns);
     Outcome least = run_one(scenario, kept);
-    if (least.failure.empty()) least = outcome, kept.assign(kept.size(), true);  // it was in `only` or not there again
-    std::printf("smallest found fails at step %lld: %s\n  %s\n", static_cast<long long>(least.step),
+    // Reports the first failure if it did not recur, or if it only occurs with the actions in `only`.
+    if (least.failure.empty()) least = outcome, kept.assign(kept.size(), true);
+    std::printf("smallest failing scenario fails at step %lld: %s\n  %s\n", static_cast<long long>(least.step),
                 least.failure.c_str(), to_text(scenario.setup).c_str());
     std::string only;
     for (size_t i = 0; i < kept.size(); ++i) {
@@ -186,10 +189,12 @@ class Simulation {
   static void print(const Figures& f) {
     const auto number = [](int64_t value) { return static_cast<long long>(value); };
     std::printf(
-        "engine: %lld steps of %lld rows, %lld requests (%lld refused, %lld cancelled), %lld tokens, %lld taken from "
+        "engine: %lld steps of %lld tokens, %lld requests (%lld rejected, %lld cancelled), %lld tokens generated, %lld "
+        "read from "
         "the prefix cache, "
-        "%lld put off, %lld guesses (%lld right), %lld engines; longest wait %lld steps, longest without a place %lld "
-        "(%lld with nothing in the way)\n",
+        "%lld preemptions, %lld draft tokens (%lld accepted), %lld engines; longest wait %lld steps, longest without a "
+        "slot %lld "
+        "(%lld with a slot available)\n",
         number(f.steps), number(f.rows), number(f.requests), number(f.refused), number(f.cancelled), number(f.tokens),
         number(f.cached_tokens), number(f.preemptions), number(f.guessed), number(f.guessed_right), number(f.restarts),
         number(f.longest_wait), number(f.longest_without), number(f.longest_easily));

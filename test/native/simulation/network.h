@@ -1,8 +1,9 @@
-// The network of a simulated model: its forward pass is a hash of all that a row sees, so that a page of somebody else's,
-// a stale one, a lost one, a wrong state or rows in a wrong order come out as other logits, and nearly always as another
-// token. Pure functions.
+// The network of a simulated model. Its forward pass is a hash of everything that a token attends to. A page of another
+// request, a stale or lost page, a wrong state or tokens in the wrong order therefore change the logits, and nearly
+// always the sampled token. Pure functions.
 //
-// A layer of each kind: tables of layers that see all positions, tables of layers with a window, and recurrent state.
+// The network has one layer of each kind: page tables for full attention, page tables for sliding-window attention, and
+// recurrent state.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +17,8 @@
 namespace monolith::simulation {
 
 inline constexpr int kVocabulary = 32;
-inline constexpr int32_t kLetters = 26, kOpen = 26, kClose = 27, kSpace = 28, kEnd = 31;  // 29 and 30: punctuation
+// Tokens 29 and 30 are punctuation.
+inline constexpr int32_t kLetters = 26, kOpen = 26, kClose = 27, kSpace = 28, kEnd = 31;
 inline constexpr int kMostTables = 8;
 
 inline uint64_t fold(uint64_t before, uint64_t value) {
@@ -29,9 +31,9 @@ struct Shape {
   bool has_state = false;
 };
 
-// What of the positions before it every next row sees at once.
+// Running hash of the earlier positions that every following token attends to.
 struct Seen {
-  std::array<uint64_t, kMostTables> full{};  // by table
+  std::array<uint64_t, kMostTables> full{};  // Indexed by page table.
   uint64_t state = 0;
 };
 
@@ -40,7 +42,7 @@ inline uint64_t embedded_input(float number) {
   return 0xE3B0000000000000u + static_cast<uint64_t>(static_cast<int64_t>(number));
 }
 
-// At(table, position) -> uint64_t&: what the table keeps of the position.
+// at(table, position) -> uint64_t& returns what the table stores for the position.
 template <typename At>
 uint64_t within_window(const Shape& shape, int table, int position, int end, At&& at) {
   uint64_t sum = 0;
@@ -48,7 +50,7 @@ uint64_t within_window(const Shape& shape, int table, int position, int end, At&
   return sum;
 }
 
-// Reads the first `n` positions of a sequence, but for its state.
+// Reads the first `n` positions of a sequence, except for its recurrent state.
 template <typename At>
 Seen read_before(const Shape& shape, int n, At&& at) {
   Seen seen;
@@ -58,7 +60,7 @@ Seen read_before(const Shape& shape, int n, At&& at) {
   return seen;
 }
 
-// The row of one position, whose keys and values are written. Returns what its logits are made of.
+// Computes one position whose keys and values are already written. Returns the hash from which its logits are made.
 template <typename At>
 uint64_t pass_row(const Shape& shape, Seen& seen, uint64_t input, int position, At&& at) {
   const KvLayout& layout = shape.layout;
@@ -75,7 +77,7 @@ uint64_t pass_row(const Shape& shape, Seen& seen, uint64_t input, int position, 
   return row;
 }
 
-// The rows of a span that see one another. None of them has logits.
+// Computes the tokens of a span with bidirectional attention. None of them has logits.
 template <typename At>
 void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs, int first, At&& at) {
   const KvLayout& layout = shape.layout;
@@ -95,8 +97,8 @@ void pass_span(const Shape& shape, Seen& seen, std::span<const uint64_t> inputs,
   }
 }
 
-// Of the row of token `last`. A few tokens stand out, so that texts repeat themselves and guesses are right now and then;
-// sometimes the end.
+// Writes the logits that follow token `last`. A few tokens are much more likely than the others, so that texts repeat
+// themselves and draft tokens are sometimes accepted. Occasionally the end token is likely.
 inline void write_logits(uint64_t row, int32_t last, float* logits) {
   uint64_t bits = scramble(row);
   for (int token = 0; token < kVocabulary; ++token) {

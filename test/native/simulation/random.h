@@ -1,5 +1,5 @@
-// The one source of chance of a simulation: equal seeds give equal numbers on every machine and compiler (the standard
-// library's distributions do not).
+// The only source of randomness in a simulation. Equal seeds give equal numbers on every machine and compiler, unlike
+// the distributions of the standard library.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace monolith::simulation {
 
-// One round of SplitMix64 (Steele, Lea and Flood 2014): every bit that goes in reaches every bit that comes out.
+// One round of SplitMix64 (Steele, Lea and Flood 2014): every input bit affects every output bit.
 inline uint64_t scramble(uint64_t x) {
   x += 0x9E3779B97F4A7C15u;
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
@@ -18,13 +18,13 @@ inline uint64_t scramble(uint64_t x) {
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(scramble(seed)) {}
-  // Of one place in a run, whatever was drawn elsewhere.
+  // A generator for one place in a run, independent of how many numbers are drawn elsewhere.
   Random(uint64_t seed, uint64_t place) : state_(scramble(scramble(seed) ^ scramble(~place))) {}
 
   uint64_t next() { return scramble(state_ += 0x9E3779B97F4A7C15u); }
-  // 0 .. n - 1.
+  // Returns a number in 0 .. n - 1.
   int below(int n) { return static_cast<int>(next() >> 33) % n; }
-  // Both included.
+  // Returns a number in [least, most].
   int from(int least, int most) { return least + below(most - least + 1); }
   bool one_in(int n) { return below(n) == 0; }
   template <typename T>

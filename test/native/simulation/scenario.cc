@@ -13,7 +13,7 @@ KvLayout make_layout(Random& random) {
   KvLayout layout;
   switch (random.below(6)) {
     case 0:
-    case 1: break;  // one table of all layers
+    case 1: break;  // One page table for all layers.
     case 2: layout.full = 2; break;
     case 3: layout.windowed = 1, layout.window = random.from(2, 40); break;
     case 4: layout.windowed = random.from(2, 3), layout.window = random.from(10, 33); break;
@@ -31,7 +31,7 @@ Setup make_setup(Random& random) {
   setup.shape.has_state = random.one_in(3);
   if (setup.shape.has_state) setup.n_slots = random.from(2, setup.max_sequences + 8);
   setup.snapshot_tokens = random.from(1, 100);
-  // Enough for one window and a step of a sequence alone at least.
+  // Enough pages for at least one sliding window and one step of a sequence that runs alone.
   const int64_t least =
       layout.tables() + layout.windowed * layout.window_pages(std::min(setup.max_rows, kLeastRowsAlone));
   setup.n_pages = least + layout.tables() * random.from(2, random.one_in(3) ? 60 : 16);
@@ -53,7 +53,7 @@ Setup make_setup(Random& random) {
 
 void make_spans(Random& random, const Setup& setup, Ask& ask) {
   const bool may_see_one_another = !setup.shape.has_state && setup.max_rows >= 8;
-  const int end = ask.n_shared + ask.n_own - 1;  // the last position is a token
+  const int end = ask.n_shared + ask.n_own - 1;  // The last position of a prompt must be a token.
   for (int at = random.from(0, 12); at < end && ask.spans.size() < 3; at += random.from(1, 20)) {
     Span span{at, random.from(1, std::min(12, setup.max_rows)), random.below(3),
               may_see_one_another && random.one_in(2)};
@@ -66,7 +66,7 @@ void make_spans(Random& random, const Setup& setup, Ask& ask) {
 Ask make_ask(Random& random, const Setup& setup) {
   Ask ask;
   ask.organization = static_cast<uint64_t>(random.below(setup.n_organizations));
-  if (random.one_in(2)) ask.organization = 0;  // one is greedier than the others
+  if (random.one_in(2)) ask.organization = 0;  // One organization sends more requests than the others.
   ask.channel = random.below(setup.n_channels);
   ask.family = random.below(3);
   const int most = random.one_in(4) ? setup.max_context - 1 : std::min(setup.max_context - 1, random.from(2, 80));
@@ -128,8 +128,8 @@ Scenario make_scenario(uint64_t seed, uint64_t number) {
   Random random(seed, number);
   Scenario scenario{.setup = make_setup(random), .actions = {}};
   const Setup& setup = scenario.setup;
-  const bool gentle = random.one_in(8);    // nothing but requests
-  const int between = random.from(1, 16);  // steps from one action to the next, about
+  const bool gentle = random.one_in(8);    // The scenario only submits requests.
+  const int between = random.from(1, 16);  // Approximate number of steps from one action to the next.
   const bool bursts = random.one_in(3);
   for (int at = 0; at < setup.n_steps;) {
     for (int n = bursts && random.one_in(6) ? random.from(2, 20) : 1; n > 0; --n)
@@ -157,8 +157,8 @@ std::vector<float> rows_of(const Span& span) {
 std::string to_text(const Setup& s) {
   std::ostringstream out;
   const KvLayout& l = s.shape.layout;
-  out << "tables " << l.full << " + " << l.windowed << " with a window of " << l.window << ", slots " << s.n_slots
-      << " (snapshots every " << s.snapshot_tokens << "), pages " << s.n_pages << ", rows " << s.max_rows
+  out << "tables " << l.full << " + " << l.windowed << " with a sliding window of " << l.window << ", slots "
+      << s.n_slots << " (snapshots every " << s.snapshot_tokens << "), pages " << s.n_pages << ", rows " << s.max_rows
       << ", sequences " << s.max_sequences << ", context " << s.max_context << ", cache " << s.prefix_cache
       << ", overlaps " << s.overlaps << ", guesses " << static_cast<int>(s.speculation) << ", step_ms " << s.step_ms
       << ", organizations " << s.n_organizations << ", channels " << s.n_channels << " of " << s.channel_bytes
@@ -173,14 +173,14 @@ std::string to_text(const Action& a) {
     case Act::kSubmit: {
       const Ask& k = a.ask;
       out << "request of organization " << k.organization << ", channel " << k.channel << ", prompt " << k.n_shared
-          << " of family " << k.family << " + " << k.n_own << " of its own (" << k.own << "), output "
+          << " of family " << k.family << " + " << k.n_own << " own tokens (" << k.own << "), output "
           << static_cast<int>(k.output) << ", n " << k.n << ", tokens " << k.min_tokens << " to " << k.max_tokens
           << ", temperature " << k.temperature << ", logprobs " << k.logprobs << ", prompt_logprobs "
           << k.prompt_logprobs << ", ignore_end " << k.ignore_end << ", cache " << k.use_cache << ", stop " << k.stop
           << ", budget " << k.budget << ", waits " << k.queue_wait_ms << " ms, generates " << k.generation_ms << " ms";
       for (const Span& s : k.spans)
         out << ", span at " << s.first << " of " << s.n_rows << " (" << s.content
-            << (s.bidirectional ? ", seen whole)" : ")");
+            << (s.bidirectional ? ", bidirectional)" : ")");
       break;
     }
     case Act::kCancel:
@@ -188,12 +188,12 @@ std::string to_text(const Action& a) {
       break;
     case Act::kFinish: out << "finish choice " << a.amount << " of the request of action " << a.target; break;
     case Act::kClose: out << "channel " << a.target << " closes"; break;
-    case Act::kStall: out << "nobody reads channel " << a.target << " for " << a.amount << " steps"; break;
+    case Act::kStall: out << "no reader on channel " << a.target << " for " << a.amount << " steps"; break;
     case Act::kConfigure: out << "configure " << a.amount << " rows, " << a.more << " sequences"; break;
-    case Act::kNotFinite: out << "logits that are not finite"; break;
+    case Act::kNotFinite: out << "logits are not finite"; break;
     case Act::kBreak: out << "the forward pass throws"; break;
     case Act::kHold: out << a.amount << " ms pass"; break;
-    case Act::kShutDown: out << "shut down in order, and start again"; break;
+    case Act::kShutDown: out << "orderly shutdown and restart"; break;
   }
   return out.str();
 }

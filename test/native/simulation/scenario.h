@@ -1,5 +1,5 @@
-// What happens in one run of the simulated engine, all of it known before the run: how the engine is set up, and a list of
-// what is done to it and when. Nothing in the list depends on what the engine does, so that parts of it can be left out.
+// One run of the simulated engine, fully determined before it starts: the engine's setup, and a list of timed actions.
+// No action depends on what the engine does, so actions can be left out of the list.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,11 @@ struct Setup {
   int n_organizations = 1, n_channels = 1;
   size_t channel_bytes = 1 << 20;
   int queue_max = 16, queue_max_tokens = 100'000;
-  int most_model_ms = 5;      // of a step
-  int n_steps = 500;          // in which something is done to the engine; then it comes to an end
-  bool loses_copies = false;  // the device does: a fault that must be found
-  uint64_t chance = 0;        // decides what is nobody's choice: how long a step takes, when a reader reads
+  int most_model_ms = 5;  // Maximum duration of the model in one step, in ms.
+  int n_steps = 500;      // Number of steps during which actions occur; afterwards the engine runs until it is idle.
+  bool loses_copies = false;  // Injects a fault that the simulation must find: the device drops page copies.
+  // Seed for everything that no action decides, such as the duration of a step and when a reader reads.
+  uint64_t chance = 0;
 };
 
 struct Span {
@@ -33,11 +34,12 @@ struct Span {
   bool bidirectional;
 };
 
-// A request. Prompts of one family begin alike.
+// A request. Prompts of one family share their first tokens.
 struct Ask {
   uint64_t organization = 0;
   int channel = 0;
-  int family = 0, n_shared = 0, n_own = 1, own = 0;  // tokens of the prompt: the family's, then its own
+  // Tokens of the prompt: the shared tokens of the family, then the request's own tokens.
+  int family = 0, n_shared = 0, n_own = 1, own = 0;
   std::vector<Span> spans;
   OutputKind output = OutputKind::kTokens;
   int n = 1, max_tokens = 1, min_tokens = 0;
@@ -45,27 +47,27 @@ struct Ask {
   uint64_t seed = 0;
   bool logprobs = false, ignore_end = false, use_cache = true;
   int prompt_logprobs = -1;
-  int stop = -1;      // a stop string of two letters
-  int budget = -1;    // of tokens of reasoning, in which the answer then begins
-  int n_closing = 1;  // tokens that end it
+  int stop = -1;      // A stop string of two letters.
+  int budget = -1;    // Limit of reasoning tokens. With a limit, the response starts with reasoning.
+  int n_closing = 1;  // Number of tokens that close the reasoning.
   uint32_t queue_wait_ms = 0, generation_ms = 0;
 };
 
 enum class Act : uint8_t {
-  kSubmit,     // a request; the others name one by its number among the actions, or a channel
-  kCancel,     // of request `target`; `more`: while the step is computed
-  kFinish,     // choice `amount` of request `target`
-  kClose,      // channel `target`: its reader is gone, and another comes in its place
-  kStall,      // the reader of channel `target` reads nothing for `amount` steps
-  kConfigure,  // `amount` rows and `more` sequences
-  kNotFinite,  // logits of the next step
-  kBreak,      // the next forward pass throws; the engine is started anew
-  kHold,       // the clock goes on by `amount` ms between two steps
-  kShutDown,   // an orderly end; the engine is started anew
+  kSubmit,  // Submits a request. Other actions refer to a request by the number of its submit action, or to a channel.
+  kCancel,  // Cancels request `target`; with `more`, while the step is being computed.
+  kFinish,  // Finishes choice `amount` of request `target`.
+  kClose,   // Closes channel `target`: its reader disconnects and a new one takes its place.
+  kStall,   // The reader of channel `target` reads nothing for `amount` steps.
+  kConfigure,  // Changes the limits to `amount` tokens per step and `more` sequences.
+  kNotFinite,  // Makes the logits of the next step not finite.
+  kBreak,      // Makes the next forward pass throw; the engine is then restarted.
+  kHold,       // Advances the clock by `amount` ms between two steps.
+  kShutDown,   // Shuts the engine down in order and restarts it.
 };
 
 struct Action {
-  int at;  // before this step
+  int at;  // The action occurs before this step.
   Act act;
   int target = 0, amount = 0, more = 0;
   Ask ask = {};
@@ -73,16 +75,16 @@ struct Action {
 
 struct Scenario {
   Setup setup;
-  std::vector<Action> actions;  // in the order of their times
+  std::vector<Action> actions;  // Sorted by time.
 };
 
-// Part `number` of the simulation with that seed.
+// Returns scenario `number` of the simulation with that seed.
 Scenario make_scenario(uint64_t seed, uint64_t number);
 
 std::vector<TokenId> prompt_of(const Ask& ask);
 std::vector<float> rows_of(const Span& span);
 
-// For people, a line each.
+// Human-readable form in one line.
 std::string to_text(const Setup& setup);
 std::string to_text(const Action& action);
 

@@ -4,7 +4,8 @@
 
 namespace monolith::simulation {
 
-// Delta debugging (Zeller and Hildebrandt 2002) in its plain form: runs of actions are left out, ever shorter ones.
+// Plain delta debugging (Zeller and Hildebrandt 2002): leaves out runs of consecutive actions, shorter ones in each
+// round.
 std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::vector<bool>&)>& fails, int most_runs) {
   std::vector<size_t> kept(n_actions);
   for (size_t i = 0; i < n_actions; ++i) kept[i] = i;
@@ -16,7 +17,7 @@ std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::v
   int runs = 0;
   for (size_t length = std::max<size_t>(1, kept.size() / 2); runs < most_runs;) {
     bool shorter = false;
-    // From the end: what comes late depends on what came before it.
+    // Starts from the end, because late actions depend on earlier ones.
     for (size_t end = kept.size(); end > 0 && runs < most_runs;) {
       const size_t begin = end > length ? end - length : 0;
       std::vector<size_t> without(kept.begin(), kept.begin() + static_cast<ptrdiff_t>(begin));

@@ -1,4 +1,4 @@
-// Makes a failing scenario smaller: leaves out what is done to the engine as long as it fails the same way.
+// Reduces a failing scenario: leaves out actions as long as the scenario still fails.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace monolith::simulation {
 
-// `fails`: whether a run with these of the actions does. Returns the smallest selection found, within `most_runs` runs.
+// `fails` returns whether a run with the selected actions fails. Returns the smallest selection found within
+// `most_runs` runs.
 std::vector<bool> shrink(size_t n_actions, const std::function<bool(const std::vector<bool>&)>& fails, int most_runs);
 
 }  // namespace monolith::simulation

@@ -1,4 +1,5 @@
-// std::chrono::steady_clock of the standard library asks clock_gettime(); this definition stands before the C library's.
+// std::chrono::steady_clock of the standard library calls clock_gettime(). This definition takes precedence over the
+// definition in the C library.
 #include "simulation/sim_clock.h"
 
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
-// The machine's clock as the simulation turns it: while it runs, whoever in this program asks for the monotonic time is
-// told this one. One thread.
+// The clock of the simulation. While a simulation runs, every read of the monotonic clock in this program returns the
+// simulated time. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace monolith::simulation {
 
 class SimClock {
  public:
-  // Stopped at this time from here on.
+  // Stops the clock at this time.
   static void set(int64_t ns) { now_ns_ = ns, stopped_ = true; }
   static void advance(int64_t ns) { now_ns_ += ns; }
   static int64_t now() { return now_ns_; }

@@ -29,7 +29,8 @@ void SimBackend::begin_sample(int, std::span<const SampleTask> tasks) {
 }
 
 void SimBackend::end_sample(int, std::span<const SampleTask> tasks, std::span<SampleResult> results) {
-  if (tasks.size() != begun_.size()) throw Violation("other samples are taken than were begun");
+  if (tasks.size() != begun_.size())
+    throw Violation("number of collected samples differs from the number of started samples");
   std::copy(begun_.begin(), begun_.end(), results.begin());
 }
 
@@ -53,11 +54,11 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
   logits_.resize(static_cast<size_t>(limits_.max_logit_rows) * kVocabulary);
 }
 
-// Who reads: the pages of each table of a sequence, and whose it is.
+// The reader of KV pages: the page tables of a sequence, and the organization that owns it.
 struct SimModel::Reading {
   std::array<const int32_t*, kMostTables> pages;
   uint64_t owner;
-  int writes_from;  // positions from here on are the segment's own
+  int writes_from;  // Positions from here on are written by the segment itself.
 };
 
 uint64_t& SimModel::at(const Reading& reading, int table, int position) {
@@ -67,7 +68,7 @@ uint64_t& SimModel::at(const Reading& reading, int table, int position) {
   Cell& cell = cache_.cells[static_cast<size_t>(page) * kPageTokens + static_cast<size_t>(position % kPageTokens)];
   if (position >= reading.writes_from) cell.owner = reading.owner;
   if (cell.owner == kNobody)
-    throw Violation("position " + std::to_string(position) + " is read that nobody has computed");
+    throw Violation("position " + std::to_string(position) + " is read before it was computed");
   if (cell.owner != reading.owner)
     throw Violation("a page that was computed for organization " + std::to_string(cell.owner) + " is read for " +
                     std::to_string(reading.owner));
@@ -86,12 +87,11 @@ void SimModel::run_segment(const Batch& batch, size_t index, size_t n_segments) 
     if (state.owner != reading.owner) throw Violation("the recurrent state of another organization is read");
     seen.state = state.value;
   } else if (shape_.has_state && segment.first_position != 0) {
-    throw Violation("a sequence goes on at " + std::to_string(segment.first_position) + " from no state");
+    throw Violation("a sequence continues at position " + std::to_string(segment.first_position) + " without a state");
   }
   const auto first = static_cast<size_t>(segment.first_row), n = static_cast<size_t>(segment.n_tokens);
   if (segment.seen_end > 0) {
-    if (segment.seen_end != segment.first_position + segment.n_tokens)
-      throw Violation("a span that is seen whole is cut");
+    if (segment.seen_end != segment.first_position + segment.n_tokens) throw Violation("a bidirectional span is split");
     pass_span(shape_, seen, std::span(inputs_).subspan(first, n), segment.first_position, cell);
   } else {
     for (size_t i = 0; i < n; ++i)
@@ -101,12 +101,12 @@ void SimModel::run_segment(const Batch& batch, size_t index, size_t n_segments) 
 }
 
 void SimModel::check_size(const Batch& batch) const {
-  if (batch.tokens.empty()) throw Violation("a step without rows");
+  if (batch.tokens.empty()) throw Violation("a step without tokens");
   if (batch.tokens.size() > static_cast<size_t>(limits_.max_batch_tokens))
-    throw Violation("a step has more rows than there is room for");
+    throw Violation("a step has more tokens than the limit");
   if (batch.logit_rows.size() > static_cast<size_t>(limits_.max_logit_rows))
-    throw Violation("a step wants more rows of logits than there is room for");
-  if (!std::ranges::is_sorted(batch.logit_rows)) throw Violation("rows of logits are out of order");
+    throw Violation("a step has more rows of logits than the limit");
+  if (!std::ranges::is_sorted(batch.logit_rows)) throw Violation("rows of logits are not in order");
 }
 
 const float* SimModel::forward(const Batch& batch) {
@@ -120,11 +120,11 @@ const float* SimModel::forward(const Batch& batch) {
   const size_t n_segments = batch.segments.size() / static_cast<size_t>(shape_.layout.tables());
   int row = 0;
   for (size_t i = 0; i < n_segments; ++i) {
-    if (batch.segments[i].first_row != row) throw Violation("segments do not cover the rows in order");
+    if (batch.segments[i].first_row != row) throw Violation("segments do not cover the tokens in order");
     row += batch.segments[i].n_tokens;
     run_segment(batch, i, n_segments);
   }
-  if (row != static_cast<int>(batch.tokens.size())) throw Violation("segments do not cover all rows");
+  if (row != static_cast<int>(batch.tokens.size())) throw Violation("segments do not cover all tokens");
   for (size_t i = 0; i < batch.logit_rows.size(); ++i)
     write_logits(rows_[static_cast<size_t>(batch.logit_rows[i])],
                  batch.tokens[static_cast<size_t>(batch.logit_rows[i])], logits_.data() + i * kVocabulary);

@@ -1,5 +1,6 @@
-// The model of a simulation and what it computes on: pages and slots in memory, read and written as the batch says, by the
-// network of network.h. Each position in a page has a mark of whom it was computed for. Faults are thrown as Violation.
+// The model of a simulation and its memory: pages and state slots that the network of network.h reads and writes as the
+// batch directs. Each position in a page stores the organization for which it was computed. Errors are thrown as
+// Violation.
 #pragma once
 
 #include <functional>
@@ -16,12 +17,12 @@
 
 namespace monolith::simulation {
 
-// A promise that was not kept.
+// Thrown when an invariant of the engine is violated.
 struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What the simulation throws where a forward pass is to fail.
+// Thrown by the simulation to make a forward pass fail.
 struct BrokenStep : std::runtime_error {
   BrokenStep() : std::runtime_error("the device is gone") {}
 };
@@ -29,14 +30,15 @@ struct BrokenStep : std::runtime_error {
 inline constexpr uint64_t kNobody = ~uint64_t{0};
 
 struct Cell {
-  uint64_t value = 0, owner = kNobody;  // organization
+  uint64_t value = 0, owner = kNobody;  // Organization for which the value was computed.
 };
 
 struct SimCache final : KvCache {
-  std::vector<Cell> cells;  // [page][kPageTokens]
+  std::vector<Cell> cells;  // Shape: [page][kPageTokens].
 };
 
-// The processor's backend, which is never asked to compute anything; as a device if it is to overlap: then it samples.
+// Wraps a CPU backend that is never asked to compute. It reports itself as asynchronous if steps are to overlap, and
+// samples on the device in that case.
 class SimBackend final : public testing::BackendAround {
  public:
   SimBackend(Backend& inner, const Setup& setup)
@@ -67,13 +69,13 @@ class SimModel final : public Model {
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
 
-  // Called with the rows of a step before it is computed: time passes, or it throws.
+  // Called with the batch of a step before the step is computed. It advances the clock, or throws.
   std::function<void(const Batch&)> on_forward;
-  // Whom a segment is of: its organization.
+  // Returns the organization that owns a segment.
   std::function<uint64_t(const Segment&)> owner_of;
-  // Told whose logits were made not finite in this step.
+  // Called for each segment whose logits were made not finite in this step.
   std::function<void(const Segment&)> on_spoilt;
-  bool spoils = false;  // the next step
+  bool spoils = false;  // The logits of the next step are made not finite.
 
  private:
   struct Reading;
@@ -88,7 +90,7 @@ class SimModel final : public Model {
   MemoryPlan memory_{};
   SimCache cache_;
   std::vector<Cell> states_;
-  std::vector<uint64_t> rows_, inputs_;  // of a step: what logits are made of; what goes in
+  std::vector<uint64_t> rows_, inputs_;  // Per token of a step: the hash from which its logits are made, and its input.
   std::vector<float> logits_;
 };
 

@@ -27,7 +27,7 @@ std::string stop_of(const Ask& ask) {
   return {static_cast<char>('a' + ask.stop % 5), static_cast<char>('a' + ask.stop / 5)};
 }
 
-// One record of a channel, taken apart from its beginning.
+// Parses one record of a channel from its start.
 class Witness::Record {
  public:
   explicit Record(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -35,14 +35,14 @@ class Witness::Record {
   template <typename T>
   T get() {
     T value{};
-    if (at_ + sizeof value > bytes_.size()) throw Violation("a record ends too early");
+    if (at_ + sizeof value > bytes_.size()) throw Violation("a record is too short");
     std::memcpy(&value, bytes_.data() + at_, sizeof value);
     at_ += sizeof value;
     return value;
   }
   std::string text() {
     const auto n = get<uint32_t>();
-    if (at_ + n > bytes_.size()) throw Violation("a record ends too early");
+    if (at_ + n > bytes_.size()) throw Violation("a record is too short");
     std::string text(reinterpret_cast<const char*>(bytes_.data()) + at_, n);
     at_ += (n + 3) / 4 * 4;
     return text;
@@ -65,7 +65,7 @@ void Witness::submitted(RequestId id, const Ask& ask, int64_t step) {
               .prompt = {},
               .choices = {}};
   if (ask.queue_wait_ms > 0) known.deadline_ns = now + int64_t{ask.queue_wait_ms} * 1'000'000;
-  if (!known_.emplace(id, std::move(known)).second) fail(id, "its number is somebody else's");
+  if (!known_.emplace(id, std::move(known)).second) fail(id, "its ID belongs to another request");
 }
 
 Witness::Known* Witness::find(RequestId id) {
@@ -79,7 +79,7 @@ void Witness::forget(RequestId id) {
 
 void Witness::retired(RequestId id) {
   Known* known = find(id);
-  if (!known) fail(id, "the engine ends what nobody has asked for");
+  if (!known) fail(id, "the engine ends an unknown request");
   if (std::exchange(known->retired, true)) fail(id, "ends twice");
 }
 
@@ -114,15 +114,15 @@ void Witness::read(std::span<const std::byte> records) {
     const auto section = record.get<uint8_t>();
     const auto flags = record.get<uint8_t>();
     Known* known = find(id);
-    if (!known) fail(id, "a record of a request that is over, or never was");
-    if (known->forgotten) fail(id, "a record behind its cancellation");
-    if (known->over()) fail(id, "a record behind its end");
-    if (choice >= known->ask->n) fail(id, "a record of a choice that was not asked for");
+    if (!known) fail(id, "a record of an unknown or ended request");
+    if (known->forgotten) fail(id, "a record after the cancellation");
+    if (known->over()) fail(id, "a record after the end");
+    if (choice >= known->ask->n) fail(id, "a record of a choice that was not requested");
     if (kind != EventKind::kStarted && kind != EventKind::kFailed && !known->started)
-      fail(id, "a record before it has started");
+      fail(id, "a record before the start");
     if (const auto at = known->choices.find(choice);
         at != known->choices.end() && at->second.finished && kind != EventKind::kFailed)
-      fail(id, "a record of a choice behind its end");
+      fail(id, "a record of a choice after its end");
     switch (kind) {
       case EventKind::kStarted: read_started(id, *known, record); break;
       case EventKind::kText: read_text(id, *known, choice, (flags & 1) != 0, record); break;
@@ -133,9 +133,9 @@ void Witness::read(std::span<const std::byte> records) {
         break;
       case EventKind::kPrompt: read_prompt(id, *known, record); break;
       case EventKind::kTokens: read_tokens(id, *known, choice, record); break;
-      default: fail(id, "a record of no kind");
+      default: fail(id, "a record of unknown type");
     }
-    if (!record.at_end()) fail(id, "a record is longer than what it says");
+    if (!record.at_end()) fail(id, "a record is longer than its content");
   }
 }
 
@@ -144,12 +144,12 @@ void Witness::read_started(RequestId id, Known& known, Record& record) {
   const auto prompt = record.get<uint32_t>(), cached = record.get<uint32_t>();
   const float queue_ms = record.get<float>(), tower_ms = record.get<float>();
   const Ask& ask = *known.ask;
-  if (prompt != static_cast<uint32_t>(ask.n_shared + ask.n_own)) fail(id, "counts another prompt");
+  if (prompt != static_cast<uint32_t>(ask.n_shared + ask.n_own)) fail(id, "reports a wrong number of prompt tokens");
   if (cached >= prompt || (cached > 0 && !(ask.use_cache && setup_.prefix_cache)))
     fail(id, "has " + std::to_string(cached) + " tokens from the cache");
-  if (cached % kPageTokens != 0) fail(id, "has a part of a page from the cache");
-  if (queue_ms < 0) fail(id, "has waited for less than no time");
-  if (tower_ms != 0) fail(id, "has waited for a tower, and has no images");
+  if (cached % kPageTokens != 0) fail(id, "has part of a page from the cache");
+  if (queue_ms < 0) fail(id, "has a negative queue time");
+  if (tower_ms != 0) fail(id, "has a vision time without images");
   known.started_ns = known.submitted_ns + static_cast<int64_t>(queue_ms * 1e6f);
 }
 
@@ -159,13 +159,13 @@ void Witness::read_tokens(RequestId id, Known& known, int choice, Record& record
 
 void Witness::take(RequestId id, Known& known, int index, TokenId token) {
   const Ask& ask = *known.ask;
-  if (ask.output != OutputKind::kTokens) fail(id, "a token nobody has asked for");
+  if (ask.output != OutputKind::kTokens) fail(id, "a token that was not requested");
   Choice& choice = known.choices[index];
   if (!choice.alone) choice.alone = std::make_unique<Alone>(prompt_of_known(known));
   ++n_tokens_;
   const SampleResult& expected = choice.alone->next(index);
   if (token != expected.token) {
-    // The engine closes the reasoning in the model's place, once.
+    // The engine closes the reasoning in place of the model, once.
     const bool closes = ask.budget >= 0 && (token == kSpace || token == kClose) && ++choice.n_closing <= ask.n_closing;
     if (!closes)
       fail(id, "token " + std::to_string(choice.tokens.size()) + " of choice " + std::to_string(index) + " is " +
@@ -174,7 +174,7 @@ void Witness::take(RequestId id, Known& known, int index, TokenId token) {
   choice.tokens.push_back(token);
   choice.logprobs.push_back(expected.logprob);
   choice.alone->read(token);
-  if (static_cast<int>(choice.tokens.size()) > ask.max_tokens) fail(id, "more tokens than were asked for");
+  if (static_cast<int>(choice.tokens.size()) > ask.max_tokens) fail(id, "more tokens than requested");
 }
 
 void Witness::read_text(RequestId id, Known& known, int index, bool has_logprobs, Record& record) {
@@ -182,45 +182,46 @@ void Witness::read_text(RequestId id, Known& known, int index, bool has_logprobs
   record.get<uint32_t>();
   choice.text += record.text();
   if (!has_logprobs) return;
-  if (!known.ask->logprobs) fail(id, "logprobs nobody has asked for");
+  if (!known.ask->logprobs) fail(id, "logprobs that were not requested");
   for (auto n = record.get<uint32_t>(); n > 0; --n) {
     const auto token = record.get<TokenId>();
     const auto logprob = record.get<float>();
-    if (record.get<uint32_t>() != 0) fail(id, "more logprobs than were asked for");
-    if (known.ask->budget >= 0) continue;  // what the closing sequence takes has none
-    // An end that is ignored has no text, and so no place among these.
+    if (record.get<uint32_t>() != 0) fail(id, "more logprobs than requested");
+    if (known.ask->budget >= 0) continue;  // Tokens of the forced closing sequence have no logprobs.
+    // An ignored end token has no text, and therefore no entry in the logprobs.
     while (choice.n_entries < choice.tokens.size() && choice.tokens[choice.n_entries] == kEnd) ++choice.n_entries;
     const size_t at = choice.n_entries++;
     if (at >= choice.tokens.size() || choice.tokens[at] != token) fail(id, "logprobs of another token");
     if (std::bit_cast<uint32_t>(choice.logprobs[at]) != std::bit_cast<uint32_t>(logprob))
-      fail(id, "another logprob than alone");
+      fail(id, "a different logprob than alone");
   }
 }
 
 void Witness::read_prompt(RequestId id, Known& known, Record& record) {
-  if (known.ask->prompt_logprobs < 0) fail(id, "its prompt is told though nobody has asked");
-  if (!known.choices.empty()) fail(id, "its prompt is told behind its answer");
+  if (known.ask->prompt_logprobs < 0) fail(id, "reports prompt logprobs that were not requested");
+  if (!known.choices.empty()) fail(id, "reports prompt logprobs after the response has started");
   const auto& scores = prompt_of_known(known).scores();
-  if (record.get<uint32_t>() != known.n_scores + 1) fail(id, "its prompt is told out of order");
+  if (record.get<uint32_t>() != known.n_scores + 1) fail(id, "reports prompt logprobs out of order");
   for (auto n = record.get<uint32_t>(); n > 0; --n) {
     const auto token = record.get<TokenId>();
     const auto logprob = record.get<float>();
-    if (record.get<uint32_t>() != 0) fail(id, "more logprobs than were asked for");
-    if (known.n_scores >= scores.size()) fail(id, "more of its prompt is told than there is");
+    if (record.get<uint32_t>() != 0) fail(id, "more logprobs than requested");
+    if (known.n_scores >= scores.size()) fail(id, "reports more prompt tokens than there are");
     const Alone::Scored& expected = scores[known.n_scores++];
-    if (expected.token != token) fail(id, "another prompt is told");
+    if (expected.token != token) fail(id, "reports a different prompt token");
     if (std::bit_cast<uint32_t>(expected.logprob) != std::bit_cast<uint32_t>(logprob))
-      fail(id, "its prompt has other logprobs than alone");
+      fail(id, "reports different prompt logprobs than alone");
   }
 }
 
 void Witness::check_text(RequestId id, const Known& known, const Choice& choice, FinishReason reason) const {
-  if (known.ask->budget >= 0) return;  // line breaks and markers: text_stage_test.cc
+  // With a reasoning budget the text has line breaks and markers; text_stage_test.cc covers it.
+  if (known.ask->budget >= 0) return;
   std::string text;
   for (size_t i = 0; i < choice.tokens.size(); ++i) {
     const TokenId token = choice.tokens[i];
     if (token == kEnd && !known.ask->ignore_end) {
-      if (i + 1 != choice.tokens.size()) fail(id, "goes on behind the end");
+      if (i + 1 != choice.tokens.size()) fail(id, "continues after the end");
       break;
     }
     text += rendered(tokenizer_, token);
@@ -228,7 +229,7 @@ void Witness::check_text(RequestId id, const Known& known, const Choice& choice,
   const size_t stop = known.ask->stop < 0 ? std::string::npos : text.find(stop_of(*known.ask));
   if ((stop != std::string::npos) != (reason == FinishReason::kStopString)) fail(id, "stops at the wrong place");
   if (stop != std::string::npos) text.resize(stop);
-  if (choice.text != text) fail(id, "its text is \"" + choice.text + "\", its tokens say \"" + text + "\"");
+  if (choice.text != text) fail(id, "its text is \"" + choice.text + "\", its tokens give \"" + text + "\"");
 }
 
 void Witness::read_finished(RequestId id, Known& known, int index, FinishReason reason, Record& record) {
@@ -238,10 +239,11 @@ void Witness::read_finished(RequestId id, Known& known, int index, FinishReason 
   record.get<uint32_t>();
   const auto stop = record.get<int32_t>();
   const float prefill_ms = record.get<float>(), decode_ms = record.get<float>();
-  if (prefill_ms < 0 || decode_ms < 0) fail(id, "took less than no time");
+  if (prefill_ms < 0 || decode_ms < 0) fail(id, "has a negative duration");
   if (n_tokens != choice.tokens.size())
-    fail(id, "counts " + std::to_string(n_tokens) + " tokens, " + std::to_string(choice.tokens.size()) + " have come");
-  if ((stop >= 0) != (reason == FinishReason::kStopString)) fail(id, "names a stop string though it has found none");
+    fail(id,
+         "counts " + std::to_string(n_tokens) + " tokens, " + std::to_string(choice.tokens.size()) + " were received");
+  if ((stop >= 0) != (reason == FinishReason::kStopString)) fail(id, "reports a stop string without stopping at one");
   const bool ended = !choice.tokens.empty() && choice.tokens.back() == kEnd && !ask.ignore_end;
   const bool late =
       ask.generation_ms > 0 && SimClock::now() - known.submitted_ns >= int64_t{ask.generation_ms} * 1'000'000;
@@ -260,15 +262,15 @@ void Witness::read_finished(RequestId id, Known& known, int index, FinishReason 
   }
   if (!right)
     fail(id, "ends after " + std::to_string(n_tokens) + " tokens for reason " +
-                 std::to_string(static_cast<int>(reason)) + ", which is none");
+                 std::to_string(static_cast<int>(reason)) + ", which is wrong");
   if (ended && reason != FinishReason::kEndOfTurn && reason != FinishReason::kStopString)
-    fail(id, "goes on behind the end");
+    fail(id, "continues after the end");
   if (known.finishing.none() && reason == FinishReason::kEndOfTurn && static_cast<int>(n_tokens) < ask.min_tokens &&
       !ask.ignore_end)
     fail(id, "ends too early");
   if (ask.prompt_logprobs >= 0 && reason == FinishReason::kMaxTokens &&
       known.n_scores != prompt_of_known(known).scores().size())
-    fail(id, "ends before all of its prompt is told");
+    fail(id, "ends before all prompt logprobs are reported");
   if (ask.output == OutputKind::kTokens) check_text(id, known, choice, reason);
   choice.finished = true;
   choice.alone.reset();
@@ -284,7 +286,7 @@ void Witness::read_failed(RequestId id, Known& known, FailureCode code) {
     case FailureCode::kEngineError: right = known.spoilt || (shuts_ && !in_order_); break;
     case FailureCode::kShutdown: right = shuts_ && in_order_ && !known.started; break;
   }
-  if (!right) fail(id, "fails with code " + std::to_string(static_cast<int>(code)) + ", which has no reason");
+  if (!right) fail(id, "fails with code " + std::to_string(static_cast<int>(code)) + ", without a cause");
   known.failed = true;
 }
 

@@ -1,5 +1,5 @@
-// Who has asked for what, what has come back, and whether that may be so: every record of every request is held against
-// what the request would be answered alone, and against what was done to it.
+// Records which requests were submitted and what they received. Every record of every request is compared with the
+// response that the request would get alone, and with the actions that affected the request.
 #pragma once
 
 #include <bitset>
@@ -23,22 +23,22 @@ class Witness {
 
   struct Choice {
     std::vector<TokenId> tokens;
-    std::vector<float> logprobs;  // of these, as the network says
+    std::vector<float> logprobs;  // Log-probabilities of `tokens` according to the network.
     std::string text;
-    size_t n_entries = 0;  // logprobs that have come
-    int n_closing = 0;     // tokens of the closing sequence that were written
+    size_t n_entries = 0;  // Number of logprobs received.
+    int n_closing = 0;     // Number of tokens of the closing sequence that were received.
     bool finished = false;
     std::unique_ptr<Alone> alone;
   };
   struct Known {
     const Ask* ask;
     int channel;
-    int64_t submitted_ns, deadline_ns;  // of the queue; 0: none
+    int64_t submitted_ns, deadline_ns;  // Deadline in the queue; 0 = none.
     int64_t submitted_step = 0;
     bool started = false, failed = false;
-    bool forgotten = false;  // cancelled, or nobody reads it any more
-    bool retired = false;    // the engine says that it is over
-    bool spoilt = false;     // its logits were made not finite
+    bool forgotten = false;  // The request was cancelled, or its reader is gone.
+    bool retired = false;    // The engine has reported the end of the request.
+    bool spoilt = false;     // The simulation made the request's logits not finite.
     std::bitset<kMaxChoices> finishing;
     int64_t started_ns = 0;
     size_t n_scores = 0;
@@ -53,12 +53,13 @@ class Witness {
   std::map<RequestId, Known>& all() { return known_; }
   void forget(RequestId id);
   void retired(RequestId id);
-  // Drained from a channel. Throws Violation.
+  // Checks records that were drained from a channel. Throws Violation.
   void read(std::span<const std::byte> records);
-  // From here on requests that have started may end as out of time, and others as refused by the engine's end.
+  // From here on, started requests may end with a timeout, and other requests may be refused because the engine is
+  // shutting down.
   void shutting_down(bool in_order) { shuts_ = true, in_order_ = in_order; }
   void running_again() { shuts_ = false; }
-  // Drops whatever is over and was read to its end.
+  // Drops requests that have ended and whose records were all read.
   void drop_finished();
   uint64_t trace() const { return trace_; }
   int64_t tokens() const { return n_tokens_; }
@@ -84,7 +85,7 @@ class Witness {
   int64_t n_tokens_ = 0;
 };
 
-// What a request's answer is closed with where its reasoning has used up its budget.
+// Returns the tokens that close the reasoning of a request when its budget is used up.
 std::vector<TokenId> closing_of(const Ask& ask);
 std::string stop_of(const Ask& ask);
 

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kEpochNs = 1'000'000'000'000;
-constexpr int64_t kStalledNs = 20 * kMs;    // how often a held-up engine looks at its clock
-constexpr int64_t kMostToTheEnd = 200'000;  // steps once nothing more is asked for
+constexpr int64_t kStalledNs = 20 * kMs;    // Interval at which an engine that waits for a reader checks its clock.
+constexpr int64_t kMostToTheEnd = 200'000;  // Maximum number of steps after the last action.
 
 GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
   GenerationRequest request;
@@ -84,7 +84,7 @@ void World::start() {
 const Sequence& World::sequence_of(const Segment& segment) const {
   for (const Sequence* sequence : machine_->loop.scheduler().running())
     if (sequence->table(0) == segment.pages) return *sequence;
-  throw Violation("a segment has the pages of nobody who runs");
+  throw Violation("a segment has pages of no running sequence");
 }
 
 void World::pass_time(const Batch& batch) {
@@ -107,7 +107,7 @@ void World::run() {
     const size_t first = next;
     for (; next < actions.size() && actions[next].at <= step_; ++next) last = step_;
     take_in(first, next);
-    if (step_ > std::max<int64_t>(last, setup_.n_steps) + kMostToTheEnd) throw Violation("does not come to an end");
+    if (step_ > std::max<int64_t>(last, setup_.n_steps) + kMostToTheEnd) throw Violation("does not finish");
     const int64_t begun_ns = SimClock::now();
     const bool computed = compute();
     cancel_meanwhile();
@@ -119,16 +119,17 @@ void World::run() {
     witness_->drop_finished();
     SimClock::advance(computed ? kMs / 100 : kStalledNs);
   }
-  compute();  // what is left to be published
+  compute();  // Publishes the remaining records.
   retire();
   read_channels(true);
   check();
   check_idle();
   figures_.tokens = witness_->tokens();
-  restart();  // sums up
+  restart();  // Adds the figures of the last engine to the totals.
 }
 
-// All that came between two steps at once, in the order in which the engine takes it up, whatever came first.
+// Applies all actions between two steps in the order in which the engine processes them, whatever their order in the
+// scenario.
 void World::take_in(size_t first, size_t end) {
   const auto turn = [](Act act) {
     switch (act) {
@@ -191,7 +192,7 @@ void World::act(size_t number) {
   }
 }
 
-// As the engine does in submit().
+// Does what the engine does in submit().
 void World::submit(size_t number, const Ask& ask) {
   GenerationRequest request = request_of(ask, tokenizer_);
   Machine& machine = *machine_;
@@ -214,7 +215,7 @@ void World::submit(size_t number, const Ask& ask) {
   machine.loop.add(std::move(made));
 }
 
-// As the engine does in cancel(), at any time: its records are gone at once.
+// Does what the engine does in cancel(), at any time: the records of the request are dropped immediately.
 void World::cancel(RequestId id) {
   Witness::Known* known = witness_->find(id);
   if (!known || known->forgotten) return;
@@ -226,7 +227,7 @@ void World::cancel(RequestId id) {
   cancelled_.emplace_back(id, channel);
 }
 
-// Of whoever cancels while a step is computed: the engine learns of it behind that.
+// Cancels requests while a step is being computed. The engine learns of the cancellation after the step.
 void World::cancel_meanwhile() {
   for (const RequestId id : meanwhile_) cancel(id);
   meanwhile_.clear();
@@ -256,7 +257,7 @@ void World::shut_down() {
   restart();
 }
 
-// As the engine does when a step has failed: everybody is told, and nothing is computed any more.
+// Does what the engine does when a step has failed: every request fails, and nothing more is computed.
 void World::die() {
   witness_->shutting_down(false);
   machine_->loop.fail_all(FailureCode::kEngineError, "the device is gone");
@@ -267,11 +268,11 @@ void World::die() {
 void World::restart() {
   retire();
   read_channels(true);
-  cancelled_.clear();  // nobody is there any more whom they were of
+  cancelled_.clear();  // The requests of these cancellations no longer exist.
   if (!machine_->loop.idle()) throw Violation("an engine that has ended still has requests");
   for (const auto& [id, known] : witness_->all())
     if (!known.retired || !(known.forgotten || known.over()))
-      throw Violation("request " + std::to_string(id) + " has got no end from an engine that has ended");
+      throw Violation("request " + std::to_string(id) + " has received no end from an engine that has ended");
   const EngineStats stats = machine_->counters.snapshot(Clock::now());
   figures_.preemptions += static_cast<int64_t>(stats.preemptions);
   figures_.cached_tokens += static_cast<int64_t>(stats.cached_tokens);

@@ -1,5 +1,6 @@
-// One run of a scenario: the real loop of an engine (scheduler, pages, prefix cache, sequences, sampling, events), without
-// its threads, over the simulated model and clock; and after each step all that must be true of it. One thread.
+// Runs one scenario with the real step loop of an engine (scheduler, pages, prefix cache, sequences, sampling, events),
+// but without the engine's threads and with a simulated model and clock. After each step all invariants are checked.
+// Single-threaded.
 #pragma once
 
 #include <array>
@@ -13,30 +14,31 @@
 
 namespace monolith::simulation {
 
-// What a run came to. Sums over runs are of use too.
+// Statistics of one run. They can be added up over runs.
 struct Figures {
   int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, guessed = 0,
           guessed_right = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
-  int64_t longest_wait = 0;     // steps until a request has started
-  int64_t longest_without = 0;  // steps that an organization was without a place beside one with two
-  int64_t longest_easily = 0;   // the same while nothing stood in the way
+  int64_t longest_wait = 0;  // Maximum steps until a request has started.
+  // Maximum steps for which an organization with work had no sequence slot while another had two.
+  int64_t longest_without = 0;
+  int64_t longest_easily = 0;  // Like `longest_without`, but only steps in which a slot was available for it.
   void add(const Figures& other);
 };
 
 class World {
  public:
-  // `inner`: a backend that is never asked to compute. `kept`: which actions happen; empty: all.
+  // `inner` is a backend that is never asked to compute. `kept` selects the actions that occur; empty means all.
   World(const Scenario& scenario, std::vector<bool> kept, const Tokenizer& tokenizer, Backend& inner);
 
-  // Throws Violation. step() says when.
+  // Throws Violation on failure; step() then returns the step at which it occurred.
   void run();
   int64_t step() const { return step_; }
   const Figures& figures() const { return figures_; }
   uint64_t trace() const;
 
  private:
-  struct Line {  // a channel and whoever reads it
+  struct Line {  // A channel and its reader.
     std::shared_ptr<Channel> channel;
     int64_t stalled_until = 0;
   };
@@ -77,19 +79,21 @@ class World {
   std::unique_ptr<Machine> machine_;
   std::unique_ptr<Witness> witness_;
   std::vector<Line> lines_;
-  std::map<size_t, RequestId> ids_;  // by the action that has asked
+  std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
   static constexpr size_t kMostOrganizations = 8;
-  std::array<int64_t, kMostOrganizations> without_{}, easily_{};  // steps without a place, though one could be given
-  std::vector<RequestId> meanwhile_;                              // to be cancelled while the next step is computed
-  std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;  // of which the engine does not know yet
+  // Steps per organization without a sequence slot although one could be given to it.
+  std::array<int64_t, kMostOrganizations> without_{}, easily_{};
+  std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
+  // Cancelled requests of which the engine does not know yet.
+  std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;
   RequestId next_id_ = 1;
   int64_t step_ = 0;
-  int stuck_ = 0;  // steps in which nothing was computed though something could be
+  int stuck_ = 0;  // Consecutive steps in which nothing was computed although something could be.
   uint64_t trace_ = 0;
-  bool breaks_ = false;  // the next forward pass
+  bool breaks_ = false;  // The next forward pass throws.
   std::vector<std::byte> drained_;
-  std::vector<int32_t> references_;  // scratch of check_pages
-  std::vector<Request*> requests_;   // see look()
+  std::vector<int32_t> references_;  // Scratch of check_pages().
+  std::vector<Request*> requests_;   // See look().
   Figures figures_;
 };
 

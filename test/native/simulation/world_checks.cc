@@ -1,4 +1,4 @@
-// The part of World that says what must be true after each step.
+// The part of World that checks the invariants after each step.
 #include <algorithm>
 
 #include "simulation/sim_clock.h"
@@ -7,13 +7,13 @@
 namespace monolith::simulation {
 namespace {
 
-// Steps that an organization with work waits for its first place beside one that has two of them. The scheduler
-// promises a step or two where pages are not lacking; where they are, whoever has just given way runs on for
-// Scheduler::kLeastRun tokens before it does again.
+// Maximum steps that an organization with work waits for its first sequence slot while another organization has two.
+// The scheduler guarantees one or two steps if there are enough pages. Otherwise a sequence that was just preempted and
+// resumed runs for Scheduler::kLeastRun tokens before it is preempted again.
 constexpr int64_t kMostWithout = 2000;
-// The same where nothing stands in the way but what others of the same steps are given.
+// The same limit if nothing delays the organization except sequences that get slots in the same steps.
 constexpr int64_t kMostEasily = 24;
-// Steps until a request has started that nobody holds up, with all that is before it.
+// Maximum steps until a request has started if it is not blocked, including the requests before it.
 constexpr int64_t kMostWait = 60'000;
 
 }  // namespace
@@ -35,7 +35,7 @@ void World::check() {
   }
 }
 
-// Counted anew from the tables of those that run, whatever the pool says.
+// Counts the references of each page from the page tables of the running sequences, independently of the pool.
 void World::check_pages() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
@@ -44,7 +44,7 @@ void World::check_pages() {
   std::vector<int32_t>& references = references_;
   references.assign(static_cast<size_t>(pool.size()), 0);
   for (const Sequence* sequence : scheduler.running()) {
-    if (sequence->state != SequenceState::kRunning) throw Violation("a sequence runs that does not say so");
+    if (sequence->state != SequenceState::kRunning) throw Violation("a running sequence is in a different state");
     if (layout.full > 0)
       for (const PageId page : sequence->pages) ++references[static_cast<size_t>(page)];
     for (const PageId page : sequence->window_pages)
@@ -55,7 +55,7 @@ void World::check_pages() {
   }
   int64_t held = 0;
   for (PageId page = 0; page < pool.size(); ++page) {
-    // the pool keeps no count of a page before its first use
+    // The pool has no count for a page before its first use.
     const int32_t counted = page < pool.touched() ? pool.references(page) : 0;
     if (counted != references[static_cast<size_t>(page)])
       throw Violation("page " + std::to_string(page) + " has " + std::to_string(counted) + " references, " +
@@ -66,9 +66,9 @@ void World::check_pages() {
   if (held != pool.referenced())
     throw Violation(std::to_string(pool.referenced()) + " pages are held, " + std::to_string(held) + " are in tables");
   for (const Sequence* sequence : scheduler.preempted())
-    if (!sequence->pages.empty() || sequence->slot != kNoSlot) throw Violation("a sequence that was put off has pages");
+    if (!sequence->pages.empty() || sequence->slot != kNoSlot) throw Violation("a preempted sequence has pages");
   if (static_cast<int>(scheduler.running().size()) > setup_.max_sequences)
-    throw Violation("more sequences run than there is room for");
+    throw Violation("more sequences run than the limit");
 }
 
 void World::check_queue() const {
@@ -80,11 +80,11 @@ void World::check_queue() const {
                     std::to_string(scheduler.waiting()) + " wait");
   const auto live = std::ranges::count_if(witness_->all(), [](const auto& entry) { return !entry.second.retired; });
   if (live != static_cast<int64_t>(requests_.size()))
-    throw Violation(std::to_string(live) + " requests have no end yet, the scheduler knows " +
+    throw Violation(std::to_string(live) + " requests have not ended, the scheduler has " +
                     std::to_string(requests_.size()));
 }
 
-// What the scheduler knows of, wherever it stands; each once, by its address.
+// Collects all requests that the scheduler knows, in any of its lists; each once, by its address.
 void World::look() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   requests_.clear();
@@ -101,30 +101,31 @@ const Request* World::find(RequestId id) const {
   return at == requests_.end() ? nullptr : *at;
 }
 
-// Whoever is not held up by its reader gets on. A channel may have been emptied behind the plan: then with the next one.
+// Work that is not blocked by its reader must progress. A channel may have been emptied after the plan was made;
+// progress is then due in the next plan.
 void World::check_progress(bool computed) {
   const auto goes_on = [&](const auto& entry) {
     return !entry.second.retired && !lines_[static_cast<size_t>(entry.second.channel)].channel->full();
   };
   const auto found = std::ranges::find_if(witness_->all(), goes_on);
   stuck_ = computed || machine_->loop.idle() || found == witness_->all().end() ? 0 : stuck_ + 1;
-  if (stuck_ > 1)
-    throw Violation("nothing is computed though request " + std::to_string(found->first) + " could go on");
+  if (stuck_ > 1) throw Violation("nothing is computed though request " + std::to_string(found->first) + " could run");
 }
 
-// `begun_ns`: when the last step was begun, which looks at the clock.
+// `begun_ns` is the start time of the last step, at which the step reads the clock.
 void World::check_deadlines(int64_t begun_ns) const {
   for (const auto& [id, known] : witness_->all()) {
     if (known.retired || known.started || known.deadline_ns == 0 || known.deadline_ns > begun_ns) continue;
-    // Its record that it has started may not be read yet.
+    // The record that the request has started may still be unread.
     const Request* request = find(id);
     if (request && request->started()) continue;
-    throw Violation("request " + std::to_string(id) + " waits beyond its time");
+    throw Violation("request " + std::to_string(id) + " waits past its deadline");
   }
 }
 
-// An organization with work and no place, beside one that has two: it does not wait for ever, and hardly at all where pages
-// are not lacking and somebody can give a place up who has not just done so.
+// Checks an organization that has work and no sequence slot while another organization has two. It must not wait
+// forever. It must get a slot within a few steps if there are enough pages and a sequence that was not just preempted
+// can give up its slot.
 void World::check_places() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
@@ -149,10 +150,10 @@ void World::check_places() {
   const auto n_running = static_cast<int64_t>(scheduler.running().size());
   const int64_t needed =
       cache.layout().pages_at_once(setup_.max_context, setup_.max_rows) + cache.layout().tables() * (n_running + 1);
-  int64_t kept = 0;  // places for choices that are still to come
+  int64_t kept = 0;  // Slots reserved for choices that have not started.
   for (const Sequence* sequence : scheduler.running())
     if (sequence->choice == 0) kept += sequence->request.kept_places;
-  // A limit that was lowered comes first.
+  // A lowered limit on sequences takes effect first.
   const bool is_easy = gives && cache.available() >= needed && n_running + kept <= scheduler.max_sequences();
   for (size_t i = 0; i < places.size(); ++i) {
     const bool waits = wants[i] && places[i] == 0;
@@ -161,9 +162,9 @@ void World::check_places() {
     figures_.longest_without = std::max(figures_.longest_without, without_[i]);
     figures_.longest_easily = std::max(figures_.longest_easily, easily_[i]);
     if (without_[i] > kMostWithout)
-      throw Violation("organization " + std::to_string(i) + " starves: others have two places and more");
+      throw Violation("organization " + std::to_string(i) + " starves: others have two or more slots");
     if (easily_[i] > kMostEasily)
-      throw Violation("organization " + std::to_string(i) + " is not given a place that others can give up");
+      throw Violation("organization " + std::to_string(i) + " gets no slot although others can give one up");
   }
 }
 
@@ -173,14 +174,14 @@ void World::check_idle() const {
   for (const auto& [id, known] : witness_->all()) {
     if (!known.retired) throw Violation("request " + std::to_string(id) + " has no end");
     if (!known.forgotten && !known.over())
-      throw Violation("nobody was told of the end of request " + std::to_string(id));
+      throw Violation("no reader received the end of request " + std::to_string(id));
   }
   if (loop.cache().pool().referenced() != 0) throw Violation("an idle engine holds pages");
   const StateSlots& slots = loop.cache().slots();
   if (slots.any() && slots.free() + slots.snapshots() != slots.size()) throw Violation("an idle engine holds slots");
   const EngineCounters& counters = machine_->counters;
   if (counters.running != 0 || counters.queue.requests() != 0 || counters.queue.tokens() != 0)
-    throw Violation("an idle engine counts work");
+    throw Violation("an idle engine counts active work");
 }
 
 }  // namespace monolith::simulation

@@ -1,6 +1,7 @@
-// Any folder of a model: refused in words that begin with its path, or a model file and a vision file whose every value and tensor
-// can be read. The input is the files one behind the other, each headed by a line "%%% NAME"; a line "%%%s NAME" heads the JSON head
-// of a safetensors file, whose data is as long as the line behind it says.
+// Fuzz target: any Hugging Face model folder is either rejected with a message that starts with its path, or becomes a
+// model file and a vision file whose every value and tensor can be read. The input is the concatenated files, each
+// after a header line "%%% NAME". A header line "%%%s NAME" precedes the JSON header of a safetensors file; the line
+// after it gives the length of the tensor data.
 #include <algorithm>
 #include <cstring>
 
@@ -30,7 +31,7 @@ constexpr const char* kNames[] = {"config.json",
                                   "model-00002-of-00002.safetensors"};
 constexpr size_t kMostData = 1 << 16;
 
-// A safetensors file of "BYTES\nHEAD".
+// Builds a safetensors file from "BYTES\nHEAD": the length of the tensor data, then the JSON header.
 std::string with_head(std::string_view written) {
   const size_t line = std::min(written.find('\n'), written.size());
   const size_t n_data =
@@ -46,9 +47,10 @@ void read_all(const GgufFile& file) {
   std::vector<std::byte> scratch;
   volatile uint8_t sum = 0;
   for (const GgufTensor& tensor : file.tensors()) {
-    // A few rows from the front and the last one: what makes them is what may reach beyond what there is.
+    // Reads a few rows from the start and the last row. The conversion of rows is the code that might read out of
+    // bounds.
     const TensorTypeTraits& traits = traits_of(tensor.type);
-    // Of a convolution's kernels the rows that are read are longer than those of its shape.
+    // The stored rows of a convolution kernel are longer than the rows of the tensor's shape.
     const auto row = tensor.source != nullptr && tensor.source->rows() > 0
                          ? tensor.bytes() / static_cast<size_t>(tensor.source->rows())
                          : static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
@@ -103,7 +105,7 @@ FUZZ_TARGET(folder) {
     check_path_and_refusal(file.error(), folder.path());
 }
 
-// One of its files changed as JSON, or taken from another folder.
+// Mutates one file of the folder as JSON, or takes it from another folder.
 FUZZ_MUTATOR(folder) {
   static JsonMutator json({}, {});
   static Donors<std::string> donors;
@@ -133,7 +135,7 @@ FUZZ_MUTATOR(folder) {
         return out.append(donor, theirs.begin, theirs.end - theirs.begin).append(input.substr(file.end));
     return std::nullopt;
   }
-  if (file.head.starts_with("%%%s")) {  // the line of its data's length stays
+  if (file.head.starts_with("%%%s")) {  // The line with the length of the tensor data stays unchanged.
     const size_t line = std::min(content.find('\n') + 1, content.size());
     out += content.substr(0, line);
     content.remove_prefix(line);

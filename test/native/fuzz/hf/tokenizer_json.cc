@@ -1,5 +1,6 @@
-// Any tokenizer.json and any text: refused in words, or the text becomes ids of its vocabulary. The input is the file, a mark,
-// and the text. What does not begin with { is read as a tiktoken.model.
+// Fuzz target: any tokenizer.json with any text is either rejected with a message, or the text becomes token IDs of the
+// vocabulary. The input is the file, a separator and the text. Input that does not start with { is read as a
+// tiktoken.model file.
 #include "formats/hf/tokenizer.h"
 #include "fuzz/json_mutator.h"
 #include "fuzz/target.h"
@@ -25,7 +26,7 @@ FUZZ_TARGET(tokenizer_json) {
   const hf::JsonValue value = ranked ? hf::JsonValue() : hf::JsonValue(&document, root, "tokenizer.json");
   AssembledFile file;
   file.string("general.architecture", "llama");
-  // The settings stand in the same file here: one document for the mutator to work on.
+  // The settings are part of the same document here, so that the mutator works on a single JSON document.
   if (Status status = hf::translate_tokenizer(
           {value, value["settings"], value["generation"], value["config"], ranked ? &ranks : nullptr}, 400, file);
       !status)

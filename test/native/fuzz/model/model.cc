@@ -1,5 +1,5 @@
-// Any GGUF file as a model: refused in words, or a network that can be computed. The input is the file's head; its tensors' bytes are
-// made up, so that the mutator works on what describes them.
+// Fuzz target: any GGUF file is either rejected as a model with a message, or loads as a model that can be evaluated.
+// The input is the file's header. The tensor data is made up, so that the mutator works on the metadata only.
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -14,10 +14,12 @@ using namespace monolith::fuzzing;
 
 namespace {
 
-constexpr size_t kFilled = 2 << 20;      // bytes of tensors that a file may have: as many as the seeds need
-constexpr size_t kMostMemory = 8 << 20;  // of a network that is computed
+constexpr size_t kFilled = 2 << 20;      // Maximum bytes of tensor data per file: enough for the seeds.
+constexpr size_t kMostMemory = 8 << 20;  // Maximum memory of a model that is evaluated, in bytes.
 
-// A head and the bytes behind it, up to the last byte of memory that is kept from one input to the next: making it anew took most of the time.
+// A GGUF header followed by made-up tensor data. The buffer is reused for all inputs, because allocating it for each
+// input took most of the time. The file ends at the last byte of the buffer, so that sanitizers detect reads past the
+// end.
 class FilledImage {
  public:
   explicit FilledImage(std::string_view head)
@@ -50,7 +52,7 @@ ModelLimits limits_of(uint8_t choices) {
   return limits;
 }
 
-// A prompt of 5 tokens, then one more.
+// Evaluates a prompt of 5 tokens, then one more token.
 void compute(Transformer& model, int n_vocab) {
   const int tables = model.memory().layout.tables();
   if (tables * 2 > model.limits().n_pages) return;
@@ -79,11 +81,11 @@ FUZZ_TARGET(model) {
   if (head.size() > 1 << 19) return;
   const FilledImage image(head);
   const auto file = GgufFile::parse(image.bytes());
-  if (!file) return;  // the reader's own target looks at these
+  if (!file) return;  // The `gguf` fuzz target covers files that the parser rejects.
   const ModelLimits limits = limits_of(choices.empty() ? 0 : static_cast<uint8_t>(choices[0]));
   const auto params = HyperParams::read(**file, limits.max_context, limits.guess_layer);
   if (!params) return check_refusal(params.error());
-  // One for each: what an input has reserved is no other's.
+  // A separate backend for each input, so that memory reserved by one input is not available to the next.
   const bool plain = choices.empty() || !(choices[0] & 8);
   const auto backend =
       make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto", .arithmetic = Arithmetic::kProduction}).value();
@@ -92,7 +94,7 @@ FUZZ_TARGET(model) {
   if (plan->total() > kMostMemory || params->n_layers > 16) return;
   auto model = Transformer::load(**file, *backend, limits, {});
   if (!model) return check_refusal(model.error());
-  insist((*model)->allocated().total() == plan->total(), "loading takes what was planned");
+  insist((*model)->allocated().total() == plan->total(), "loading takes as much memory as planned");
   compute(**model, params->n_vocab);
   ++n_reached();
 }

@@ -1,5 +1,6 @@
-// Any JSON Schema as that of a call's arguments, spelled as models spell them: between tags, in tags that repeat their name, with marks for
-// quotation marks, as Python; behind an id that the model makes up. The input is the schema, a mark, the spelling, and the choices of the walk.
+// Fuzz target: any JSON Schema as the schema of a tool call's arguments, in each format that models use for arguments:
+// between tags, in tags that repeat the name, with markers as quotation marks, as Python, and after an ID that the
+// model chooses. The input is the schema, a separator, the format and the choices of the walk.
 #include "fuzz/json_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 #include "fuzz/text/schema_words.h"
@@ -20,7 +21,7 @@ Spelling spelling_of(uint8_t choice) {
       spelling.text_open = spelling.json_open = ">";
       spelling.value_close = spelling.text_end = "</p>";
       break;
-    case 1:  // kinds have tags of their own
+    case 1:  // Each kind of value has its own tags.
       spelling.name_open = "<k>";
       spelling.text_open = "</k><v s>";
       spelling.json_open = "</k><v>";
@@ -52,7 +53,7 @@ Spelling spelling_of(uint8_t choice) {
     default:
       spelling.name_open = "\n";
       spelling.text_open = spelling.json_open = "\n";
-      spelling.value_close = spelling.text_end = "<|end|>";  // a token of the vocabulary
+      spelling.value_close = spelling.text_end = "<|end|>";  // A special token of the vocabulary.
   }
   return spelling;
 }
@@ -61,7 +62,7 @@ Spelling spelling_of(uint8_t choice) {
 
 FUZZ_TARGET(arguments) {
   const auto [text, choices] = monolith::fuzzing::halves(input);
-  // Arguments are an object, whatever else the schema says: so it comes from TypeScript.
+  // Arguments are always an object, whatever else the schema says. The TypeScript code sends the schema in this form.
   const size_t end = text.find_last_not_of(" \n\t\r");
   if (end == std::string_view::npos || text[end] != '}' || text.find_first_not_of(" \n\t\r{") > end) return;
   const auto choice = choices.empty() ? uint8_t{0} : static_cast<uint8_t>(choices[0]);

@@ -1,5 +1,5 @@
-// What must hold of any grammar: a walk through its texts by the bytes of the input. Shared by the targets that make grammars of
-// schemas, patterns and rules.
+// Checks the invariants of any grammar with a random walk through its texts; the bytes of the input choose the tokens.
+// Shared by the fuzz targets for schemas, regular expressions and grammar rules.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace monolith::fuzzing {
 
-// Tokens of one byte, some of several, and a special one.
+// A vocabulary with a token for each byte, some tokens of several bytes, and one special token.
 struct WalkVocabulary {
   std::unique_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const grammar::GrammarVocabulary> tokens;
@@ -34,7 +34,8 @@ struct WalkVocabulary {
   }
 };
 
-// `choices`: its first byte says how the grammar is made, the rest which of the allowed tokens are taken.
+// The first byte of `choices` sets the options of the grammar. The other bytes choose which of the allowed tokens are
+// taken.
 inline void walk_grammar(grammar::GrammarOptions options, std::string_view choices) {
   using namespace grammar;
   using Outcome = Grammar::Outcome;
@@ -52,9 +53,9 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
   const WalkVocabulary& vocabulary = WalkVocabulary::get();
   std::vector<SchemaProblem> problems;
   const auto grammar = Grammar::compile(options, vocabulary.tokens, limits, nullptr, problems);
-  insist(grammar != nullptr || !problems.empty(), "a refusal says why");
+  insist(grammar != nullptr || !problems.empty(), "a rejected grammar has a reason");
   for (const SchemaProblem& problem : problems)
-    insist(!problem.what.empty() && problem.what.size() < 1000, "a problem is told in a line", problem.what);
+    insist(!problem.what.empty() && problem.what.size() < 1000, "a problem is reported in one line", problem.what);
   if (grammar == nullptr) return;
 
   const auto n_tokens = static_cast<uint32_t>(vocabulary.tokenizer->n_vocab());
@@ -66,22 +67,23 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
   for (size_t i = 0; i < choices.size() && !position.ends; ++i) {
     Fuel fuel(400'000, Fuel::thread_time() + 200'000'000);
     const Outcome allowed = grammar->allowed(position, before, mask, &fuel);
-    if (allowed != Outcome::kOk) return insist(allowed != Outcome::kRefused, "asking what is allowed is never refused");
-    insist(mask.any() || position.accepts, "no text leads to where nothing can follow", text);
+    if (allowed != Outcome::kOk)
+      return insist(allowed != Outcome::kRefused, "asking for the allowed tokens is never refused");
+    insist(mask.any() || position.accepts, "every text can be continued or may end", text);
     const auto byte = static_cast<uint8_t>(choices[i]);
-    // Some token, allowed or not: advance() says what the mask says.
+    // For any token, allowed or not, advance() agrees with the mask.
     const uint32_t any = byte * 7u % n_tokens;
     Grammar::Position probe = position;
     const Outcome probed = grammar->advance(probe, before, static_cast<TokenId>(any), &fuel);
     if (probed == Outcome::kOk || probed == Outcome::kRefused)
-      insist((probed == Outcome::kOk) == mask.has(any), "a token is let in if and only if the mask has it", text);
+      insist((probed == Outcome::kOk) == mask.has(any), "a token is accepted if and only if the mask has it", text);
     if (byte & 1) {
       const Outcome run = grammar->forced(position, before, *vocabulary.tokenizer, forced, &fuel);
-      insist(run != Outcome::kRefused, "asking what is forced is never refused");
-      insist(forced.size() <= Grammar::kMostForced, "what is forced is bounded");
+      insist(run != Outcome::kRefused, "asking for the forced tokens is never refused");
+      insist(forced.size() <= Grammar::kMostForced, "the number of forced tokens is limited");
       if (run == Outcome::kOk && !forced.empty()) {
-        insist(mask.has(static_cast<uint32_t>(forced[0])), "what is forced is allowed", text);
-        insist(!position.accepts, "nothing is forced where the text may end", text);
+        insist(mask.has(static_cast<uint32_t>(forced[0])), "forced tokens are allowed", text);
+        insist(!position.accepts, "no token is forced where the text may end", text);
       }
     }
     if (byte == 0xFF) grammar->shrink();
@@ -90,7 +92,7 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
     while (!mask.has(chosen)) chosen = (chosen + 1) % n_tokens;
     const Outcome moved = grammar->advance(position, before, static_cast<TokenId>(chosen), &fuel);
     if (moved == Outcome::kFailed || moved == Outcome::kSpent) return;
-    insist(moved == Outcome::kOk, "what the mask has is let in", text);
+    insist(moved == Outcome::kOk, "a token in the mask is accepted", text);
     before.push_back(static_cast<TokenId>(chosen));
     text += vocabulary.tokenizer->bytes(static_cast<TokenId>(chosen));
   }
@@ -99,7 +101,7 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
     JsonDocument document;
     JsonId root;
     std::string error;
-    insist(document.parse(text, root, error), "a text of a schema is JSON", text);
+    insist(document.parse(text, root, error), "a text that matches a schema is JSON", text);
   }
   if (before.size() > 1) ++n_reached();
 }

@@ -1,4 +1,5 @@
-// Any bytes: no JSON, or a document that reads the same once written.
+// Fuzz target: any bytes are either rejected as JSON, or parsed to a document that is equal after it is written and
+// parsed again.
 #include "formats/json/json_document.h"
 #include "fuzz/json_mutator.h"
 #include "fuzz/target.h"
@@ -21,8 +22,8 @@ FUZZ_TARGET(json) {
   const std::string written = document.write(root);
   JsonDocument again;
   JsonId other;
-  insist(again.parse(written, other, error, 8 * JsonDocument::kMostBytes), "what was written is JSON", error);
-  insist(again.write(other) == written, "it reads the same once written", written);
+  insist(again.parse(written, other, error, 8 * JsonDocument::kMostBytes), "a written document is JSON", error);
+  insist(again.write(other) == written, "a document is equal after it is written and parsed again", written);
   ++monolith::fuzzing::n_reached();
 }
 

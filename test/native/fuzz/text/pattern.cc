@@ -1,4 +1,5 @@
-// Any regular expression, as schemas and requests have them: refused with a reason and in time, or a grammar.
+// Fuzz target: any regular expression of a schema or a request is either rejected in time with a reason, or becomes a
+// grammar.
 #include "fuzz/text_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 

@@ -1,4 +1,4 @@
-// Any text of rules (GBNF): refused with a reason and in time, or a grammar.
+// Fuzz target: any text of grammar rules (GBNF) is either rejected in time with a reason, or becomes a grammar.
 #include "fuzz/text_mutator.h"
 #include "fuzz/text/grammar_walk.h"
 

@@ -1,4 +1,5 @@
-// What mutators put into schemas: members of objects, and what values are wrapped into; each % becomes some value.
+// Templates that the mutators insert into JSON Schemas: members of objects, and wrappers around values. Each % is
+// replaced with a value.
 #pragma once
 
 #include <string_view>

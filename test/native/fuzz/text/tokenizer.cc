@@ -1,12 +1,12 @@
-// Any vocabulary of a GGUF file and any text: refused with a reason, or the text becomes ids of the vocabulary. The input is
-// the file's image, a mark, and the text.
+// Fuzz target: any vocabulary of a GGUF file with any text is either rejected with a reason, or the text becomes token
+// IDs of the vocabulary. The input is the GGUF file, a separator and the text.
 #include "fuzz/gguf_mutator.h"
 #include "fuzz/target.h"
 #include "text/tokenizer/fuzz_one.h"
 
 FUZZ_TARGET(tokenizer) {
   monolith::fuzzing::insist(monolith::testing::tokenize_anything(input, &monolith::fuzzing::n_reached()),
-                            "text becomes ids of the vocabulary, or the file is refused in words");
+                            "text becomes token IDs of the vocabulary, or the file is rejected with a message");
 }
 
 FUZZ_MUTATOR(tokenizer) {

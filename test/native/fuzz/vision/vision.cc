@@ -1,5 +1,6 @@
-// Any GGUF file as a vision tower and its projector: refused in words, or pictures of any size can be planned, small ones cut, and by
-// small towers seen. The input is the file's head, a mark, and pairs of bytes: the sides of pictures. Its tensors' bytes are made up.
+// Fuzz target: any GGUF file is either rejected as a vision encoder with a message, or images of any size can be
+// planned, small images can be cut into tiles, and small encoders can process them. The input is the file's header, a
+// separator, and byte pairs with the side lengths of images. The tensor data is made up.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -15,12 +16,12 @@ using namespace monolith;
 using namespace monolith::fuzzing;
 
 namespace {
-constexpr size_t kFilled = 256 << 10;     // bytes of tensors that a file may have
-constexpr int64_t kMostPixels = 1 << 16;  // of pictures that are cut, and of what becomes of them
-constexpr size_t kMostMemory = 32 << 20;  // of a tower that is computed
-constexpr int64_t kMostWork = int64_t{1} << (kSanitized ? 25 : 27);  // multiplications of a piece
+constexpr size_t kFilled = 256 << 10;     // Maximum bytes of tensor data per file.
+constexpr int64_t kMostPixels = 1 << 16;  // Maximum pixels of an image that is cut into tiles, and of the tiles.
+constexpr size_t kMostMemory = 32 << 20;  // Maximum memory of an encoder that is evaluated, in bytes.
+constexpr int64_t kMostWork = int64_t{1} << (kSanitized ? 25 : 27);  // Maximum multiplications per tile.
 
-// By the plainest kernels, or by those that this processor is given.
+// Runs the vision encoder with the scalar kernels, or with the kernels that this CPU would use.
 void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece,
          int64_t n_rows, bool plain) {
   const auto backend = make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto"}).value();
@@ -45,7 +46,7 @@ FUZZ_TARGET(vision) {
   std::vector<std::byte> image(head.size() + kFilled, std::byte{0x3c});
   std::memcpy(image.data(), head.data(), head.size());
   const auto file = GgufFile::parse(image);
-  if (!file) return;  // the reader's own target looks at these
+  if (!file) return;  // The `gguf` fuzz target covers files that the parser rejects.
   VisionBounds bounds;
   if (input.size() % 2) bounds.resize = VisionResize::kOriginal;
   if (input.size() % 3 == 0) bounds.max_tiles = 3;
