@@ -1,5 +1,6 @@
-// The CPU backend in the manner of a device: it samples, and says that it computes while the host does something else.
-// In truth all is done at once, so that what is asked of it too early or too late is found out on fast models.
+// The CPU backend disguised as an asynchronous device: it samples, and reports that it computes in the background. In
+// fact every operation completes immediately. Code that reads results too early or too late is therefore detected even
+// with fast models.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@ class AsynchronousBackend final : public BackendAround {
   explicit AsynchronousBackend(std::unique_ptr<Backend> inner) : BackendAround(*inner), owned_(std::move(inner)) {}
 
   bool is_asynchronous() const override { return true; }
-  // Called by whatever waits for the device: may throw, as one that has failed does.
+  // Called whenever the engine waits for the device. May throw, like a failed device.
   std::function<void()> on_wait;
 
   void wait() override {

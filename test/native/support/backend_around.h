@@ -1,4 +1,5 @@
-// A backend that hands every operation on to another one: what tests meddle with.
+// A backend that forwards every operation to another backend. Tests derive from this class to override single
+// operations.
 #pragma once
 
 #include "backend/backend.h"

@@ -1,5 +1,6 @@
-// Blocks of positions that become rows, attention to them beside a window, their index, and residual streams that are mixed,
-// with random numbers, and what double arithmetic makes of them: what every backend's tests are held against. Tests only.
+// Test cases for compressed attention (DeepSeek V4: blocks of positions pooled into rows, attention to them in addition
+// to a sliding window, and the indexer) and for hyper-connections. They have random inputs and expected results in
+// double precision, and are shared by the tests of all backends. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +23,7 @@ inline std::vector<float> frequencies() {
   return f;
 }
 
-// All that a layer reads of a sequence.
+// Everything that a compressed attention layer reads of one sequence.
 struct Sequence {
   explicit Sequence(int of_block, bool overlaps) : block(of_block), pool{kDim, of_block, overlaps, nullptr} {
     const auto width = static_cast<size_t>(pool.width());
@@ -35,17 +36,19 @@ struct Sequence {
     sinks = random_floats(kHeads, 7);
     index_q = random_floats(kRows * kIndexHeads * kDim, 8);
     index_weights = random_floats(kRows * kIndexHeads, 9);
-    for (float& weight : index_weights) weight = std::abs(weight);  // what no head finds is a tie, and last
+    // Non-negative weights: blocks that match no index head tie at score 0 and rank last.
+    for (float& weight : index_weights) weight = std::abs(weight);
     pool.bias = bias.data();
   }
-  int most() const { return 5; }  // blocks chosen
+  int most() const { return 5; }  // Number of blocks that are selected.
 
   int block;
   BlockPool pool;
   std::vector<float> values, scores, bias, norm, near, q, sinks, index_q, index_weights;
 };
 
-// Rows of latents 0, what stands for blocks 1 and, as keys of an index, the same in 2.
+// KV cache layout: layer 0 stores one latent row per position, layer 1 one row per block, and layer 2 the indexer's
+// keys, one per block.
 inline KvShape shape_of(const Sequence& s, KvType type) {
   const int rows = std::max(1, kPageTokens / s.block);
   KvShape shape{{{StateKind::kLatents, 1, kDim, kDim, 0},
@@ -57,7 +60,7 @@ inline KvShape shape_of(const Sequence& s, KvType type) {
   return shape;
 }
 
-// What stands for a block.
+// Returns the row that represents a block of positions, in double precision.
 inline std::vector<double> block_row(const Sequence& s, int index) {
   const auto width = static_cast<size_t>(s.pool.width());
   std::vector<double> row;
@@ -140,7 +143,7 @@ inline std::vector<double> exact(const Sequence& s) {
 
 inline const std::vector<std::vector<int>> kBlockCuts = {{1}, {7, 14, 21, 28, 35}, {64}, {3, 4, 5, 6, 69}};
 
-// Some rows of streams that are mixed, and what a part makes of them.
+// Residual streams of a few tokens with hyper-connections, and the output of one sublayer.
 struct StreamCase {
   static constexpr int kStreams = 4, kRows = 5, kWidth = 300;
   StreamMix mix{.n_streams = kStreams, .iterations = 20, .eps = kEps};
@@ -150,7 +153,7 @@ struct StreamCase {
   std::vector<float> start = random_floats(size_t{kRows} * kStreams * kWidth, 4),
                      result = random_floats(size_t{kRows} * kWidth, 5);
 
-  // Holds what a part reads, and what becomes of the streams, to double arithmetic.
+  // Compares the sublayer's input and the updated residual streams with a double-precision reference.
   void check(const std::vector<float>& read, const std::vector<float>& streams) const {
     for (size_t row = 0; row < kRows; ++row) {
       const auto logit = [&](size_t part, size_t i) { return double{logits[row * n + i]} * scale[part] + base[i]; };

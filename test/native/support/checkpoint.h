@@ -1,5 +1,5 @@
-// A golden GGUF file in float32, and the steps that undo a conversion to GGUF: written from the published layout of each
-// checkpoint, on a road of their own. Tests only.
+// A golden GGUF file in float32, and functions that undo a conversion to GGUF. They follow the published layout of each
+// checkpoint and share no code with the converter under test. Tests only.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace monolith::testing {
 
-// The row length last.
+// The last dimension is the row length.
 struct FloatTensor {
   std::vector<int64_t> shape;
   std::vector<float> values;
@@ -38,7 +38,7 @@ inline std::string bytes_of(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
-// Tables of numbers, which are no weights.
+// Whether a tensor is a lookup table of integers rather than weights.
 inline bool is_table_of_numbers(std::string_view name) { return name.ends_with("ffn_gate_tid2eid.weight"); }
 
 template <typename T>
@@ -46,7 +46,7 @@ std::vector<T> as_numbers(const std::vector<float>& values) {
   return {values.begin(), values.end()};
 }
 
-// `file` with these weights, in F32; of its keys without those that are named, and with those that are added.
+// Returns `file` with these weights in F32, without the metadata keys in `without`, and with the keys that `more` adds.
 inline Bytes gguf_of(
     const GgufFile& file, const Weights& weights, const std::vector<std::string>& without = {},
     const std::function<void(GgufBuilder&)>& more = [](GgufBuilder&) {}) {
@@ -79,17 +79,17 @@ inline Bytes gguf_of(
   return builder.build();
 }
 
-inline bool is_named(std::string_view name, std::string_view stem) {  // "blk.3.ssm_a" is "ssm_a"
+inline bool is_named(std::string_view name, std::string_view stem) {  // "blk.3.ssm_a" has the stem "ssm_a".
   return name == stem || name.ends_with("." + std::string(stem));
 }
 
-// Every tensor of a name, whatever the layer.
+// Applies `change` to every tensor with this stem, in all layers.
 inline void each(Weights& weights, std::string_view stem, const std::function<void(FloatTensor&)>& change) {
   for (auto& [name, tensor] : weights)
     if (is_named(name, stem)) change(tensor);
 }
 
-// Rows in the order in which `of` names them.
+// Reorders the rows: row i of the result is row `of(i)`.
 inline void pick_rows(FloatTensor& tensor, const std::function<int64_t(int64_t)>& of) {
   const int64_t rows = tensor.shape[0];
   const size_t row = tensor.values.size() / static_cast<size_t>(rows);
@@ -109,11 +109,12 @@ inline void transpose(FloatTensor& tensor) {
   std::swap(tensor.shape[0], tensor.shape[1]);
 }
 
-// [channels, taps] as torch's Conv1d with a group for each channel has it.
+// [channels, kernel size] in the layout of a depthwise torch Conv1d.
 inline void as_conv1d(FloatTensor& tensor) { tensor.shape = {tensor.shape[0], 1, tensor.shape.back()}; }
 inline void as_vector(FloatTensor& tensor) { tensor.shape = {static_cast<int64_t>(tensor.values.size())}; }
 
-// Decays are stored as -exp(A_log), which need not hit every number: that of the nearest logarithm, and its logarithm.
+// GGUF stores a decay as -exp(A_log), but float32 logarithms do not reach every such number. as_rounded_decay() rounds
+// a decay to one that has an exact logarithm, and as_log_of_decay() returns that logarithm.
 inline void as_rounded_decay(FloatTensor& tensor) {
   for (float& value : tensor.values)
     value =
@@ -122,7 +123,7 @@ inline void as_rounded_decay(FloatTensor& tensor) {
 inline void as_log_of_decay(FloatTensor& tensor) {
   for (float& value : tensor.values) value = static_cast<float>(std::log(-static_cast<double>(value)));
 }
-// Norms that a checkpoint stores less one, likewise.
+// The same for norms of which a checkpoint stores the weight minus one.
 inline void as_rounded_norm(FloatTensor& tensor) {
   for (float& value : tensor.values) value = value - 1 + 1;
 }
@@ -130,7 +131,8 @@ inline void as_norm_less_one(FloatTensor& tensor) {
   for (float& value : tensor.values) value -= 1;
 }
 
-// Joins the rows of tensors of one layer: for each of `groups` equal parts, that part of every one in turn.
+// Concatenates the rows of several tensors of one layer group by group: group 0 of every tensor, then group 1, and so
+// on.
 inline FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64_t groups) {
   FloatTensor out{{0, parts[0]->shape.back()}, {}};
   for (const FloatTensor* part : parts) out.shape[0] += part->shape[0];
@@ -143,8 +145,9 @@ inline FloatTensor join_rows(const std::vector<const FloatTensor*>& parts, int64
   return out;
 }
 
-// The tensors of a checkpoint: `names` says what a GGUF name (of the whole, or within a layer) is there. "{}" stands for
-// an expert's number: one tensor for each. Tensors without a name there are left out if `names` says "".
+// Returns the tensors under their checkpoint names. `names` maps a GGUF name (of the model, or within a layer) to the
+// checkpoint name. "{}" stands for the expert number and yields one tensor per expert. A tensor that maps to "" is left
+// out.
 inline std::vector<SafetensorData> renamed(const Weights& weights, const std::map<std::string, std::string>& names,
                                            const std::string& layers) {
   std::vector<SafetensorData> out;
@@ -157,7 +160,7 @@ inline std::vector<SafetensorData> renamed(const Weights& weights, const std::ma
     }
     const auto found = names.find(rest);
     if (found == names.end()) {
-      check::fail(__FILE__, __LINE__, "no name for " + name);
+      check::fail(__FILE__, __LINE__, "no checkpoint name for " + name);
       continue;
     }
     if (found->second.empty()) continue;

@@ -1,4 +1,4 @@
-// EAGLE-3 heads for golden models, of which a test may change every part before they are written. Tests only.
+// Builds EAGLE-3 heads for golden models. Tests may change every part before the file is written. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,17 @@
 
 namespace monolith::testing {
 
-// One head of attention as wide as the model's rows, with an embedding table and a matrix to logits of `tokens`.
+// An EAGLE-3 head with one attention head as wide as the hidden states, an embedding table, and an output matrix for
+// `tokens`.
 struct EagleFile {
   uint64_t n_embd, n_vocab;
-  std::vector<int64_t> tokens;  // d2t; empty: all of the model's, without it
+  std::vector<int64_t> tokens;  // The d2t table. Empty: the head has the model's whole vocabulary and no d2t table.
   std::vector<uint32_t> sources = {0, 1, 2};
-  uint32_t rotated = 2;  // dimensions of the head of attention
+  uint32_t rotated = 2;  // Rotated dimensions of the attention head.
   bool norm_before_residual = false;
-  std::map<std::string, std::vector<float>> values;  // those of matrices lie row after row
+  std::map<std::string, std::vector<float>> values;  // Tensor values by name; matrices are row-major.
 
-  // Numbers made up; norms are 1.
+  // Fills the matrices with made-up numbers and the norms with 1.
   EagleFile(const LooseModel& model, std::vector<int64_t> chosen)
       : n_embd(model.number("embedding_length")),
         n_vocab(model.tensors.at("token_embd.weight").dims[1]),
@@ -33,7 +34,7 @@ struct EagleFile {
   }
 
   uint64_t n_tokens() const { return tokens.empty() ? n_vocab : tokens.size(); }
-  std::map<std::string, std::vector<uint64_t>> shapes() const {  // row length first
+  std::map<std::string, std::vector<uint64_t>> shapes() const {  // Shapes with the row length first.
     const uint64_t n = n_embd, n_ff = 2 * n;
     return {{"fc.weight", {3 * n, n}},           {"output_norm.weight", {n}},
             {"output.weight", {n, n_tokens()}},  {"token_embd.weight", {n, n_vocab}},
@@ -44,7 +45,7 @@ struct EagleFile {
             {"blk.0.ffn_up.weight", {n, n_ff}},  {"blk.0.ffn_down.weight", {n_ff, n}}};
   }
   void zero(const std::string& name) { values.at(name).assign(values.at(name).size(), 0.0f); }
-  // `factor` at row i, column first + i; all else of the matrix is 0.
+  // Sets a matrix to zero, except for `factor` at row i, column first + i.
   void diagonal(const std::string& name, float factor, uint64_t first = 0) {
     zero(name);
     const uint64_t cols = shapes().at(name)[0];
@@ -79,8 +80,8 @@ struct EagleFile {
   }
 };
 
-// Rows of a matrix to logits of `tokens`, of which each has the largest logit at the row of the embedding table that is that
-// of the token so many before it.
+// Returns an output matrix for `tokens`. Each token has the largest logit for the embedding of the token whose ID is
+// `ahead` smaller.
 inline std::vector<float> looks_back(const std::vector<float>& table, uint64_t n_embd,
                                      const std::vector<int64_t>& tokens, uint64_t ahead) {
   const uint64_t n_vocab = table.size() / n_embd;
@@ -88,7 +89,7 @@ inline std::vector<float> looks_back(const std::vector<float>& table, uint64_t n
   for (const int64_t token : tokens) {
     const auto row =
         table.begin() + static_cast<ptrdiff_t>((static_cast<uint64_t>(token) + n_vocab - ahead) % n_vocab * n_embd);
-    // Some files have rows of zeros.
+    // Some files have embedding rows of zeros.
     const float length =
         std::max(1e-6f, std::sqrt(std::inner_product(row, row + static_cast<ptrdiff_t>(n_embd), row, 0.0f)));
     for (uint64_t i = 0; i < n_embd; ++i) head.push_back(row[static_cast<ptrdiff_t>(i)] / length);

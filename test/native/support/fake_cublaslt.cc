@@ -1,5 +1,6 @@
-// A library with cuBLASLt's names and interface that computes on the emulated device's memory, and refuses what the
-// real one would: layouts that do not fit each other, an algorithm for another shape, less alignment than was promised.
+// A library with the symbols and the interface of cuBLASLt that computes on the emulated device's memory. Like the real
+// library it rejects layouts that do not fit each other, an algorithm for a different shape, and less alignment than
+// promised.
 #include "fake_cublaslt.h"
 
 #include <cstring>
@@ -12,7 +13,7 @@ using namespace monolith::cuda::cublaslt;
 namespace {
 
 constexpr Code kInvalidValue = 7, kExecutionFailed = 13;
-constexpr size_t kNeeded = 4096;  // bytes of workspace
+constexpr size_t kNeeded = 4096;  // Bytes of workspace that a product needs.
 
 fake_cublaslt::Control control;
 
@@ -30,7 +31,7 @@ struct Preference {
   uint32_t alignment = 256;
 };
 
-// What an algorithm is for.
+// The shape and alignment that an algorithm was selected for.
 struct Chosen {
   uint64_t rows, columns, k;
   uint64_t alignment;

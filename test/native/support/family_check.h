@@ -1,5 +1,5 @@
-// Holds a family's folder against the golden GGUF file of the same weights: the same logits, bit for bit, and where both
-// say something of the network, they say the same. Tests only.
+// Compares the Hugging Face folder of a model family with the golden GGUF file of the same weights. The logits must be
+// equal bit for bit, and metadata that both have must be equal. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace monolith::testing {
 
-inline constexpr int kFamilyTokens = 90;  // beyond the vectors' windows of 64
-inline constexpr int kFamilyVocab = 300;  // no vocabulary is smaller
+inline constexpr int kFamilyTokens = 90;  // More tokens than the sliding windows of the golden vectors (64).
+inline constexpr int kFamilyVocab = 300;  // No vocabulary of the golden vectors is smaller.
 
 inline std::vector<float> family_logits(const std::string& path, const std::string& what) {
   std::vector<int32_t> ids;
@@ -37,7 +37,7 @@ inline std::vector<float> family_logits(const std::string& path, const std::stri
   return all;
 }
 
-// Keys of the architecture that both have.
+// Compares the metadata keys of the architecture that both files have.
 inline void compare_keys(const GgufFile& want, const GgufFile& got, const std::string& what) {
   const std::string prefix = std::string(want.string("general.architecture")->value_or("")) + ".";
   for (const auto& [key, value] : want.metadata()) {
@@ -45,7 +45,8 @@ inline void compare_keys(const GgufFile& want, const GgufFile& got, const std::s
     const auto differs = [&] {
       if (value.type == GgufValueType::kArray || got.find(key)->type == GgufValueType::kArray) {
         if (const auto a = want.integers(key), b = got.integers(key); a && b) return **a != **b;
-        return false;  // a number for every layer, and one that stands for all
+        // One file may have an array with a number per layer, and the other a single number for all layers.
+        return false;
       }
       if (const auto a = want.number(key), b = got.number(key); a && b)
         return static_cast<float>(**a) != static_cast<float>(**b);
@@ -53,7 +54,7 @@ inline void compare_keys(const GgufFile& want, const GgufFile& got, const std::s
       const auto a = want.string(key), b = got.string(key);
       return !a || !b || **a != **b;
     };
-    if (differs()) check::fail(__FILE__, __LINE__, what + ": the folder says otherwise of " + std::string(key));
+    if (differs()) check::fail(__FILE__, __LINE__, what + ": the folder has a different value for " + std::string(key));
   }
 }
 
@@ -64,10 +65,11 @@ inline std::string config_of(const FamilyFolder& one) {
 inline constexpr std::string_view kSmallTokenizer = R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                                                     R"("model":{"type":"BPE","vocab":{"a":0,"b":1},"merges":[]}})";
 
-// Settings with other digits, tensors of other shapes, of other names and missing: refused, or read to the end.
+// Damages the folder: settings with other digits, tensors with other shapes or names, and missing tensors. Each folder
+// must be rejected, or be readable to the end.
 inline void damage_folder(const FamilyFolder& one, int rounds) {
   const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   Weights weights = weights_of(**file);
@@ -110,7 +112,7 @@ inline void damage_folder(const FamilyFolder& one, int rounds) {
 
 inline void check_folder(const FamilyFolder& one) {
   const std::string path = check::vectors_path(std::string("models/") + one.file + ".gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto file = GgufFile::open(path);
   REQUIRE(file.ok());
   const std::string what = std::string(one.name) + " of " + one.file;
@@ -128,21 +130,23 @@ inline void check_folder(const FamilyFolder& one) {
   compare_keys(**file, **opened, what);
   const auto want = family_logits(folder.path() + "/want.gguf", what + " as GGUF"),
              got = family_logits(folder.path(), what);
-  if (want != got) check::fail(__FILE__, __LINE__, what + ": other logits from the folder");
+  if (want != got) check::fail(__FILE__, __LINE__, what + ": the folder gives different logits");
 }
 
-// The same with layers that guess.
+// A family folder with MTP layers.
 struct GuessFolder {
   FamilyFolder family;
-  std::string key = {};  // that the config states
-  // What a tensor of one of them is called in the folder, by the level and by its name within the layer; nothing: as those of
-  // the layers before, whose numbers go on.
+  std::string key = {};  // A member that is added to config.json if it is not there.
+  // Maps a tensor of an MTP layer to its name in the folder, by level and by its name within the layer. If not set, MTP
+  // layers are named like the layers before them and continue their numbers.
   std::function<std::string(int level, const std::string& rest)> name = {};
   int levels = 1;
-  std::function<void(LooseModel&)> change = [](LooseModel&) {};  // of the golden file, once it has these layers
+  // Changes the golden file after the MTP layers have been added.
+  std::function<void(LooseModel&)> change = [](LooseModel&) {};
 };
 
-// What they guess is held against the file, and the network's logits against those of a folder without them.
+// Compares the draft logits with those of the GGUF file, and the model's logits with those of a folder without MTP
+// layers.
 inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   const FamilyFolder& family = one.family;
   const std::string what = family.name;
@@ -162,7 +166,8 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
                                                        {"nextn.hnorm.weight", "hnorm.weight"},
                                                        {"nextn.shared_head_norm.weight", "shared_head.norm.weight"},
                                                        {"nextn.shared_head_head.weight", "shared_head.head.weight"}};
-  std::map<std::string, SafetensorData> tensors, without;  // what layers share is there once
+  // A map, so that a tensor which several layers share occurs once.
+  std::map<std::string, SafetensorData> tensors, without;
   for (SafetensorData& tensor : renamed(weights, names, family.layers)) {
     bool guesses = false;
     for (int level = 0; level < one.levels; ++level) {
@@ -191,13 +196,13 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   REQUIRE(want.ok());
   if (!opened || !plain)
     return check::fail(__FILE__, __LINE__, what + ": " + (!opened ? opened : plain).error().message);
-  std::vector<float> logits;  // of the last that was asked
+  std::vector<float> logits;  // The model's logits of the last call.
   const auto guesses_of = [&](const GgufFile& from, bool guesses) {
     auto backend = make_cpu_backend({.threads = 1});
     auto model = Model::load(from, **backend, guess_limits(true), {});
     std::vector<float> all;
     if (!model || (*model)->guesses() != guesses || (guesses && (*model)->guess_levels() != one.levels)) {
-      check::fail(__FILE__, __LINE__, what + (model ? ": other layers guess" : ": " + model.error().message));
+      check::fail(__FILE__, __LINE__, what + (model ? ": wrong number of MTP layers" : ": " + model.error().message));
       return all;
     }
     Fed sequence(**model, 0, 0);
@@ -211,17 +216,16 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   const std::vector<float> expected = guesses_of(**want, true);
   const std::vector<float> network = logits;
   if (expected.empty() || expected != guesses_of(**opened, true))
-    check::fail(__FILE__, __LINE__, what + ": the folder's layer guesses otherwise");
-  if (network != logits)
-    check::fail(__FILE__, __LINE__, what + ": other logits from the folder with a layer that guesses");
+    check::fail(__FILE__, __LINE__, what + ": the folder's MTP layers give different draft logits");
+  if (network != logits) check::fail(__FILE__, __LINE__, what + ": a folder with MTP layers gives different logits");
   guesses_of(**plain, false);
   if (network != logits)
-    check::fail(__FILE__, __LINE__, what + ": other logits from the folder without its layer that guesses");
+    check::fail(__FILE__, __LINE__, what + ": a folder without its MTP layers gives different logits");
 }
 
 inline void check_guess_layers(const GuessFolder& one) {
   const std::string path = check::vectors_path(std::string("models/") + one.family.file + ".gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto golden = GgufFile::open(path);
   REQUIRE(golden.ok());
   check_guess_layers(one, **golden);

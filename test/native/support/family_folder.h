@@ -1,4 +1,4 @@
-// A family of models as the folder that its authors publish. Tests only.
+// A model family in the form of the Hugging Face folder that its authors publish. Tests only.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,14 @@
 namespace monolith::testing {
 
 struct FamilyFolder {
-  const char* file;    // of the golden vectors
-  const char* name;    // config.json's class
-  std::string config;  // the rest of it
+  const char* file;    // Name of the golden model.
+  const char* name;    // Class name in config.json.
+  std::string config;  // The other members of config.json.
   std::map<std::string, std::string> names;
-  // from GGUF's order to the checkpoint's, under GGUF's names
+  // Converts weights, under their GGUF names, from GGUF's layout to the checkpoint's layout.
   std::function<void(Weights&)> publish = [](Weights&) {};
-  std::function<void(Weights&)> round = [](Weights&) {};  // of the file: what the checkpoint's numbers can say
+  // Rounds the weights of the GGUF file to values that the checkpoint can represent exactly.
+  std::function<void(Weights&)> round = [](Weights&) {};
   std::string layers = "model.layers.";
 };
 
@@ -27,11 +28,11 @@ inline TensorNames operator+(TensorNames names, const TensorNames& more) {
   return names;
 }
 
-// As most of transformers' decoders call them (modeling_llama.py, modeling_mixtral.py, modeling_qwen2_moe.py).
+// Tensor names of most decoders in transformers (modeling_llama.py, modeling_mixtral.py, modeling_qwen2_moe.py).
 inline const TensorNames kDecoder = {{"token_embd.weight", "model.embed_tokens.weight"},
                                      {"output_norm.weight", "model.norm.weight"},
                                      {"output.weight", "lm_head.weight"},
-                                     {"rope_freqs.weight", ""},  // derived
+                                     {"rope_freqs.weight", ""},  // Not in the checkpoint; derived from its settings.
                                      {"attn_norm.weight", "input_layernorm.weight"},
                                      {"attn_q.weight", "self_attn.q_proj.weight"},
                                      {"attn_k.weight", "self_attn.k_proj.weight"},
@@ -55,14 +56,15 @@ inline const TensorNames kDecoder = {{"token_embd.weight", "model.embed_tokens.w
                                      {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
                                      {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"}};
 
-// The same below "model.language_model.", where a class sees images as well.
+// Returns the names with the prefix "model.language_model.", which vision-language classes use.
 inline TensorNames below_language_model(TensorNames names) {
   for (auto& [gguf, name] : names)
     if (name.starts_with("model.")) name.insert(6, "language_model.");
   return names;
 }
 
-// Of layers that guess, below "mtp.": a layer, and beside it what others do not have (vLLM's qwen3_next_mtp.py).
+// Names of MTP layers under "mtp.": the tensors of an ordinary layer, and those that only MTP layers have (vLLM's
+// qwen3_next_mtp.py).
 inline std::string mtp_names(int level, const std::string& rest) {
   static const std::map<std::string, std::string> beside = {{"eh_proj.weight", "mtp.fc.weight"},
                                                             {"enorm.weight", "mtp.pre_fc_norm_embedding.weight"},
@@ -79,7 +81,8 @@ inline FloatTensor rows_between(const FloatTensor& tensor, int64_t first, int64_
   return out;
 }
 
-// Of all layers that have it: takes the tensor away and gives it to `use`, with what the layer's names begin with.
+// Removes the tensor with this stem from every layer that has it, and passes it to `use` together with the layer's name
+// prefix.
 inline void take_each(Weights& weights, const std::string& stem,
                       const std::function<void(const std::string& block, FloatTensor tensor)>& use) {
   std::vector<std::string> names;
@@ -92,7 +95,7 @@ inline void take_each(Weights& weights, const std::string& stem,
   }
 }
 
-// Gate above up, expert by expert, in one tensor.
+// Fuses the gate and up matrices of each expert into one tensor, gate rows first.
 inline void fuse_experts(Weights& weights) {
   take_each(weights, "ffn_gate_exps.weight", [&](const std::string& block, const FloatTensor& gate) {
     const FloatTensor& up = weights.at(block + "ffn_up_exps.weight");
@@ -103,7 +106,8 @@ inline void fuse_experts(Weights& weights) {
   });
 }
 
-// Where neighbouring pairs rotate in GGUF and halves do in the checkpoint (transformers' rotate_half).
+// Reorders the rows of tensors for which GGUF rotates adjacent pairs (interleaved RoPE) and the checkpoint rotates
+// halves (transformers' rotate_half).
 inline void as_halves(Weights& weights, std::string_view stem, int64_t heads) {
   each(weights, stem, [&](FloatTensor& tensor) {
     const int64_t width = tensor.shape[0] / heads;

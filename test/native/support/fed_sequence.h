@@ -1,4 +1,4 @@
-// One sequence of a network that guesses, step by step and without an engine. Tests only.
+// Runs one sequence of a model that drafts tokens, step by step and without an engine. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -19,14 +19,14 @@ inline ModelLimits guess_limits(bool guesses) {
   return limits;
 }
 
-// One sequence of a model, fed in pieces, with its hidden rows kept in those of place 0.
+// One sequence of a model, processed in chunks. Its hidden states are saved in the range of sequence slot `place`.
 class Fed {
  public:
   Fed(Model& model, int first_page, int place) : model_(model), place_(place * model.limits().kept_of_each()) {
     for (int i = 0; i < 6 * model.memory().layout.tables(); ++i) pages_.push_back(first_page + i * 7 % 16);
   }
 
-  // Returns the logits of the last.
+  // Processes `tokens` in chunks of `piece` tokens. Returns the logits of the last token.
   std::vector<float> feed(const std::vector<int32_t>& tokens, int piece) {
     std::vector<float> logits;
     for (size_t at = 0; at < tokens.size(); at += static_cast<size_t>(piece)) {
@@ -46,8 +46,9 @@ class Fed {
     }
     return logits;
   }
-  // What comes behind `token`, which comes next; `depth`: it was guessed itself, by so many passes before this one, whose
-  // tokens these are. Of a level that no step has fed with them, of all of them.
+  // Returns the draft logits for the token after `token`, which is the next token of the sequence. `depth` is the
+  // number of draft passes before this one, whose tokens are kept. A level that has not processed those tokens yet
+  // processes all of them in this pass.
   std::vector<float> guess(int32_t token, int depth) {
     behind_.resize(static_cast<size_t>(depth));
     behind_.push_back(token);
@@ -73,7 +74,7 @@ class Fed {
   const int place_;
   std::vector<int32_t> pages_;
   int position_ = 0, last_row_ = 0;
-  std::vector<int32_t> behind_;  // tokens that guesses follow
+  std::vector<int32_t> behind_;  // The tokens after the sequence that the draft passes have processed.
 };
 
 }  // namespace monolith::testing

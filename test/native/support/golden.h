@@ -1,5 +1,5 @@
-// The golden vectors: prompts with the logits that exact arithmetic gives for them, and the rules
-// by which an engine is judged against them. Tests only.
+// Golden vectors: prompts with the logits of exact arithmetic, and the rules by which an engine's logits are compared
+// with them. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace monolith::testing {
 
-// Little-endian floats in base64; empty if the text is not that.
+// Decodes little-endian floats in base64. Empty if the text is malformed.
 inline std::vector<float> floats_from_base64(std::string_view text) {
   const auto digit = [](char c) -> int {
     if (c >= 'A' && c <= 'Z') return c - 'A';
@@ -56,13 +56,15 @@ struct GoldenLogits {
 struct GoldenPrompt {
   std::string id;
   std::vector<int32_t> tokens;
-  std::vector<GoldenLogits> positions;  // ascending
-  std::vector<int32_t> greedy;          // 24 tokens
-  std::vector<double> exact_margins;    // per greedy token
-  GoldenLogits last;                    // after the prompt and all greedy tokens but one
-  // Of recurrent networks: at the prompt's last position when it came in pieces of 7 tokens, and as `last` after that.
+  std::vector<GoldenLogits> positions;  // In ascending order.
+  std::vector<int32_t> greedy;          // The 24 tokens of greedy decoding.
+  std::vector<double> exact_margins;    // For each greedy token, the margin between the two largest exact logits.
+  GoldenLogits last;                    // Logits after the prompt and all greedy tokens except the last.
+  // For recurrent networks: the logits at the last position of a prompt that was processed in chunks of 7 tokens, and
+  // the counterpart of `last` after that.
   std::optional<GoldenLogits> after_pieces, last_after_pieces;
-  std::vector<std::vector<float>> hidden_exact;  // per layer, then the final norm, at the last position
+  // Hidden states at the last position: one vector per layer, then the output of the final norm.
+  std::vector<std::vector<float>> hidden_exact;
 };
 
 struct Golden {
@@ -78,7 +80,7 @@ struct Golden {
     return nullptr;
   }
 
-  // Nothing if the file is unreadable, damaged or incomplete.
+  // Returns nullopt if the file is unreadable, damaged or incomplete.
   static std::optional<Golden> read(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -144,12 +146,12 @@ inline int argmax(std::span<const float> values) {
   return static_cast<int>(std::ranges::max_element(values) - values.begin());
 }
 
-// Distance of one position's logits from the reference, in standard deviations of the reference.
+// Distance between the logits of one position and the reference, in standard deviations of the reference.
 struct Distance {
   double max = 0, rms = 0, kl = 0;
-  bool same_top = false;  // or the reference's two best are too near to tell
+  bool same_top = false;  // Also true if the two best logits of the reference are too close to separate.
 
-  bool within(const Tolerance& t) const { return max <= t.max && rms <= t.rms && kl <= t.kl; }  // NaN is not
+  bool within(const Tolerance& t) const { return max <= t.max && rms <= t.rms && kl <= t.kl; }  // False for NaN.
 };
 
 inline Distance distance(std::span<const float> engine, std::span<const float> reference, const Tolerance& tolerance) {
@@ -172,7 +174,7 @@ inline Distance distance(std::span<const float> engine, std::span<const float> r
   return d;
 }
 
-// All positions of a model together.
+// The result over all positions of a model.
 struct Verdict {
   Distance worst;
   int positions = 0, failed = 0, same_top = 0;

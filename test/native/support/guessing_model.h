@@ -1,4 +1,4 @@
-// Golden files with a layer that guesses put behind their last, and other changes to a file's tensors. Tests only.
+// Adds MTP layers to golden files and makes other changes to a file's tensors. Tests only.
 #pragma once
 
 #include <cstring>
@@ -14,15 +14,15 @@
 
 namespace monolith::testing {
 
-// A file taken apart, to be changed and put together again.
+// A GGUF file taken apart into keys and tensors, to be changed and rebuilt.
 struct LooseModel {
   struct Value {
     uint32_t type;
-    Bytes payload;  // as GgufBuilder::raw() takes it
+    Bytes payload;  // In the form that GgufBuilder::raw() takes.
   };
   struct Tensor {
     TensorType type;
-    std::vector<uint64_t> dims;  // row length first
+    std::vector<uint64_t> dims;  // Row length first.
     Bytes data;
     int64_t values() const {
       int64_t count = 1;
@@ -81,7 +81,7 @@ struct LooseModel {
     if (const auto at = tensors.find(name); at != tensors.end())
       put_floats(name, at->second.dims, std::vector<float>(static_cast<size_t>(at->second.values())));
   }
-  // Arrays with one element for each of `from` layers.
+  // Changes all metadata arrays that have one element for each of `from` layers.
   void change_layer_arrays(uint64_t from, const std::function<Bytes(const Bytes& items, size_t item_bytes)>& change) {
     for (auto& [name, value] : keys) {
       if (value.type != static_cast<uint32_t>(GgufValueType::kArray) || name.starts_with("tokenizer.")) continue;
@@ -122,8 +122,8 @@ inline std::vector<float> made_up(size_t count, uint64_t seed, float scale, floa
   return values;
 }
 
-// Behind the network's layers one that guesses, or behind those that do one more: a copy of the last. Returns the number of
-// its block.
+// Appends an MTP layer after the model's last layer, or after its last MTP layer. The new layer is a copy of the last
+// layer. Returns its block number.
 inline uint32_t add_guess_layer(LooseModel& model) {
   const uint32_t layers = model.number("block_count"), n_embd = model.number("embedding_length");
   const std::string last = "blk." + std::to_string(layers - 1) + ".", block = "blk." + std::to_string(layers) + ".";

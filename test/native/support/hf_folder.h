@@ -1,4 +1,5 @@
-// Hugging Face folders made from GGUF files: the conversion turned around, on a road of its own. Tests only.
+// Builds Hugging Face folders from GGUF files: the reverse of the conversion under test, implemented independently of
+// it. Tests only.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,7 +21,7 @@
 
 namespace monolith::testing {
 
-// A folder of its own that goes away with this object.
+// A temporary folder that is deleted with this object.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -62,7 +63,7 @@ inline std::string json_text(std::string_view text) {
 // One tensor of a safetensors file.
 struct SafetensorData {
   std::string name, type;
-  std::vector<int64_t> shape;  // the row length last
+  std::vector<int64_t> shape;  // The last dimension is the row length.
   std::string bytes;
 };
 
@@ -83,7 +84,7 @@ inline std::string safetensors_of(const std::vector<SafetensorData>& tensors) {
   return out + head + data;
 }
 
-// The checkpoint's name of a tensor of llama, qwen2, qwen3 and gemma3.
+// Returns the checkpoint name of a tensor of llama, qwen2, qwen3 and gemma3.
 inline std::string checkpoint_name(std::string_view gguf) {
   static const std::map<std::string, std::string, std::less<>> kNames = {
       {"token_embd", "model.embed_tokens"},
@@ -113,7 +114,7 @@ inline std::string checkpoint_name(std::string_view gguf) {
   return found == kNames.end() ? std::string(gguf) : prefix + found->second + std::string(gguf.substr(dot));
 }
 
-// Rows of heads whose halves are interleaved, with the halves apart again.
+// Converts the rows of attention heads from interleaved pairs to two halves (for rotate_half).
 inline std::string with_halves(std::string_view rows, int64_t heads, int64_t n_rows) {
   const size_t row = rows.size() / static_cast<size_t>(n_rows);
   const int64_t width = n_rows / heads;
@@ -132,7 +133,7 @@ inline uint64_t stated(const GgufFile& file, const std::string& key) {
   return value ? value->value_or(0) : 0;
 }
 
-// The tensors of `file` as a checkpoint has them.
+// Returns the tensors of `file` in the checkpoint's layout.
 inline std::vector<SafetensorData> checkpoint_of(const GgufFile& file, const std::string& architecture) {
   const bool interleaved = architecture == "llama";
   std::vector<SafetensorData> tensors;
@@ -179,8 +180,9 @@ inline std::string config_of(const GgufFile& file, const std::string& name, cons
   return out + more + "}";
 }
 
-// The vocabulary of `file`, byte-level or SentencePiece's, as a tokenizer.json. `splitting` are the steps of the
-// pre-tokenizer before its ByteLevel. A SentencePiece vocabulary without merges gets those its scores stand for.
+// Returns the vocabulary of `file`, byte-level or SentencePiece, as a tokenizer.json. `splitting` is the list of
+// pre-tokenizer steps before ByteLevel. A SentencePiece vocabulary without merges gets the merges that its scores
+// imply.
 inline std::string tokenizer_of(const GgufFile& file, const std::string& splitting, bool add_bos) {
   const auto tokens = file.strings("tokenizer.ggml.tokens");
   const auto kinds = file.integers("tokenizer.ggml.token_type");

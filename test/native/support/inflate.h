@@ -1,4 +1,5 @@
-// zlib streams (RFC 1950, 1951) and PNG pictures, for test data. Tests only: small, not quick, and no judge of hostile files.
+// Decodes zlib streams (RFC 1950, 1951) and PNG images of the test data. Tests only: small, slow and not hardened
+// against malicious files.
 #pragma once
 
 #include <array>
@@ -12,7 +13,7 @@ namespace monolith::testing {
 
 class Inflate {
  public:
-  // Nothing if the stream is damaged.
+  // Returns nullopt if the stream is damaged.
   static std::optional<std::vector<uint8_t>> zlib(std::span<const uint8_t> bytes) {
     if (bytes.size() < 6) return std::nullopt;
     Inflate inflate(bytes.subspan(2, bytes.size() - 6));
@@ -127,7 +128,8 @@ struct Picture {
   std::vector<uint8_t> rgb;
 };
 
-// 8 bits, not interlaced: grey, grey with alpha, RGB, RGB with alpha, palette. Alpha is dropped.
+// Supports non-interlaced images with 8 bits per channel: gray, gray with alpha, RGB, RGB with alpha, and palette.
+// Alpha is dropped.
 inline std::optional<Picture> read_png(std::span<const uint8_t> file) {
   const auto number = [&](size_t at) {
     return static_cast<size_t>(file[at]) << 24 | static_cast<size_t>(file[at + 1]) << 16 |

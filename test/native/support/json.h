@@ -1,5 +1,4 @@
-// A small reader for the JSON of test data: strict enough to notice a damaged file, no more. Tests
-// only.
+// A small JSON parser for test data, just strict enough to detect a damaged file. Tests only.
 #pragma once
 
 #include <charconv>
@@ -18,7 +17,7 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;
 
-  // Nothing if `text` is not one JSON value.
+  // Returns nullopt if `text` is not a single JSON value.
   static std::optional<Json> parse(std::string_view text) {
     Parser parser{text};
     Json value;
@@ -28,8 +27,7 @@ class Json {
     return value;
   }
 
-  // Absent members and members of another kind read as empty: a test that needs them fails on the
-  // content.
+  // Missing members and members of another type read as empty. A test that needs them then fails on the content.
   const Json& operator[](std::string_view key) const {
     if (const auto* object = std::get_if<Object>(&value_)) {
       for (const auto& [name, member] : *object) {

@@ -1,4 +1,5 @@
-// Layers of different shapes in one cache, on any backend: what each stores and attends to is what it would alone.
+// Checks on any backend that layers of different shapes can share one KV cache: each layer stores and attends as if it
+// were alone.
 #pragma once
 
 #include <cstring>
@@ -10,7 +11,8 @@
 
 namespace monolith::testing {
 
-// Of one layer a sequence's rows are stored in pieces and the last ones attended from; the bits of that.
+// Stores the keys and values of one layer for a sequence in chunks and computes attention for the last tokens. Returns
+// the output, to be compared bit for bit.
 inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int layer, const int32_t* pages, float* q,
                                        float* kv, float* out, int n_heads, bool stores) {
   constexpr int kRows = 40, kWanted = 3;
@@ -37,7 +39,8 @@ inline std::vector<float> attend_alone(Backend& backend, KvCache& cache, int lay
 inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
   constexpr int kHeads = 8, kPages = 12;
   REQUIRE(backend.reserve(64, 2048, 64, 256).ok());
-  // Three in one slot: as many bytes in other heads, fewer bytes, more of them. Two alike in another.
+  // Three layers in one slot of a page: one with the same number of bytes but different heads, one with fewer bytes and
+  // one with more. Two equal layers in another slot.
   const KvShape shape{{{StateKind::kKeysAndValues, 4, 64, 64, 0},
                        {StateKind::kKeysAndValues, 2, 128, 128, 0},
                        {StateKind::kKeysAndValues, 1, 40, 40, 0},
@@ -46,7 +49,7 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
                        {StateKind::kKeysAndValues, 2, 64, 64, 1}},
                       kPages,
                       type};
-  // Sequences' pages: those of layers in one slot are different ones.
+  // Page lists of the sequences. Layers that share a slot use different pages.
   const std::vector<std::vector<int32_t>> pages = {{5, 2, 8}, {0, 7, 4}, {3, 1, 6}, {9, 10, 11}, {5, 2, 8}, {0, 7, 4}};
   auto made = backend.kv_cache(shape);
   REQUIRE(made.ok());
@@ -70,10 +73,10 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
         attend_alone(backend, cache, static_cast<int>(i), of_sequence, q, kv, out, kHeads, false);
     if (found.size() != expected[i].size() ||
         std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
-      check::fail(__FILE__, __LINE__, std::string(what) + " of layer " + std::to_string(i));
+      check::fail(__FILE__, __LINE__, std::string(what) + " differ in layer " + std::to_string(i));
   };
   for (size_t i = 0; i < shape.layers.size(); ++i) check(i, pages[i].data(), "keys and values");
-  // A copied page serves the layers it was for, whatever their shape.
+  // A copied page works for the layers that wrote it, whatever their shape.
   for (size_t i = 0; i < 4; ++i) {
     const int32_t other = pages[(i + 1) % 4][0];
     backend.copy_page(cache, pages[i][0], other);
@@ -83,7 +86,8 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
   }
 }
 
-// Two small layers that share a slot with a large one, in pages of their own: each keeps what it would keep alone.
+// Two small layers, each with its own pages, share a slot with a large layer. Each stores and attends as if it were
+// alone.
 inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
   constexpr int kHeads = 8, kPages = 6;
   REQUIRE(backend.reserve(64, 2048, 64, 256).ok());
@@ -96,7 +100,7 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
   auto made = backend.kv_cache(shape);
   REQUIRE(made.ok());
   KvShape large{{shape.layers[0]}, kPages, type};
-  CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));  // and take no memory of their own
+  CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));  // The small layers take no additional memory.
   constexpr int64_t kMost = 40 * kHeads * 96;
   float* const q = *backend.allocate(kMost);
   float* const kv = *backend.allocate(kMost);
@@ -115,9 +119,9 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
         attend_alone(backend, **made, static_cast<int>(i), pages[i].data(), q, kv, out, kHeads, false);
     if (found.size() != expected[i].size() ||
         std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
-      check::fail(__FILE__, __LINE__, "keys and values of layer " + std::to_string(i));
+      check::fail(__FILE__, __LINE__, "keys and values differ in layer " + std::to_string(i));
   }
-  // A copied page is one of both.
+  // A copied page contains both small layers.
   backend.copy_page(**made, pages[1][0], pages[0][0]);
   for (size_t i = 1; i < 3; ++i) {
     const int32_t copied[] = {pages[0][0], pages[i][1], pages[i][2]};
@@ -125,11 +129,11 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
         attend_alone(backend, **made, static_cast<int>(i), copied, q, kv, out, kHeads, false);
     if (found.size() != expected[i].size() ||
         std::memcmp(found.data(), expected[i].data(), found.size() * sizeof(float)) != 0)
-      check::fail(__FILE__, __LINE__, "a copy of layer " + std::to_string(i));
+      check::fail(__FILE__, __LINE__, "a copied page differs in layer " + std::to_string(i));
   }
 }
 
-// What a backend does not keep is refused by what it is.
+// A backend refuses a state that it cannot store, with a message that names the state.
 inline void check_refused_states(Backend& backend, const KeptStates& keeps) {
   KvShape shape = KvShape::of_equal_layers(3, 2, 64, 4, KvType::kF16);
   const auto refused = [&](const char* what) {

@@ -1,4 +1,4 @@
-// A model file loaded with a CPU backend, and runs of golden prompts through it. Tests only.
+// Loads a model file with a CPU backend and runs golden prompts through it. Tests only.
 #pragma once
 
 #include <memory>
@@ -13,11 +13,12 @@
 namespace monolith::testing {
 
 struct LoadedModel {
-  std::unique_ptr<Backend> backend;  // outlives the model
+  std::unique_ptr<Backend> backend;  // Must outlive the model.
   std::unique_ptr<Transformer> model;
 };
 
-// Room for all golden prompts of one file in a single step, and for the one with windows in its seven page tables.
+// Room for all golden prompts of one file in a single step, and for the seven page tables of the model with sliding
+// windows.
 inline ModelLimits golden_limits(KvType kv_type) {
   ModelLimits limits;
   limits.max_batch_tokens = 1024;
@@ -44,14 +45,14 @@ inline Result<LoadedModel> load_model(const std::string& path, const CpuBackendO
   return load_model(path, make_cpu_backend(options), limits);
 }
 
-// What an engine computed for one golden prompt.
+// The logits that an engine computed for one golden prompt.
 struct PromptRun {
-  std::vector<std::vector<float>> positions;  // as GoldenPrompt::positions
-  std::vector<std::vector<float>> greedy;     // logits that choose greedy[i], along the golden path
+  std::vector<std::vector<float>> positions;  // At the positions of GoldenPrompt::positions.
+  std::vector<std::vector<float>> greedy;     // The logits that select greedy[i], along the golden path.
 };
 
-// Feeds golden prompts and their greedy continuations. `piece` tokens of each prompt per step; all
-// prompts in the same steps if `together`, else one after the other.
+// Processes golden prompts and their greedy continuations, with `piece` tokens of each prompt per step. Prompts share
+// the same steps if `together` is true; otherwise they run one after another.
 class GoldenRunner {
  public:
   explicit GoldenRunner(Transformer& model) : model_(model) {}
@@ -59,7 +60,7 @@ class GoldenRunner {
   std::vector<PromptRun> run(const std::vector<GoldenPrompt>& prompts, int piece, bool together) {
     std::vector<PromptRun> runs(prompts.size());
     std::vector<Sequence> sequences;
-    // Pages in an order that is neither ascending nor consecutive.
+    // Assigns pages in an order that is neither ascending nor consecutive.
     next_page_ = 0;
     for (size_t i = 0; i < prompts.size(); ++i) {
       if (!together) next_page_ = 0;
@@ -74,8 +75,8 @@ class GoldenRunner {
   struct Sequence {
     const GoldenPrompt* golden;
     PromptRun* run;
-    std::vector<int32_t> tokens;  // prompt and greedy path
-    std::vector<int32_t> pages;   // of each table
+    std::vector<int32_t> tokens;  // The prompt and the greedy path.
+    std::vector<int32_t> pages;   // Pages of each page table.
     int position = 0;
     bool odd = false;
     size_t prompt_size() const { return golden->tokens.size(); }
@@ -103,18 +104,19 @@ class GoldenRunner {
     }
   }
 
-  // Prompts in pieces, then one token a step, as in service. False when all have ended.
+  // Processes prompts in chunks, then one token per step, as in production. Returns false when all sequences have
+  // ended.
   bool step(std::span<Sequence> sequences, int piece) {
     std::vector<int32_t> tokens, rows;
     std::vector<Segment> segments;
-    std::vector<std::vector<float>*> places;  // where each logit row goes
-    std::vector<const Sequence*> advanced;    // of each segment
+    std::vector<std::vector<float>*> places;  // Destination of each row of logits.
+    std::vector<const Sequence*> advanced;    // The sequence of each segment.
     for (Sequence& s : sequences) {
       if (s.ended()) continue;
       const int prompt_left = static_cast<int>(s.prompt_size()) - s.position;
       const int n = prompt_left > 0 ? std::min(piece, prompt_left) : 1;
       const int first_row = static_cast<int>(tokens.size());
-      // Recurrent state goes from one slot to another and back.
+      // Recurrent state alternates between two slots.
       const auto slot = static_cast<int32_t>(2 * (&s - sequences.data()));
       segments.push_back(
           {first_row, n, s.position, s.pages.data(), s.position > 0 ? slot + s.odd : kNoSlot, slot + !s.odd});
@@ -146,8 +148,8 @@ class GoldenRunner {
     return true;
   }
 
-  // The prompt's last position is both a golden position and the first greedy step: kept as the
-  // latter.
+  // The last position of the prompt is both a golden position and the first greedy step. It is stored as the greedy
+  // step.
   static std::vector<float>* place_of(Sequence& s, int position) {
     const int beyond = position - (static_cast<int>(s.prompt_size()) - 1);
     if (beyond >= 0) {

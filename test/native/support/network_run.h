@@ -1,4 +1,4 @@
-// A small network loaded with a backend, and its logits of some tokens. Tests only.
+// Loads a small model with a backend and computes its logits for a few tokens. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline std::vector<int32_t> some_tokens(int n) {
 
 struct Loaded {
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Transformer> model;  // null: the test has failed
+  std::unique_ptr<Transformer> model;  // Null: the test has failed.
 };
 
 inline Loaded load_network(const GgufFile& file, Result<std::unique_ptr<Backend>> backend,
@@ -47,8 +47,8 @@ inline Loaded load_network(const GgufFile& file, const CpuBackendOptions& option
   return load_network(file, make_cpu_backend(options));
 }
 
-// Logits of every position, the tokens fed `first` at once, then `piece` at a time. State goes from one slot to another and
-// back.
+// Returns the logits of every position. The first chunk has `first` tokens (if above 0), the others `piece` tokens.
+// Recurrent state moves between slots.
 inline std::vector<float> run_network(Transformer& model, const std::vector<int32_t>& tokens, int piece,
                                       int first = 0) {
   const std::vector<int32_t> pages = {4, 1, 3, 0, 5, 2};

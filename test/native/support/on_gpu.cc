@@ -1,5 +1,5 @@
-// Makes of tests written for the emulator tests of the real backend: linked in its place, with the same test objects.
-// Without a GPU that this build can use every test is skipped, and the reason said.
+// Runs tests written for the emulator on the real backend: linked in place of the emulator with the same test objects.
+// Without a usable GPU every test is skipped with the reason.
 #include <string>
 
 #include "backend/cuda/cuda_backend.h"
@@ -7,11 +7,11 @@
 #include "emulator/faults.h"
 #include "check.h"
 
-// Threads of a GPU run in an order of its own.
+// Does nothing: a GPU chooses the order of its threads itself.
 void monolith::cuda::emulator::set_order(Order) {}
-// Nobody counts them there.
+// A GPU has no launch counter.
 uint64_t monolith::cuda::emulator::launches() { return 0; }
-// Nobody reads them there.
+// A GPU ignores injected faults.
 monolith::cuda::Faults& monolith::cuda::faults() {
   static Faults wanted;
   return wanted;

@@ -1,4 +1,4 @@
-// Numbers to feed kernels with, and whether two lots of them are the same. Tests only.
+// Random inputs for kernels, and bitwise comparison of results. Tests only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Recurrent layers' operations with random numbers, what double arithmetic makes of them, slots, and ways to cut a
-// sequence: what every backend's tests are held against.
+// Test cases for the operations of recurrent layers: random inputs, expected results in double precision, state slots,
+// and ways to split a sequence. Shared by the tests of all backends.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ inline void check_near(const std::vector<float>& got, const std::vector<double>&
 
 inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
-// Slots of one layer, each filled with what nobody may read.
+// State slots of one layer, filled with a huge value so that a read of an unwritten slot shows.
 struct Slots {
   explicit Slots(int64_t floats, int n = 6)
       : memory(static_cast<size_t>(floats * n), 1e30f), view{memory.data(), floats} {}
@@ -34,8 +34,8 @@ struct Slots {
   LayerSlots view;
 };
 
-// A sequence of `n_rows` in pieces that end where `cuts` say, through slots: each piece goes on from the last one's.
-// With `apart` a piece leaves the slot it goes on from alone.
+// Splits a sequence of `n_rows` tokens into segments at the positions in `cuts`. Each segment continues from the slot
+// of the previous one. With `apart` it writes its state to a different slot.
 inline std::vector<Segment> pieces(int n_rows, std::vector<int> cuts, bool apart, const int32_t* pages = nullptr) {
   std::vector<Segment> segments;
   int begin = 0;
@@ -59,7 +59,7 @@ inline constexpr DeltaShape kDeltaShapes[] = {
     {1, 3, 20, 40, false, false}, {2, 2, 7, 9, true, true},     {2, 2, 128, 128, true, false},
 };
 
-// All that one delta rule reads.
+// All inputs of one delta rule.
 struct DeltaCase {
   DeltaCase(const DeltaShape& shape, int rows, uint32_t seed = 1) : n_rows(rows) {
     rule = {.n_key_heads = shape.key_heads,
@@ -123,14 +123,14 @@ struct DeltaCase {
   std::vector<float> x, decay, beta, bias, rate;
 };
 
-// All that one state space reads.
+// All inputs of one state-space recurrence.
 struct StateSpaceCase {
   StateSpaceCase(int heads, int groups, int head_dim, int state_dim, int rows) : n_rows(rows) {
     space = {.n_heads = heads, .n_groups = groups, .head_dim = head_dim, .state_dim = state_dim};
     stride = space.width() + 2 * space.group_width() + 3;
     x = random_floats(static_cast<size_t>(n_rows * stride), 1);
     step = random_floats(static_cast<size_t>(n_rows * heads), 2, 3.0f);
-    step[0] = 60;  // beyond what e^x holds beside 1
+    step[0] = 60;  // So large that 1 + e^x equals e^x in floating point.
     bias = random_floats(static_cast<size_t>(heads), 3);
     rate = random_floats(static_cast<size_t>(heads), 4);
     skip = random_floats(static_cast<size_t>(heads), 5);
@@ -171,7 +171,7 @@ struct StateSpaceCase {
   std::vector<float> x, step, bias, rate, skip;
 };
 
-// Rows of a convolution.
+// Inputs of a causal convolution.
 struct ConvolutionCase {
   ConvolutionCase(int n_channels, int n_taps, bool plain, int rows)
       : n_rows(rows),
@@ -185,7 +185,7 @@ struct ConvolutionCase {
                    .bias = plain ? nullptr : bias.data(),
                    .silu = !plain};
   }
-  // The rows as they are left, between channels too.
+  // Returns the whole output buffer, including the unchanged floats between the rows.
   std::vector<double> expected() const {
     std::vector<double> out(x.begin(), x.end());
     const int n_taps = convolution.n_taps;

@@ -1,5 +1,4 @@
-// A complete small model as a GGUF image, every part of which a test may change before it is
-// written. Tests only.
+// Builds a complete small model as a GGUF image. Tests may change every part before the image is written. Tests only.
 #pragma once
 
 #include <unistd.h>
@@ -26,18 +25,18 @@ struct TinyModel {
   using Value =
       std::variant<uint32_t, float, bool, std::string, std::vector<uint32_t>, std::vector<bool>, std::vector<float>>;
   struct Tensor {
-    std::vector<uint64_t> dims;  // one to four, row length first
+    std::vector<uint64_t> dims;  // One to four dimensions, row length first.
     TensorType type = TensorType::kF32;
-    float scale = 0.2f;  // weights are uniform in +-scale
+    float scale = 0.2f;  // Weights are uniformly distributed in +-scale.
     float offset = 0;
-    Bytes data = {};  // as the file has it; empty: made up
+    Bytes data = {};  // Tensor data in the file's format. Empty: made up.
   };
 
   static constexpr uint32_t kEmbedding = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kFeedForward = 96;
   static constexpr uint32_t kVocab = 40, kLayers = 2;
 
   std::string architecture;
-  std::map<std::string, Value> keys;  // as in the file, architecture included
+  std::map<std::string, Value> keys;  // Metadata keys as in the file, with the architecture prefix.
   std::map<std::string, Tensor> tensors;
 
   uint32_t layers;
@@ -97,7 +96,7 @@ struct TinyModel {
     return builder.build();
   }
 
-  // The values of a tensor that is F32, or has data of its own.
+  // Returns the values of a tensor that is F32 or has its own data.
   std::vector<float> floats(const std::string& name) const {
     const Tensor& tensor = tensors.at(name);
     const Bytes bytes = tensor.data.empty() ? values_of(name, tensor) : tensor.data;
@@ -109,8 +108,8 @@ struct TinyModel {
   }
 
  private:
-  // Numbers that depend on the tensor's name only. F32 tensors hold them; others hold valid small
-  // blocks of bytes: enough for shapes and sizes.
+  // Returns tensor data that depends only on the tensor's name. F32 tensors get random numbers. Other types get valid
+  // blocks with small values, which is enough to test shapes and sizes.
   static Bytes values_of(const std::string& name, const Tensor& tensor) {
     uint64_t count = 1;
     for (const uint64_t dim : tensor.dims) count *= dim;
@@ -164,11 +163,11 @@ struct ParsedModel {
     }
   }
   Bytes bytes;
-  std::unique_ptr<const GgufFile> file;  // null: `error` says why
+  std::unique_ptr<const GgufFile> file;  // Null if parsing failed; `error` then has the message.
   std::string error;
 };
 
-// An image as a file of its own; removed with the object.
+// Writes an image to a temporary file, which is deleted with the object.
 class ModelFile {
  public:
   explicit ModelFile(const TinyModel& model) {
@@ -186,7 +185,7 @@ class ModelFile {
   }
   ModelFile(const ModelFile&) = delete;
   ModelFile& operator=(const ModelFile&) = delete;
-  const std::string& path() const { return path_; }  // empty: it could not be written
+  const std::string& path() const { return path_; }  // Empty if the file could not be written.
 
  private:
   std::string path_;

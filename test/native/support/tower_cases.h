@@ -1,4 +1,4 @@
-// Attention of vision towers in double arithmetic, and numbers to feed it. Tests only.
+// Test cases for the attention of vision encoders: inputs, and expected results in double precision. Tests only.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 
 namespace monolith::testing {
 
-// Rows of which each attends to those of its own window.
+// Rows that each attend only to the rows of their own window.
 struct TowerAttentionCase {
   int n_rows, n_heads, head_dim;
   std::vector<int32_t> starts, limits;

@@ -1,5 +1,6 @@
-// Pairs of a text model and a vision file (GGUF) as the one folder that their makers publish: the conversion turned around, from
-// the published layouts of transformers' classes, on a road of its own. Tests only.
+// Builds the Hugging Face folder that a vision model's authors publish from a GGUF pair (text model and vision file).
+// This is the reverse of the conversion under test, written independently of it from the layouts of transformers'
+// classes. Tests only.
 #pragma once
 
 #include <string>
@@ -14,20 +15,26 @@
 namespace monolith::testing {
 
 struct VisionFolder {
-  const char* pair;         // of the vision vectors
-  const char* name;         // config.json's class
-  const char* text;         // what stands before the text model's names, in place of "model."
-  std::string text_config;  // further members of text_config, as the two below
+  const char* pair;  // Name of the pair in the vision vectors.
+  const char* name;  // Class name in config.json.
+  const char* text;  // Prefix of the text model's tensor names, in place of "model.".
+  // Additional members of text_config; the next two fields hold additional members of config.json and of the
+  // processor's settings.
+  std::string text_config;
   std::string config, processor;
-  std::string tower, projector, layers;  // what the names of each begin with; `layers` within the tower
-  TensorNames names;                     // by stem: of the tower, of a layer, of the projector ("mm.")
-  std::function<void(Weights&)> publish = [](Weights&) {};  // from a vision file's order to the checkpoint's
-  // Of a tower that no pair has, made of one that a pair has: both files are changed before they are compared.
+  // Name prefixes of the encoder, the projector and the encoder's layers; `layers` follows `tower`.
+  std::string tower, projector, layers;
+  TensorNames names;  // Checkpoint names by GGUF stem: of the encoder, of a layer, and of the projector ("mm.").
+  // Converts weights from the vision file's layout to the checkpoint's layout.
+  std::function<void(Weights&)> publish = [](Weights&) {};
+  // Derives an encoder that no pair has from the encoder of a pair. Both the folder and the GGUF file are changed
+  // before the comparison.
   std::function<void(Weights&)> derive = [](Weights&) {};
-  // false: a tower whose text model is another in the vectors
+  // False if the published model has a different text model than the pair.
   bool whole = true;
-  std::vector<std::string> without = {};                         // keys of the vision file
-  std::function<void(GgufBuilder&)> more = [](GgufBuilder&) {};  // and others for them
+  std::vector<std::string> without = {};  // Metadata keys to remove from the vision file.
+  // Adds metadata keys to the vision file in their place.
+  std::function<void(GgufBuilder&)> more = [](GgufBuilder&) {};
 };
 
 inline const TensorNames kSiglip = {{"v.patch_embd", "embeddings.patch_embedding"},
@@ -63,7 +70,8 @@ inline const TensorNames kQwenTower = {{"v.patch_embd", "patch_embed.proj"},
                                        {"attn_qkv", "attn.qkv"},
                                        {"attn_out", "attn.proj"}};
 
-// Kernels of two frames, one behind the other within each colour.
+// Joins the patch kernels of two frames: within each color channel, the kernel of the second frame follows that of the
+// first.
 inline void join_frames(Weights& weights) {
   FloatTensor& one = weights.at("v.patch_embd.weight");
   const FloatTensor other = std::move(weights.at("v.patch_embd.weight.1"));
@@ -89,7 +97,7 @@ inline void join_qkv(Weights& weights) {
     });
 }
 
-// As rows by place, then colour.
+// Reorders patch kernels to rows by pixel position, then color channel.
 inline void colours_last(Weights& weights) {
   FloatTensor& kernel = weights.at("v.patch_embd.weight");
   const int64_t width = kernel.shape[0], places = kernel.shape[2] * kernel.shape[3];
@@ -105,7 +113,8 @@ inline void turn_halves(Weights& weights, int64_t heads) {
   for (const char* const stem : {"attn_q.weight", "attn_k.weight"}) as_halves(weights, stem, heads);
 }
 
-// Queries and keys whose pairs turn by column and by row in turn, and not first all by column.
+// Reorders the rows of queries and keys: RoPE pairs for the column and the row alternate, rather than all pairs for the
+// column coming first.
 inline void axes_in_turn(Weights& weights, int64_t heads) {
   for (const char* const stem : {"attn_qkv.weight", "attn_qkv.bias"})
     each(weights, stem, [&](FloatTensor& tensor) {
@@ -117,7 +126,7 @@ inline void axes_in_turn(Weights& weights, int64_t heads) {
     });
 }
 
-// A dimension of 1 in front.
+// Prepends dimensions of size 1.
 inline void as_parameter(FloatTensor& tensor, size_t ones) { tensor.shape.insert(tensor.shape.begin(), ones, 1); }
 
 inline std::vector<VisionFolder> vision_folders() {
@@ -178,7 +187,7 @@ inline std::vector<VisionFolder> vision_folders() {
                                 {"ffn_up", "mlp.fc1"},
                                 {"ffn_down", "mlp.fc2"}},
        [](Weights& w) { join_frames(w), join_qkv(w); },
-       // No gate, and norms that subtract a mean.
+       // An encoder without gate matrices and with layer norms that have a bias.
        [](Weights& w) {
          std::erase_if(w, [](const auto& one) { return one.first.find(".ffn_gate.") != std::string::npos; });
          const FloatTensor some = w.at("v.blk.0.attn_q.bias");
@@ -262,7 +271,7 @@ inline std::vector<VisionFolder> vision_folders() {
                              {"v.pre_ln", "pre_layrnorm"},
                              {"mm.0", "linear_1"},
                              {"mm.2", "linear_2"}}});
-  // As older and newer versions of transformers name the parts.
+  // Once with the names of older versions of transformers and once with those of newer versions.
   for (const bool below : {false, true})
     all.push_back(
         {"llava16", "LlavaNextForConditionalGeneration", below ? "model.language_model." : "language_model.model.",
@@ -280,7 +289,7 @@ inline std::vector<VisionFolder> vision_folders() {
                                {"mm.0", "linear_1"},
                                {"mm.2", "linear_2"}},
          [](Weights&) {},
-         // The vectors' file has no such tensor; llama.cpp would not read it.
+         // The vision vectors have no newline tensor, because llama.cpp does not read it.
          [](Weights& w) {
            FloatTensor newline = w.at("mm.2.bias");
            std::ranges::reverse(newline.values);
@@ -325,7 +334,8 @@ inline std::vector<VisionFolder> vision_folders() {
        "multi_modal_projector.", "encoder.blocks.",
        kimi_tower + TensorNames{{"mm.1", "linear_1"}, {"mm.2", "linear_2"}}, [](Weights& w) { axes_in_turn(w, 2); },
        [](Weights&) {}, false});
-  // Vectors have the activation that files without a key for it mean; published folders say gelu_pytorch_tanh.
+  // The vision vectors use the default activation of files without a key for it. Published folders set
+  // gelu_pytorch_tanh.
   all.push_back(
       {"gemma4v",
        "Gemma4ForConditionalGeneration",
@@ -367,14 +377,15 @@ inline std::vector<VisionFolder> vision_folders() {
        [](Weights& w) {
          colours_last(w);
          for (auto& [name, tensor] : w)
-           if (name.ends_with("_min") || name.ends_with("_max")) tensor.shape.clear();  // numbers without a dimension
+           if (name.ends_with("_min") || name.ends_with("_max")) tensor.shape.clear();  // Scalars, without a dimension.
        },
        [](Weights&) {},
        false});
   return all;
 }
 
-// The checkpoint's name of a vision file's tensor; empty, and the test fails, if the folder has none.
+// Returns the checkpoint name of a tensor of the vision file. If the folder has no such name, the test fails and the
+// result is empty.
 inline std::string tower_name(const VisionFolder& folder, const std::string& name) {
   std::string prefix = folder.tower, rest = name;
   const auto numbered = [&](std::string_view begin, const std::string& below) {
@@ -384,7 +395,8 @@ inline std::string tower_name(const VisionFolder& folder, const std::string& nam
     rest = rest.substr(dot + 1);
   };
   numbered("v.blk.", folder.layers);
-  numbered("v.deepstack.", "deepstack_merger_list.");  // layers 0 and 1: the parts have their numbers
+  // The deepstack mergers of layers 0 and 1 are numbered in layer order.
+  numbered("v.deepstack.", "deepstack_merger_list.");
   if (rest == "model.image_newline")
     return (folder.tower.starts_with("model.") ? "model." : "") + std::string("image_newline");
   if (rest.starts_with("mm.")) prefix = folder.projector;
@@ -392,11 +404,12 @@ inline std::string tower_name(const VisionFolder& folder, const std::string& nam
   const size_t dot = rest.rfind('.');
   const auto stem = folder.names.find(rest.substr(0, dot));
   if (stem == folder.names.end())
-    return check::fail(__FILE__, __LINE__, std::string(folder.pair) + ": no name for " + name), std::string();
+    return check::fail(__FILE__, __LINE__, std::string(folder.pair) + ": no checkpoint name for " + name),
+           std::string();
   return prefix + stem->second + (stem->second.ends_with("_weight") ? std::string() : rest.substr(dot));
 }
 
-// A pair of GGUF files whose numbers the folder can say exactly, and the folder of the same numbers.
+// A pair of GGUF files with values that the folder can represent exactly, and the folder with the same values.
 struct VisionPairFiles {
   ScratchFolder folder, files;
   std::string text() const { return files.path() + "/text.gguf"; }
@@ -408,7 +421,8 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
   const std::string architecture(*text.string("general.architecture").value());
   Weights of_text = weights_of(text), of_tower = weights_of(tower);
   one.derive(of_tower);
-  // What checkpoints store less one, and what they have once.
+  // Rounds norms of which checkpoints store the weight minus one, and unifies values that the checkpoint stores only
+  // once.
   if (architecture == "gemma3")
     for (auto& [name, tensor] : of_text)
       if (name.ends_with("norm.weight")) as_rounded_norm(tensor);
@@ -438,7 +452,8 @@ inline void write_vision_folder(const VisionFolder& one, const GgufFile& text, c
         value -= 1;
         std::memcpy(tensor.bytes.data() + at, &value, sizeof value);
       }
-    const bool below = std::string_view(one.text).starts_with("language_model.");  // the output matrix, too
+    // With this prefix the output matrix is renamed, too.
+    const bool below = std::string_view(one.text).starts_with("language_model.");
     if (tensor.name.starts_with("model."))
       tensor.name = one.text + tensor.name.substr(6);
     else if (below)

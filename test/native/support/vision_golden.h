@@ -1,5 +1,5 @@
-// The vision vectors: for pairs of a text model and a vision file what llama.cpp makes of pictures, stage by stage. In
-// $MONOLITH_VISION, test/data/vision or ../shared/vision. Tests only.
+// The vision vectors: for pairs of a text model and a vision file, llama.cpp's results for images at each stage.
+// Located in $MONOLITH_VISION, test/data/vision or ../shared/vision. Tests only.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ namespace monolith::testing {
 inline constexpr const char* kVisionPairs[] = {"idefics3", "gemma3",  "qwen25vl", "qwen3vl", "pixtral", "mistral3",
                                                "internvl", "llava15", "llava16",  "lfm2",    "gemma4v", "kimik25"};
 
-// Empty if it is nowhere.
+// Returns an empty string if the file does not exist.
 inline std::string vision_path(const std::string& relative) {
   std::vector<std::string> roots;
   if (const char* root = std::getenv("MONOLITH_VISION")) roots.push_back(root);
@@ -48,7 +48,7 @@ inline std::optional<Json> vision_cases(const std::string& pair) {
   return Json::parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-// Bytes of base64; floats of which are padded with nothing.
+// Decodes base64. Encoded floats have no padding.
 inline std::vector<uint8_t> bytes_from_base64(std::string_view text) {
   std::vector<uint8_t> bytes;
   unsigned bits = 0;
@@ -70,8 +70,8 @@ inline std::vector<uint8_t> bytes_from_base64(std::string_view text) {
   return bytes;
 }
 
-// Of the rows of one piece that the case gives: the largest difference and its root mean square, in units of the case's
-// deviation. Infinite if rows are missing.
+// The largest difference and the root mean square of the differences between the embeddings of one image part and the
+// expected embeddings, in units of the case's standard deviation. Infinite if embeddings are missing.
 struct EmbeddingError {
   double max = 0, rms = 0;
 };

@@ -1,5 +1,6 @@
-// The decoder's half of the vision vectors: sequences of tokens and image embeddings, those that the vectors give, through
-// the engine on any backend, against the logits and the greedy path of exact arithmetic. Towers are another room's.
+// The decoder part of the vision vectors. Sequences of tokens and given image embeddings run through the engine on any
+// backend, and are compared with the logits and the greedy path of exact arithmetic. Vision encoders are tested
+// elsewhere (test/native/vision).
 #pragma once
 
 #include <cmath>
@@ -21,7 +22,7 @@ struct VisionSequence {
 struct VisionPair {
   std::string text_model;
   Tolerance f32, f16;
-  std::vector<VisionSequence> sequences;  // those whose embeddings are given in full
+  std::vector<VisionSequence> sequences;  // Sequences whose embeddings are all given.
 };
 
 inline std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json& piece) {
@@ -34,7 +35,7 @@ inline std::shared_ptr<const std::vector<RopePosition>> rope_offsets(const Json&
   return std::make_shared<const std::vector<RopePosition>>(std::move(offsets));
 }
 
-// False: not all rows are given.
+// Returns false if some embeddings are not given.
 inline bool read_sequence(const Json& from, uint64_t& hash, GenerationRequest& request) {
   for (const Json& piece : from["sequence"].array()) {
     const auto tokens = piece["tokens"].numbers<TokenId>();
@@ -87,7 +88,7 @@ inline std::optional<VisionPair> read_pair(const std::string& name) {
   return pair;
 }
 
-// Keeps the logits of each step.
+// Wraps a model and saves the logits of each step.
 class NotedModel final : public Model {
  public:
   NotedModel(std::unique_ptr<Model> model, std::vector<std::vector<float>>& noted)
@@ -118,7 +119,7 @@ inline int32_t best_of(const std::vector<float>& logits) {
   return static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin());
 }
 
-// The first `n_tokens` of an answer.
+// Compares the logits of the first `n_tokens` of a response with the vectors.
 inline void judge(const VisionSequence& sequence, const std::vector<std::vector<float>>& noted, size_t n_tokens,
                   const Tolerance& tolerance, const std::string& how) {
   const auto fail = [&](const std::string& what) {
@@ -136,18 +137,18 @@ inline void judge(const VisionSequence& sequence, const std::vector<std::vector<
     if (best_of(noted[i]) == sequence.greedy[i]) continue;
     if (sequence.margins[i] >= 2 * tolerance.max * standard_deviation(noted[i]))
       fail("greedy token " + std::to_string(i));
-    return;  // what follows proves nothing
+    return;  // After a legitimate tie the sequences differ, so later tokens cannot be compared.
   }
   if (n_tokens == sequence.greedy.size()) check_logits(noted.back(), sequence.last_logits, "last");
 }
 
-// How a pair's sequences are run.
+// How the sequences of a pair are run.
 struct VisionRun {
-  std::string how;  // for messages
+  std::string how;  // Description for messages.
   bool exact = false;
-  int rows = 512;                    // of a step
-  size_t most_sequences = SIZE_MAX;  // the first so many
-  int most_tokens = INT32_MAX;       // of an answer
+  int rows = 512;                    // Maximum tokens per step.
+  size_t most_sequences = SIZE_MAX;  // Runs only the first N sequences.
+  int most_tokens = INT32_MAX;       // Maximum tokens of a response.
 };
 
 inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, const VisionRun& run) {
@@ -176,17 +177,18 @@ inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, c
     request.max_tokens = std::min(run.most_tokens, static_cast<int>(sequence.greedy.size()));
     request.ignore_eos = true;
     request.sampling.temperature = 0;
-    for (const bool again : {false, true}) {  // the second time from the prefix cache
+    for (const bool again : {false, true}) {  // The second run starts from the prefix cache.
       noted.clear();
       Consumer consumer(**engine);
       const RequestId id = consumer.submit(request);
       while (!consumer.outcomes()[id].ended())
         if (!consumer.pump(std::chrono::minutes(5)))
           return check::fail(__FILE__, __LINE__,
-                             sequence.name + ": the engine fell silent");  // emulated steps are long
+                             // Minutes, because steps are slow in the emulator.
+                             sequence.name + ": the engine sent nothing for 5 minutes");
       const Outcome& outcome = consumer.outcomes()[id];
       REQUIRE(!outcome.failed);
-      // A page is taken only if none of its last rows sees what is behind them.
+      // A page is cached only if none of its last tokens attends to positions after the page.
       if (!again || sequence.request.spans.front().bidirectional)
         CHECK(again || outcome.cached_tokens == 0);
       else

@@ -1,4 +1,4 @@
-// Vision files that mean harm are refused by what is wrong with them; those that are towers all the same see pictures of any shape.
+// Malicious vision files are rejected with the reason. Those that load as an encoder must process images of any shape.
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
 #include "vision/hostile_vision.h"
@@ -8,7 +8,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Null: refused, and `message` says why.
+// Returns null if the file is rejected; `message` is then the reason.
 std::shared_ptr<const VisionModel> load(const GgufFile& file, const VisionBounds& bounds, std::string& message) {
   auto model = VisionModel::load(file, bounds);
   if (model) return *model;

@@ -1,6 +1,6 @@
-// Vision files as somebody writes them who means harm, of the kinds that readers of such files have had faults with: sizes that are none, wrap or
-// contradict each other, indices past the end, numbers where there is no room for them. Each is refused by what is wrong with it, or is a tower
-// that can be computed. Tests and fuzz seeds.
+// Malicious vision files, of the kinds that have broken readers of such files: sizes that are zero, overflow or
+// contradict each other, indices out of bounds, and too many numbers. Each file is either rejected with the reason, or
+// loads as an encoder that can run. For tests and fuzz seeds.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,12 @@ namespace monolith::testing {
 struct HostileVision {
   std::string name;
   TinyVision model;
-  std::string_view refused_by;              // empty: it is none that is refused
-  std::function<void(Bytes&)> tamper = {};  // the image, once it is written
+  std::string_view refused_by;              // Expected part of the error message. Empty: the file may load.
+  std::function<void(Bytes&)> tamper = {};  // Changes the written image.
 };
 
-// Behind its name: the value of a metadata key becomes a signed number of 32 bits, -1; the first dimension of a tensor what is asked for.
+// Changes the bytes after a name in the image: a metadata value to a negative 32-bit number (-1), or the first
+// dimension of a tensor to a given value.
 inline std::function<void(Bytes&)> tampered(const std::string& name, const std::function<void(std::byte*)>& change) {
   return [name, change](Bytes& image) {
     const auto* const from = reinterpret_cast<const std::byte*>(name.data());
@@ -153,7 +154,7 @@ inline std::vector<HostileVision> hostile_vision() {
   add("kernel-of-another-second-frame", "qwen3vl_merger", "v.patch_embd.weight.1", [](TinyVision& model) {
     model.tensors["v.patch_embd.weight.1"] = {{4, 4, 1, TinyVision::kWidth}};
   });
-  // What is clamped is copied first: rows of a patch's or a projector's numbers are longer than those of a layer.
+  // Clamped inputs are copied first. The rows of patches or of a projector can be longer than the rows of a layer.
   const auto clamps = [](TinyVision& model, const std::string& at, float low, float high) {
     model.tensors[at + ".input_min"] = {{1}, TensorType::kF32, 0, low};
     model.tensors[at + ".input_max"] = {{1}, TensorType::kF32, 0, high};

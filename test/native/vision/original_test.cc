@@ -1,5 +1,5 @@
-// Pictures made ready as the models' makers do it (VisionResize::kOriginal): known bytes of Pillow's resampling, sizes of the
-// makers' programs, pieces of every kind, and class vectors that come first.
+// Tests image preprocessing as in the model authors' programs (VisionResize::kOriginal): known bytes of Pillow's
+// resampling, sizes of the original programs, tiles of every kind, and class embeddings that come first.
 #include <cstring>
 #include <map>
 
@@ -50,14 +50,14 @@ std::vector<float> rows_of(const ParsedModel& parsed, std::shared_ptr<const Visi
   return run->take_rows();
 }
 
-// LLaVA 1.5: one square, no grids.
+// LLaVA 1.5: a single square image and no grids.
 TinyVision one_square() {
   TinyVision model("mlp");
   model.keys.erase("clip.vision.image_grid_pinpoints");
   return model;
 }
 
-// LLaVA 1.6, with what its makers put behind each row.
+// LLaVA 1.6, with the newline embedding after each row.
 TinyVision with_newline() {
   TinyVision model("mlp");
   model.bias("model.image_newline", TinyVision::kRow);
@@ -72,7 +72,8 @@ TEST(resampling_gives_the_bytes_of_pillow) {
   // (3 * 0 + 3 * 100 + 200) / 7 and (100 + 3 * 200 + 3 * 250) / 7.
   CHECK(resample(ResampleFilter::kBilinear, four.data(), {4, 1}, {2, 1}) == grey({71, 207}));
   CHECK(resample(ResampleFilter::kBilinear, four.data(), {1, 4}, {1, 2}) == grey({71, 207}));
-  // At 1/4 of a pixel from the middle, the cubic of a = -1/2 weighs 0.8671875 and 0.2265625 of those beside it.
+  // At 1/4 of a pixel from the center, the cubic kernel with a = -1/2 weighs the two neighbors with 0.8671875 and
+  // 0.2265625.
   CHECK(resample(ResampleFilter::kBicubic, two.data(), {2, 1}, {4, 1}) == grey({0, 53, 202, 255}));
   for (const ResampleFilter filter : {ResampleFilter::kBilinear, ResampleFilter::kBicubic, ResampleFilter::kLanczos}) {
     const auto even = grey({77, 77, 77, 77, 77, 77});
@@ -84,22 +85,22 @@ TEST(resampling_gives_the_bytes_of_pillow) {
 }
 
 TEST(sizes_are_those_of_the_makers_programs) {
-  CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));  // 2.5 is rounded to even
+  CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));  // 2.5 is rounded to the even number.
   const PictureSize less = qwen_size({5000, 3000}, 28, 4 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
   CHECK((pixtral_size({1600, 1200}, 1024, 16) == PictureSize{1024, 768}));
-  CHECK((pixtral_size({100, 30}, 1024, 16) == PictureSize{112, 32}));  // never enlarged
+  CHECK((pixtral_size({100, 30}, 1024, 16) == PictureSize{112, 32}));  // Images are never enlarged.
   CHECK((idefics_size({1600, 1200}, 1456) == PictureSize{1456, 1092}));
-  CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // 33 becomes even
+  CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // 33 is made even.
   CHECK((idefics_tiled({1456, 1000}, 364) == PictureSize{1456, 1092}));
-  CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));  // 19 x 14 of 280
-  CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));     // small ones grow
+  CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));  // 19 x 14 of at most 280 embeddings.
+  CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));     // Small images are enlarged.
   CHECK((gemma4_size({100'000, 10}, 48, 280 * 48 * 48) == PictureSize{280 * 48, 48}));
   CHECK((gemma4_size({2, 900}, 48, 280 * 48 * 48) == PictureSize{48, 280 * 48}));
-  // 114 x 85 patches of 4096: by 0.6501...
+  // 114 x 85 patches exceed the limit of 4096, so the image is scaled by 0.6501...
   CHECK((kimi_size({1600, 1200}, 14, 4096 * 196) == PictureSize{1040, 780}));
   CHECK((kimi_padded({1040, 780}, 28) == PictureSize{1064, 784}));
-  CHECK((kimi_size({100, 30}, 14, 4096 * 196) == PictureSize{100, 30}));  // never enlarged
+  CHECK((kimi_size({100, 30}, 14, 4096 * 196) == PictureSize{100, 30}));  // Images are never enlarged.
   CHECK((kimi_size({20'000, 10}, 14, 4096 * 196) == PictureSize{512 * 14, 3}));
   CHECK((clip_size({640, 480}, 336) == PictureSize{448, 336}));
   CHECK((nearest_grid({900, 440}, 12, 448, 1) == PictureSize{2, 1}));
@@ -111,7 +112,7 @@ TEST(pieces_are_made_as_the_makers_make_them) {
     const char* type;
     ResampleFilter filter;
   };
-  // One piece, stretched.
+  // Models that stretch the image to a single part.
   for (const auto& [type, filter] :
        {Case{"gemma3", ResampleFilter::kBilinear}, Case{"qwen2vl_merger", ResampleFilter::kBicubic},
         Case{"qwen2.5vl_merger", ResampleFilter::kBicubic}, Case{"qwen3vl_merger", ResampleFilter::kBicubic},
@@ -126,16 +127,17 @@ TEST(pieces_are_made_as_the_makers_make_them) {
     CHECK(pieces_of(*usual, 150, 97).prepared[0].hash != piece.hash);
     CHECK(!rows_of(parsed, model, piece).empty());
   }
-  // Scaled, then black to the right and below.
+  // Models that scale the image, then pad it with black on the right and at the bottom.
   const ParsedModel kimi{TinyVision("kimik25")};
   const Pieces padded = pieces_of(*loaded(kimi), 30, 21);
   REQUIRE(padded.prepared.size() == 1 && padded.prepared[0].width == 32 && padded.prepared[0].height == 24);
   const auto as_it_is = striped_picture(30, 21);
-  // the second row
+  // The second row of pixels.
   CHECK(std::equal(as_it_is.begin() + 90, as_it_is.begin() + 180, padded.prepared[0].pixels.begin() + 96));
   CHECK(padded.prepared[0].pixels[95] == 0 && padded.prepared[0].pixels.back() == 0);
   CHECK(!rows_of(kimi, loaded(kimi), padded.prepared[0]).empty());
-  // Tiles and an overview of what they were cut from (Idefics 3) or of the picture.
+  // Models with tiles and an overview, which is made from the scaled image that the tiles are cut from (Idefics 3) or
+  // from the original image.
   const ParsedModel idefics{TinyVision("idefics3")};
   const Pieces tiled = pieces_of(*loaded(idefics), 150, 97);
   REQUIRE(tiled.plan.columns == 3 && tiled.plan.rows == 2 && tiled.prepared.size() == 7);
@@ -146,52 +148,61 @@ TEST(pieces_are_made_as_the_makers_make_them) {
   CHECK(tiled.prepared[6].pixels == resample(ResampleFilter::kLanczos, all.data(), {72, 48}, {24, 24}));
   CHECK(std::equal(all.begin(), all.begin() + 3 * 24, tiled.prepared[0].pixels.begin()));
   const ParsedModel intern{TinyVision("internvl")};
-  CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});  // nearest to a square, and small
-  // of equal grids the one that it half fills
+  // A small image that is closest to a square.
+  CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});
+  // Of two equally good grids, the image must fill half of the larger one.
   CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});
   const Pieces wide = pieces_of(*loaded(intern), 30, 15);
   CHECK(wide.plan.columns == 2 && wide.plan.rows == 1 && wide.prepared.size() == 3);
-  // The middle of the picture, its shorter side scaled to the square's.
+  // Models that take the center of the image after scaling its shorter side to the side of the square.
   const ParsedModel llava{one_square()};
   const auto model = loaded(llava);
   const auto covering = resample(ResampleFilter::kBicubic, striped_picture(150, 97).data(), {150, 97}, {37, 24});
   CHECK(pieces_of(*model, 150, 97).prepared[0].pixels == middle_of(covering.data(), {37, 24}, {24, 24}));
   const auto bound = VisionModel::load(*llava.file, {.max_source_pixels = 1 << 20, .resize = VisionResize::kOriginal});
-  CHECK(bound.ok() && (*bound)->plan(1000, 1000).ok() && !(*bound)->plan(1, 60'000).ok());  // 24 x 1,440,000
+  // The image would be scaled to 24 x 1,440,000 pixels.
+  CHECK(bound.ok() && (*bound)->plan(1000, 1000).ok() && !(*bound)->plan(1, 60'000).ok());
 }
 
 TEST(llava_16_chooses_grids_and_cuts_padding_off_as_its_makers_do) {
-  // width, height
+  // Width and height.
   const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
   CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
-  CHECK((llava_candidate({300, 150}, grids) == PictureSize{672, 336}));  // all survives, and of these it wastes least
-  CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));  // of equals the first
+  // These grids keep the full resolution; this one wastes the fewest pixels.
+  CHECK((llava_candidate({300, 150}, grids) == PictureSize{672, 336}));
+  // Of equally good grids, the first one is chosen.
+  CHECK((llava_candidate({100, 100}, grids) == PictureSize{672, 336}));
   CHECK((llava_candidate({4000, 1000}, grids) == PictureSize{1008, 336}));
-  CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));  // nothing survives anywhere
+  CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));  // No grid keeps any pixel.
   CHECK((llava_scaled({640, 480}, {672, 672}) == PictureSize{672, 504}));
-  CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // 335.66, rounded up
+  CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // 335.66 is rounded up.
   CHECK((llava_scaled({20'000, 1}, {672, 336}) == PictureSize{672, 1}));
-  // 48 x 48 patches of 14 pixels: 640 x 480 fills 36 lines; of 641 x 480, 35.9; of 13 lines to cut off six go on either side.
+  // A grid of 48 x 48 patches of 14 pixels. A 640 x 480 image fills 36 rows and a 641 x 480 image 35.9. Of the 13
+  // remaining rows, six are cut off at each side.
   CHECK((llava_kept({640, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({641, 480}, {48, 48}) == PictureSize{48, 36}));
   CHECK((llava_kept({480, 641}, {48, 48}) == PictureSize{36, 48}));
-  CHECK((llava_kept({660, 480}, {48, 48}) == PictureSize{48, 34}));  // 34.9
+  CHECK((llava_kept({660, 480}, {48, 48}) == PictureSize{48, 34}));  // The image fills 34.9 rows.
   CHECK((llava_kept({100, 100}, {48, 24}) == PictureSize{24, 24}));
   CHECK((llava_kept({600, 300}, {48, 24}) == PictureSize{48, 24}));
-  CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));       // 7 * (49 / 49)
-  CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));  // 21 * (42 / 98) = 9: of 33 lines 32 go
-  CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));    // 15 lines, but for the last bit
-  CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));   // less than a line
+  CHECK((llava_kept({49, 7}, {49, 49}) == PictureSize{49, 7}));  // The image fills 7 * (49 / 49) rows.
+  // The image fills 21 * (42 / 98) = 9 rows; 32 of the other 33 rows are cut off.
+  CHECK((llava_kept({98, 7 * 3}, {42, 42}) == PictureSize{42, 10}));
+  // The image fills 15 rows up to a rounding error in the last bit.
+  CHECK((llava_kept({176, 55}, {48, 48}) == PictureSize{48, 16}));
+  CHECK((llava_kept({10'000, 1}, {48, 24}) == PictureSize{48, 0}));  // The image fills less than one row.
 }
 
-// One piece: the whole picture, then the tiles; rows of embeddings across the tiles, without padding, each with the vector behind it.
+// LLaVA 1.6 processes an image as one part: the whole image, then the tiles. The embeddings of all tiles form one grid
+// without padding, and the newline embedding follows each row.
 TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
-  constexpr int kSide = 24, kPatches = 6;  // of a view: 24 pixels, 6 x 6 rows
+  constexpr int kSide = 24, kPatches = 6;  // A view has 24 x 24 pixels and 6 x 6 embeddings.
   const ParsedModel parsed{with_newline()}, square{one_square()};
   const auto model = loaded(parsed), single = loaded(square);
   REQUIRE(model != nullptr && single != nullptr);
   const std::vector<float> newline = with_newline().floats("model.image_newline");
-  const PictureSize size{40, 30};  // best of 24 x 48, 48 x 24 and 48 x 48: the last; scaled to 48 x 36
+  // The best of the grids 24 x 48, 48 x 24 and 48 x 48 is the last; the image is scaled to 48 x 36.
+  const PictureSize size{40, 30};
   const Pieces pieces = pieces_of(*model, size.width, size.height);
   REQUIRE(pieces.prepared.size() == 1 && pieces.plan.columns == 2 && pieces.plan.rows == 2 &&
           pieces.plan.after.empty());
@@ -205,7 +216,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
     for (int y = 0; y < kSide; ++y)
       for (int x = 0; x < kSide; ++x)
         for (int colour = 0; colour < 3; ++colour) {
-          // six black lines above, six below
+          // Six black rows above the image and six below.
           const int line = tile / 2 * kSide + y - 6, column = tile % 2 * kSide + x;
           view.push_back(line < 0 || line >= 36 ? uint8_t{0}
                                                 : scaled[static_cast<size_t>((line * 48 + column) * 3 + colour)]);
@@ -213,7 +224,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
     views.push_back(std::move(view));
   }
   std::vector<uint8_t> expected_pixels;
-  std::vector<std::vector<float>> rows;  // of each view, as LLaVA 1.5 sees it
+  std::vector<std::vector<float>> rows;  // Embeddings of each view, from LLaVA 1.5.
   for (const auto& view : views) {
     expected_pixels.insert(expected_pixels.end(), view.begin(), view.end());
     const auto plan = single->plan(kSide, kSide);
@@ -222,7 +233,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
     rows.push_back(rows_of(square, single, (*alone)[0]));
   }
   CHECK(piece.pixels == expected_pixels);
-  // 12 x 12 rows, of which 9 lines would show the picture: one and a half are cut off on either side, rounded down.
+  // Of 12 x 12 embeddings, 9 rows show the image. One and a half rows are cut off at each side, rounded down to one.
   std::vector<float> expected = rows[0];
   for (int line = 1; line < 11; ++line) {
     for (int column = 0; column < 12; ++column) {
@@ -234,7 +245,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
   }
   CHECK_EQ(pieces.plan.n_tokens(), 36 + 10 * 13);
   CHECK(rows_of(parsed, model, piece) == expected);
-  // In pieces of work of any size.
+  // The result is the same with steps of any size.
   auto backend = make_cpu_backend({.threads = 1});
   auto tower = VisionTower::load(*parsed.file, model, **backend);
   REQUIRE(tower.ok());
@@ -245,8 +256,10 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
     left = run->left();
   }
   CHECK(run->left() == 0 && run->take_rows() == expected);
-  // A small picture is enlarged into tiles, too; with low detail, or where the operator allows no tiles, one vector ends the whole.
-  CHECK_EQ(pieces_of(*model, 10, 10).plan.n_tokens(), 36 + 6 * 7);  // 24 x 48: the middle 6 lines of 12
+  // Small images are also enlarged to tiles. With low detail, or if the operator allows no tiles, a single newline
+  // embedding follows the whole image.
+  // The grid is 24 x 48; the middle 6 of its 12 rows show the image.
+  CHECK_EQ(pieces_of(*model, 10, 10).plan.n_tokens(), 36 + 6 * 7);
   const auto low = model->plan(40, 30, {.overview_only = true});
   REQUIRE(low.ok() && low->n_tokens() == 37 && low->pieces.size() == 1 && low->columns == 0);
   auto of_low = model->prepare(*low, {40, 30, picture});
@@ -262,7 +275,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
           plan->columns == 0);
     CHECK(plan->n_tokens() <= (*bound)->most_tokens());
   }
-  // The same bytes are other rows where more of them is padding.
+  // Equal pixels give different embeddings if more of them are padding, so the content hash must differ.
   const std::vector<uint8_t> black(size_t{3} * 48 * 48);
   const auto hash_of_black = [&](int width, int height) {
     const auto plan = model->plan(width, height);
@@ -272,7 +285,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
     return (*prepared)[0].hash;
   };
   CHECK(hash_of_black(40, 30) != hash_of_black(40, 40));
-  // Far too narrow: none of the tiles' rows is left.
+  // The image is so narrow that no embedding of the tiles remains.
   CHECK_EQ(pieces_of(*model, 3000, 1).plan.n_tokens(), 36);
 }
 
@@ -286,10 +299,11 @@ TEST(llava_16_without_its_vector_is_refused_by_name) {
   const ParsedModel other{short_one};
   const auto refused = VisionModel::load(*other.file, {.resize = VisionResize::kOriginal});
   CHECK(!refused.ok() && refused.error().message.find("model.image_newline") != std::string::npos);
-  CHECK(VisionModel::load(*other.file, {.resize = VisionResize::kLlamaCpp}).ok());  // nobody looks at it
+  // llama.cpp's preprocessing does not use the newline tensor.
+  CHECK(VisionModel::load(*other.file, {.resize = VisionResize::kLlamaCpp}).ok());
 }
 
-// With the table of positions turned by one, llama.cpp's order and the makers' are the same network.
+// With the position table rotated by one entry, llama.cpp's order and the original order compute the same function.
 TEST(class_vectors_come_first) {
   for (const bool llava : {false, true}) {
     TinyVision model = llava ? one_square() : TinyVision("internvl"), turned = model;
@@ -302,11 +316,12 @@ TEST(class_vectors_come_first) {
     const ParsedModel parsed(model), parsed_turned(turned);
     const auto original = loaded(parsed), usual = loaded(parsed_turned, VisionResize::kLlamaCpp);
     if (original == nullptr || usual == nullptr) return;
-    const Pieces pieces = pieces_of(*original, 24, 24);  // as it is: no resizing
+    // The image has the size of the encoder's input, so it is not resized.
+    const Pieces pieces = pieces_of(*original, 24, 24);
     const std::vector<float> got = rows_of(parsed, original, pieces.prepared[0]),
                              expected = rows_of(parsed_turned, usual, pieces.prepared[0]);
     REQUIRE(got.size() == expected.size() && !got.empty());
-    // LLaVA: llama.cpp leaves out the first patch's row and has the class vector's at the end.
+    // For LLaVA, llama.cpp drops the embedding of the first patch and keeps the class embedding at the end.
     const size_t shift = llava ? TinyVision::kRow : 0;
     for (size_t i = shift; i < got.size(); ++i) CHECK_EQ(got[i], expected[i - shift]);
   }

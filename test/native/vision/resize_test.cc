@@ -1,4 +1,4 @@
-// Resizing: known bytes, and the same bytes with every set of registers.
+// Tests image resizing: known bytes, and equal bytes with every SIMD instruction set.
 #include <random>
 
 #include "check.h"
@@ -40,7 +40,7 @@ TEST(bilinear_aligns_corners_and_truncates_bicubic_aligns_at_zero_and_rounds) {
   const ResizeKernels& kernels = resize_kernels();
   CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {3, 1}) == grey({0, 127, 255}));
   CHECK(stretch(kernels, Filter::kBilinear, two.data(), {2, 1}, {1, 1}) == grey({0}));
-  // At 0, 2/3 and 4/3 of a source that goes on as its last pixel: p1 + a1 t + a2 t^2 + a3 t^3.
+  // Samples at 0, 2/3 and 4/3 of a source that repeats its last pixel: p1 + a1 t + a2 t^2 + a3 t^3.
   CHECK(stretch(kernels, Filter::kBicubic, two.data(), {2, 1}, {3, 1}) == grey({0, 173, 255}));
   const auto even = grey({77, 77, 77, 77});
   for (const Filter filter : {Filter::kBilinear, Filter::kBicubic})

@@ -1,5 +1,5 @@
-// Small vision files of every kind, every part of which a test may change before it is written, and a picture to show
-// them. Tests only.
+// Builds small vision files of every kind and a test image. Tests may change every part of a file before it is written.
+// Tests only.
 #pragma once
 
 #include <cstdint>
@@ -130,7 +130,7 @@ struct TinyVision : TinyModel {
   }
 };
 
-// Bands and slopes of all three colours.
+// An image with stripes and gradients in all three color channels.
 inline std::vector<uint8_t> striped_picture(int width, int height) {
   std::vector<uint8_t> pixels;
   for (int y = 0; y < height; ++y)

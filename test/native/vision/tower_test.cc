@@ -1,5 +1,5 @@
-// Towers on small files: the same bits however a run is cut, on any number of threads and with every instruction set; and
-// numbers as they were when all vision vectors were met.
+// Vision encoders of small files give the same bits however a run is split, with any number of threads and every
+// instruction set. Their results equal those recorded when all vision vectors passed.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -18,15 +18,15 @@ namespace {
 
 struct Seen {
   ImagePlan plan;
-  std::vector<std::vector<float>> rows;  // of each piece
+  std::vector<std::vector<float>> rows;  // Embeddings of each image part.
 };
 
 struct Asked {
-  int width = 150, height = 100, threads = 1;  // two windows of Qwen2.5-VL
+  int width = 150, height = 100, threads = 1;  // Two attention windows of Qwen2.5-VL.
   std::string_view isa = "auto";
   int64_t budget = INT64_MAX;
   VisionPrecision precision = VisionPrecision::kFast;
-  int n_advances = 0;  // out
+  int n_advances = 0;  // Output: number of advance() calls.
 };
 
 Seen see(const TinyModel& model, Asked& asked) {
@@ -69,7 +69,7 @@ bool same_bits(const Seen& a, const Seen& b) {
   return true;
 }
 
-// LLaVA over a tower that has no class vector, as SigLIP's.
+// LLaVA with an encoder without a class embedding, such as SigLIP.
 TinyVision without_class_vector() {
   TinyVision model("mlp");
   model.tensors.erase("v.class_embd");
@@ -77,8 +77,8 @@ TinyVision without_class_vector() {
   return model;
 }
 
-// Of each kind some numbers of the last piece's rows: the first row's first, the middle row's second, the last row's last;
-// and the sum of all.
+// For each kind of encoder, a few numbers of the last part's embeddings: the first number of the first row, the second
+// of the middle row, the last of the last row, and the sum of all.
 struct Known {
   const char* type;
   double numbers[4];
@@ -149,8 +149,8 @@ TEST(towers_give_the_numbers_they_gave_when_all_vectors_were_met) {
   }
 }
 
-// Qwen2-VL has no vectors. Its network is that of Qwen3-VL, which has, without learned positions, deepstack parts and a bias of
-// the patches, with another activation.
+// The vision vectors do not cover Qwen2-VL. Its encoder equals that of Qwen3-VL without learned positions, deepstack
+// mergers and patch bias, and with a different activation.
 TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
   TinyVision third("qwen3vl_merger");
   std::erase_if(third.tensors, [](const auto& one) { return one.first.starts_with("v.deepstack."); });
@@ -165,7 +165,7 @@ TEST(qwen2_vl_is_qwen3_vl_without_positions_and_deepstack) {
   CHECK(!same_bits(see(second), see(third)));
 }
 
-// The model with every matrix rounded to F16 or BF16.
+// Returns the model with every matrix rounded to F16 or BF16.
 TinyVision in_sixteen_bits(const char* type, TensorType stored) {
   TinyVision model(type);
   for (auto& [name, tensor] : model.tensors) {
@@ -179,7 +179,7 @@ TinyVision in_sixteen_bits(const char* type, TensorType stored) {
   return model;
 }
 
-// Of the difference, in standard deviations.
+// Returns the root mean square difference, in standard deviations.
 double distance(const Seen& a, const Seen& b) {
   double error = 0, size = 0;
   for (size_t i = 0; i < a.rows.size(); ++i)
@@ -203,7 +203,7 @@ TEST(fast_towers_are_about_as_exact_as_floats_of_sixteen_bits_and_cut_alike) {
       if (!(error < 1e-3) || (has_integers ? error == 0 : error != 0))
         check::fail(__FILE__, __LINE__, std::string(type) + ": " + std::to_string(error));
       CHECK(same_bits(see(model, cut), whole));
-      CHECK(same_bits(see(model, plain), exact));  // no integers there
+      CHECK(same_bits(see(model, plain), exact));  // The scalar kernels do not use integer arithmetic.
       if (std::getenv("MONOLITH_TELL"))
         std::printf("%s %s %.2e\n", type, stored == TensorType::kF16 ? "F16" : "BF16", error);
     }
@@ -219,7 +219,7 @@ TEST(towers_compute_with_weights_of_fewer_bits) {
         if (tensor.dims.size() < 2 || name.starts_with("v.position")) continue;
         const std::vector<float> numbers = model.floats(name);
         if (stored == TensorType::kQ8_0) {
-          if (tensor.dims[0] % 32 != 0) continue;  // whole blocks
+          if (tensor.dims[0] % 32 != 0) continue;  // Q8_0 needs whole blocks of 32 values.
           tensor.type = stored;
           tensor.data.resize(numbers.size() / 32 * 34);
           quantize(stored, numbers.data(), static_cast<int64_t>(numbers.size()), tensor.data.data());

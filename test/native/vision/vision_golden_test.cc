@@ -1,4 +1,5 @@
-// The vision vectors, stages 1 and 2: pixels byte for byte, plan, tokens and positions, and embeddings within tolerance.
+// Checks stages 1 and 2 of the vision vectors: pixels byte for byte, plans, tokens and positions, and embeddings within
+// a tolerance.
 #include <cstdio>
 
 #include "backend/cpu/cpu_backend.h"
@@ -46,7 +47,7 @@ std::optional<Pair> open_pair(const Json& json) {
   return Pair{std::move(*file), std::move(*text), std::move(*model), std::move(*tokenizer), std::move(*markers)};
 }
 
-// The stretches of a prompt between pictures.
+// Splits a prompt into the texts between its images.
 std::vector<std::string> stretches(std::string_view prompt) {
   constexpr std::string_view kPlace = "<__media__>";
   std::vector<std::string> parts;
@@ -56,7 +57,7 @@ std::vector<std::string> stretches(std::string_view prompt) {
   return parts;
 }
 
-// One entry of the case's sequence: tokens, or a piece of a picture.
+// One entry of the case's sequence: tokens, or a part of an image.
 struct Entry {
   std::vector<TokenId> tokens;
   int image = -1;
@@ -128,7 +129,7 @@ struct Worst {
   double max = 0, rms = 0;
 };
 
-// All cases of a pair: their plans and pixels, and with a tower their embeddings.
+// Checks the plans and pixels of all cases of a pair, and with an encoder their embeddings.
 Worst check_pair(const Json& json, const Pair& pair, VisionTower* tower, int64_t budget) {
   Worst worst;
   for (const Json& one : json["cases"].array()) {
@@ -137,7 +138,7 @@ Worst check_pair(const Json& json, const Pair& pair, VisionTower* tower, int64_t
     std::vector<std::vector<PreparedPiece>> prepared;
     for (const Json& image : one["images"].array()) {
       const auto picture = vision_picture(image.string());
-      if (!picture) return check::fail(__FILE__, __LINE__, name + ": no picture " + image.string()), worst;
+      if (!picture) return check::fail(__FILE__, __LINE__, name + ": no image " + image.string()), worst;
       auto plan = pair.model->plan(picture->width, picture->height);
       if (!plan) return check::fail(__FILE__, __LINE__, name + ": " + plan.error().message), worst;
       auto pieces = pair.model->prepare(*plan, {picture->width, picture->height, picture->rgb});
@@ -203,7 +204,7 @@ void check_embeddings(Arithmetic arithmetic, const char* row) {
     check::note(text);
     if (!(worst.max <= limits[0] && worst.rms <= limits[1])) check::fail(__FILE__, __LINE__, text);
   }
-  if (!any) check::skip("no vision vectors: set $MONOLITH_VISION (docs/internals/performance.md)");
+  if (!any) check::skip("vision vectors not found; set $MONOLITH_VISION (docs/internals/performance.md)");
 }
 
 }  // namespace
@@ -216,7 +217,7 @@ TEST(pixels_plans_tokens_and_positions_are_those_of_the_vision_vectors) {
     any = true;
     if (const auto pair = open_pair(*json)) check_pair(*json, *pair, nullptr, 0);
   }
-  if (!any) check::skip("no vision vectors: set $MONOLITH_VISION (docs/internals/performance.md)");
+  if (!any) check::skip("vision vectors not found; set $MONOLITH_VISION (docs/internals/performance.md)");
 }
 
 TEST(embeddings_in_exact_arithmetic_are_those_of_the_vision_vectors) { check_embeddings(Arithmetic::kExact, "f32"); }

@@ -1,4 +1,5 @@
-// Vision files: every kind loads, and whatever is missing, misshapen, surplus or damaged is refused by name.
+// Vision files of every kind load. Tensors and keys that are missing, misshapen, unknown or damaged are rejected by
+// name.
 #include <random>
 
 #include "backend/cpu/cpu_backend.h"
@@ -11,7 +12,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// The message that the model is refused with; empty: it loads.
+// Returns the error with which the model is rejected. Empty: it loads.
 std::string refusal(const TinyModel& model, const VisionBounds& bounds = {}) {
   const ParsedModel parsed(model);
   if (parsed.file == nullptr) return parsed.error;
@@ -41,14 +42,14 @@ TEST(vision_files_of_every_kind_load_and_what_they_lack_is_named) {
           name.find("ffn_gate") != std::string::npos || name.find("img_break") != std::string::npos ||
           name.find("deepstack") != std::string::npos || name.starts_with("mm.input_norm") ||
           name.find("_qkv") != std::string::npos || (type == std::string("mlp") && name == "v.class_embd"))
-        continue;  // may be absent, or something else is missed then
+        continue;  // This tensor may be absent, or the error names a different tensor.
       TinyVision without(type);
       without.tensors.erase(name);
       if (!mentions(refusal(without), name))
         check::fail(__FILE__, __LINE__, std::string(type) + " without " + name + ": " + refusal(without));
     }
     for (const auto& [name, tensor] : whole.tensors) {
-      // Of a layer that is not run, or a length that only the text model says whether it is right.
+      // The tensor belongs to a layer that is not used, or only the text model determines its length.
       if (name.starts_with("v.blk.2.") || (type == std::string("gemma3") && name == "mm.input_projection.weight"))
         continue;
       TinyVision misshapen(type);
@@ -116,7 +117,7 @@ TEST(damaged_vision_files_never_crash) {
         static_cast<void>((*model)->plan(width, height));
     }
   }
-  CHECK(n_loaded > 50);  // the rest was refused, not everything
+  CHECK(n_loaded > 50);  // Some damaged files load, so the loader does not simply reject every file.
 }
 
 TEST(pictures_are_planned_within_what_the_operator_allows) {
@@ -146,7 +147,8 @@ TEST(pictures_are_planned_within_what_the_operator_allows) {
   CHECK_EQ(loaded(TinyVision("internvl"))->plan(500, 400)->columns, 4);
   CHECK(loaded(TinyVision("internvl"), {.max_tiles = 3})->plan(500, 400)->pieces.size() <= 4);
   TinyVision tiled("internvl");
-  tiled.key("preproc_min_tiles", 2u);  // llama.cpp: of rows and of columns; the makers: of tiles
+  // llama.cpp: minimum of columns and of rows. Original program: minimum number of tiles.
+  tiled.key("preproc_min_tiles", 2u);
   CHECK_EQ(loaded(tiled)->plan(60, 20)->pieces.size(), size_t{3 * 2 + 1});
   CHECK_EQ(loaded(tiled, {.resize = VisionResize::kOriginal})->plan(60, 20)->pieces.size(), size_t{3 + 1});
   CHECK_EQ(loaded(TinyVision("internvl"))->plan(60, 20)->pieces.size(), size_t{3 + 1});
@@ -164,7 +166,7 @@ TEST(the_same_picture_has_the_same_hash_and_another_has_another) {
   const ContentHash first = hash(*model);
   CHECK(hash(*model) == first);
   TinyVision other("pixtral");
-  other.tensors["mm.1.bias"].scale = 0.3f;  // of other weights
+  other.tensors["mm.1.bias"].scale = 0.3f;  // A file with different weights.
   CHECK(!(hash(*loaded(other)) == first));
   pixels[600] ^= 1;
   CHECK(!(hash(*model) == first));
