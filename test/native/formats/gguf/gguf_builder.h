@@ -1,5 +1,5 @@
-// Writes small GGUF images for tests: valid by default, and every field can be made to lie. Sizes,
-// counts and offsets are filled in where a test does not give its own.
+// Builds small GGUF images for tests. Images are valid by default, but every field can be set to an invalid value.
+// Sizes, counts and offsets are filled in unless a test sets them.
 #pragma once
 
 #include <cstddef>
@@ -66,11 +66,12 @@ constexpr GgufValueType gguf_type_of() {
 
 class GgufBuilder {
  public:
-  // The header, for tests that lie in it.
+  // Header fields, which tests may set to invalid values.
   std::string magic = "GGUF";
   uint32_t version = 3;
   std::optional<uint64_t> n_tensors, n_metadata;
-  size_t alignment = 32;  // of the data section; write the key general.alignment yourself if it differs
+  // Alignment of the data section. A test that changes it must add the key general.alignment itself.
+  size_t alignment = 32;
 
   template <typename T>
   GgufBuilder& scalar(std::string_view key, T value) {
@@ -101,7 +102,7 @@ class GgufBuilder {
   GgufBuilder& strings(std::string_view key, std::initializer_list<std::string> values) {
     return strings(key, std::span<const std::string>(values.begin(), values.size()));
   }
-  // Any type number, any bytes after it.
+  // Adds a key with any type number, followed by any bytes.
   GgufBuilder& raw(std::string_view key, uint32_t type, const Bytes& payload) {
     put_string(metadata_, key);
     put(metadata_, type);
@@ -110,7 +111,7 @@ class GgufBuilder {
     return *this;
   }
 
-  // A tensor with its data; `offset` overrides where the table says that it lies.
+  // Adds a tensor with its data. `offset` overrides the offset in the tensor table.
   GgufBuilder& tensor(std::string_view name, uint32_t type, std::initializer_list<uint64_t> dims,
                       std::span<const std::byte> data, std::optional<uint64_t> offset = std::nullopt) {
     data_.resize((data_.size() + alignment - 1) / alignment * alignment);
@@ -128,7 +129,7 @@ class GgufBuilder {
     return tensor(name, static_cast<uint32_t>(type), dims, data);
   }
 
-  // Header, metadata and tensor table, without padding and data.
+  // Returns the header, the metadata and the tensor table, without padding and data.
   Bytes head() const {
     Bytes out;
     put_text(out, magic);

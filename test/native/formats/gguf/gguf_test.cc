@@ -1,5 +1,4 @@
-// Well-formed files: every value type, the look-ups' conversions, tensors, and the golden model
-// files.
+// Tests well-formed files: every value type, conversions of lookups, tensors, and the golden model files.
 #include "formats/gguf/gguf.h"
 
 #include <unistd.h>
@@ -20,7 +19,7 @@ namespace {
 
 bool mentions(const Error& error, std::string_view text) { return error.message.find(text) != std::string::npos; }
 
-// A file in a fresh folder, removed at the end.
+// A file in a new temporary folder, deleted with the object.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const Bytes& bytes) {
@@ -212,7 +211,7 @@ TEST(gguf_reads_the_golden_models) {
   };
   for (const Expected& expected : table) {
     const std::string path = check::vectors_path(std::string("models/") + expected.file + ".gguf");
-    if (path.empty()) return check::skip("no golden vectors");
+    if (path.empty()) return check::skip("golden vectors not found");
     const auto parsed = GgufFile::open(path);
     if (!parsed.ok()) check::fail(__FILE__, __LINE__, parsed.error().message);
     REQUIRE(parsed.ok());
@@ -248,7 +247,7 @@ TEST(gguf_reads_the_golden_vocabularies) {
                             {"llama-spm", "llama", 32000, 0}};
   for (const Expected& expected : table) {
     const std::string path = check::vectors_path(std::string("tokenizers/") + expected.file + ".gguf");
-    if (path.empty()) return check::skip("no golden vectors");
+    if (path.empty()) return check::skip("golden vectors not found");
     const auto file = GgufFile::open(path);
     REQUIRE(file.ok());
     CHECK_EQ((*file)->string("tokenizer.ggml.model")->value(), expected.model);
@@ -263,11 +262,11 @@ TEST(gguf_reads_the_golden_vocabularies) {
 
 namespace {
 
-// A model in several files as gguf-split writes it: tensors t0, t1, ... of 8 floats, one or more in each part.
+// A model in several files as written by gguf-split. It has tensors t0, t1, ... of 8 floats, one or more in each part.
 struct SplitModel {
   uint16_t count = 3;
-  int n_tensors = 3;           // what split.tensors.count says
-  const char* twin = nullptr;  // the last part's tensor goes by this name
+  int n_tensors = 3;           // Value of split.tensors.count.
+  const char* twin = nullptr;  // Name of the tensor in the last part; null: unique.
 
   static std::string name(int number, int count) {
     char text[64];
@@ -320,7 +319,7 @@ TEST(gguf_opens_a_split_model_by_its_first_part) {
   CHECK_EQ((*file)->file_bytes(), bytes);
 }
 
-// Q1_0 and Q2_0, whose values Q4_0 holds, in a file and in parts of one.
+// Q1_0 and Q2_0, whose values are stored as Q4_0, in one file and in split files.
 TEST(gguf_reads_values_of_one_and_two_bits) {
   const TemporaryFile folder({});
   std::vector<std::vector<float>> expected(2);
@@ -328,7 +327,7 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
     const int bits = i + 1, of_block = bits == 1 ? 128 : 64;
     std::vector<uint8_t> blocks;
     for (int block = 0; block < 6; ++block) {
-      constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};  // 1, -0.5, the least, 3.140625
+      constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};  // 1, -0.5, the smallest subnormal, 3.140625.
       constexpr float kValues[] = {1, -0.5f, 0x1p-24f, 3.140625f};
       blocks.push_back(static_cast<uint8_t>(kScales[block % 4]));
       blocks.push_back(static_cast<uint8_t>(kScales[block % 4] >> 8));
@@ -357,7 +356,7 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
     CHECK(tensor->type == TensorType::kQ4_0);
     const size_t row = tensor->bytes() / 3;
     const auto values = static_cast<size_t>(tensor->shape[0]);
-    for (size_t at = 0; at < 3; ++at) {  // and rows alone
+    for (size_t at = 0; at < 3; ++at) {  // Also reads single rows.
       std::vector<float> floats(values);
       dequantize(tensor->type, (*file)->read(*tensor, at * row, row, scratch).data(), tensor->shape[0], floats.data());
       for (size_t value = 0; value < values; ++value) CHECK_EQ(floats[value], expected[i][at * values + value]);

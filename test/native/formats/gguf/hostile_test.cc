@@ -1,5 +1,5 @@
-// Files that lie. Each attack is one row: how the image is made, and what the refusal must say.
-// Then damage without a plan: truncation at every byte, and seeded bit flips.
+// Malicious GGUF files. Each attack is one row of a table: how the image is built, and the expected part of the error
+// message. Then random damage: truncation at every byte, and bit flips from a fixed seed.
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -44,7 +44,7 @@ Bytes with_version(uint32_t version) {
   builder.version = version;
   return builder.build();
 }
-// One tensor "w" of 64 bytes (F32 16 values unless told otherwise), in all ways wrong.
+// One tensor "w" with 64 bytes of data (usually 16 F32 values) and an invalid entry in the tensor table.
 Bytes with_tensor(uint32_t type, std::initializer_list<uint64_t> dims, std::optional<uint64_t> offset = {},
                   size_t bytes = 64) {
   return GgufBuilder().tensor("w", type, dims, Bytes(bytes), offset).build();
@@ -63,7 +63,7 @@ Bytes with_array(uint32_t element_type, uint64_t count, const Bytes& body = {}) 
 }
 
 const Attack kAttacks[] = {
-    // What is not GGUF 3 at all.
+    // Files that are not GGUF version 3.
     {"empty", [] { return Bytes(); }, ErrorCode::kInvalidFile, "the file is empty"},
     {"other_magic", [] { return text("JUNKJUNKJUNKJUNK"); }, ErrorCode::kInvalidFile, "begins with 'JUNK'"},
     {"binary_magic", [] { return Bytes(24); }, ErrorCode::kInvalidFile, "'\\x00\\x00\\x00\\x00'"},
@@ -76,7 +76,7 @@ const Attack kAttacks[] = {
     {"version_2", [] { return with_version(2); }, ErrorCode::kUnsupported, "version 2 of the format; only version 3"},
     {"version_4", [] { return with_version(4); }, ErrorCode::kUnsupported, "version 4"},
     {"big_endian", [] { return with_version(0x03000000); }, ErrorCode::kUnsupported, "big-endian"},
-    // Counts.
+    // Invalid counts.
     {"metadata_count",
      [] {
        GgufBuilder builder;
@@ -94,7 +94,7 @@ const Attack kAttacks[] = {
     {"tensor_count",
      [] {
        GgufBuilder builder;
-       builder.n_tensors = uint64_t{1} << 61;  // times any entry size wraps
+       builder.n_tensors = uint64_t{1} << 61;  // Multiplied by the size of any entry, this count overflows.
        return builder.build();
      },
      ErrorCode::kInvalidFile, "claims 2305843009213693952 tensors"},
@@ -105,7 +105,7 @@ const Attack kAttacks[] = {
        return builder.string("long", std::string(200, 'x')).build();
      },
      ErrorCode::kInvalidFile, "tensor table, which claims 2"},
-    // Keys and values.
+    // Invalid keys and values.
     {"key_length", [] { return GgufBuilder().raw("k", 77, length_only(kHuge)).build(); }, ErrorCode::kInvalidFile,
      "'k' has unknown value type 77"},
     {"key_longer_than_file",
@@ -128,7 +128,7 @@ const Attack kAttacks[] = {
     {"boolean_2", [] { return GgufBuilder().raw("flag", kBool, one(2)).build(); }, ErrorCode::kInvalidFile,
      "'flag' holds the boolean 2"},
     {"boolean_in_array", [] { return with_array(kBool, 1, one(255)); }, ErrorCode::kInvalidFile, "boolean 255"},
-    // Arrays.
+    // Invalid arrays.
     {"array_element_type", [] { return with_array(13, 1, Bytes(8)); }, ErrorCode::kInvalidFile,
      "'list' has unknown element type 13"},
     {"array_element_type_negative", [] { return with_array(0xffffffff, 1, Bytes(8)); }, ErrorCode::kInvalidFile,
@@ -143,7 +143,7 @@ const Attack kAttacks[] = {
      "claims 1073741824 elements of type string"},
     {"string_array_length", [] { return with_array(kString, 1, length_only(1)); }, ErrorCode::kInvalidFile,
      "string 0 of metadata key 'list'"},
-    // The two keys that steer the parser.
+    // Invalid values of the two keys that control the parser.
     {"alignment_0", [] { return with_alignment(0); }, ErrorCode::kInvalidFile, "general.alignment is 0"},
     {"alignment_3", [] { return with_alignment(3); }, ErrorCode::kInvalidFile, "power of two"},
     {"alignment_4", [] { return with_alignment(4); }, ErrorCode::kInvalidFile, "at least 8"},
@@ -162,7 +162,7 @@ const Attack kAttacks[] = {
      "'general.alignment' is of type string"},
     {"split", [] { return GgufBuilder().scalar<uint16_t>("split.count", 3).build(); }, ErrorCode::kUnsupported,
      "one of 3 parts of a split model"},
-    // Tensors.
+    // Invalid tensors.
     {"tensor_name_empty", [] { return with_name(""); }, ErrorCode::kInvalidFile, "tensor 0 has an invalid name"},
     {"tensor_name_nul", [] { return with_name(std::string_view("w\0x", 3)); }, ErrorCode::kInvalidFile, "'w\\x00x'"},
     {"tensor_name_257", [] { return with_name(std::string(257, 'n')); }, ErrorCode::kInvalidFile, "1 to 256 bytes"},
@@ -195,7 +195,7 @@ const Attack kAttacks[] = {
      "size in bytes overflows"},
     {"row_not_whole_blocks", [] { return with_tensor(kQ8_0, {33}); }, ErrorCode::kInvalidFile,
      "rows of 33 values do not fill whole blocks of Q8_0 (32 values)"},
-    // 2 rows of 16 are one block's worth of values, but no row is.
+    // Two rows of 16 values together fill a block, but neither row does.
     {"row_shorter_than_block",
      [] {
        return with_tensor(kQ8_0, {16, 2});
@@ -222,7 +222,7 @@ const Attack kAttacks[] = {
      ErrorCode::kInvalidFile, "tensors 'b' and 'a' overlap"},
 };
 
-// A little of everything; small enough to be cut and flipped thousands of times.
+// A file with a little of everything, small enough to be truncated and changed thousands of times.
 GgufBuilder small_file() {
   GgufBuilder builder;
   builder.string("general.architecture", "llama")
@@ -256,7 +256,7 @@ TEST(gguf_refuses_each_attack_by_name) {
   }
 }
 
-// Odd, but harmless: real files do these.
+// Unusual but harmless properties that occur in real files.
 TEST(gguf_tolerates_what_is_harmless) {
   Bytes trailing = with_tensor(kF32, {16});
   trailing.resize(trailing.size() + 1000);
@@ -276,7 +276,8 @@ TEST(gguf_refuses_a_file_cut_at_any_byte) {
   touch_everything(**intact, whole);
   for (size_t size = 0; size < whole.size(); ++size) {
     const Bytes cut(whole.begin(),
-                    whole.begin() + static_cast<std::ptrdiff_t>(size));  // exactly sized
+                    // A buffer of the exact size, so that sanitizers detect reads past its end.
+                    whole.begin() + static_cast<std::ptrdiff_t>(size));
     const auto file = GgufFile::parse(cut);
     if (file.ok())
       check::fail(__FILE__, __LINE__, "accepted when cut to " + std::to_string(size) + " bytes");
@@ -285,7 +286,7 @@ TEST(gguf_refuses_a_file_cut_at_any_byte) {
   }
 }
 
-// One to four bits anywhere: an error, or a file that keeps its promises.
+// Flips one to four bits anywhere. The result is an error, or a file that satisfies the invariants of gguf.h.
 TEST(gguf_survives_bit_flips) {
   const Bytes whole = small_file().build();
   const size_t head = small_file().head().size();
@@ -304,5 +305,5 @@ TEST(gguf_survives_bit_flips) {
       CHECK(!file.error().message.empty() && file.error().message.size() < 1000);
     }
   }
-  CHECK(accepted > 100 && accepted < 19900);  // both outcomes were exercised
+  CHECK(accepted > 100 && accepted < 19900);  // Both outcomes occurred.
 }

@@ -1,4 +1,5 @@
-// Storing floats as quantized types: against llama.cpp's own files, and against what rounding to nearest allows.
+// Tests the quantization of floats: compared with llama.cpp's own files, and with the error bound of rounding to
+// nearest.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +14,7 @@ using namespace monolith;
 
 TEST(quantized_matrices_are_llama_cpps_bytes) {
   const std::string source = check::vectors_path("models/llama.f32.gguf");
-  if (source.empty()) return check::skip("the golden vectors are not here");
+  if (source.empty()) return check::skip("golden vectors not found");
   const auto floats = GgufFile::open(source);
   REQUIRE(floats.ok());
   for (const auto& [name, type] :
@@ -41,7 +42,7 @@ TEST(quantizing_is_as_near_as_the_scale_allows) {
   uint32_t random = 9;
   for (int round = 0; round < 200; ++round) {
     std::vector<float> values(64), back(64);
-    for (float& value : values) {  // large enough for scales that are no subnormal halves
+    for (float& value : values) {  // Large enough that no scale is a subnormal binary16 number.
       random = random * 1664525 + 1013904223;
       value = (static_cast<float>(random >> 8) / 8388608.0f - 1) * std::exp2(static_cast<float>(round % 14));
     }
@@ -52,14 +53,16 @@ TEST(quantizing_is_as_near_as_the_scale_allows) {
       for (size_t block = 0; block < 64; block += 32) {
         float most = 0;
         for (size_t i = block; i < block + 32; ++i) most = std::max(most, std::fabs(values[i]));
-        // Half a step, and what the half-precision scale adds at the far end; 4 bits have one step more on one side.
+        // Half a step plus the rounding error of the binary16 scale at the largest value. 4-bit values have one more
+        // step on one side.
         const float step = most / (type == TensorType::kQ8_0 ? 127.0f : 8.0f);
         const float bound = step * (type == TensorType::kQ8_0 ? 0.57f : 1.01f) + 1e-7f;
         for (size_t i = block; i < block + 32; ++i) CHECK(std::fabs(values[i] - back[i]) <= bound);
       }
     }
   }
-  // In blocks of 256: nearer than 4 bits without a minimum, and 6 bits nearer still. What is not finite does no harm.
+  // Types with blocks of 256 values: Q4_K is more precise than 4 bits without a minimum, and Q6_K more precise still.
+  // Values that are not finite do no harm.
   for (const auto& [type, bound] : {std::pair{TensorType::kQ4_K, 0.09f}, std::pair{TensorType::kQ6_K, 0.04f}}) {
     std::vector<float> values(256), back(256);
     for (float& value : values) {
@@ -79,7 +82,7 @@ TEST(quantizing_is_as_near_as_the_scale_allows) {
     dequantize(type, stored.data(), 256, back.data());
     CHECK(back == values);
   }
-  // Zeros stay zeros; what is not finite is stored without harm.
+  // Zeros stay zeros, and values that are not finite do no harm.
   std::vector<float> odd(32, 0.0f), back(32);
   std::vector<std::byte> stored(64);
   quantize(TensorType::kQ8_0, odd.data(), 32, stored.data());
@@ -99,9 +102,10 @@ TEST(rows_are_gathered) {
       .type = TensorType::kF32, .cols = 2, .parts = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))}};
   REQUIRE(source.rows() == 12);
   std::vector<float> out(8);
-  read_rows(source, TensorType::kF32, 2, 4, 1, reinterpret_cast<std::byte*>(out.data()));  // from both parts
+  // The rows come from both parts.
+  read_rows(source, TensorType::kF32, 2, 4, 1, reinterpret_cast<std::byte*>(out.data()));
   CHECK(out == (std::vector<float>{4, 5, 6, 7, 8, 9, 10, 11}));
   CHECK(can_store(source, TensorType::kF32));
-  CHECK(!can_store(source, TensorType::kQ8_0));  // two values make no block
+  CHECK(!can_store(source, TensorType::kQ8_0));  // Two values do not fill a block.
   CHECK(!can_store(source, TensorType::kQ4_K));
 }

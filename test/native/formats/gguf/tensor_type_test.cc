@@ -1,5 +1,5 @@
-// Decoding: hand-made blocks with known answers, all 16-bit floats, and the golden files, whose
-// quantized tensors must lie within each format's rounding error of the same tensors in F32.
+// Tests dequantization: hand-made blocks with known results, all 16-bit floats, and the golden files. Quantized tensors
+// of the golden files must agree with the same tensors in F32 within the rounding error of each format.
 #include "formats/gguf/tensor_type.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST(tensor_types_have_sizes_and_names) {
   CHECK_EQ(traits_of(TensorType::kBF16).name, "BF16");
   for (uint32_t unsupported : {4u, 5u, 9u, 24u, 31u, 41u, 1000u, 0xffffffffu})
     CHECK(tensor_type_traits(unsupported) == nullptr);
-  // The two tables agree where both have an entry.
+  // The two tables agree on types that are in both.
   for (uint32_t type = 0; type < 64; ++type)
     if (const TensorTypeTraits* traits = tensor_type_traits(type)) CHECK_EQ(traits->name, tensor_type_name(type));
   CHECK_EQ(tensor_type_name(13), "Q5_K");
@@ -50,7 +50,7 @@ TEST(tensor_types_have_sizes_and_names) {
   CHECK_EQ(tensor_type_name(0xffffffffu), "unknown");
 }
 
-// Against the definition, sign * 2^exponent * mantissa, for every bit pattern; and back.
+// Compares both conversions with the definition, sign * 2^exponent * mantissa, for every bit pattern.
 TEST(half_conversions_are_exact) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
@@ -66,7 +66,7 @@ TEST(half_conversions_are_exact) {
     const float want = half & 0x8000 ? -magnitude : magnitude;
     if (std::bit_cast<uint32_t>(got) != std::bit_cast<uint32_t>(want) || float_to_half(got) != half)
       return check::fail(__FILE__, __LINE__, "half " + std::to_string(bits));
-    // Halfway to the next pattern: ties go to the even one, anything beyond goes up.
+    // Halfway to the next pattern: ties are rounded to even, and anything above the tie is rounded up.
     if (exponent == 31) continue;
     const float next = half_to_float(static_cast<uint16_t>((half & 0x7fff) + 1));
     const float tie = std::isinf(next) ? 65520.0f : (magnitude + next) / 2;
@@ -77,8 +77,8 @@ TEST(half_conversions_are_exact) {
   }
   CHECK_EQ(bfloat16_to_float(0x3fc0), 1.5f);
   CHECK_EQ(float_to_bfloat16(1.5f), 0x3fc0);
-  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // tie to even: down
-  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // tie to even: up
+  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808000u)), 0x3f80);  // The tie is rounded down to even.
+  CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f818000u)), 0x3f82);  // The tie is rounded up to even.
   CHECK_EQ(float_to_bfloat16(std::bit_cast<float>(0x3f808001u)), 0x3f81);
   CHECK(std::isnan(bfloat16_to_float(float_to_bfloat16(std::bit_cast<float>(0x7f800001u)))));
 }
@@ -151,7 +151,8 @@ TEST(dequantize_q6_k) {
     CHECK_EQ(out[i], 0.0625f * static_cast<float>(scale(i / 16)) * static_cast<float>(quant(i) - 32));
 }
 
-// Nibbles as every type of 32 values in 16 bytes has them, and fifth bits as Q5_0 and Q5_1 have them.
+// Writes 4-bit codes in the layout of all types with 32 values in 16 bytes, and fifth bits in the layout of Q5_0 and
+// Q5_1.
 template <size_t N>
 void put_nibble(std::array<uint8_t, N>& block, size_t quants, size_t i, size_t q) {
   block[quants + i % 16] |= static_cast<uint8_t>((q & 15) << (i < 16 ? 0 : 4));
@@ -198,7 +199,7 @@ TEST(dequantize_iq4_nl) {
   for (size_t i = 0; i < 32; ++i) CHECK_EQ(out[i], 2.0f * kIq4Levels[7 * i % 16]);
 }
 
-// E2M1: a sign, two bits of exponent with bias 1 (0 is subnormal), one of mantissa.
+// E2M1: a sign bit, two exponent bits with bias 1 (0 is subnormal), and one mantissa bit.
 TEST(dequantize_mxfp4) {
   for (int e : {0, 1, 2, 120, 127, 128, 250}) {
     std::array<uint8_t, 17> block{};
@@ -221,7 +222,7 @@ TEST(dequantize_q2_k) {
   put_half(block, 82, 0.125f);
   const auto quant = [](size_t i) { return (3 * i + i / 16) % 4; };
   for (size_t i = 0; i < 16; ++i) block[i] = static_cast<uint8_t>(i | (15 - i) << 4);
-  for (size_t i = 0; i < 256; ++i)  // in each half, four groups of 32 share 32 bytes
+  for (size_t i = 0; i < 256; ++i)  // In each half of the block, four groups of 32 values share 32 bytes.
     block[16 + 32 * (i / 128) + i % 32] |= static_cast<uint8_t>(quant(i) << 2 * (i % 128 / 32));
   const std::vector<float> out = decode(TensorType::kQ2_K, block);
   for (size_t i = 0; i < 256; ++i) {
@@ -233,7 +234,7 @@ TEST(dequantize_q2_k) {
 TEST(dequantize_q3_k) {
   std::array<uint8_t, 110> block{};
   put_half(block, 108, 0.25f);
-  const auto scale = [](size_t i) { return 23 * i % 64; };  // 32 stands for 0
+  const auto scale = [](size_t i) { return 23 * i % 64; };  // A scale of 32 represents 0.
   const auto quant = [](size_t i) { return (5 * i + i / 8) % 8; };
   for (size_t i = 0; i < 16; ++i) {
     block[96 + i % 8] |= static_cast<uint8_t>((scale(i) & 15) << (i < 8 ? 0 : 4));
@@ -283,7 +284,7 @@ TEST(dequantize_iq4_xs) {
     CHECK_EQ(out[i], 0.5f * (static_cast<float>(scale[i / 32]) - 32) * kIq4Levels[quant(i)]);
 }
 
-// An independent decoder's answer: FNV-1a over the floats that ggml 0.18.1 (dequantize_row_*) makes of the same
+// Results of an independent decoder: FNV-1a over the floats that ggml 0.18.1 (dequantize_row_*) computes for the same
 // random blocks.
 TEST(dequantize_gives_the_bits_of_ggml) {
   struct Digest {
@@ -314,7 +315,7 @@ TEST(dequantize_gives_the_bits_of_ggml) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       byte = static_cast<uint8_t>(state >> 56);
     }
-    // Halves below 2: no infinity, no NaN.
+    // Binary16 scales below 2, so that none is infinite or NaN.
     const bool two = expected.type == TensorType::kQ4_1 || expected.type == TensorType::kQ5_1 ||
                      expected.type == TensorType::kQ2_K || expected.type == TensorType::kQ4_K ||
                      expected.type == TensorType::kQ5_K;
@@ -323,7 +324,8 @@ TEST(dequantize_gives_the_bits_of_ggml) {
                          : expected.type == TensorType::kQ6_K  ? 208
                          : expected.type == TensorType::kTQ1_0 ? 52
                          : expected.type == TensorType::kTQ2_0 ? 64
-                         : expected.type == TensorType::kIQ1_M ? 54  // its upper nibble
+                         // The upper nibble of this byte belongs to the scale.
+                         : expected.type == TensorType::kIQ1_M ? 54
                                                                : 0;
     if (expected.type != TensorType::kMXFP4 && expected.type != TensorType::kNVFP4) {
       for (size_t i = 0; i < blocks; ++i)
@@ -336,13 +338,13 @@ TEST(dequantize_gives_the_bits_of_ggml) {
       const auto bits = std::bit_cast<std::array<uint8_t, 4>>(value);
       for (const uint8_t byte : bits) fnv = (fnv ^ byte) * 0x100000001b3u;
     }
-    if (fnv != expected.fnv) check::fail(__FILE__, __LINE__, std::string(traits.name) + " decodes otherwise");
+    if (fnv != expected.fnv) check::fail(__FILE__, __LINE__, std::string(traits.name) + " gives different values");
   }
 }
 
-// llama.* hold the same weights in every type. `step` bounds one value's error as a share of the
-// largest magnitude among the `group` values that share a scale; `rms` the whole file's, as a share
-// of its rms.
+// The llama.* files have the same weights in every type. `step` bounds the error of a single value, relative to the
+// largest magnitude among the `group` values that share a scale. `rms` bounds the error of the whole file, relative to
+// its root mean square.
 TEST(dequantize_agrees_with_the_golden_f32_weights) {
   struct Bound {
     const char* file;
@@ -351,15 +353,15 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
     double step, rms;
   };
   const Bound table[] = {
-      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},     // half a unit of 11 bits
-      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},     // half a unit of 8 bits
-      {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},  // half a step, and the scale's own rounding
-      {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},    // a whole step at the end without a counterpart
-      {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},   // range from -max to max in 15 steps
+      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},     // Half a unit of an 11-bit mantissa.
+      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},     // Half a unit of an 8-bit mantissa.
+      {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},  // Half a step, plus the rounding error of the scale.
+      {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},  // A whole step at the end of the range that has no counterpart.
+      {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // The range from -max to max in 15 steps.
       {"q6_k", TensorType::kQ6_K, 256, 1.0 / 31, 0.03},
   };
   const std::string reference_path = check::vectors_path("models/llama.f32.gguf");
-  if (reference_path.empty()) return check::skip("no golden vectors");
+  if (reference_path.empty()) return check::skip("golden vectors not found");
   const auto reference = GgufFile::open(reference_path);
   REQUIRE(reference.ok());
   for (const Bound& bound : table) {
@@ -384,7 +386,7 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
           square_error += difference * difference;
           square += static_cast<double>(want[i]) * want[i];
         }
-        // Half a unit of a subnormal half, times the largest quant: what a tiny scale may lose.
+        // Half a unit of a subnormal binary16 number times the largest code: the error of a very small scale.
         const double floor = 0x1p-25 * (bound.group == 1 ? 1 : 4096);
         worst = std::max(worst, (error - floor) / (largest > 0 ? largest : 1));
       }

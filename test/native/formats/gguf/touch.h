@@ -1,5 +1,5 @@
-// Reads everything a parsed file offers and aborts if a view leaves the file or a promise of gguf.h
-// is broken. Shared by the fuzz target and the tests of damaged files.
+// Reads everything in a parsed file. Aborts if a view points outside of the file or an invariant of gguf.h is violated.
+// Shared by the fuzz target and the tests with damaged files.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@ namespace monolith::testing {
 
 inline void insist(bool holds, const char* what) {
   if (holds) return;
-  std::fprintf(stderr, "a parsed file breaks its promise: %s\n", what);
+  std::fprintf(stderr, "a parsed file violates an invariant: %s\n", what);
   std::abort();
 }
 
-// Returns a sum over what it read, so that no read can be optimized away.
+// Returns a sum over all bytes read, so that the compiler cannot remove a read.
 inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte> bytes) {
   uint64_t sum = file.alignment();
   const auto inside = [&](const void* data, size_t size) {
@@ -56,8 +56,9 @@ inline uint64_t touch_everything(const GgufFile& file, std::span<const std::byte
     insist(tensor.shape[0] % traits.block_values == 0, "rows are whole blocks");
     add(std::as_bytes(std::span(tensor.name)));
     const int64_t n_values = std::min<int64_t>(tensor.n_values(), 16 * 256);
-    if (tensor.source != nullptr) {  // of a type that is stored as another: its rows are made
-      insist(tensor.data.empty(), "rows that are made have no bytes ready");
+    // The tensor's type is stored as another type, so its rows are converted when they are read.
+    if (tensor.source != nullptr) {
+      insist(tensor.data.empty(), "tensors that are converted on reading have no data");
       for (const auto place : tensor.source->places()) add(place);
       const int64_t cols = tensor.shape[0], rows = tensor.source->rows();
       insist(tensor.source->cols == cols && rows * cols == tensor.n_values(), "rows that are made are the tensor's");

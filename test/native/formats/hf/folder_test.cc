@@ -1,4 +1,5 @@
-// What a folder's files say, and what is said of folders that cannot be: every message names file and key.
+// Tests how the files of a Hugging Face folder are translated, and the errors for invalid folders: every message names
+// the file and the key.
 #include <cmath>
 #include <functional>
 
@@ -23,7 +24,7 @@ std::string floats(size_t count, float first, float step) {
   return out;
 }
 
-// A small folder whose parts a test may replace before it is written.
+// A small folder. Tests may replace its parts before it is written.
 struct Parts {
   std::string config =
       R"({"architectures":["LlamaForCausalLM"],"hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,
@@ -32,7 +33,7 @@ struct Parts {
       R"({"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"<tool>","special":false}],
           "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
           "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})";
-  std::string ranks = "";  // of tiktoken.model
+  std::string ranks = "";  // Content of tiktoken.model.
   std::string settings =
       R"({"bos_token":"<s>","chat_template":[{"name":"other","template":"x"},{"name":"default","template":"y"}]})";
   std::string generation = R"({"eos_token_id":[3,2]})";
@@ -76,7 +77,7 @@ void replace(std::string& text, std::string_view from, std::string_view to) {
   text.replace(at, from.size(), to);
 }
 
-// The floats of a tensor as they would be loaded.
+// Returns the values of a tensor as the loader would read them.
 std::vector<float> values_of(const GgufFile& file, std::string_view name) {
   const GgufTensor* tensor = file.tensor(name);
   if (tensor == nullptr) return {};
@@ -98,9 +99,10 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
   CHECK_EQ(stated(*file, "llama.attention.head_count_kv"), uint64_t{1});
   CHECK(*file->string("tokenizer.chat_template").value() == "y");
   CHECK(file->tensor("blk.0.attn_norm.weight") != nullptr);
-  CHECK(file->tensor("model.layers.0.mystery.weight") != nullptr);  // named to whom has no place for it
+  // Unknown tensors keep their name, so that an error can refer to it.
+  CHECK(file->tensor("model.layers.0.mystery.weight") != nullptr);
   CHECK(file->tensor("model.embed_tokens.weight") == nullptr);
-  // Two heads of four rows: 0 2 1 3, of four values each.
+  // Two heads of four rows in the order 0 2 1 3, with four values per row.
   CHECK(values_of(*file, "blk.0.attn_q.bias") == (std::vector<float>{0, 2, 1, 3, 4, 6, 5, 7}));
   const auto q = values_of(*file, "blk.0.attn_q.weight");
   REQUIRE(q.size() == 32);
@@ -108,7 +110,7 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
 
   const auto tokenizer = Tokenizer::load(*file);
   REQUIRE(tokenizer.ok());
-  CHECK_EQ((*tokenizer)->n_vocab(), 6);  // as many as the table has rows
+  CHECK_EQ((*tokenizer)->n_vocab(), 6);  // As many as the embedding table has rows.
   CHECK_EQ((*tokenizer)->bos(), 3);
   CHECK_EQ((*tokenizer)->eos(), 3);
   CHECK((*tokenizer)->is_end_of_generation(2));
@@ -119,8 +121,7 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
   CHECK(ids == (std::vector<TokenId>{2, 3, 1, 0}));
 }
 
-// GGUF states the magnitude by what it differs from 0.1 ln(factor) + 1.
-// As published: transformers saves of a text part only what differs from its class.
+// transformers saves only those settings of a text part that differ from the defaults of its class.
 TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
   const auto with_text = [](const std::string& name, const std::string& text) {
     Parts parts;
@@ -139,7 +140,7 @@ TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
     CHECK_EQ(number(*file, "gemma3.embedding_length"), 2560u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count"), 8u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count_kv"), 4u);
-    CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);  // not 2560 / 8
+    CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);  // The default of the class, not 2560 / 8.
     CHECK_EQ(number(*file, "gemma3.context_length"), 131072u);
     CHECK_EQ(number(*file, "gemma3.attention.sliding_window"), 1024u);
     CHECK_EQ(file->number("gemma3.rope.freq_base")->value_or(0), 1e6);
@@ -166,7 +167,7 @@ TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
     CHECK_EQ(number(*file, "llama.attention.key_length"), 128u);
   }
   {
-    // Null is said, and a type whose files say all has no usual sizes.
+    // A value of null counts as given. A model type whose files state all sizes has no default sizes.
     std::string error;
     Parts parts;
     for (const char* const text : {R"("model_type":"llama","hidden_size":null)", R"("model_type":"qwen3")"}) {
@@ -180,6 +181,7 @@ TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
   }
 }
 
+// GGUF stores the magnitude (mscale) as the difference from 0.1 ln(factor) + 1.
 TEST(the_magnitude_of_yarn_is_the_checkpoints) {
   for (const auto& [stated_there, want] :
        {std::pair{"1.2079441541679836", 1.0}, std::pair{"0.6039720770839918", 0.5}}) {
@@ -196,8 +198,7 @@ TEST(the_magnitude_of_yarn_is_the_checkpoints) {
   }
 }
 
-// As Python writes them: harmless where nobody asks for them.
-// modeling_phimoe.py
+// The model's source is modeling_phimoe.py.
 TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "PhiMoEForCausalLM");
@@ -218,7 +219,7 @@ TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
       "short_mscale' differs from 'long_mscale'");
 }
 
-// Lists of a number for each layer are made before the model is asked how many it takes.
+// Arrays with a number per layer are built before the model checks the layer count, so the count is limited earlier.
 TEST(layers_are_counted_before_there_is_memory_for_them) {
   for (const char* name : {"LlamaForCausalLM", "DeepseekV4ForCausalLM", "Gemma3nForConditionalGeneration"})
     expect_refused(
@@ -229,6 +230,7 @@ TEST(layers_are_counted_before_there_is_memory_for_them) {
         "'num_hidden_layers' is 2147483647, expected an integer from 1 to 1024");
 }
 
+// Python writes Infinity and NaN into JSON. They are harmless in settings that nothing reads.
 TEST(infinity_and_no_number_are_read_in_settings) {
   Parts parts;
   replace(parts.config, "\"hidden_size\"",
@@ -238,7 +240,8 @@ TEST(infinity_and_no_number_are_read_in_settings) {
                  "'rms_norm_eps' is out of range");
 }
 
-// modeling_hunyuan_v1_dense.py: base * alpha^(dim / (dim - 2)); with heads of 4 its square.
+// modeling_hunyuan_v1_dense.py: the RoPE base is base * alpha^(dim / (dim - 2)). With a head size of 4, alpha is
+// squared.
 TEST(hunyuan_stretches_the_base_of_its_rotation) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "HunYuanDenseV1ForCausalLM");
@@ -295,7 +298,7 @@ TEST(fused_experts_come_apart) {
   CHECK(values_of(*file, "blk.0.ffn_up_exps.weight") == (std::vector<float>{2, 3, 6, 7}));
 }
 
-// MiMo-V2-Flash
+// MiMo-V2-Flash: layers with a sliding window have their own RoPE base.
 TEST(windowed_layers_of_mimo_turn_by_a_base_of_their_own) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "MiMoV2FlashForCausalLM");
@@ -312,7 +315,7 @@ TEST(windowed_layers_of_mimo_turn_by_a_base_of_their_own) {
 
 namespace {
 
-// "a", "b", "ab", " ", "aba" and " ab" by rank, and two tokens behind them.
+// A Kimi folder with the tokens "a", "b", "ab", " ", "aba" and " ab" by rank, and two special tokens after them.
 Parts kimi() {
   Parts parts;
   parts.tokenizer = "";
@@ -338,7 +341,7 @@ TEST(kimi_folders_have_tokens_by_rank) {
     return out;
   };
   using Ids = std::vector<TokenId>;
-  CHECK(ids("abab") == (Ids{2, 2}));  // "ab" ranks before "aba"
+  CHECK(ids("abab") == (Ids{2, 2}));  // "ab" ranks before "aba".
   CHECK(ids("aba") == (Ids{4}));
   CHECK(ids("b ab[x]a[BOS]") == (Ids{1, 5, 8, 0, 6}));
   CHECK_EQ((*tokenizer)->n_vocab(), 10);
@@ -511,7 +514,7 @@ TEST(normalizers_of_folders_are_applied) {
   Parts parts;
   replace(parts.tokenizer, "\"normalizer\":null",
           R"("normalizer":{"type":"Sequence","normalizers":[{"type":"NFKC"}]})");
-  // normalized as well: aa
+  // The token's spelling is normalized, too: "aa".
   replace(parts.tokenizer, "\"content\":\"<tool>\"", "\"normalized\":true,\"content\":\"\u00AA\u00AA\"");
   const auto file = open(parts);
   REQUIRE(file != nullptr);
@@ -524,8 +527,9 @@ TEST(normalizers_of_folders_are_applied) {
 }
 
 TEST(escapes_in_expressions_count_as_their_characters) {
-  // DeepSeek V3's file holds a carriage return and a line feed, others escapes; also in other spellings.
-  for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {  // as in JSON
+  // DeepSeek V3's file contains a carriage return and a line feed as characters, other files as escapes in several
+  // spellings.
+  for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {  // As written in JSON.
     Parts parts;
     const std::string n = newline;
     replace(

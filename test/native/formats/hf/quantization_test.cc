@@ -1,6 +1,7 @@
-// Quantized checkpoints, made here as their formats are published: every value is the format's own, and what cannot be is
-// named. FP8: DeepSeek-V3's inference/kernel.py (weight_dequant) and transformers' finegrained_fp8.py. GPTQ: AutoGPTQ's
-// qlinear_cuda.py. AWQ: AutoAWQ's packing_utils.py. compressed-tensors: its pack_quantized.py (pack_to_int32).
+// Quantized checkpoints, generated here according to the published formats. Every value must be exact, and invalid
+// settings are rejected by name. FP8: DeepSeek-V3's inference/kernel.py (weight_dequant) and transformers'
+// finegrained_fp8.py. GPTQ: AutoGPTQ's qlinear_cuda.py. AWQ: AutoAWQ's packing_utils.py. compressed-tensors: its
+// pack_quantized.py (pack_to_int32).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -32,11 +33,11 @@ std::string bytes_of(const std::vector<T>& values) {
 }
 
 struct Folder {
-  std::string quantization;  // the setting
+  std::string quantization;  // The quantization_config of config.json.
   std::vector<SafetensorData> tensors = {};
   int64_t out = kOut, in = kIn;
-  std::vector<float> want = {};  // [out, in]
-  float scale = 1;               // by which all of it is multiplied
+  std::vector<float> want = {};  // Expected values, [out, in].
+  float scale = 1;               // Factor of the whole matrix.
 };
 
 std::string config_of(const Folder& folder) {
@@ -75,14 +76,15 @@ void expect_values(const Folder& folder, TensorType type, const std::string& wha
   const GgufTensor* tensor = (*file)->tensor("blk.0.ffn_down.weight");
   if (tensor == nullptr) return check::fail(__FILE__, __LINE__, what + ": no matrix");
   if (tensor->type != type)
-    check::fail(__FILE__, __LINE__, what + ": held by " + std::string(traits_of(tensor->type).name));
+    check::fail(__FILE__, __LINE__, what + ": stored as " + std::string(traits_of(tensor->type).name));
   CHECK(tensor->shape[0] == folder.in && tensor->shape[1] == folder.out);
   const GgufTensor* const scale = (*file)->tensor("blk.0.ffn_down.scale");
-  CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));  // nothing of what it was joined of is left
+  // None of the checkpoint's separate tensors is left.
+  CHECK((*file)->tensors().size() == (folder.scale == 1 ? 2 : 3));
   CHECK((scale == nullptr ? 1 : values_of(**file, *scale, 0, 1)[0]) == folder.scale);
   if (values_of(**file, *tensor, 0, folder.out) != folder.want)
-    check::fail(__FILE__, __LINE__, what + ": other values than the format's");
-  // Some rows alone are the same rows.
+    check::fail(__FILE__, __LINE__, what + ": wrong values");
+  // Reading only some of the rows gives the same values.
   const auto some = values_of(**file, *tensor, 3, 20);
   CHECK(std::equal(some.begin(), some.end(), folder.want.begin() + 3 * folder.in));
 }
@@ -95,14 +97,14 @@ struct Integers {
   int64_t group;
   Zeros zeros;
   Groups groups = Groups::kInOrder;
-  bool scales_beyond_half = false;  // BF16 scales that F16 has no number for
+  bool scales_beyond_half = false;  // BF16 scales that F16 cannot represent.
 };
 
-// Codes, zeros and scales of a matrix, and what they stand for.
+// Codes, zero points and scales of a matrix, and the values that they represent.
 struct Numbers {
   Integers form;
-  std::vector<uint32_t> codes, zeros, group_of;  // [in * out], [groups * out], [in]
-  std::vector<uint16_t> scales;                  // [groups * out]: F16 or BF16
+  std::vector<uint32_t> codes, zeros, group_of;  // Shapes: [in * out], [groups * out], [in].
+  std::vector<uint16_t> scales;                  // Shape: [groups * out], as F16 or BF16.
   int64_t groups;
   std::vector<float> want;
 
@@ -134,7 +136,8 @@ Numbers some_numbers(const Integers& form, uint32_t least_zero) {
   return n;
 }
 
-// Words of `rows` x `cols` values, of which `per` that are next to one another by column lie in one, the first lowest.
+// Packs `rows` x `cols` values into 32-bit words. Each word has `per` values from consecutive columns, the first in the
+// lowest bits.
 std::string packed(int64_t rows, int64_t cols, int bits, const std::function<uint32_t(int64_t, int64_t)>& value) {
   const int64_t per = 32 / bits;
   std::vector<uint32_t> words;
@@ -231,7 +234,7 @@ enum class Scales { kPowers, kAny };
 
 constexpr int64_t kCutCols = 200, kWholeCols = 256;
 
-// Blocks of 128 x 128, the last rows cut, and the last columns if there are 200.
+// FP8 with blocks of 128 x 128. The last block row is incomplete, and with 200 columns also the last block column.
 Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   constexpr int64_t kRows = 150;
   Folder folder{R"({"quant_method":"fp8","fmt":"e4m3","activation_scheme":"dynamic","weight_block_size":[128,128]})"};
@@ -245,7 +248,7 @@ Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   std::vector<uint8_t> codes;
   for (int64_t row = 0; row < kRows; ++row)
     for (int64_t col = 0; col < kCols; ++col) {
-      codes.push_back(static_cast<uint8_t>(below(2) << 7 | below(127)));  // every number there is
+      codes.push_back(static_cast<uint8_t>(below(2) << 7 | below(127)));  // Any code except NaN.
       folder.want.push_back(e4m3_to_float(codes.back()) * scales[static_cast<size_t>(row / 128 * 2 + col / 128)]);
     }
   std::string bytes = bytes_of(scales);
@@ -263,8 +266,8 @@ Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   return folder;
 }
 
-// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize), compressed-tensors' fp4_quantized.py. Wanted are the values without the number
-// of the matrix; with it, where floats hold them.
+// NVFP4: ModelOpt's nvfp4_tensor.py (dequantize), compressed-tensors' fp4_quantized.py. The expected values leave out
+// the scale of the whole matrix, except where the result is stored as floats.
 Folder fp4(bool compressed, bool negative = false) {
   constexpr float kNumbers[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   Folder folder{
@@ -296,7 +299,7 @@ Folder fp4(bool compressed, bool negative = false) {
   return folder;
 }
 
-// compressed-tensors: a scale for each row.
+// compressed-tensors: one scale per row.
 Folder fp8_by_row(int64_t cols) {
   Folder folder = fp8(Scales::kAny, "F32", cols);
   folder.quantization =
@@ -333,7 +336,7 @@ TEST(fp8_checkpoints_hold_what_their_blocks_say) {
   expect_values(fp8_by_row(kCutCols), TensorType::kF32, "a scale for each row");
 }
 
-// Codes and scales as they are, a byte a weight.
+// Codes and scales are kept unchanged, with one byte per weight.
 TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
   for (const char* type : {"F32", "F8_E8M0"})
     expect_values(fp8(Scales::kPowers, type, kWholeCols), TensorType::kF8Scaled, type);
@@ -346,7 +349,7 @@ TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
   const auto held = open(config_of(huge), safetensors_of(with_table(huge.tensors)));
   REQUIRE(held.ok());
   CHECK((*held)->tensor("blk.0.ffn_down.weight")->type == TensorType::kF32);
-  // A code of no number: so is its block, and with it every product of the row.
+  // A NaN code makes its block NaN, and with it the dot products of the row.
   Folder damaged = fp8(Scales::kAny, "F32", kWholeCols);
   damaged.tensors[0].bytes[3 * kWholeCols + 130] = static_cast<char>(0xff);
   const auto file = open(config_of(damaged), safetensors_of(with_table(damaged.tensors)));
@@ -356,7 +359,8 @@ TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
     CHECK(std::isnan(rows[static_cast<size_t>(i)]) == (i >= kWholeCols + 128 && i < 2 * kWholeCols));
 }
 
-// Whoever wants floats, or a smaller type made of them, gets what the floats of such a checkpoint would give.
+// Reading the tensor as floats, or as a smaller type made from floats, gives the same result as a checkpoint with those
+// floats.
 TEST(fp8_checkpoints_of_whole_blocks_give_floats_and_smaller_types) {
   for (const Scales kind : {Scales::kPowers, Scales::kAny}) {
     const Folder folder = fp8(kind, "F32", kWholeCols);
@@ -387,7 +391,7 @@ TEST(nvfp4_checkpoints_hold_what_their_blocks_say) {
   }
 }
 
-// DeepSeek V4: FP8 whose scales are called otherwise, and experts in MXFP4 (its inference/convert.py).
+// DeepSeek V4: FP8 with differently named scales, and experts in MXFP4 (its inference/convert.py).
 TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
   Folder folder = fp8(Scales::kPowers, "F8_E8M0", kWholeCols);
   folder.tensors[1].name = std::string(kStem) + ".scale";
@@ -409,7 +413,7 @@ TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
       folder, [](Folder& f) { f.tensors.pop_back(); }, "requires the tensor 'model.layers.0.mlp.down_proj.scale'");
   expect_refused(
       folder, [](Folder& f) { f.tensors[1].shape[1] /= 2, f.tensors[1].shape[0] *= 2; }, "expected [150, 8]");
-  // MiMo V2.5 calls both otherwise.
+  // MiMo V2.5 uses a different type and a different name for both tensors.
   folder.tensors[0].type = folder.tensors[1].type = "U8";
   folder.tensors[1].name = std::string(kStem) + ".weight_scale";
   expect_values(folder, TensorType::kMXFP4, "MXFP4 of MiMo");
@@ -442,7 +446,7 @@ TEST(compressed_tensors_hold_what_their_groups_say) {
   expect_values(compressed({8, 64, Zeros::kMiddle}), TensorType::kQ8_0, "8 bits");
 }
 
-// ModelOpt's FP8 has one scale for a matrix.
+// FP8 of ModelOpt has one scale for a whole matrix.
 TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   Folder folder = fp8(Scales::kAny, "F32");
   folder.quantization = R"({"quant_method":"modelopt","quant_algo":"FP8"})";
@@ -452,7 +456,7 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   for (size_t i = 0; i < folder.want.size(); ++i)
     folder.want[i] = e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[i])) * scale;
   expect_values(folder, TensorType::kF32, "one scale");
-  folder.tensors[0].shape = {75, 400};  // of as many codes
+  folder.tensors[0].shape = {75, 400};  // The same number of codes in a different shape.
   folder.in = 400, folder.out = 75;
   expect_values(folder, TensorType::kF32, "one scale of other rows");
   Folder whole = fp8(Scales::kAny, "F32", kWholeCols);
@@ -463,10 +467,10 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   expect_values(whole, TensorType::kF8Scaled, "one scale of whole blocks");
 }
 
-// Floats that a matrix is held by are stored as smaller types on demand, as those of any checkpoint.
+// A matrix that is stored as floats can be quantized to a smaller type while loading, as in any other checkpoint.
 TEST(fp8_checkpoints_quantize_while_they_load) {
   Folder folder = fp8(Scales::kAny, "F32");
-  folder.tensors[0].shape = {100, 300};  // no whole blocks in a row: stays
+  folder.tensors[0].shape = {100, 300};  // Rows do not consist of whole blocks, so the matrix is not quantized.
   folder.tensors[1].shape = {1, 3};
   folder.tensors[1].bytes.resize(12);
   const auto file = open(config_of(folder), safetensors_of(with_table(folder.tensors)));
@@ -475,7 +479,7 @@ TEST(fp8_checkpoints_quantize_while_they_load) {
   CHECK(!can_store(*(*file)->tensor("blk.0.ffn_down.weight")->source, TensorType::kQ8_0));
   const auto whole = open(config_of(fp8(Scales::kAny, "F32")),
                           safetensors_of(with_table(gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false).tensors)));
-  CHECK(!whole.ok());  // of another method: named below
+  CHECK(!whole.ok());  // The tensors belong to a different quantization method. Another test checks the message.
 }
 
 TEST(quantized_checkpoints_that_cannot_be_are_named) {

@@ -1,4 +1,4 @@
-// Heads of safetensors files: whole ones, ones that lie, and damaged ones of any kind.
+// Tests headers of safetensors files: valid, malicious and randomly damaged ones.
 #include <string>
 
 #include "check.h"
@@ -12,7 +12,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// A file with this head and so many bytes of data.
+// Returns a file with this header and `data_bytes` bytes of data.
 std::string file_of(std::string head, size_t data_bytes) {
   const uint64_t size = head.size();
   std::string out(sizeof size, '\0');

@@ -1,5 +1,5 @@
-// What is said of folders whose towers cannot be: every message names file and key, or the tensor. What they compute is in
-// engine/hf_vision_test.cc.
+// Tests the errors for folders with invalid vision encoders: every message names the file and the key, or the tensor.
+// engine/hf_vision_test.cc tests the results of valid folders.
 #include "formats/hf/vision_folder.h"
 
 #include <string>
@@ -57,9 +57,9 @@ TEST(towers_of_folders_have_the_keys_and_names_of_vision_files) {
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "gemma3");
   CHECK_EQ((*file)->unsigned_integer("clip.vision.projector.scale_factor")->value_or(0), 2u);
-  // the class's, where nobody says
+  // The default of the class, because the setting is missing.
   CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 3072u);
-  CHECK_EQ((*file)->tensors().size(), 1u);  // neither the head for other uses nor the text model's
+  CHECK_EQ((*file)->tensors().size(), 1u);  // Neither the head for other purposes nor the tensors of the text model.
   CHECK((*file)->tensor("v.post_ln.weight") != nullptr);
 }
 
@@ -97,7 +97,8 @@ TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "qwen2vl_merger");
-  CHECK_EQ((*file)->unsigned_integer("clip.vision.embedding_length")->value_or(0), 8u);  // not the text model's
+  // Not the size of the text model.
+  CHECK_EQ((*file)->unsigned_integer("clip.vision.embedding_length")->value_or(0), 8u);
   CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 32u);
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
@@ -134,8 +135,8 @@ TEST(settings_of_gemma_4_that_cannot_be_are_named) {
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 560u * 48 * 48);
   const auto mean = (*file)->numbers("clip.vision.image_mean");
-  CHECK(mean.ok() && (**mean)[0] == 0.0f);  // nothing is normalized
-  // gelu_pytorch_tanh, where nobody says
+  CHECK(mean.ok() && (**mean)[0] == 0.0f);  // Images are not normalized.
+  // The default is gelu_pytorch_tanh.
   CHECK((*file)->boolean("clip.use_gelu")->value_or(false));
   CHECK((*file)->tensor("v.blk.0.attn_q.input_min") != nullptr);
   for (const auto& [member, from, to, message] :
@@ -181,7 +182,7 @@ TEST(settings_of_kimi_that_cannot_be_are_named) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->unsigned_integer("clip.vision.image_max_pixels")->value_or(0), 16384u * 196);
-  CHECK_EQ((*file)->tensors().size(), 1u);  // frames of videos have no positions here
+  CHECK_EQ((*file)->tensors().size(), 1u);  // The position embeddings of video frames are left out.
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
            {&Parts::processor, "16384", "0", "'media_proc_cfg.in_patch_limit' is 0, expected an integer"},
@@ -218,7 +219,7 @@ TEST(settings_of_llava_16_that_cannot_be_are_named) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   const auto points = (*file)->integers("clip.vision.image_grid_pinpoints");
-  CHECK(points.ok() && *points && **points == (std::vector<int64_t>{56, 112, 168, 56}));  // the width first
+  CHECK(points.ok() && *points && **points == (std::vector<int64_t>{56, 112, 168, 56}));  // Width first.
   CHECK((*file)->tensor("model.image_newline") != nullptr);
   Parts usual = whole;
   for (std::string* const text : {&usual.config, &usual.processor}) {
@@ -227,7 +228,8 @@ TEST(settings_of_llava_16_that_cannot_be_are_named) {
   }
   const auto unsaid = opened(usual);
   if (!unsaid) return check::fail(__FILE__, __LINE__, unsaid.error().message);
-  CHECK_EQ((**(*unsaid)->integers("clip.vision.image_grid_pinpoints")).size(), 10u);  // the class's, where nobody says
+  // The default of the class, because the setting is missing.
+  CHECK_EQ((**(*unsaid)->integers("clip.vision.image_grid_pinpoints")).size(), 10u);
   for (const auto& [member, from, to, message] :
        std::vector<std::tuple<std::string Parts::*, std::string, std::string, std::string>>{
            {&Parts::config, "[[112,56],[56,168]]", "[]", "'image_grid_pinpoints' is not a list of 1 to 4096 pairs"},
@@ -265,7 +267,7 @@ TEST(tensors_of_towers_that_cannot_be_are_named) {
     parts.tensors.push_back(tensor);
     refused(parts, message);
   }
-  // Layers beyond those that count are left out.
+  // Layers beyond those in use are left out.
   Parts parts;
   parts.tensors.push_back({at + "encoder.layers.7.mlp.fc1.bias", "F32", {2}, std::string(8, 'a')});
   CHECK(opened(parts).ok());
@@ -276,10 +278,10 @@ TEST(damaged_settings_of_towers_never_do_harm) {
   for (size_t cut = 0; cut < whole.config.size(); cut += 3) {
     Parts parts;
     parts.config = whole.config.substr(0, cut) + "7" + whole.config.substr(cut + 1);
-    (void)opened(parts);  // whatever comes of it
+    (void)opened(parts);  // Any result is fine.
     parts = {};
     parts.processor = whole.processor.substr(0, cut % whole.processor.size());
-    (void)opened(parts);  // whatever comes of it
+    (void)opened(parts);  // Any result is fine.
   }
 }
 

@@ -1,4 +1,5 @@
-// Compiled grammars over a small vocabulary: texts that are no JSON, what follows a value, special tokens, limits.
+// Tests compiled grammars with a small vocabulary: texts that are not JSON, suffixes after a value, special tokens, and
+// limits.
 #include "text/grammar/grammar.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 using namespace monolith::grammar;
 using monolith::TokenId;
 
-// Token = byte below 256, then longer ones.
+// Tokens below 256 are single bytes; longer tokens follow.
 std::shared_ptr<const GrammarVocabulary> vocabulary() {
   static const auto made = [] {
     std::vector<std::string> tokens;
@@ -72,7 +73,7 @@ TEST(grammar_of_choices_ends_with_them) {
   Grammar::Position position = grammar->start();
   TokenMask mask(vocabulary()->trie().n_tokens());
   CHECK(grammar->allowed(position, {}, mask) == Grammar::Outcome::kOk);
-  CHECK_EQ(mask.count(), size_t{4});  // y, n, ye, yes
+  CHECK_EQ(mask.count(), size_t{4});  // y, n, ye, yes.
   std::vector<TokenId> before;
   for (const char c : std::string_view("no")) {
     CHECK(grammar->advance(position, before, c) == Grammar::Outcome::kOk);
@@ -80,7 +81,7 @@ TEST(grammar_of_choices_ends_with_them) {
   }
   CHECK(position.accepts && position.ends);
   CHECK(grammar->advance(position, before, 'x') == Grammar::Outcome::kRefused);
-  CHECK(position.ends);  // and nothing has changed
+  CHECK(position.ends);  // The position is unchanged.
 }
 
 TEST(grammar_goes_on_with_its_suffix) {
@@ -89,15 +90,15 @@ TEST(grammar_goes_on_with_its_suffix) {
   CHECK(read(*grammar, "12}\n</call>") == Read::kWhole);
   CHECK(read(*grammar, "12.}\n") == Read::kNot && read(*grammar, "12}\n</call>x") == Read::kNot &&
         read(*grammar, "}") == Read::kNot);
-  // A token may end the value and begin the suffix, but not go beyond it.
+  // A token may end the value and begin the suffix, but must not go beyond the suffix.
   const auto object = compiled(of(GrammarOptions::Kind::kJsonObject, "", "}"));
   Grammar::Position position = object->start();
   CHECK(object->advance(position, {}, '{') == Grammar::Outcome::kOk);
   const std::vector<TokenId> before = {'{'};
   TokenMask mask(vocabulary()->trie().n_tokens());
   CHECK(object->allowed(position, before, mask) == Grammar::Outcome::kOk);
-  CHECK(mask.has(256 + 3));   // "}}"
-  CHECK(!mask.has(256 + 9));  // "}\n"
+  CHECK(mask.has(256 + 3));   // The token "}}".
+  CHECK(!mask.has(256 + 9));  // The token "}\n".
   CHECK(object->advance(position, before, 256 + 3) == Grammar::Outcome::kOk);
   CHECK(position.ends);
 }
@@ -122,7 +123,7 @@ TEST(grammar_white_space_is_none_or_between_tokens_or_there_alone) {
   CHECK(read_with(WhiteSpace::kWithin, " ") == Read::kNot && read_with(WhiteSpace::kWithin, "\n") == Read::kNot);
 }
 
-// Members between tags, strings as they stand: <p=NAME>VALUE</p> and the suffix.
+// Options for members between tags, with verbatim strings: <p=NAME>VALUE</p>, then the suffix.
 GrammarOptions tagged(std::string schema) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, std::move(schema), "</f>");
   Spelling spelling;
@@ -151,11 +152,12 @@ TEST(grammar_spells_members_between_tags) {
       R"({"type":"object","properties":{"":{"type":"string"}},"required":["","n"],"additionalProperties":{"type":"integer"}})"));
   CHECK(read(*nameless, "<p=>x</p><p=n>1</p></f>") == Read::kWhole);
   CHECK(read(*nameless, "<p=>x</p><p=>") == Read::kNot && read(*nameless, "<p=>x</p></f>") == Read::kNot);
-  // What ends a string stands in none: behind it a member or the end.
+  // No string contains its closing tag. After the tag, only another member or the end may follow.
   CHECK(read(*grammar, "<p=s>a</p>b") == Read::kNot);
 }
 
-// Members between tags that repeat their name, objects and arrays within as such: <NAME>VALUE</NAME>, <i>VALUE</i>.
+// Members are written between tags that repeat the name, <NAME>VALUE</NAME>. Nested objects are written in the same
+// way, and array items as <i>VALUE</i>.
 TEST(grammar_spells_objects_and_arrays_in_tags) {
   GrammarOptions options =
       of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},
@@ -188,8 +190,9 @@ TEST(grammar_spells_objects_and_arrays_in_tags) {
     if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
 }
 
-// Nothing between two tags is a string where one may be meant, and readers take it for that: not for the empty object beside it. And
-// items are those of their places, no more than there may be.
+// Empty content between two tags is an empty string if a string is possible, as readers interpret it, and not the empty
+// object of another alternative. Array items match the schemas of their positions, and no more items than allowed are
+// accepted.
 TEST(grammar_takes_nothing_in_tags_for_a_string_and_items_for_those_of_their_places) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{
       "b":{"anyOf":[{"type":"string","minLength":1},{"type":"object","properties":{"k":{"type":"integer"}},"additionalProperties":false}]},
@@ -262,7 +265,7 @@ TEST(grammar_reads_what_stands_before_its_value) {
   const auto letters = compiled(options);
   CHECK(read(*letters, "aZ09false") == Read::kWhole && read(*letters, "aZ0f") == Read::kBeginning &&
         read(*letters, "aZ-") == Read::kNot);
-  // one too few, one too many
+  // One letter too few, one letter too many.
   CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);
 }
 
@@ -308,7 +311,7 @@ TEST(grammar_masks_are_what_tokens_do) {
   }
 }
 
-// Random tokens of a byte until the text ends; how many colons it has, the slowest mask noted.
+// Takes random single-byte tokens until the text ends. Returns the number of colons and reports the slowest mask.
 size_t walk_to_its_end(Grammar& grammar) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -329,7 +332,7 @@ size_t walk_to_its_end(Grammar& grammar) {
     if (grammar.advance(position, before, token) != Grammar::Outcome::kOk) return 0;
     before.push_back(token);
   }
-  check::note(std::to_string(members) + " members, the slowest mask " + std::to_string(slowest / 1000) + " us");
+  check::note(std::to_string(members) + " members, slowest mask " + std::to_string(slowest / 1000) + " us");
   return members;
 }
 
@@ -344,7 +347,8 @@ TEST(grammar_of_a_large_counted_object_is_followed_to_its_end) {
   CHECK(members >= 500 && members <= 900);
 }
 
-// And one of many names that nobody has listed: all there are but one, so that most of what could begin is taken.
+// An object with many names that are not listed. All possible names but one are required, so that most of the possible
+// starts get used up.
 TEST(grammar_of_an_object_of_many_names_is_followed_to_its_end) {
   const auto grammar = compiled(of(
       GrammarOptions::Kind::kJsonSchema,
@@ -354,7 +358,8 @@ TEST(grammar_of_an_object_of_many_names_is_followed_to_its_end) {
   CHECK(members >= 999 && members <= 1000);
 }
 
-// Reads the text, and asks for the mask at every so many of its tokens; where it stopped, or -1 at its end.
+// Reads the text and computes the mask at every `between_masks`-th token. Returns the position where reading stopped,
+// or -1 at the end.
 int follow(Grammar& grammar, std::string_view text, size_t between_masks, Grammar::Position& position) {
   std::vector<TokenId> before;
   TokenMask mask(vocabulary()->trie().n_tokens());
@@ -396,7 +401,7 @@ TEST(grammar_of_long_counted_texts_is_followed_to_their_end) {
   }
 }
 
-// As the engine asks: with so many steps at once, and the rest on a thread of its own.
+// Limits the immediate work for each token, as the engine does; the rest of the work would run on a worker thread.
 TEST(grammar_of_long_counted_texts_needs_little_at_once) {
   std::string items = "[0";
   for (int i = 1; i < 20'000; ++i) items += ",7";
@@ -475,7 +480,8 @@ TEST(grammar_finds_where_a_token_leads_before_it_is_read) {
   Grammar::Position position = grammar->start();
   const TokenId token = 'a';
   Fuel none(0);
-  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);  // as compiling found it
+  // The transition was already computed during compilation.
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);
   position = grammar->start();
   grammar->shrink();
   position = grammar->start();
@@ -493,7 +499,7 @@ TEST(grammar_finds_where_a_token_leads_before_it_is_read) {
 TEST(grammar_positions_outlive_an_automaton_that_was_full) {
   GrammarLimits tight;
   tight.most_states = 400;
-  // Nested, counted, with names to be remembered: all that a state is made of.
+  // Nesting, counters and remembered names: everything that a state consists of.
   const auto options = of(
       GrammarOptions::Kind::kJsonSchema,
       R"({"type":"array","maxItems":3000,"items":{"type":"object","minProperties":2,"propertyNames":{"pattern":"^[a-z]{1,9}$"},"additionalProperties":{"type":"string","maxLength":300}}})");
@@ -515,7 +521,7 @@ TEST(grammar_positions_outlive_an_automaton_that_was_full) {
     before.push_back(token);
   }
   CHECK(small->epoch() > 20 * grammar->epoch());
-  // One that has not asked since the beginning reads everything again.
+  // A position that has not been used since the start reads the whole text again.
   REQUIRE(small->allowed(late, before, again) == Grammar::Outcome::kOk);
   REQUIRE(grammar->allowed(position, before, mask) == Grammar::Outcome::kOk);
   CHECK(std::ranges::equal(mask.words(), again.words()));
@@ -577,7 +583,7 @@ TEST(grammar_of_multiples_leads_to_them) {
         }
       }
   }
-  // Within bounds that hold none there is no number, and nothing leads there.
+  // If the bounds contain no multiple, no number is possible and the schema is rejected.
   std::vector<SchemaProblem> problems;
   CHECK(Grammar::compile(of(GrammarOptions::Kind::kJsonSchema,
                             R"({"type":"integer","minimum":9974,"maximum":19000,"multipleOf":9973})"),

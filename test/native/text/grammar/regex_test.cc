@@ -1,4 +1,4 @@
-// Regular expressions and number ranges against what they mean, on generated texts.
+// Compares regular expressions and number ranges with their definitions, on generated texts.
 #include "text/grammar/regex.h"
 
 #include <cmath>
@@ -118,9 +118,9 @@ TEST(nested_quantifiers_cost_nothing) {
   CHECK(nested.pool->fits(nested.found, std::string(50, 'a')));
 }
 
-// Derivatives against a plain matcher that tries everything, on small random expressions.
+// Compares derivatives with a simple backtracking matcher, on small random expressions.
 struct Tree {
-  int kind = 0;  // 0 letter, 1 concat, 2 either, 3 both, 4 not, 5 repeat
+  int kind = 0;  // 0 letter, 1 concatenation, 2 union, 3 intersection, 4 complement, 5 repetition.
   char letter = 'a';
   int least = 0, most = 0;
   std::vector<Tree> children;

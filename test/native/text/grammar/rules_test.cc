@@ -1,4 +1,5 @@
-// Grammars written as rules: what they mean, against a recognizer of another kind; their messages; hostile ones.
+// Tests grammars written as rules: their meaning (compared with a recognizer of a different kind), their error
+// messages, and malicious grammars.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -44,7 +45,8 @@ std::string refusal(const std::string& rules) {
   return compiled(rules, problems) ? "none" : problems.back().what;
 }
 
-// 'w'hole, the 'b'eginning of one, 'n'either; 'f'ailed: past the limits.
+// Returns 'w' for a whole text, 'b' for the beginning of one, 'n' for neither, and 'f' if the grammar failed at its
+// limits.
 char read(Grammar& grammar, std::string_view text) {
   Grammar::Position position = grammar.start();
   std::vector<TokenId> before;
@@ -140,7 +142,8 @@ TEST(rules_that_are_wrong_are_told_where) {
   CHECK_EQ(refusal(std::string(65'537, ' ')), std::string("the grammar is invalid: it is longer than 64 KiB"));
 }
 
-// Which ends each node may reach from each place: the least fixed point, straight from the tree.
+// For each node of the rule tree and each start position, computes the set of possible end positions: the least fixed
+// point, directly from the tree.
 class Recognizer {
  public:
   Recognizer(const RuleTree& tree, std::string_view text)
@@ -191,7 +194,7 @@ class Recognizer {
   const RuleTree& tree_;
   const std::string_view text_;
   const size_t n_;
-  std::vector<uint64_t> ends_;  // bits of places
+  std::vector<uint64_t> ends_;  // Bit sets of positions.
 };
 
 TEST(random_rules_read_what_another_recognizer_reads) {
@@ -254,7 +257,8 @@ TEST(random_rules_read_what_another_recognizer_reads) {
 }
 
 TEST(rules_mask_what_tokens_do_and_never_lead_astray) {
-  // Whatever is allowed can be completed: the shortest way out is found by hand, closing what is open.
+  // Every allowed text can be completed. The shortest completion, which closes everything that is open, is computed
+  // independently.
   const auto grammar = compiled(
       "root ::= list\nlist ::= \"(\" (item (\" \" item)*)? \")\"\nitem ::= list | [a-z]+ | \"\\\"\" [^\"\\n]* "
       "\"\\\"\"");
@@ -284,7 +288,7 @@ TEST(rules_nest_as_deep_as_their_text) {
   const auto nested = compiled("root ::= \"(\" root \")\" | \"x\"");
   const std::string deep(10'000, '(');
   CHECK(read(*nested, deep) == 'b');
-  // Two ways at each bracket: what is to come nests within alternatives.
+  // Two alternatives at each bracket, so that continuations are nested within alternatives.
   const auto twofold = compiled("root ::= a | b\na ::= \"(\" root \")\" | \"x\"\nb ::= \"(\" root \"]\" | \"y\"");
   CHECK(read(*twofold, std::string(2'000, '(') + "x" + std::string(1'000, ')') + std::string(1'000, ']')) == 'w');
   CHECK(read(*twofold, std::string(2'000, '(') + "x" + std::string(1'999, ')') + "x") == 'n');
@@ -303,14 +307,14 @@ TEST(hostile_rules_end_soon) {
   std::string twos = "root ::= \"a\"";
   for (int i = 0; i < 15'000; ++i) twos += "{2}";
   cases.emplace_back(twos, "aaaa");
-  std::string doubling = "root ::= r0\n";  // 2^600 of them
+  std::string doubling = "root ::= r0\n";  // Expands to 2^600 copies of the last rule.
   for (int i = 0; i < 600; ++i)
     doubling += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " r" + std::to_string(i + 1) + "\n";
   cases.emplace_back(doubling + "r600 ::= \"a\"", std::string(200, 'a'));
-  std::string chain = "root ::= r0\n";  // begins with one another, 3,000 deep
+  std::string chain = "root ::= r0\n";  // Rules that begin with one another, 3,000 levels deep.
   for (int i = 0; i < 3'000; ++i) chain += "r" + std::to_string(i) + " ::= r" + std::to_string(i + 1) + " | \"b\"\n";
   cases.emplace_back(chain + "r3000 ::= \"a\"", "a");
-  std::string ring = "root ::= r0\n";  // every one begins with every other
+  std::string ring = "root ::= r0\n";  // Every rule begins with every other rule.
   for (int i = 0; i < 60; ++i) {
     ring += "r" + std::to_string(i) + " ::= \"" + std::to_string(i) + "\"";
     for (int j = 0; j < 60; ++j) ring += " | r" + std::to_string(j) + " \"" + std::to_string((i * 7 + j) % 10) + "\"";

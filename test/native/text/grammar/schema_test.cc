@@ -1,4 +1,5 @@
-// Schemas through the automaton: which documents fit, that masks say what bytes do, that nothing leads nowhere.
+// Tests JSON Schemas as automata: which documents match, that masks agree with byte transitions, and that no state is a
+// dead end.
 #include "text/grammar/schema.h"
 
 #include <memory>
@@ -24,7 +25,7 @@ const TokenTrie& vocabulary() {
           "ing", "12",  "123",   "\\n",   "\\u00", "\\\"", "é",    "日本",  "日\xE6", "\x9C\xAC", "}}",   "]}",
           ",{",  "[\"", "a\"",   "ab",    "abc",   "0.",   "e+",   "-1",    "\n  ",   "2024-"})
       tokens.emplace_back(text);
-    tokens.emplace_back();  // a control token
+    tokens.emplace_back();  // A control token.
     return tokens;
   }());
   return trie;
@@ -51,7 +52,7 @@ bool fits(Run& run, std::string_view text) {
   return run.automaton->accepts(state);
 }
 
-// Every way through small objects whose members are counted.
+// Tries every order of members in small objects with a limited number of members.
 TEST(counted_members_in_order_come_where_they_lead_to_an_end) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
@@ -94,8 +95,8 @@ TEST(counted_members_in_order_come_where_they_lead_to_an_end) {
   }
 }
 
-// A text of the automaton that no text goes on from, though it is none of the schema's; "" if there is none. Every state is looked
-// at, so the schema's texts must be few.
+// Returns a text after which the automaton accepts nothing although the text does not match the schema, or "" if there
+// is no such text. Visits every state, so the schema must have few texts.
 std::string stuck_at(Automaton& automaton) {
   std::vector<StateId> states{automaton.start()};
   std::unordered_map<StateId, std::string> texts{{automaton.start(), ""}};
@@ -123,7 +124,7 @@ std::string stuck_at(Automaton& automaton) {
   return "";
 }
 
-// Every way through small objects whose members are counted and need one another, one or the other or both.
+// Tries every order of members in small objects with a limited number of members that depend on one another.
 TEST(members_that_need_others_come_where_these_can) {
   constexpr uint32_t kMembers = 5, kSets = 1 << kMembers;
   std::mt19937 random(7);
@@ -135,12 +136,12 @@ TEST(members_that_need_others_come_where_these_can) {
     uint32_t needs[kMembers] = {};
     for (uint32_t i = 0; i < kMembers; ++i) {
       needs[i] |= random() % 2 ? few() : 0;
-      if (random() % 3 != 0) continue;  // two that need each other
+      if (random() % 3 != 0) continue;  // Two members that depend on each other.
       const uint32_t other = random() % kMembers;
       needs[i] |= 1u << other;
       needs[other] |= 1u << i;
     }
-    const bool others = random() % 4 == 0;  // one more name there is, and no further
+    const bool others = random() % 4 == 0;  // One more name is possible, and no others.
     std::string properties, names, dependent;
     for (uint32_t i = 0; i < kMembers; ++i) {
       properties += std::string(i ? "," : "") + name(i) + (forbidden >> i & 1 ? ":false" : ":{\"type\":\"null\"}");
@@ -181,7 +182,8 @@ TEST(members_that_need_others_come_where_these_can) {
   }
 }
 
-// Members in pairs, many: which numbers of them there can be is told, and where that would take too long, it is said.
+// Many pairs of dependent members: the possible numbers of members are computed. If that would take too long, an error
+// is reported.
 TEST(many_members_that_need_one_another_are_counted) {
   const auto schema = [](int n_pairs, int least, int most, bool entangled) {
     std::string properties, needs;
@@ -213,7 +215,7 @@ TEST(many_members_that_need_one_another_are_counted) {
       CHECK(!fits(run, text.substr(0, text.rfind(',')) + "}"));
       CHECK(!run.automaton->failed());
     }
-  const auto left = [&](int least, int most) {  // of the fuel that all schemas of a request share
+  const auto left = [&](int least, int most) {  // Returns the remaining budget that all schemas of a request share.
     SchemaOptions options;
     options.fuel = Fuel(1'000'000);
     return open(schema(100, least, most, false), PropertyOrder::kAny, options).schema->expressions().fuel().left();
@@ -228,7 +230,7 @@ TEST(many_members_that_need_one_another_are_counted) {
   }
 }
 
-// Where members are counted and only so many names are possible, each that comes leaves one less.
+// If the schema requires a number of members and allows only a few names, each member uses up one name.
 TEST(names_that_are_few_are_not_used_up_too_early) {
   struct Case {
     const char* names;
@@ -279,7 +281,8 @@ TEST(names_that_are_few_are_not_used_up_too_early) {
   CHECK(!fits(run, R"({"x":1,"id":3})"));
 }
 
-// Half of a surrogate pair is no character, and where it could only be that, nothing follows: not at the last digit, where it is too late.
+// Half of a surrogate pair is not a character. If a prefix of an escape can only become one, nothing may follow the
+// prefix; rejecting the last digit would be too late.
 TEST(escapes_of_strings_lead_to_characters) {
   for (const char* json :
        {"{}", R"({"type":"string"})", R"({"type":"string","maxLength":2})", R"({"type":"string","pattern":"^."})"}) {
@@ -446,7 +449,7 @@ TEST(what_is_not_served_is_named_with_its_place) {
   CHECK(!fits(run, "[\"a\"]"));
 }
 
-// However it is told: from its beginning or from its end.
+// A long chain of dependent members, listed from its start and from its end.
 TEST(long_chains_of_needs_are_followed) {
   for (const bool backwards : {false, true}) {
     constexpr int kMembers = 2000;
@@ -460,7 +463,7 @@ TEST(long_chains_of_needs_are_followed) {
     }
     SchemaOptions options;
     options.most_steps = 200'000;
-    for (const char* last : {"0", "1"}) {  // with and without a way to the end
+    for (const char* last : {"0", "1"}) {  // With and without a valid document.
       const std::string json = "{\"type\":\"object\",\"required\":[\"p0\"],\"properties\":{" + properties +
                                "},\"maxProperties\":" + std::to_string(kMembers - 1 + (*last - '0')) +
                                ",\"dependentRequired\":{" + chain + "}}";
@@ -502,8 +505,8 @@ TEST(hostile_schemas_end_within_their_bounds) {
   }
 }
 
-// Any keyword may have any value: it is a schema, or refused in words, wherever it stands. What negates schemas looks at each keyword
-// by itself, and once read a list as a number.
+// Any keyword with any value is either a schema or rejected with a reason, wherever it occurs. The code that negates
+// schemas examines each keyword separately, and once read an array as a number.
 TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
   constexpr const char* kKeywords[] = {"type",
                                        "enum",
@@ -554,7 +557,7 @@ TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
                                        "definitions",
                                        "$schema",
                                        "nullable"};
-  // Many lists and objects, few texts: a number of one is then no number of the others.
+  // Values with many arrays and objects and few strings, so that an index into one kind is out of range for the others.
   constexpr const char* kValues[] = {"null",
                                      "true",
                                      "false",
@@ -597,8 +600,8 @@ TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
       }
 }
 
-// Random walks under the masks: a token is allowed exactly if its bytes can be taken, some token always is until
-// the text is complete, and what is complete is JSON.
+// Random walks under the masks. A token is allowed if and only if its bytes are accepted, some token is always allowed
+// until the text is complete, and a complete text is JSON.
 TEST(masks_say_what_bytes_do_and_never_lead_nowhere) {
   std::vector<std::string> bytes;
   for (int c = 0; c < 256; ++c) bytes.emplace_back(1, static_cast<char>(c));

@@ -1,4 +1,4 @@
-// Files damaged at random: the fuzz target's function over many of them.
+// Runs the function of the fuzz target on many randomly damaged files.
 #include <string_view>
 
 #include "check.h"

@@ -1,4 +1,4 @@
-// One fuzz input, for the fuzz target and for the test that runs it over damaged files. Tests only.
+// Runs one fuzz input. Shared by the fuzz target and the test with damaged files. Tests only.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@
 
 namespace monolith::testing {
 
-// A GGUF image, then a mark, then a text. False if something that must hold does not. `n_loaded` counts vocabularies.
+// The input is a GGUF image, a separator and a text. Returns false if an invariant is violated. `n_loaded` counts the
+// vocabularies that loaded.
 inline bool tokenize_anything(std::span<const uint8_t> input, size_t* n_loaded = nullptr) {
   const std::string_view all(reinterpret_cast<const char*>(input.data()), input.size());
   constexpr std::string_view kMark("\xFF\x00\xFF", 3);
@@ -20,7 +21,7 @@ inline bool tokenize_anything(std::span<const uint8_t> input, size_t* n_loaded =
   const std::string_view text = mark == std::string_view::npos ? "" : all.substr(mark + kMark.size());
 
   const auto file = GgufFile::parse(std::as_bytes(std::span(image)));
-  if (!file) return true;  // the reader's own target looks at these
+  if (!file) return true;  // The `gguf` fuzz target covers files that the parser rejects.
   const auto loaded = Tokenizer::load(**file);
   if (!loaded) return !loaded.error().message.empty() && loaded.error().message.size() < 1000;
   const Tokenizer& tokenizer = **loaded;

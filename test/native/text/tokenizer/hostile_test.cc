@@ -1,4 +1,4 @@
-// Vocabularies that contradict themselves: one clear error, or something sensible; never a crash.
+// Inconsistent vocabularies give one clear error or a reasonable result, and never crash.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -20,7 +20,7 @@ void expect_error(const GgufBuilder& gguf, ErrorCode code, const std::string& pa
     check::fail(__FILE__, __LINE__, "'" + loaded.error().message + "' does not say '" + part + "'");
 }
 
-// A good file changed in one way.
+// Expects an error for a valid file with one change.
 void expect_invalid(const std::function<void(VocabularyFile&)>& change, const std::string& part,
                     VocabularyFile file = VocabularyFile::byte_level()) {
   change(file);
@@ -53,7 +53,7 @@ TEST(missing_and_unequal_arrays_are_named) {
                    .strings("tokenizer.ggml.merges", {})
                    .strings("tokenizer.ggml.tokens", {}),
                ErrorCode::kInvalidFile, "tokenizer.ggml.tokens is empty");
-  // Of another type altogether: the reader says so.
+  // A value of the wrong type is rejected by the GGUF parser.
   CHECK(!load(GgufBuilder().scalar<uint32_t>("tokenizer.ggml.model", 1)).ok());
 }
 
@@ -74,8 +74,8 @@ TEST(special_ids_out_of_range_are_named) {
 }
 
 TEST(odd_vocabularies_still_work) {
-  // Empty tokens hold their id; kinds to come are unused; merges of unknown tokens are skipped;
-  // infinite scores order like any other.
+  // Empty tokens keep their ID, unknown token kinds are unused, merges of unknown tokens are skipped, and infinite
+  // scores are ordered like any others.
   VocabularyFile file = VocabularyFile::byte_level({"a b"});
   file.add("");
   file.add("");
@@ -96,7 +96,7 @@ TEST(odd_vocabularies_still_work) {
   REQUIRE(loaded.ok());
   CHECK_EQ(encode(**loaded, "ab").back(), ab);
 
-  // Without byte tokens: the unknown token for each character; without that: nothing.
+  // Without byte tokens, each unknown character becomes the unknown token. Without an unknown token it is dropped.
   VocabularyFile bare;
   bare.model = "llama";
   bare.add("<unk>", TokenKind::kUnknown);

@@ -1,4 +1,4 @@
-// Merging against the plain way of doing it, and its running time on texts made to be slow.
+// Compares BPE merging with a simple implementation, and measures its running time on adversarial texts.
 #include "text/tokenizer/merge.h"
 
 #include <chrono>
@@ -11,7 +11,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Looks at all pairs each time: leftmost of the lowest rank.
+// Examines all pairs for each merge and takes the leftmost pair with the lowest rank.
 std::vector<Symbol> merge_plainly(const MergeTable& table, std::vector<Symbol> symbols) {
   for (;;) {
     Merge best;
@@ -37,8 +37,7 @@ TEST(merging_equals_the_plain_way_for_short_and_long_words) {
   };
   Merger merger;
   for (int round = 0; round < 300; ++round) {
-    // A random grammar over 4 letters. Some ranks are equal, as scores of SentencePiece files can
-    // be.
+    // A random merge table over 4 letters. Some ranks are equal, as scores in SentencePiece files can be.
     MergeTable table(1);
     for (int32_t made = 4; made < 40; ++made)
       table.insert(below(made), below(made), {static_cast<uint32_t>(below(30)), made});
@@ -52,8 +51,8 @@ TEST(merging_equals_the_plain_way_for_short_and_long_words) {
   }
 }
 
-// A megabyte of each. The bound is far above what it takes (0.4 s with sanitizers off at worst),
-// and far below what a quadratic way would.
+// One megabyte of each text. The time limit is far above the actual time (at most 0.4 s without sanitizers) and far
+// below that of a quadratic algorithm.
 TEST(a_megabyte_of_anything_is_quick) {
   const auto bpe = load(VocabularyFile::byte_level(
       {"a a", "aa aa", "aaaa aaaa", "a b", "ab ab", "Ġ Ġ", "ĠĠ ĠĠ", "Ġ a", "Ċ Ċ", "' '", "1 2"}));

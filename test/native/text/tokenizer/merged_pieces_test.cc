@@ -1,4 +1,5 @@
-// SentencePiece vocabularies whose merges are listed: against merging one pair at a time, as a tokenizer.json means it.
+// Compares SentencePiece vocabularies with listed merges to merging one pair at a time, which is how a tokenizer.json
+// defines them.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -28,7 +29,8 @@ VocabularyFile with_merges() {
   return file;
 }
 
-// The pair that stands first in the list, leftmost, again and again; spellings.
+// Merges the pair that comes first in the list, leftmost first, until none is left. Returns the spellings of the
+// tokens.
 std::vector<std::string> slow(const std::string& text) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < text.size();) {
@@ -64,7 +66,7 @@ TEST(listed_merges_decide_in_their_order) {
     const auto got = encode(**loaded, text);
     if (got != want) check::fail(__FILE__, __LINE__, show(text) + ": got " + show(got) + ", want " + show(want));
   }
-  // Characters without a piece become bytes.
+  // Characters without a token become byte tokens.
   CHECK_EQ(show(encode(**loaded, "ü")), show({3 + 0xC3, 3 + 0xBC}));
 }
 
@@ -106,7 +108,7 @@ TEST(sarvam_files_have_pieces_by_another_name) {
   const auto loaded = load(file);
   REQUIRE(loaded.ok());
   const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
-  // no space in front, no BOS
+  // Without a leading space and without BOS.
   CHECK_EQ(show(encode(**loaded, "ab a", {.add_special = true})), show({id("ab"), id("▁a")}));
   CHECK_EQ(show(encode(**loaded, "a\n\nb")), show({id("a"), id("\n\n"), id("b")}));
   CHECK_EQ((*loaded)->decode(encode(**loaded, "a b ?")), std::string("a b ?"));
@@ -116,8 +118,8 @@ TEST(embedding_models_of_granite_have_pieces_as_gemma_4_has) {
   VocabularyFile file = with_merges();
   file.model = "gpt2";
   file.pre = "granite-embed-multi-311m";
-  file.add("\n\n\n");  // no merge leads to it: lines that are a token are that token
-  // it comes all the same
+  file.add("\n\n\n");  // No merge produces this token: lines that are a token become that token.
+  // BOS is added although the file says otherwise.
   const auto loaded = load(file.builder().scalar<bool>("tokenizer.ggml.add_bos_token", false));
   REQUIRE(loaded.ok());
   const auto id = [&](const char* piece) { return (*loaded)->find(piece); };
@@ -134,7 +136,7 @@ TEST(words_between_white_space_merge_on_their_own) {
   file.add("a▁");
   file.merges.push_back("a ▁");
   std::erase_if(file.merges, [](const std::string& merge) { return merge == "\n \n"; });
-  // A byte that has no token vanishes.
+  // A byte without a token is dropped.
   file.tokens[3 + 0xC3] = "<gone>";
   file.types[3 + 0xC3] = static_cast<int32_t>(TokenKind::kUnused);
   for (const char* model : {"gpt2", "whitespace"}) {
@@ -148,7 +150,7 @@ TEST(words_between_white_space_merge_on_their_own) {
     CHECK_EQ(show(encode(**loaded, "ab \naba", {.add_special = true})), show(want));
     CHECK_EQ(show(encode(**loaded, "ba\u3000")),
              drops ? show({id("ba")}) : show({id("ba"), 3 + 0xE3, 3 + 0x80, 3 + 0x80}));
-    CHECK_EQ(show(encode(**loaded, "a▁ü")), show({id("a▁"), 3 + 0xBC}));  // "▁" is no space here
+    CHECK_EQ(show(encode(**loaded, "a▁ü")), show({id("a▁"), 3 + 0xBC}));  // "▁" is not a space in this model.
     const auto lower = load(file.builder().scalar<bool>("tokenizer.ggml.normalizer.lowercase", true));
     CHECK(!lower.ok() && lower.error().message.find("normalizer.lowercase") != std::string::npos);
   }

@@ -1,5 +1,5 @@
-// Unicode normalization: what each form does, and how tokenizers use it. `npm run test:tokenizers` compares more texts
-// with Hugging Face's library.
+// Tests Unicode normalization: the result of each form, and its use by tokenizers. `npm run test:tokenizers` compares
+// more texts with Hugging Face's library.
 #include "text/tokenizer/normalization.h"
 
 #include <string>
@@ -28,7 +28,7 @@ TEST(text_in_each_normal_form) {
       {"plain \t\n", "plain \t\n", "plain \t\n", "plain \t\n", "plain \t\n"},
       {"u\u0308ber", "\u00FCber", "u\u0308ber", "\u00FCber", "u\u0308ber"},
       {"\u00C5\u212B", "\u00C5\u00C5", "A\u030AA\u030A", "\u00C5\u00C5", "A\u030AA\u030A"},
-      // Hangul: leading consonant, vowel, trailing consonant; a syllable takes a trailing consonant.
+      // Hangul: leading consonant, vowel, trailing consonant. A syllable combines with a trailing consonant.
       {"\u1112\u1161\u11AB", "\uD55C", "\u1112\u1161\u11AB", "\uD55C", "\u1112\u1161\u11AB"},
       {"\uD558\u11AB\u11AB", "\uD55C\u11AB", "\u1112\u1161\u11AB\u11AB", "\uD55C\u11AB", "\u1112\u1161\u11AB\u11AB"},
       // Bengali, Kannada (three parts), Tamil and Burmese vowels.
@@ -36,12 +36,13 @@ TEST(text_in_each_normal_form) {
       {"\u0CC6\u0CC2\u0CD5", "\u0CCB", "\u0CC6\u0CC2\u0CD5", "\u0CCB", "\u0CC6\u0CC2\u0CD5"},
       {"\u0BCC", "\u0BCC", "\u0BC6\u0BD7", "\u0BCC", "\u0BC6\u0BD7"},
       {"\u1025\u102E", "\u1026", "\u1025\u102E", "\u1026", "\u1025\u102E"},
-      // Marks are sorted by class; one of a lower class does not block, one of the same class does.
+      // Marks are sorted by combining class. A mark of a lower class does not block composition; a mark of the same
+      // class does.
       {"e\u0301\u0323", "\u1EB9\u0301", "e\u0323\u0301", "\u1EB9\u0301", "e\u0323\u0301"},
       {"\u00E9\u0323", "\u1EB9\u0301", "e\u0323\u0301", "\u1EB9\u0301", "e\u0323\u0301"},
       {"a\u0316\u0301", "\u00E1\u0316", "a\u0316\u0301", "\u00E1\u0316", "a\u0316\u0301"},
       {"a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301", "a\u0305\u0301"},
-      // Composites that composition never makes.
+      // Composites that composition never produces.
       {"\u0958\u095F", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C", "\u0915\u093C\u092F\u093C",
        "\u0915\u093C\u092F\u093C"},
       {"\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075", "\uFB01 \u00BD\u2075",
@@ -54,7 +55,7 @@ TEST(text_in_each_normal_form) {
       {"\uFDFA", "\uFDFA", "\uFDFA",
        "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064A\u0647 \u0648\u0633\u0644\u0645",
        "\u0635\u0644\u0649 \u0627\u0644\u0644\u0647 \u0639\u0644\u064A\u0647 \u0648\u0633\u0644\u0645"},
-      // A mark at the start, and two after each other.
+      // A mark at the start of the text, and two consecutive marks.
       {"\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e", "\u0301\u0308e"},
   };
   for (const Case& one : kCases) {
@@ -62,7 +63,7 @@ TEST(text_in_each_normal_form) {
     CHECK_EQ(show(in(NormalForm::kNfd, one.text)), show(one.nfd));
     CHECK_EQ(show(in(NormalForm::kNfkc, one.text)), show(one.nfkc));
     CHECK_EQ(show(in(NormalForm::kNfkd, one.text)), show(one.nfkd));
-    // Between other text, nothing else changes.
+    // The text around the changed part stays the same.
     CHECK_EQ(show(in(NormalForm::kNfc, "x\u0430" + std::string(one.text) + "\u4E00y")),
              show("x\u0430" + std::string(one.nfc) + "\u4E00y"));
   }
@@ -86,7 +87,7 @@ TEST(bytes_that_are_not_utf8_stay) {
 }
 
 TEST(normalization_agrees_with_itself) {
-  // Normalizing twice changes nothing, and composition and decomposition undo each other.
+  // Normalizing twice gives the same result as normalizing once, and composition and decomposition are inverses.
   uint32_t random = 5;
   const auto next = [&](uint32_t n) { return (random = random * 1664525 + 1013904223) / 65536 % n; };
   constexpr uint32_t kBases[] = {0x41,   0x61,   0xC0,   0x300,  0x316,  0x323,   0x345,  0x591,  0x9C7,
@@ -132,10 +133,10 @@ TEST(byte_level_vocabularies_compose_text_where_their_originals_do) {
     const auto loaded = load(file);
     REQUIRE(loaded.ok());
     CHECK_EQ(show(encode(**loaded, decomposed)), show(bytes_of(composes ? composed : decomposed)));
-    // Text that the model writes is spelled as it is.
+    // Text that the model wrote is encoded without normalization.
     CHECK_EQ(show(encode(**loaded, decomposed, {.verbatim = true})), show(bytes_of(decomposed)));
   }
-  // What the file says counts more.
+  // The normalization form in the file takes precedence.
   for (const auto& [form, want] : {std::pair{"NFD", decomposed}, std::pair{"NFC", composed}}) {
     file.pre = "qwen2";
     const auto loaded = load(file.builder().string(std::string(kNormalFormKey), form));
@@ -153,15 +154,16 @@ TEST(special_tokens_part_text_before_it_is_normalized) {
   const TokenId mark = file.add("<e>", TokenKind::kControl), word = file.add("nai\u0308ve", TokenKind::kUserDefined);
   const auto loaded = load(file);
   REQUIRE(loaded.ok());
-  // The accent behind the token does not reach across it, and the spelling is looked for in the text as it is.
+  // The accent after the token does not combine with the letter before it, and the token is matched in the original
+  // text.
   CHECK_EQ(show(encode(**loaded, "e<e>\u0301", {.parse_special = true})), show({'e', mark, 0xCC, 0x81}));
   CHECK_EQ(show(encode(**loaded, "nai\u0308ve")), show({word}));
   CHECK_EQ(encode(**loaded, "na\u00EFve").size(), size_t{6});
-  // Found in normalized text only, as tokens with "normalized": true are: both spellings.
+  // Tokens with "normalized": true are matched in the normalized text, so both spellings match.
   const auto normalized = load(file.builder().array<int32_t>(std::string(kNormalizedTokensKey), {word}));
   REQUIRE(normalized.ok());
   for (const char* text : {"nai\u0308ve", "na\u00EFve"}) CHECK_EQ(show(encode(**normalized, text)), show({word}));
-  // Neither list makes control tokens of ordinary text.
+  // Neither list turns ordinary text into control tokens.
   for (const std::string_view key : {kNormalizedTokensKey, kRawTokensKey}) {
     const auto listed = load(file.builder().array<int32_t>(std::string(key), {mark}));
     REQUIRE(listed.ok());
@@ -182,6 +184,6 @@ TEST(runs_of_the_space_sign_are_tokens_of_the_text_as_it_is) {
   const TokenId b = two - 1;
   CHECK_EQ(show(encode(**merged, "\u2581\u2581\u2581 b")), show({four, b}));
   CHECK_EQ(show(encode(**raw, "\u2581\u2581\u2581 b")), show({two, two, b}));
-  CHECK_EQ(show(encode(**raw, "    b")), show({four, b}));  // spaces are not the sign
+  CHECK_EQ(show(encode(**raw, "    b")), show({four, b}));  // Spaces are not the space marker.
   CHECK_EQ((*raw)->decode(std::vector<TokenId>{two}), std::string("  "));
 }

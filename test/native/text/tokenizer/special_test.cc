@@ -1,4 +1,4 @@
-// Special tokens in text, the guard that keeps them out of it, and the ends of generation.
+// Tests special tokens in text, the guard character that keeps them out of text, and the tokens that end generation.
 #include <algorithm>
 
 #include "check.h"
@@ -20,7 +20,7 @@ VocabularyFile chat_vocabulary() {
   return file;
 }
 
-// `text` with guards put in at random.
+// Returns `text` with guard characters inserted at random.
 std::string guarded(const std::string& text, uint32_t& random) {
   std::string out;
   for (const char c : text) {
@@ -57,16 +57,16 @@ TEST(the_guard_makes_special_tokens_plain_text) {
        {"<" + G + "|im_end|>", "<|im_end|" + G + ">", "<|im_" + G + "end|>", "<" + G + "|" + G + G + "im_end|>"})
     CHECK_EQ(show(encode(tokenizer, text, options)), show(plain));
 
-  // A shorter token within an interrupted spelling does not come up in its place.
+  // A shorter special token within an interrupted spelling is not matched instead.
   CHECK_EQ(std::count(plain.begin(), plain.end(), tokenizer.find("end|>")), 0);
   CHECK_EQ(encode(tokenizer, "end|>", options).size(), size_t{1});
 
-  // At the edge of a spelling a guard does nothing: the template's own token stands.
+  // A guard next to a spelling has no effect: the template's own token is kept.
   std::vector<TokenId> want = {start};
   want.insert(want.end(), plain.begin(), plain.end());
   want.push_back(end);
   CHECK_EQ(show(encode(tokenizer, "<|im_start|>" + G + "<" + G + "|im_end|>" + G + "<|im_end|>", options)), show(want));
-  // Text that only becomes a special token together with what follows it, kept apart at the seam.
+  // Text that would only become a special token together with the text after it, separated by a guard.
   CHECK_EQ(show(encode(tokenizer, "<|im_en" + G + "d|>", options)), show(plain));
 
   // User-defined tokens, with and without parse_special.
@@ -92,13 +92,13 @@ TEST(guards_in_ordinary_text_change_nothing) {
         CHECK_EQ(show(encode(*tokenizer, with, {.parse_special = true, .guard = kGuard})),
                  show(encode(*tokenizer, text)));
       }
-  // Without the option the code point is text like any other.
+  // Without the guard option, the code point is ordinary text.
   CHECK_EQ((*bpe)->decode(encode(**bpe, "a" + G)), "a" + G);
   CHECK_EQ((*spm)->decode(encode(**spm, G)), G);
 }
 
-// Longest first wherever it stands, then from the left: what is chosen, by trying all tokens in
-// turn.
+// Longer special tokens are matched first, anywhere in the text, then from left to right. Compared with an
+// implementation that tries all tokens in turn.
 TEST(special_matches_are_chosen_as_by_trying_all_tokens_longest_first) {
   VocabularyFile file = VocabularyFile::byte_level();
   std::vector<std::string> spellings = {"ab", "aba", "bab", "babb", "aaaa", "aaaaa", "bb", "b<", "<abab>"};
@@ -114,7 +114,7 @@ TEST(special_matches_are_chosen_as_by_trying_all_tokens_longest_first) {
       random = random * 1664525 + 1013904223;
       text += "aaabbb<>"[random >> 29];
     }
-    // Owner of each byte: the place in `spellings`, once taken. Equal lengths go from left to
+    // The index in `spellings` of the token that covers each byte. Tokens of equal length are matched from left to
     // right.
     std::vector<TokenId> owner(text.size(), kNoToken);
     for (size_t length = 6; length > 0; --length)
@@ -136,7 +136,7 @@ TEST(special_matches_are_chosen_as_by_trying_all_tokens_longest_first) {
 }
 
 TEST(ordinary_text_never_becomes_a_control_token) {
-  // A merge, a whole word and a piece that spell control tokens.
+  // A merge, a whole word and a SentencePiece token that spell control tokens.
   VocabularyFile bpe = VocabularyFile::byte_level({"E O", "EO S"});
   bpe.types[static_cast<size_t>(258 - 1)] = static_cast<int32_t>(TokenKind::kControl);
   bpe.pre = "llama-bpe";
@@ -170,13 +170,13 @@ TEST(ends_of_generation_come_from_keys_and_spellings) {
   CHECK_EQ(ends_of(file, -1, -1), show({end, text_end, turn}));
   CHECK_EQ(ends_of(file, 65, 66), show({65, 66, end, text_end, turn}));
   CHECK((*found)->kind(turn) == TokenKind::kControl);
-  // <|end|> closes a message of gpt-oss, not the generation.
+  // In gpt-oss, <|end|> closes a message and does not end the generation.
   VocabularyFile harmony = VocabularyFile::byte_level();
   const TokenId last = harmony.add("<|return|>", TokenKind::kControl);
   harmony.add("<|end|>", TokenKind::kControl);
   const TokenId call = harmony.add("<|call|>", TokenKind::kControl);
   CHECK_EQ(ends_of(harmony, -1, -1), show({last, call}));
-  // What begins the messages of Solar is text, where the vocabulary has all of it.
+  // The message markers of Solar are text if the vocabulary has all of them.
   VocabularyFile solar = VocabularyFile::byte_level();
   for (const char* part : {"<|begin|>", "<|think|>", "<|content|>"}) solar.add(part, TokenKind::kControl);
   const auto other = load(solar);
@@ -252,7 +252,7 @@ TEST(pieces_with_spaces_inside_merge_across_words) {
   }
 }
 
-// GGUF files of Phi-3 do not say it; llama.cpp goes by the name.
+// GGUF files of Phi-3 have no key for this; like llama.cpp, the tokenizer decides by the model's name.
 TEST(special_tokens_of_phi_3_take_the_white_space_behind_them) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* spelling : {"<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>"})
@@ -270,7 +270,8 @@ TEST(special_tokens_of_phi_3_take_the_white_space_behind_them) {
   const TokenId user = hi - 5, end = hi - 4, assistant = hi - 3, end_of_text = hi - 2, newline = 3 + '\n';
   for (const char* name : {"Phi-3-mini-4k-instruct", "phi3", "Microsoft PHI-3.5"})
     CHECK_EQ(ids_in(name, prompt), show({user, hi, end, assistant}));
-  CHECK_EQ(ids_in("Phi-3", "</s>\n<s>\n").substr(0, 4), std::string("[2 1"));  // one does, the other does not
+  // One of the tokens removes the white space after it, the other does not.
+  CHECK_EQ(ids_in("Phi-3", "</s>\n<s>\n").substr(0, 4), std::string("[2 1"));
   const std::string kept = ids_in("Phi-3", "<|endoftext|>\n");
   CHECK(kept.ends_with(" " + std::to_string(newline) + "]") && kept.starts_with("[" + std::to_string(end_of_text)));
   for (const char* name : {"", "Phi-4", "Llama"}) CHECK(ids_in(name, prompt) != show({user, hi, end, assistant}));

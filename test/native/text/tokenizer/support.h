@@ -1,4 +1,4 @@
-// Small vocabularies made in memory, and shorthands. Tests only.
+// Builds small vocabularies in memory, and shorthands for tests. Tests only.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ inline std::string show(const std::vector<TokenId>& ids) {
   return text + "]";
 }
 
-// Control characters and bytes above ASCII in hexadecimal.
+// Returns the text with control characters and bytes above ASCII in hexadecimal.
 inline std::string show(std::string_view text) {
   std::string out = "<";
   for (const char c : text.substr(0, 200)) {
@@ -41,7 +41,7 @@ inline std::string show(std::string_view text) {
   return out + ">";
 }
 
-// What a vocabulary file holds; each field may be made to lie. build() leaves out what is empty.
+// The contents of a vocabulary file. Tests may set any field to an invalid value. build() leaves out empty fields.
 struct VocabularyFile {
   std::string model = "gpt2", pre = "gpt-2";
   std::vector<std::string> tokens, merges;
@@ -55,8 +55,8 @@ struct VocabularyFile {
     return static_cast<TokenId>(tokens.size()) - 1;
   }
 
-  // The 256 bytes of GPT-2's alphabet, each the token of its own number, and the merges with what
-  // they make.
+  // The 256 bytes in GPT-2's alphabet, each with its own value as token ID, and the merges with the tokens that they
+  // produce.
   static VocabularyFile byte_level(std::initializer_list<std::string> merges = {}) {
     VocabularyFile file;
     for (const uint16_t character : kCharacterOfByte) {
@@ -73,7 +73,7 @@ struct VocabularyFile {
     return file;
   }
 
-  // <unk>, <s>, </s>, the 256 byte tokens as numbers 3 to 258.
+  // <unk>, <s>, </s>, and the 256 byte tokens with IDs 3 to 258.
   static VocabularyFile sentencepiece() {
     VocabularyFile file;
     file.model = "llama";
@@ -100,7 +100,7 @@ struct VocabularyFile {
   }
 };
 
-// The tokenizer of an image in memory; nothing of the image is used afterwards.
+// Loads the tokenizer of an image in memory. The image is not used afterwards.
 inline Result<std::unique_ptr<const Tokenizer>> load(const GgufBuilder& builder) {
   const Bytes image = builder.build();
   auto file = GgufFile::parse(image);

@@ -1,4 +1,4 @@
-// Unigram against all ways to cut a text, and its normalization.
+// Compares the unigram tokenizer with a search over all segmentations of a text, and tests its normalization.
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -14,7 +14,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// <pad>, </s>, <unk>, then pieces with scores.
+// <pad>, </s> and <unk>, then tokens with scores.
 VocabularyFile unigram(std::initializer_list<std::pair<const char*, float>> pieces) {
   VocabularyFile file;
   file.model = "t5";
@@ -26,7 +26,7 @@ VocabularyFile unigram(std::initializer_list<std::pair<const char*, float>> piec
   return file;
 }
 
-// The best sum over every cut of `text`, each looked at on its own.
+// Returns the best total score over all segmentations of `text`, computed by enumeration.
 double best_of_all(const std::map<std::string, double>& scores, double unknown, const std::string& text) {
   if (text.empty()) return 0;
   double best = -std::numeric_limits<double>::infinity();
@@ -41,7 +41,7 @@ double best_of_all(const std::map<std::string, double>& scores, double unknown, 
 
 using Units = std::vector<uint32_t>;
 
-// A double array for replacements of few short keys: each node's children where they are free.
+// Builds a double-array trie for a few short keys; the children of each node are placed in the next free units.
 std::vector<std::byte> charsmap_of(const std::map<std::string, std::string>& replacements) {
   std::string texts;
   std::map<std::string, uint32_t> places;
@@ -111,7 +111,7 @@ TEST(unigram_takes_the_best_of_all_cuts) {
       joined += piece;
       sum += id == 2 ? -19 : scores.at(piece);
     }
-    if (unknown) continue;  // several in a row are one token: counted below
+    if (unknown) continue;  // Consecutive unknown characters become one token; a later check counts them.
     CHECK_EQ(joined, text);
     CHECK_EQ(sum, best_of_all(scores, -19, text));
   }

@@ -1,4 +1,4 @@
-// The incremental decoder against the WHATWG decoder, whole and at every split.
+// Compares the incremental UTF-8 decoder with the WHATWG decoder, for whole inputs and for every split.
 #include <string>
 
 #include "check.h"
@@ -12,7 +12,7 @@ namespace {
 struct Case {
   const char *bytes, *text;
 };
-// Written by JavaScript's TextDecoder.
+// Generated with JavaScript's TextDecoder.
 constexpr Case kDecoded[] = {
     {"\x41", "\x41"},
     {"\xc3\xa9", "\xc3\xa9"},
@@ -57,8 +57,8 @@ std::string decode_in_parts(std::string_view bytes, size_t first, size_t second)
   return out;
 }
 
-// How many bytes at the front of `bytes` are a prefix of some valid character, and whether they are
-// one: by looking through the well-formed sequences of the Unicode Standard, table 3-7.
+// Returns the number of leading bytes that are a prefix of some valid character, and whether they form a whole
+// character. Looks them up in the well-formed sequences of the Unicode Standard, table 3-7.
 size_t longest_subpart(std::string_view bytes, bool& whole) {
   struct Row {
     unsigned char low[4], high[4];

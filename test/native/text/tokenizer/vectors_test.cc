@@ -1,4 +1,4 @@
-// Token ids against llama.cpp's, for every text of the golden vectors.
+// Compares token IDs with those of llama.cpp, for every text of the golden vectors.
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -17,11 +17,11 @@ std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The tokenizer of a file of the vectors, or null: then the test has been skipped or has failed.
+// Loads the tokenizer of a file of the vectors. Returns null if the test was skipped or has failed.
 std::unique_ptr<const Tokenizer> open(const std::string& relative) {
   const std::string path = check::vectors_path(relative);
   if (path.empty()) {
-    check::skip("no golden vectors: " + relative);
+    check::skip("golden vectors not found: " + relative);
     return nullptr;
   }
   auto file = GgufFile::open(path);
@@ -35,7 +35,7 @@ void expect_ids(const std::string& text, const std::vector<TokenId>& got, const 
   if (got != want) check::fail(__FILE__, __LINE__, show(text) + ": got " + show(got) + ", want " + show(want));
 }
 
-// VOCAB.inp and VOCAB.out: texts between marker lines, and a line of ids for each.
+// VOCAB.inp has texts between marker lines, and VOCAB.out a line of token IDs for each text.
 void check_lines(const std::string& name) {
   const auto tokenizer = open("tokenizers/" + name + ".gguf");
   if (!tokenizer) return;
@@ -56,7 +56,7 @@ void check_lines(const std::string& name) {
   CHECK_EQ(n, size_t{46});
 }
 
-// VOCAB.extra.json: special tokens, BOS and EOS, and the way back.
+// VOCAB.extra.json tests special tokens, BOS and EOS, and decoding.
 void check_extra(const std::string& name) {
   const auto tokenizer = open("tokenizers/" + name + ".gguf");
   if (!tokenizer) return;
@@ -81,7 +81,7 @@ void check_prompts(const std::string& name) {
   for (const Json& prompt : (*golden)["prompts"].array()) {
     EncodeOptions options;
     options.add_special = prompt["add_special"].boolean();
-    // llama.cpp leaves a decomposed text as it is; Qwen's own tokenizer composes it, and so does ours
+    // llama.cpp does not compose decomposed text. Qwen's own tokenizer does, and so does this tokenizer by default.
     options.verbatim = true;
     const std::string& text = prompt["text"].string();
     expect_ids(text, encode(*tokenizer, text, options), prompt["tokens"].numbers<TokenId>());

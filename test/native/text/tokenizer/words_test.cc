@@ -1,4 +1,4 @@
-// Words that are tokens: looked up instead of merged, which must never change the ids.
+// A word that is a token is looked up without merging. The lookup must never change the token IDs.
 #include <thread>
 
 #include "check.h"
@@ -9,7 +9,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// "abc" is a token, but "b c" merges before "ab" can: merging gives a, bc.
+// "abc" is a token, but "b c" is merged before "ab c" can be: the result is a, bc.
 VocabularyFile unreachable_word() { return VocabularyFile::byte_level({"b c", "a b", "ab c", "Ġ a"}); }
 
 }  // namespace
@@ -21,10 +21,10 @@ TEST(a_word_that_merging_cannot_reach_is_not_taken_whole) {
   const auto llama = load(file);
   REQUIRE(gpt2.ok() && llama.ok());
   const TokenId bc = (*gpt2)->find("bc"), abc = (*gpt2)->find("abc"), ab = (*gpt2)->find("ab");
-  for (int again = 0; again < 3; ++again) {  // the first look finds out, the later ones remember
+  for (int again = 0; again < 3; ++again) {  // The first call examines the word, and later calls use the cached result.
     CHECK_EQ(show(encode(**gpt2, "abc")), show({'a', bc}));
     CHECK_EQ(show(encode(**gpt2, "ab")), show({ab}));
-    CHECK_EQ(show(encode(**llama, "abc")), show({abc}));  // its files take whole words first
+    CHECK_EQ(show(encode(**llama, "abc")), show({abc}));  // Files of this pre-tokenizer match whole words first.
   }
 }
 
@@ -32,7 +32,7 @@ TEST(a_piece_that_merging_cannot_reach_is_not_taken_whole) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* piece : {"a", "b", "c"}) file.add(piece, TokenKind::kNormal, -9);
   const TokenId a = (file.add("abc"), 259), b = 260, c = 261;
-  const TokenId xy = file.add("xy", TokenKind::kNormal, -5);  // of characters that are no pieces themselves
+  const TokenId xy = file.add("xy", TokenKind::kNormal, -5);  // Its characters are not tokens themselves.
   const auto loaded = load(file.builder().scalar("tokenizer.ggml.add_space_prefix", false));
   REQUIRE(loaded.ok());
   for (int again = 0; again < 3; ++again) {
