@@ -1,4 +1,4 @@
-// Every architecture's case. Tests only.
+// The test cases of all architectures. Tests only.
 #pragma once
 
 #include "model/architecture_cases.h"
@@ -50,7 +50,7 @@ inline std::vector<Case> all_cases() {
   return cases;
 }
 
-// And those that have not been tried on a GPU, emulated or not.
+// Returns all cases, including those that have not been tested on a GPU or in the emulator.
 inline std::vector<Case> processor_cases() {
   std::vector<Case> cases = all_cases();
   cases.push_back(norms_apart(true));

@@ -1,5 +1,5 @@
-// For every architecture a small random model whose keys make each of its parts count, and its
-// network written out in float64. Tests only.
+// For every architecture, a small random model whose metadata makes each of its parts matter, and its network in
+// float64. Tests only.
 #pragma once
 
 #include <functional>
@@ -37,7 +37,7 @@ inline void add_qk_norms(TinyModel& model, bool each_head) {
   });
 }
 
-// Layers before `lead` stay as they are.
+// Replaces the MLP of all layers from layer `lead` on with experts.
 inline void put_experts(TinyModel& model, uint32_t n_ff, uint32_t lead = 0) {
   model.key("expert_count", kExperts);
   model.key("expert_used_count", kUsed);
@@ -64,7 +64,7 @@ inline void put_shared_expert(TinyModel& model, uint32_t n_ff, uint32_t lead = 0
 }
 
 using Tokens = std::vector<int32_t>;
-using Network = std::function<Rows(const P&, const Tokens&)>;  // logits of every position
+using Network = std::function<Rows(const P&, const Tokens&)>;  // Returns the logits of every position.
 
 struct Case {
   std::string name;
@@ -72,13 +72,13 @@ struct Case {
   Network network;
 };
 
-// The parts of a layer that most have in common, as arguments.
+// The parts of an attention layer that most architectures have in common, as parameters.
 struct QkvOf {
   bool biases = false;
-  Row frequency = P::frequencies(10000);  // empty: nothing rotates
+  Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty: no rotation.
   bool halves = true;
   double magnitude = 1;
-  std::function<Row(const std::string&, const Row&)> qk_norm = {};  // (tensor, row)
+  std::function<Row(const std::string&, const Row&)> qk_norm = {};  // Arguments: tensor name, row.
 };
 inline Rows attention(const P& net, const std::string& block, const Rows& h, const QkvOf& qkv,
                       const P::Attention& how = {}) {
@@ -115,7 +115,7 @@ inline Rows sum(const Rows& a, const Rows& b, double factor = 1) {
 inline Rows logits_of(const P& net, const Rows& x, const char* output = "output") {
   return each(x, [&](const Row& row) { return net.times(output, net.norm("output_norm", row)); });
 }
-// The plainest kind: x += attention(norm(x)); x += network(norm(x)).
+// A pre-norm decoder: x += attention(norm(x)); x += mlp(norm(x)).
 inline Rows pre_norm_layers(const P& net, const Tokens& tokens, uint32_t layers,
                             const std::function<Rows(uint32_t, const std::string&, const Rows&)>& attend,
                             const std::function<Row(const std::string&, const Row&)>& network) {
@@ -131,7 +131,7 @@ inline Rows pre_norm_layers(const P& net, const Tokens& tokens, uint32_t layers,
 inline Case mistral() {
   TinyModel model("llama");
   model.key("attention.sliding_window", kWindow);
-  return {"llama with a window", model, [](const P& net, const Tokens& tokens) {
+  return {"llama with a sliding window", model, [](const P& net, const Tokens& tokens) {
             return logits_of(
                 net, pre_norm_layers(
                          net, tokens, 2,
@@ -246,7 +246,7 @@ inline Case gemma() {
   TinyModel model("gemma");
   model.tensors.erase("output.weight");
   return {"gemma", model, [](const P& net, const Tokens& tokens) {
-            Rows x = net.embed(tokens, 8);  // sqrt(64)
+            Rows x = net.embed(tokens, 8);  // The embedding scale, sqrt(64).
             for (uint32_t layer = 0; layer < 2; ++layer) {
               const std::string block = block_name(layer);
               x = sum(x, attention(net, block, normed(net, block + "attn_norm", x), {}));
@@ -257,7 +257,7 @@ inline Case gemma() {
           }};
 }
 
-// Gemma 2 and 3 share the placement of their norms.
+// Gemma 2 and 3 have their norms in the same places.
 inline Rows gemma_layers(const P& net, const Tokens& tokens, uint32_t layers,
                          const std::function<Rows(uint32_t, const std::string&, const Rows&)>& attend) {
   Rows x = net.embed(tokens, 8);
@@ -311,8 +311,8 @@ inline Case gemma3() {
           }};
 }
 
-// Partial rotation, LongRoPE, a window, fused tensors. `original`: positions it was first trained
-// on.
+// Phi-3: partial rotation, LongRoPE, a sliding window and fused tensors. `original` is the context length of the
+// original training.
 inline Case phi3(uint32_t original, double factor) {
   TinyModel model("phi3");
   model.key("attention.sliding_window", kWindow);
@@ -423,7 +423,7 @@ inline Case granitemoe(bool shared) {
           }};
 }
 
-// Olmo 2; with a window Olmo 3, whose windowed layers leave the scaling out.
+// Olmo 2. With sliding windows Olmo 3, whose sliding-window layers do not scale RoPE.
 inline Case olmo2(bool windows) {
   TinyModel model("olmo2", 4);
   if (windows) {
@@ -438,7 +438,7 @@ inline Case olmo2(bool windows) {
     model.tensors.erase(block + "attn_norm.weight");
     model.tensors.erase(block + "ffn_norm.weight");
   });
-  return {windows ? "olmo2 with windows" : "olmo2", model, [windows](const P& net, const Tokens& tokens) {
+  return {windows ? "olmo2 with sliding windows" : "olmo2", model, [windows](const P& net, const Tokens& tokens) {
             Rows x = net.embed(tokens);
             for (uint32_t layer = 0; layer < 4; ++layer) {
               const std::string block = block_name(layer);
@@ -455,7 +455,7 @@ inline Case olmo2(bool windows) {
           }};
 }
 
-// Exaone 4: norms after each half only; among windows the layers without one do not rotate.
+// Exaone 4: norms only after each block. In models with sliding windows, the full-attention layers do not rotate.
 inline Case exaone4(bool windows) {
   TinyModel model("exaone4", 5);
   if (windows) model.key("attention.sliding_window", kWindow);
@@ -465,7 +465,7 @@ inline Case exaone4(bool windows) {
     model.tensors.erase(block + "attn_norm.weight");
     model.tensors.erase(block + "ffn_norm.weight");
   });
-  return {windows ? "exaone4 with windows" : "exaone4", model, [windows](const P& net, const Tokens& tokens) {
+  return {windows ? "exaone4 with sliding windows" : "exaone4", model, [windows](const P& net, const Tokens& tokens) {
             Rows x = net.embed(tokens);
             for (uint32_t layer = 0; layer < 5; ++layer) {
               const std::string block = block_name(layer);
@@ -528,7 +528,7 @@ inline Case seed_oss() {
           }};
 }
 
-// The text towers of models that see.
+// The text models of vision-language models.
 inline Case qwen2vl() {
   TinyModel model("qwen2vl");
   model.key("rope.dimension_sections", 8u);

@@ -1,5 +1,5 @@
-// Every architecture against its network written out in float64; the same bits however it is run;
-// faults among its tensors named.
+// Compares every architecture with its network in float64. Results must have the same bits for any chunks, threads and
+// instruction sets, and invalid tensors are rejected by name.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -63,7 +63,7 @@ TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all
   }
 }
 
-// A tensor less, one misshapen, one too many: named in all of them.
+// A missing tensor, a misshapen tensor and an unknown tensor are each named in the error.
 TEST(every_architecture_names_the_tensors_it_misses) {
   for (const Case& one : processor_cases()) {
     for (const auto& [name, tensor] : one.model.tensors) {

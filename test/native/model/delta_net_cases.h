@@ -1,5 +1,6 @@
-// As architecture_cases.h: networks of gated delta nets (arXiv:2412.06464), from what their authors publish (transformers'
-// modeling_qwen3_next, modeling_qwen3_5). State is carried from row to row in float64, by the formula. Tests only.
+// Like architecture_cases.h, for gated delta nets (arXiv:2412.06464), written from the reference code (transformers'
+// modeling_qwen3_next, modeling_qwen3_5). The recurrent state is updated token by token in float64, by the formula.
+// Tests only.
 #pragma once
 
 #include "model/recurrent_parts.h"
@@ -9,7 +10,7 @@ namespace monolith::testing {
 constexpr uint32_t kTaps = 4, kKeyHeads = 2, kValueHeads = 4, kKeyDim = 8, kValueDim = 16, kInterval = 3;
 constexpr uint32_t kDeltaKeys = kKeyHeads * kKeyDim, kDeltaValues = kValueHeads * kValueDim;
 
-// Three layers, of which the last attends; of a head of attention half rotates.
+// Three layers; the last one is an attention layer. RoPE rotates half of each attention head.
 inline TinyModel delta_nets(const char* architecture, bool in_runs) {
   TinyModel model(architecture, kInterval);
   model.key("full_attention_interval", kInterval);
@@ -24,7 +25,7 @@ inline TinyModel delta_nets(const char* architecture, bool in_runs) {
     model.tensors.erase(block + "ffn_norm.weight");
     model.norm(block + "post_attention_norm.weight", kEmbd);
     if (layer + 1 == kInterval) {
-      model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);  // of each head the query, then its gate
+      model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);  // For each head, the query and then its gate.
       model.norm(block + "attn_q_norm.weight", TinyModel::kHeadDim);
       model.norm(block + "attn_k_norm.weight", TinyModel::kHeadDim);
       continue;
@@ -53,7 +54,8 @@ inline Row unit(Row x) {
   return P::scaled(std::move(x), 1 / std::sqrt(sum));
 }
 
-// A key head serves a run of value heads, or is dealt out to them in turn.
+// `in_runs`: each key head serves a run of consecutive value heads. Otherwise the key heads are assigned to the value
+// heads in turn.
 inline Rows delta_net(const P& net, const std::string& block, const Rows& h, bool in_runs) {
   const Rows mixed =
       convolved(net, block + "ssm_conv1d", each(h, [&](const Row& row) { return net.times(block + "attn_qkv", row); }),
@@ -67,7 +69,7 @@ inline Rows delta_net(const P& net, const std::string& block, const Rows& h, boo
     for (uint32_t head = 0; head < kValueHeads; ++head) {
       constexpr uint32_t kRun = kValueHeads / kKeyHeads;
       const uint32_t key_head = in_runs ? head / kRun : head % kKeyHeads;
-      // Of each key head the betas of its run, then what their decays are made of.
+      // For each key head, the betas of its value heads, then the inputs of their decays.
       const uint32_t of_beta = in_runs ? key_head * 2 * kRun + head % kRun : head;
       const double beta = logistic(net.times(block + (in_runs ? "ssm_ba" : "ssm_beta"), h[row])[of_beta]);
       const double step =
@@ -95,7 +97,7 @@ inline Rows delta_net(const P& net, const std::string& block, const Rows& h, boo
   return out;
 }
 
-// Attention of which each head's result is scaled by a sigmoid, number by number.
+// Attention whose output is multiplied element by element by a sigmoid gate.
 inline Rows gated_attention(const P& net, const std::string& block, const Rows& h) {
   const auto half = [&](size_t second) {
     return each(h, [&](const Row& row) {
@@ -141,7 +143,7 @@ inline Case qwen35() {
           }};
 }
 
-// Qwen3-Next and Qwen 3.5 with experts.
+// Qwen3-Next and Qwen 3.5 with MoE layers.
 inline Case delta_nets_with_experts(const char* architecture, bool in_runs) {
   TinyModel model = delta_nets(architecture, in_runs);
   put_experts(model, kExpertFf);

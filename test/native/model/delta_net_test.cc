@@ -1,5 +1,5 @@
-// Networks of delta nets, whichever layer comes last: a row's logits are the same bits alone and among all rows, in one
-// piece and in many, and what is planned for their state is what is taken.
+// Models with delta nets, whatever the kind of the last layer. The logits of a token have the same bits alone and among
+// all tokens, in one chunk and in many. The planned memory for recurrent state equals the allocated memory.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -18,7 +18,7 @@ using namespace testing;
 
 constexpr int kTokens = 19;
 
-// Three layers, of which each `interval`-th attends.
+// Three layers; every `interval`-th one is an attention layer.
 TinyModel delta_model(uint32_t interval) {
   constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8;
   TinyModel model("qwen35", 3);
@@ -55,7 +55,7 @@ TinyModel delta_model(uint32_t interval) {
   return model;
 }
 
-// Qwen3-Next, which alone has a file layout from before its matrices were apart.
+// Qwen3-Next, the only architecture with an older file layout, in which matrices are grouped by key head.
 TinyModel next_model(bool grouped) {
   constexpr uint32_t kEmbedding = TinyModel::kEmbedding, kKeyHeads = 2, kValueHeads = 4, kDim = 8,
                      kRun = kValueHeads / kKeyHeads * kDim;
@@ -103,7 +103,7 @@ TinyModel next_model(bool grouped) {
   return model;
 }
 
-// Logits of `rows`, the prompt in pieces of `piece` tokens.
+// Returns the logits of `rows`; the prompt is processed in chunks of `piece` tokens.
 std::vector<float> logits_of(Model& model, const std::vector<int32_t>& rows, int piece) {
   std::vector<int32_t> tokens(kTokens), pages = {1, 0};
   for (int i = 0; i < kTokens; ++i) tokens[static_cast<size_t>(i)] = (i * 7 + 3) % static_cast<int>(TinyModel::kVocab);
@@ -143,7 +143,7 @@ TEST(matrices_by_key_head_give_the_bits_of_matrices_apart) {
 }
 
 TEST(rows_of_delta_nets_are_the_same_alone_and_in_any_cut) {
-  for (const uint32_t interval : {1000u, 2u, 3u}) {  // none attends; the one in the middle; the last
+  for (const uint32_t interval : {1000u, 2u, 3u}) {  // No attention layer, the middle layer, the last layer.
     const ParsedModel parsed(delta_model(interval));
     REQUIRE(parsed.file != nullptr);
     auto backend = make_cpu_backend({.threads = 1});

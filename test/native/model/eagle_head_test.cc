@@ -1,5 +1,5 @@
-// An EAGLE-3 head: what it says is what its formula says in float64, however the prompt was cut; the network's logits know
-// nothing of it; and a file that does not fit is refused by what does not.
+// An EAGLE-3 head: its output equals its formula in float64 for any chunks of the prompt, the model's logits do not
+// change, and a file that does not fit the model is rejected with the reason.
 #include "model/eagle_head.h"
 
 #include <cmath>
@@ -16,8 +16,8 @@ constexpr uint32_t kLayers = 4;
 
 struct HeadOf {
   uint32_t n_embd;
-  bool own_ends;  // an embedding table and a matrix to logits of its own, for some of the tokens
-  bool norms;     // before fc, and before the residual stream
+  bool own_ends;  // The head has its own embedding table, and an output matrix for only some of the tokens.
+  bool norms;     // There are norms before the fc matrix and before the residual stream.
   std::vector<uint32_t> sources;
 };
 
@@ -67,7 +67,7 @@ Row joined(Row a, const Row& b) {
   return a;
 }
 
-// The network's residual stream as it enters each layer, and leaves the last.
+// The model's residual stream at the input of each layer and at the output of the last one.
 std::vector<Rows> streams_of(const P& net, const Tokens& tokens) {
   std::vector<Rows> all = {net.embed(tokens)};
   for (uint32_t i = 0; i < kLayers; ++i) {
@@ -95,7 +95,7 @@ void check_head(const HeadOf& how) {
   const auto embedded = [&](int32_t token) {
     return Row(table.begin() + token * how.n_embd, table.begin() + (token + 1) * how.n_embd);
   };
-  // Of rows (token, hidden row before it) what the layer leaves.
+  // Returns the layer's output for pairs of a token and the hidden state before it.
   const auto layer = [&](const std::vector<std::pair<int32_t, Row>>& rows) {
     Rows in, residual;
     for (const auto& [token, before] : rows) {
@@ -168,7 +168,7 @@ TEST(eagle_head_that_does_not_fit_is_refused_by_what_does_not) {
     change(head);
     const std::string message = refusal(head);
     if (message.find(expected) == std::string::npos)
-      check::fail(__FILE__, __LINE__, "\"" + message + "\" does not say \"" + expected + "\"");
+      check::fail(__FILE__, __LINE__, "\"" + message + "\" does not contain \"" + expected + "\"");
   };
   check([](TinyModel& head) { head.key("target_hidden_size", 80u); },
         "it reads hidden states of 80 numbers ('eagle3.target_hidden_size'), but those of the model have 64");

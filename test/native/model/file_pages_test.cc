@@ -1,5 +1,6 @@
-// What becomes of a file's pages once its weights have been copied: they are no longer this process's, and leave the system's
-// cache where memory does not hold both. And the weights' own memory comes into large pages. Linux only, as what it looks at.
+// Tests what happens to a file's pages after its weights were copied. They leave this process's memory, and the page
+// cache too if the file and the weights do not both fit in memory. The memory of the weights is collapsed into huge
+// pages. Linux only, because the tests read Linux's /proc.
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
@@ -24,7 +25,7 @@ namespace {
 
 using namespace testing;
 
-// Bytes of the mappings of `path` that are in this process's memory.
+// Returns the resident bytes of this process's mappings of `path`.
 size_t resident_of(const std::string& path) {
   std::ifstream maps("/proc/self/smaps");
   std::string line;
@@ -36,7 +37,7 @@ size_t resident_of(const std::string& path) {
   return total;
 }
 
-// Of a file's bytes, those in the system's cache.
+// Returns the bytes of a file that are in the page cache.
 size_t cached_of(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return SIZE_MAX;
@@ -54,7 +55,8 @@ size_t cached_of(const std::string& path) {
   return cached;
 }
 
-// On a disk: what was not written there yet stays in the cache, and so does all of a file system in memory.
+// Writes the file to disk. Returns false if its pages cannot leave the cache: unwritten pages stay, and so do all pages
+// of an in-memory file system.
 bool settle_on_disk(const std::string& path) {
   struct statfs system;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -63,9 +65,10 @@ bool settle_on_disk(const std::string& path) {
   return done;
 }
 
-// Experts whose gates and ups lie in turn in one tensor: each matrix's rows are runs of it, of many pages each.
+// Experts whose gate and up rows alternate in one tensor, so that each matrix consists of runs of many pages.
 TinyModel fused_experts() {
-  constexpr uint32_t kWide = 8192;  // runs of a mebibyte: a cache keeps files in pieces of up to two
+  // Runs of one mebibyte. The page cache keeps files in blocks of up to two mebibytes.
+  constexpr uint32_t kWide = 8192;
   TinyModel model("qwen3moe");
   put_experts(model, kWide);
   add_qk_norms(model, true);
@@ -96,7 +99,8 @@ TEST(pages_of_a_loaded_file_are_given_back_also_where_rows_lie_in_runs) {
   size_t in_runs = 0;
   for (const GgufTensor& tensor : (*file)->tensors())
     if (tensor.name.find("gate_up") != std::string::npos) in_runs += tensor.bytes();
-  // Beginnings and ends of runs share pages with their neighbours, and the system maps some more around what is read.
+  // The ends of a run share pages with the neighboring runs, and the kernel maps some additional pages around each
+  // read.
   CHECK(in_runs > 1 << 20);
   CHECK(resident_of(on_disk.path()) < in_runs / 4);
 }
@@ -118,7 +122,8 @@ TEST(a_file_leaves_the_systems_cache_as_a_whole_or_in_parts) {
   read_all();
   CHECK(cached_of(on_disk.path()) >= all);
   (*file)->give_back(*tensor, 0, tensor->bytes());
-  CHECK(cached_of(on_disk.path()) >= all);  // who reads it again need not wait for the disk
+  // The pages stay in the page cache, so reading the file again does not need the disk.
+  CHECK(cached_of(on_disk.path()) >= all);
   (*file)->give_back(*tensor, 0, tensor->bytes(), true);
   CHECK(cached_of(on_disk.path()) <= all - tensor->bytes() / 2);
   read_all();
@@ -142,14 +147,15 @@ TEST(memory_is_gathered_without_a_change_of_what_it_holds_and_not_beyond_its_tim
   constexpr size_t kHuge = size_t{2} << 20, kBytes = 3 * kHuge + 4096;
   auto mapping = Mapping::create(kBytes);
   REQUIRE(mapping.ok());
-  // Small pages, whatever the system would have given.
+  // Forces small pages, whatever the system would have allocated.
   madvise(mapping->data(), kBytes, MADV_NOHUGEPAGE);
   for (size_t i = 0; i < kBytes; ++i) mapping->data()[i] = static_cast<std::byte>(i * 31 >> 3);
   madvise(mapping->data(), kBytes, MADV_HUGEPAGE);
   const auto now = std::chrono::steady_clock::now();
   CHECK_EQ(mapping->gather(now), size_t{0});
   const size_t gathered = mapping->gather(now + std::chrono::seconds(10));
-  CHECK(gathered % kHuge == 0 && gathered <= kBytes);  // how much the system can do at the moment is its own affair
+  // How much the kernel collapses depends on the state of the system.
+  CHECK(gathered % kHuge == 0 && gathered <= kBytes);
   bool same = true;
   for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);
   CHECK(same);

@@ -1,4 +1,4 @@
-// The model files that golden vectors are there for: llama.cpp's logits, and those of exact arithmetic. Tests only.
+// The model files with golden vectors: logits of llama.cpp and of exact arithmetic. Tests only.
 #pragma once
 
 namespace monolith::testing {
@@ -6,12 +6,12 @@ namespace monolith::testing {
 struct GoldenFile {
   const char* name;
   const char* architecture;
-  const char* production;  // the tolerance row of production arithmetic with F16 KV
-  bool own_shape = false;  // stands for its architecture: the llama.* files differ only in weights' types
-  bool plain_too = false;  // runs on the plain kernels as well, which are scalar and slow
+  const char* production;  // Name of the tolerance for production arithmetic with an F16 KV cache.
+  bool own_shape = false;  // Represents its architecture: the llama.* files differ only in the types of their weights.
+  bool plain_too = false;  // Also run with the scalar kernels, which are slow.
 };
 
-// F32 and F16 weights: the cache is in half precision. Quantized weights: activations have 8 bits.
+// With F32 and F16 weights, the KV cache is in half precision. With quantized weights, activations have 8 bits.
 inline constexpr GoldenFile kGoldenFiles[] = {
     {"llama.f32", "llama", "f16", true},
     {"llama.f16", "llama", "f16", false, true},
@@ -20,12 +20,12 @@ inline constexpr GoldenFile kGoldenFiles[] = {
     {"llama.q4_0", "llama", "int8", false, true},
     {"llama.q4_k", "llama", "int8"},
     {"llama.q6_k", "llama", "int8"},
-    {"llama.q4_k_m", "llama", "int8", false, true},  // Q4_K and Q6_K
+    {"llama.q4_k_m", "llama", "int8", false, true},  // A mix of Q4_K and Q6_K.
     {"llama-rope3.f16", "llama", "f16", true},
     {"qwen2.f16", "qwen2", "f16", true},
     {"qwen3.f16", "qwen3", "f16", true},
     {"gemma3.f16", "gemma3", "f16", true},
-    // The second part of the vectors.
+    // The second set of golden vectors.
     {"exaone-moe.q8_0", "exaone-moe", "int8", true, true},
     {"cohere2.q8_0", "cohere2", "int8", true},
     {"command-r.f16", "command-r", "f16", true},

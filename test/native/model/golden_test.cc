@@ -1,6 +1,5 @@
-// The model against golden logits: every file, in exact and in production arithmetic, on every
-// instruction set of this machine; and the same bits however prompts are cut, batched and spread
-// over threads.
+// Compares models with golden logits: every file, in exact and in production arithmetic, with every instruction set of
+// this machine. Results must have the same bits for any chunks, batches and threads.
 #include <cstdio>
 #include <map>
 #include <string>
@@ -15,15 +14,14 @@ namespace {
 
 using namespace testing;
 
-// Where better kernels are here, the plain ones get one file of each type and the prompts of few
-// tokens.
+// If faster kernels are available, the scalar kernels run only one file of each type and only the short prompts.
 bool spared(CpuIsa isa) { return isa == CpuIsa::kPlain && available_cpu_isas().size() > 1; }
 
 std::string weights_path(const GoldenFile& file) {
   return check::vectors_path(std::string("models/") + file.name + ".gguf");
 }
 
-// Read once: most of a test's time otherwise.
+// Cached, because parsing would otherwise take most of the test's time.
 const Golden* golden_of(const GoldenFile& file) {
   static std::map<std::string, std::optional<Golden>> read;
   auto [at, is_new] = read.try_emplace(file.name);
@@ -38,7 +36,7 @@ std::vector<GoldenPrompt> prompts_for(CpuIsa isa, const Golden& golden) {
   return prompts;
 }
 
-// A fresh clone has a small set, a developer all of them.
+// A fresh clone contains only a small set of files; developers may have all of them.
 std::vector<GoldenFile> files_here() {
   std::vector<GoldenFile> here;
   for (const GoldenFile& file : kGoldenFiles)
@@ -48,11 +46,11 @@ std::vector<GoldenFile> files_here() {
 
 bool vectors_absent() {
   if (!files_here().empty()) return false;
-  check::skip("the golden vectors are not here");
+  check::skip("golden vectors not found");
   return true;
 }
 
-// Loads, and checks that what was asked for is what runs.
+// Loads a model and checks that the requested kernels run.
 std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOptions& options, KvType kv_type) {
   auto loaded = load_model(weights_path(file), options, golden_limits(kv_type));
   if (!loaded) {
@@ -63,8 +61,8 @@ std::unique_ptr<LoadedModel> load(const GoldenFile& file, const CpuBackendOption
   return std::make_unique<LoadedModel>(std::move(*loaded));
 }
 
-// The greedy path may be left only at a step where exact arithmetic is nearly undecided; what
-// follows such a step proves nothing.
+// The greedy path may differ only at a step where exact arithmetic is nearly tied. Later tokens cannot be compared
+// after such a step.
 bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Tolerance& tolerance) {
   for (size_t i = 0; i < prompt.greedy.size(); ++i) {
     if (argmax(run.greedy[i]) == prompt.greedy[i]) continue;
@@ -73,11 +71,11 @@ bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Toler
   return true;
 }
 
-// For a failure: where along the layers the residual stream leaves the exact one.
+// After a failure, reports how far the residual stream is from the exact one at each layer.
 void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
   if (!loaded.model->observe()) return;
   GoldenPrompt alone = prompt;
-  alone.greedy.resize(1);  // ends after the prompt
+  alone.greedy.resize(1);  // Ends after the prompt.
   alone.positions = {{static_cast<int>(prompt.tokens.size()) - 1, {}}};
   GoldenRunner(*loaded.model).run({alone}, 1024, false);
   const std::vector<float> observed = loaded.model->observed();
@@ -91,11 +89,11 @@ void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
   }
 }
 
-// `runs` belong to `prompts`, which are golden's or some of them.
+// `runs` belong to `prompts`, which are all or some of the golden prompts.
 void judge(const GoldenFile& file, const Golden& golden, const std::vector<GoldenPrompt>& prompts,
            const std::vector<PromptRun>& runs, const char* row, const std::string& label, LoadedModel& loaded) {
   const Tolerance* tolerance = golden.tolerance(row);
-  if (tolerance == nullptr) return check::fail(__FILE__, __LINE__, std::string(file.name) + " has no row " + row);
+  if (tolerance == nullptr) return check::fail(__FILE__, __LINE__, std::string(file.name) + " has no tolerance " + row);
   Verdict verdict;
   std::string left_path;
   for (size_t i = 0; i < prompts.size(); ++i) {
@@ -110,13 +108,13 @@ void judge(const GoldenFile& file, const Golden& golden, const std::vector<Golde
   std::snprintf(line, sizeof line, "%-16s %-26s %-4s max %.2e rms %.2e kl %.2e, top-1 %d/%d", file.name, label.c_str(),
                 row, verdict.worst.max, verdict.worst.rms, verdict.worst.kl, verdict.same_top, verdict.positions);
   check::note(line);
-  if (!left_path.empty()) check::fail(__FILE__, __LINE__, file.name + (": greedy path left in" + left_path));
+  if (!left_path.empty()) check::fail(__FILE__, __LINE__, file.name + (": greedy path differs in" + left_path));
   if (verdict.passes(*tolerance)) return;
   check::fail(__FILE__, __LINE__, std::string("outside the tolerance: ") + line);
   for (const GoldenPrompt& prompt : prompts) note_layers(loaded, prompt);
 }
 
-// Where the reference says what comes of pieces: state that is carried from one to the next.
+// Compares with vectors that were computed in chunks of 7 tokens. They exist for models with recurrent state.
 void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunner& runner) {
   const Tolerance& tolerance = *golden.tolerance("f32");
   const auto runs = runner.run(golden.prompts, 7, false);
@@ -130,7 +128,7 @@ void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunne
   }
 }
 
-// Bit for bit, greedy logits included.
+// Bitwise comparison, including the greedy logits.
 bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b) {
   const auto equal = [](const std::vector<std::vector<float>>& x, const std::vector<std::vector<float>>& y) {
     if (x.size() != y.size()) return false;
@@ -148,7 +146,7 @@ bool same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b)
 }
 
 void check_same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRun>& b, const std::string& what) {
-  if (!same_bits(a, b)) check::fail(__FILE__, __LINE__, "other bits: " + what);
+  if (!same_bits(a, b)) check::fail(__FILE__, __LINE__, "different bits: " + what);
 }
 
 }  // namespace
@@ -174,9 +172,10 @@ TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
 TEST(exact_arithmetic_meets_the_f32_row_on_the_other_instruction_sets) {
   if (vectors_absent()) return;
   for (const CpuIsa isa : available_cpu_isas()) {
-    if (isa == available_cpu_isas().back()) continue;  // what "auto" chooses: the test above
+    if (isa == available_cpu_isas().back()) continue;  // The test above covers the instruction set that "auto" selects.
     for (const GoldenFile& file : files_here()) {
-      if (!file.own_shape) continue;  // exact arithmetic multiplies every type as F32
+      // Exact arithmetic converts every type to F32, so one file per architecture is enough.
+      if (!file.own_shape) continue;
       const Golden* golden = golden_of(file);
       REQUIRE(golden != nullptr);
       auto loaded =
@@ -205,7 +204,7 @@ TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
   }
 }
 
-// 8-bit keys and values cost less than 8-bit activations do: that row has room for both.
+// 8-bit keys and values add less error than 8-bit activations do. The tolerance of the latter covers both.
 TEST(eight_bit_pages_meet_the_int8_row) {
   if (vectors_absent()) return;
   for (const GoldenFile& file : files_here()) {
@@ -245,7 +244,7 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
     if (!file.own_shape) continue;
     const Golden* golden = golden_of(file);
     REQUIRE(golden != nullptr);
-    if (golden->prompts.front().hidden_exact.empty()) continue;  // the second part has none
+    if (golden->prompts.front().hidden_exact.empty()) continue;  // The second set of vectors has no hidden states.
     auto loaded = load(file, {.threads = 1, .arithmetic = Arithmetic::kExact}, KvType::kF32);
     REQUIRE(loaded != nullptr);
     REQUIRE(loaded->model->observe().ok());
@@ -257,7 +256,8 @@ TEST(observed_residuals_match_exact_ones_at_every_layer) {
       if (n > 160) continue;
       std::vector<Segment> segments;
       for (size_t table = 0; table < n_tables; ++table) segments.push_back({0, n, 0, &pages[10 * table]});
-      // With more than one logit row the gathered last layer is observed at the right one.
+      // With more than one row of logits, the last layer's rows are gathered; the test checks that the right one is
+      // observed.
       const std::vector<int32_t> rows = n > 2 ? std::vector<int32_t>{0, n - 1} : std::vector<int32_t>{n - 1};
       loaded->model->forward({prompt.tokens, segments, rows});
       const std::vector<float> observed = loaded->model->observed();

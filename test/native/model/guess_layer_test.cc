@@ -1,5 +1,5 @@
-// The layer that guesses: what it says is what its formula says, for every family that has one, however the prompt was
-// cut and whoever else is in the step; and the network's logits know nothing of it.
+// MTP layers: for every family that has them, the draft logits equal the formula for any chunks of the prompt and any
+// other sequences in the step. The model's own logits do not change.
 #include "model/own_guess_layers.h"
 
 #include <cmath>
@@ -35,7 +35,7 @@ Row normed_row(Row x, const std::vector<float>& weight, double eps) {
   return x;
 }
 
-// W [norm(e), norm(h)] of a token and a hidden row, plainly.
+// W [norm(e), norm(h)] of a token's embedding and a hidden state, in simple code.
 Row projected(const LooseModel& model, const std::string& block, int32_t token, const Row& hidden, double eps) {
   const size_t n = hidden.size();
   const std::vector<float> table = model.floats("token_embd.weight"),
@@ -50,7 +50,8 @@ Row projected(const LooseModel& model, const std::string& block, int32_t token, 
   return x;
 }
 
-// A network of that layer alone, whose token i is embedded as row i: golden vectors hold it to what others compute.
+// Returns a model that consists of the MTP layer alone and embeds token i as row i. The golden vectors cover the layers
+// of such a model.
 LooseModel alone(const LooseModel& model, uint32_t layer, const Rows& rows) {
   LooseModel one = model;
   const std::string block = "blk." + std::to_string(layer) + ".";
@@ -73,7 +74,7 @@ LooseModel alone(const LooseModel& model, uint32_t layer, const Rows& rows) {
   });
   if (one.has("attention.sliding_window_pattern") &&
       one.keys.at(one.key("attention.sliding_window_pattern")).type != static_cast<uint32_t>(GgufValueType::kArray))
-    one.set("attention.sliding_window_pattern", 2);  // of the only layer: a window, as of the one that guesses
+    one.set("attention.sliding_window_pattern", 2);  // The only layer must have a sliding window, like the MTP layer.
   one.set("block_count", 1);
   one.set("nextn_predict_layers", 0);
   if (one.has("full_attention_interval")) one.set("full_attention_interval", 1);
@@ -92,7 +93,7 @@ double furthest(const std::vector<float>& a, const std::vector<float>& b) {
 
 struct Family {
   const char* file;
-  bool normed;  // hidden rows pass the last norm
+  bool normed;  // Hidden states pass the final norm.
   double eps;
 };
 
@@ -106,7 +107,7 @@ void check_family(const Family& family) {
   auto model = golden_model(family.file);
   if (!model) return;
   const uint32_t layer = add_guess_layer(*model);
-  // fewer than the rows: its own choice tells
+  // Fewer than the number of tokens, so that the MTP layer's own selection matters.
   if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);
   const std::string block = "blk." + std::to_string(layer) + ".";
   const Bytes image = model->build();
@@ -121,7 +122,7 @@ void check_family(const Family& family) {
   const auto n_embd = static_cast<size_t>(plain.model->params().n_embd),
              n_layers = static_cast<size_t>(plain.model->params().n_layers);
   const std::vector<int32_t> tokens = some_tokens(24);
-  // The hidden rows of all positions, and with them what the layer is to compute.
+  // The hidden states of all positions, and from them the inputs of the MTP layer.
   Rows hidden = {Row(n_embd)}, rows;
   Fed reference(*plain.model, 0, 0);
   std::vector<std::vector<float>> logits;
@@ -139,7 +140,7 @@ void check_family(const Family& family) {
   REQUIRE(layer_alone.model->observe().ok());
   double worst = 0;
   for (const int piece : {1, 7, 23}) {
-    // Beside another, whose pages lie between.
+    // Another sequence is in the cache, and its pages lie between those of the first one.
     Fed sequence(*guessing.model, 16, 1);
     const std::vector<int32_t> before(tokens.begin(), tokens.end() - 1);
     CHECK(sequence.feed(before, piece) == logits[before.size() - 1]);
@@ -149,7 +150,7 @@ void check_family(const Family& family) {
     const std::vector<float> expected = layer_rows.feed(numbers, 24);
     const std::vector<float> guessed = sequence.guess(tokens.back(), 0);
     worst = std::max(worst, furthest(guessed, expected));
-    // And the guess behind the first, from what the layer itself has left.
+    // The second draft token is computed from the MTP layer's own output.
     const Row left = as_row(layer_alone.model->observed(), family.normed ? n_embd : 0, n_embd);
     rows.push_back(projected(*model, block, 5, left, family.eps));
     const LooseModel longer = alone(*model, layer, rows);
@@ -161,19 +162,19 @@ void check_family(const Family& family) {
     REQUIRE(longer_alone.model);
     numbers.push_back(static_cast<int32_t>(numbers.size()));
     worst = std::max(worst, furthest(sequence.guess(5, 1), Fed(*longer_alone.model, 0, 0).feed(numbers, 25)));
-    // The step that computes them goes on as if nothing had been guessed.
+    // The step that computes the draft tokens continues as if nothing had been drafted.
     CHECK(sequence.feed({tokens.back()}, 1) == logits.back());
   }
   check::note(std::string(family.file) + ": " + std::to_string(worst));
-  if (!(worst < 1e-4)) check::fail(__FILE__, __LINE__, std::string(family.file) + " guesses otherwise");
+  if (!(worst < 1e-4)) check::fail(__FILE__, __LINE__, std::string(family.file) + " gives different draft logits");
 }
 
 TEST(guess_layers_of_every_family_compute_their_formula) {
-  if (check::vectors_path("models/qwen35.f16.gguf").empty()) return check::skip("no golden models");
+  if (check::vectors_path("models/qwen35.f16.gguf").empty()) return check::skip("golden models not found");
   for (const Family& family : kFamilies) check_family(family);
 }
 
-// GLM 4.5 with so many layers that guess, each of weights of its own.
+// GLM 4.5 with `n_levels` MTP layers, each with its own weights.
 TinyModel glm_with_levels(uint32_t n_levels) {
   TinyModel model = glm4moe(true).model;
   std::map<std::string, TinyModel::Tensor> more;
@@ -191,8 +192,8 @@ TinyModel glm_with_levels(uint32_t n_levels) {
   return model;
 }
 
-// Written out in float64. The guess of depth d is of level d, which has seen what level d - 1 has left of every row before; behind
-// the last level it goes on from its own.
+// The network in float64. The draft token at depth d uses level d, which has read the outputs of level d - 1 for all
+// earlier tokens. After the last level, it continues from its own output.
 void check_levels(uint32_t n_levels) {
   const TinyModel model = glm_with_levels(n_levels);
   const P net(model);
@@ -228,7 +229,8 @@ void check_levels(uint32_t n_levels) {
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
     std::vector<int32_t> text = tokens;
-    Rows before = hidden, inputs;  // what the rows of this level read of the row before; and they themselves
+    // The hidden states that this level reads for the previous token, and the inputs of its tokens.
+    Rows before = hidden, inputs;
     for (uint32_t depth = 0; depth < n_levels + 2; ++depth) {
       const std::string block = block_name(3 + std::min(depth, n_levels - 1));
       if (depth < n_levels) {
@@ -258,7 +260,7 @@ TEST(guess_layers_behind_one_another_compute_the_network_written_out) {
   check_levels(3);
 }
 
-// A file that says nothing of what it would need, and one that lacks a part of it.
+// A file that does not declare an MTP layer, and one that lacks some of its tensors.
 TEST(guess_layer_needs_all_its_tensors) {
   const auto load = [](const TinyModel& model) {
     const ParsedModel parsed(model);
@@ -269,7 +271,7 @@ TEST(guess_layer_needs_all_its_tensors) {
   auto lacking = load(glm.model);
   REQUIRE(!lacking.ok());
   CHECK(lacking.error().message.find("tensor 'blk.3.nextn.enorm.weight' is missing") != std::string::npos);
-  glm.model.tensors.erase("blk.3.nextn.eh_proj.weight");  // stated, and left out
+  glm.model.tensors.erase("blk.3.nextn.eh_proj.weight");  // The file declares an MTP layer but does not contain it.
   auto without = load(glm.model);
   REQUIRE(without.ok());
   CHECK(!(*without)->guesses());

@@ -1,4 +1,4 @@
-// What is read from metadata, what is assumed where a key is absent, and what is refused by name.
+// Tests which hyperparameters are read from metadata, the defaults of missing keys, and the errors for invalid values.
 #include <string>
 #include <vector>
 
@@ -17,7 +17,7 @@ Result<HyperParams> read(const TinyModel& model) {
   return HyperParams::read(*parsed.file);
 }
 
-// Fails the test unless reading fails with this code and a message that contains `part`.
+// Fails the test unless reading fails with this code and with a message that contains `part`.
 void check_refused(const TinyModel& model, ErrorCode code, const std::string& part) {
   const auto params = read(model);
   if (params) return check::fail(__FILE__, __LINE__, "accepted, expected an error about " + part);
@@ -62,7 +62,7 @@ TEST(delta_nets_lie_between_layers_that_attend) {
        {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 16u}, std::pair{"ssm.group_count", 2u},
         std::pair{"ssm.time_step_rank", 6u}, std::pair{"ssm.inner_size", 48u}})
     model.key(key, value);
-  // Two layers, and each fourth would attend: none does.
+  // With two layers and an interval of four, no layer has attention.
   auto params = read(model);
   REQUIRE(params.ok());
   for (const LayerParams& layer : params->layers) CHECK(layer.mixer == MixerKind::kDeltaNet);
@@ -83,7 +83,7 @@ TEST(delta_nets_lie_between_layers_that_attend) {
   odd = model;
   odd.key("ssm.conv_kernel", 9u);
   check_refused(odd, ErrorCode::kInvalidFile, "qwen35.ssm.conv_kernel");
-  // A list of layers goes before the interval.
+  // An explicit list of layers takes precedence over the interval.
   for (const TinyModel::Value& list :
        {TinyModel::Value(std::vector<bool>{false, true}), TinyModel::Value(std::vector<uint32_t>{0, 1})}) {
     TinyModel listed = model;
@@ -104,7 +104,7 @@ TEST(absent_keys_have_the_defaults_of_the_format) {
   CHECK_EQ(params->layers[0].key_dim, 16);
   CHECK_EQ(params->ropes[0].n_dims, 16);
   CHECK(params->rope_style == RopeStyle::kAdjacentPairs);
-  CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-2f) < 1e-8f);  // base 10000
+  CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-2f) < 1e-8f);  // The default base is 10000.
   CHECK_EQ(params->ropes[0].magnitude, 1.0f);
   CHECK(params->tied_output && !params->qkv_bias && params->qk_norm == QkNorm::kNone);
 }
@@ -255,7 +255,7 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   params = read(gemma);
   REQUIRE(params.ok());
   CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
-  // as MiMo's files have them
+  // The form used in files of MiMo.
   gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0, 1, 1, 0, 1, 1});
   params = read(gemma);
   REQUIRE(params.ok());
@@ -283,7 +283,7 @@ TEST(last_layers_read_the_keys_and_values_of_others) {
     CHECK_EQ(params->layers[i].keeps_pages(), i < 3);
     CHECK_EQ(params->layers[i].attention_scale, 1.0f);
   }
-  // The last layer with keys and values of its own must be one that sees all, and the one before it one with a window.
+  // The last layer with its own keys and values must have full attention, and the one before it a sliding window.
   model.key("attention.shared_kv_layers", 4u);
   check_refused(model, ErrorCode::kUnsupported,
                 "'gemma4.attention.shared_kv_layers' is 4: layer 1 does not have the keys");
@@ -296,7 +296,8 @@ TEST(last_layers_read_the_keys_and_values_of_others) {
   check_refused(other, ErrorCode::kUnsupported, "sharing keys and values between layers");
 }
 
-// What Gemma 3n's files state of streams and sparsity, and what stands for it where they do not.
+// Gemma 3n: the values for its residual streams and activation sparsity that files state, and the defaults if they are
+// missing.
 TEST(streams_have_their_numbers_from_the_file_or_the_usual_ones) {
   TinyModel model("gemma3n", 12);
   model.key("attention.sliding_window", 32u);
@@ -311,7 +312,8 @@ TEST(streams_have_their_numbers_from_the_file_or_the_usual_ones) {
     CHECK_EQ(params->layers[i].window, i % 5 < 4 ? 32 : 0);
   }
   model.key("altup.num_inputs", 3u);
-  std::vector<float> scales(12, -INFINITY);  // of the normal distribution's quantiles: none is dropped
+  // Quantiles of the normal distribution. At minus infinity no activation is dropped.
+  std::vector<float> scales(12, -INFINITY);
   scales[2] = 1.25f;
   model.key("activation_sparsity_scale", scales);
   params = read(model);
@@ -339,7 +341,8 @@ TEST(layers_have_limits_and_rotated_shares_of_their_own) {
   model.key("swiglu_clamp_shexp", std::vector<float>{0, 16, 0});
   const auto params = read(model);
   REQUIRE(params.ok());
-  CHECK(!params->layers[0].has_experts() && params->layers[1].has_experts());  // as their tensors have it
+  // Determined by the tensors of each layer.
+  CHECK(!params->layers[0].has_experts() && params->layers[1].has_experts());
   CHECK(params->layers[2].expert_limit == 7 && params->layers[1].expert_limit == 0);
   CHECK(params->layers[1].gate_limit == 16 && params->layers[2].gate_limit == 0);
   CHECK(params->ropes[0].n_dims == 8 && params->ropes[1].n_dims == 12);
@@ -351,7 +354,7 @@ TEST(layers_have_limits_and_rotated_shares_of_their_own) {
   check_refused(other, ErrorCode::kUnsupported, "a limit on gated activations");
 }
 
-// (groups, of them used, experts of a row) among 8 experts.
+// Groups, groups used and experts per token, with 8 experts.
 TEST(groups_of_experts_must_fit) {
   for (const auto& [groups, used_groups, used, fits] :
        {std::tuple{4u, 2u, 4u, true}, std::tuple{4u, 4u, 4u, true}, std::tuple{3u, 2u, 2u, false},
@@ -372,7 +375,7 @@ TEST(groups_of_experts_must_fit) {
   }
 }
 
-// Layers that guess tokens are counted among the file's and left out; experts begin behind the dense ones.
+// MTP layers are included in the file's layer count and left out here. Experts start after the dense layers.
 TEST(layers_with_experts_are_those_the_file_says) {
   TinyModel model("glm4moe", 6);
   model.key("expert_count", 8u);
@@ -425,10 +428,10 @@ TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   TinyModel model;
-  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);  // only the count matters here
+  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);  // Only the number of tokens matters here.
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(TinyModel::kVocab, 0);
-  model.key("vocab_size", 39u);  // as it was before the vocabulary grew
+  model.key("vocab_size", 39u);  // The vocabulary size from before tokens were added.
   const auto params = read(model);
   CHECK(params.ok() && params->n_vocab == TinyModel::kVocab);
 }
@@ -480,10 +483,10 @@ TEST(what_files_leave_out_is_as_their_networks_have_it) {
   ministral.key("attention.temperature_scale", 0.1f);
   params = read(ministral);
   REQUIRE(params.ok());
-  CHECK_EQ(params->layers[0].temperature_length, 256);  // the whole context, and no position is beyond it
+  CHECK_EQ(params->layers[0].temperature_length, 256);  // The whole context, so no position exceeds it.
 }
 
-// Without a key only a bias of the choice tells.
+// Without a key, only a selection bias indicates that the router uses sigmoids.
 TEST(a_router_with_a_bias_has_sigmoids_in_latent_networks) {
   TinyModel model("deepseek2");
   for (const auto& [key, value] :

@@ -1,5 +1,5 @@
-// As architecture_cases.h: Kimi Linear (arXiv:2510.26692), from what its authors publish (modeling_kimi). A delta net whose state
-// decays in each dimension of a key by itself, and latent attention that rotates nothing. Tests only.
+// Like architecture_cases.h, for Kimi Linear (arXiv:2510.26692), written from the reference code (modeling_kimi). Its
+// delta net has a separate decay for each key dimension, and its MLA layers have no RoPE. Tests only.
 #pragma once
 
 #include "model/delta_net_cases.h"
@@ -73,7 +73,7 @@ inline Rows channel_decay_net(const P& net, const std::string& block, const Rows
   return out;
 }
 
-// Each head's keys and values are made of the latents.
+// MLA without RoPE: the keys and values of each head are computed from the latent row.
 inline Rows unrotated_latent_attention(const P& net, const std::string& block, const Rows& h) {
   constexpr size_t kKey = kOwnDim + kSharedDim;
   const Row of_keys = net.values(block + "attn_k_b.weight"), of_values = net.values(block + "attn_v_b.weight");
@@ -90,7 +90,7 @@ inline Rows unrotated_latent_attention(const P& net, const std::string& block, c
         for (uint32_t i = 0; i < kLatentValue; ++i)
           value[i] += of_values[(head * kLatentValue + i) * kLatentRank + r] * latent[r];
       }
-      key.insert(key.end(), kept.begin() + kLatentRank, kept.end());  // the same of all heads
+      key.insert(key.end(), kept.begin() + kLatentRank, kept.end());  // Shared by all heads.
       keys[head].push_back(key);
       values[head].push_back(value);
       Row result(kLatentValue);
@@ -109,7 +109,7 @@ inline Rows unrotated_latent_attention(const P& net, const std::string& block, c
   return out;
 }
 
-// Of three layers the second attends; behind the first there are experts.
+// Three layers; the second one is an attention layer. The layers after the first one have experts.
 inline Case kimi_linear() {
   TinyModel model("kimi-linear", 3);
   model.key("attention.head_count_kv", std::vector<uint32_t>{0, 1, 0});

@@ -1,4 +1,4 @@
-// How layers lie over pages, for the shapes of published models.
+// Tests how layers are arranged in KV pages, for the shapes of published models.
 #include "model/kv_layout.h"
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-// Each so-manieth layer sees all; 0: none does.
+// Every `period`-th layer has full attention; 0: none.
 HyperParams network(int n_layers, int period, int window) {
   HyperParams params{};
   params.n_layers = n_layers;
@@ -56,7 +56,7 @@ TEST(layers_fill_pages_of_one_size) {
       CHECK_EQ(places[i].table >= layout.full, params.layers[i].window > 0);
       CHECK(taken.insert({places[i].table, places[i].slot}).second);
     }
-    // Without the split all lies in one table.
+    // Without sliding-window tables, all layers are in one page table.
     const KvLayout whole = kv_layout(params, false);
     CHECK_EQ(whole.layers_per_page, shape.n_layers);
     CHECK_EQ(whole.tables(), 1);
@@ -64,10 +64,10 @@ TEST(layers_fill_pages_of_one_size) {
   }
 }
 
-// Layers with a window beside others that keep less or more of a position: published shapes.
+// Published shapes in which sliding-window layers store fewer or more bytes per position than full-attention layers.
 struct Mixed {
   const char* name;
-  int n_layers, period;  // each so-manieth sees all
+  int n_layers, period;  // Every `period`-th layer has full attention.
   LayerParams full, windowed;
 };
 const Mixed kMixed[] = {
@@ -117,7 +117,7 @@ TEST(small_layers_fill_the_room_of_large_ones) {
       CHECK(place.slot < layout.layers_per_page && place.table < layout.tables());
       CHECK(taken.insert({place.table, place.slot, place.place}).second);
     }
-    // What the cache is told: no place beyond what a slot has room for.
+    // The shape passed to the KV cache has no layer outside of its slot.
     const KvShape kept = kv_shape(params, layout, 4, KvType::kF16);
     for (const LayerState& layer : kept.layers)
       for (const LayerState& large : kept.layers)
@@ -178,7 +178,7 @@ TEST(the_longest_sequence_is_what_the_pages_hold) {
   CHECK(windows.positions_in(windows.window_pages(20) + 1, 20) > 1'000'000'000);
 }
 
-// What it is for: keys and values of a sequence that decodes, in layers times positions.
+// Saved KV memory of a decoding sequence, measured in layers times positions.
 TEST(long_sequences_of_windowed_models_take_a_fraction) {
   const KvLayout layout = kv_layout(network(48, 6, 1024), true);
   const auto taken = [&](int64_t positions) {
@@ -187,9 +187,9 @@ TEST(long_sequences_of_windowed_models_take_a_fraction) {
   const auto before = [](int64_t positions) { return 48 * positions; };
   check::note("at 8192 positions " +
               std::to_string(static_cast<double>(before(8192)) / static_cast<double>(taken(8192))) +
-              " times less, at 131072 " +
+              " times fewer, at 131072 " +
               std::to_string(static_cast<double>(before(131072)) / static_cast<double>(taken(131072))));
-  CHECK_EQ(taken(1024), before(1024));  // and never more
+  CHECK_EQ(taken(1024), before(1024));  // Never more than without sliding-window tables.
   CHECK(3 * taken(8192) < before(8192));
   CHECK(5 * taken(131072) < before(131072));
 }

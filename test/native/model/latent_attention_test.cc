@@ -1,6 +1,6 @@
-// Latent attention in every form that files have it: each head's two matrices apart, both in one, and with the keys of
-// before there were any for it; sizes that fill no strip of a matrix. Against the network written out in float64 with
-// keys and values of each head, so without taking queries to the latents.
+// MLA in every form that files have: separate key and value matrices per head, a joint matrix, and the key names of
+// older files. Also sizes that do not fill the panels of a matrix. Compared with a float64 network that computes keys
+// and values of each head, that is, without absorbing the key matrices into the queries.
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -156,7 +156,7 @@ TEST(latent_attention_of_every_form_computes_its_network) {
           const std::string what = "form " + std::to_string(int(form)) + (low_rank ? ", low rank" : "") + " on " +
                                    std::string(cpu_isa_name(isa));
           if (std::memcmp(first.data(), logits.data(), logits.size() * sizeof(float)) != 0)
-            check::fail(__FILE__, __LINE__, "other bits: " + what);
+            check::fail(__FILE__, __LINE__, "different bits: " + what);
           double worst = 0;
           for (size_t row = 0; row < expected.size(); ++row) {
             const std::span<const float> ours(logits.data() + row * TinyModel::kVocab, TinyModel::kVocab);
@@ -169,14 +169,14 @@ TEST(latent_attention_of_every_form_computes_its_network) {
     }
 }
 
-// A page holds a row of latents for each position and layer, and nothing for each head.
+// A page stores one latent row per position and layer, and nothing per head.
 TEST(the_memory_plan_counts_latents) {
   const ParsedModel parsed(latent_model(Form::kSplit, true, false));
   REQUIRE(parsed.file != nullptr);
   auto backend = make_cpu_backend({.threads = 1});
   const auto plan = Model::plan(*parsed.file, **backend, kNetworkLimits);
   REQUIRE(plan.ok());
-  CHECK_EQ(plan->page_bytes, size_t{2 * 16 * (kRank + kShared) * 4});  // F32
+  CHECK_EQ(plan->page_bytes, size_t{2 * 16 * (kRank + kShared) * 4});  // 4 bytes per F32 element.
 }
 
 TEST(faults_of_latent_attention_are_named) {

@@ -1,4 +1,4 @@
-// Experts that read and write fewer numbers than rows have (Nemotron 3 Super): against the network in float64.
+// Compares experts that work on a smaller hidden dimension (Nemotron 3 Super) with the network in float64.
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -16,7 +16,7 @@ using namespace testing;
 
 constexpr uint32_t kLatent = 32, kShared = 40;
 
-// A layer that attends and one of experts.
+// One attention layer and one MoE layer.
 TinyModel latent_experts() {
   TinyModel model("nemotron_h_moe");
   model.key("attention.head_count_kv", std::vector<uint32_t>{TinyModel::kKvHeads, 0});

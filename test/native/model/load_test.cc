@@ -1,5 +1,5 @@
-// Loading: faults named, memory as planned, progress, and rows of a step that do not disturb each
-// other.
+// Tests loading: errors that name the tensor, memory as planned, progress reports, and tokens of a step that do not
+// affect each other.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -111,7 +111,7 @@ TEST(weights_in_fp8_need_a_backend_that_keeps_them) {
     AssembledFile::quantize(const_cast<GgufFile&>(*parsed.file), TensorType::kF8E4M3, 1);
     const auto backend = make_backend();
     const auto plan = Model::plan(*parsed.file, *backend, kLimits);
-    CHECK_EQ(plan.ok(), !floats);  // what is quantized stays as it is
+    CHECK_EQ(plan.ok(), !floats);  // Weights that are already quantized are kept unchanged.
     if (!plan)
       check_contains(plan.error().message, "'quantize' is fp8, which requires a CUDA device, but the device is cpu");
   }
@@ -134,7 +134,7 @@ TEST(tensors_that_would_change_results_are_refused_and_harmless_ones_are_not) {
     model.bias(name, TinyModel::kEmbedding);
     check_contains(load_error(model), std::string("tensor '") + name + "'");
   }
-  // rope_freqs is applied in llama; another architecture would have to ignore it.
+  // rope_freqs is used by llama. Any other architecture would have to ignore it.
   TinyModel qwen("qwen2");
   qwen.norm("rope_freqs.weight", TinyModel::kHeadDim / 2);
   check_contains(load_error(qwen), "tensor 'rope_freqs.weight'");
@@ -218,8 +218,8 @@ TEST(damaged_images_are_planned_or_refused_with_a_message) {
   for (size_t round = 0; round < 6000; ++round) {
     const ParsedModel& intact = models[round % models.size()];
     Bytes bytes = intact.bytes;
-    // Header, metadata and the tensor table: all but weights. The table is most of that, and little
-    // in it may change, so every other round spares it.
+    // Damages the header, the metadata and the tensor table, but not the weights. The table is most of these bytes, and
+    // few of its values may change, so every other round leaves it alone.
     const auto whole = static_cast<uint64_t>(intact.file->tensors()[0].data.data() - intact.bytes.data());
     const uint64_t head = round % 2 == 0 ? whole : whole / 6;
     for (uint64_t n = 1 + random(3); n > 0; --n) {
@@ -255,7 +255,7 @@ TEST(rows_without_logits_do_not_change_those_with) {
     const std::vector<float> every(logits, logits + all.size() * n_vocab);
     CHECK(standard_deviation({every.data(), n_vocab}) > 0.01);
 
-    // Nothing wanted: only keys and values are left behind, and the next step finds them.
+    // No logits are requested: the step only stores keys and values, which the next step uses.
     const Segment before = {0, 4, 0, pages_a.data()};
     model.forward({{tokens.data(), 4}, {&before, 1}, {}});
     const Segment next = {0, 1, 4, pages_a.data()};

@@ -1,4 +1,4 @@
-// As architecture_cases.h: mixtures of experts behind dense layers, routers that choose by more than a softmax, and
+// Like architecture_cases.h, for MoE layers after dense layers, routers that select by more than a softmax, and
 // gpt-oss. Tests only.
 #pragma once
 
@@ -12,14 +12,14 @@ inline void put_choice_bias(TinyModel& model, uint32_t lead) {
   });
 }
 
-// A mixture and a network that all rows pass, from layer `lead` on; before it a network alone.
+// Routed experts plus a shared expert from layer `lead` on; an MLP in the layers before it.
 inline Row mixture_beside(const P& net, const std::string& block, const Row& row, uint32_t lead,
                           const P::MixtureOf& how) {
   if (block < block_name(lead)) return gated_network(net, block, row);
   return P::plus(net.mixture(block, row, how), gated_network(net, block, row, silu, "_shexp"));
 }
 
-// GLM 4.5: the last layer of the file guesses tokens and is left out.
+// GLM 4.5: the last layer of the file is an MTP layer and is left out.
 inline Case glm4moe(bool qk_norms) {
   TinyModel model("glm4moe", 4);
   model.key("nextn_predict_layers", 1u);
@@ -98,7 +98,7 @@ inline Case bailingmoe() {
           }};
 }
 
-// Experts of two among three groups; fused queries, keys and values.
+// Experts are selected from two of three groups; queries, keys and values are fused.
 inline Case bailingmoe2() {
   TinyModel model("bailingmoe2", 3);
   model.key("rope.dimension_count", 8u);
@@ -147,7 +147,7 @@ inline Case bailingmoe2() {
           }};
 }
 
-// A softmax over all experts, and a bias that takes part in the choice alone.
+// A softmax over all experts, and a bias that affects only the selection.
 inline Case ernie4_5_moe() {
   TinyModel model("ernie4_5-moe", 3);
   model.key("expert_shared_count", 2u);
@@ -169,10 +169,10 @@ inline Case ernie4_5_moe() {
           }};
 }
 
-constexpr uint32_t kOssFf = 64;  // whole blocks of MXFP4
+constexpr uint32_t kOssFf = 64;  // A multiple of the MXFP4 block size.
 
-// Sinks, biases everywhere, every other layer with a window, gates and ups large enough to be
-// clamped, YaRN.
+// gpt-oss: attention sinks, biases everywhere, a sliding window in every other layer, gate and up values large enough
+// to be clamped, and YaRN.
 inline Case gpt_oss() {
   TinyModel model("gpt-oss", 4);
   model.key("attention.sliding_window", kWindow);
@@ -221,8 +221,8 @@ inline Case gpt_oss() {
           }};
 }
 
-// Norms with a mean, and of queries and keys each head's own: StableLM 2 12B and Command R+, whose attention and network
-// read one norm and are added together.
+// Layer norms with a mean, and separate norms of queries and keys for each head: StableLM 2 12B and Command R+. Their
+// attention and MLP read the same norm, and both outputs are added.
 inline Row mean_norm(const P& net, const std::string& name, Row x, bool biased, size_t first = 0) {
   const Row weight = net.values(name + ".weight");
   double mean = 0, squares = 0;

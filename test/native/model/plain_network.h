@@ -1,7 +1,7 @@
-// Decoders written out in float64, one architecture after another, straight from a TinyModel's
-// tensors: what the engine is compared with. They share no code with it, read no metadata, and take
-// every sum over all positions anew. Numbers that the engine finds in keys (windows, scales, bases)
-// stand here as the test puts them into the file. Tests only.
+// Decoders in float64, one architecture after another, computed directly from the tensors of a TinyModel. The engine is
+// compared with them. They share no code with the engine, read no metadata, and recompute every sum over all positions.
+// Values that the engine reads from metadata (windows, scales, bases) are repeated here as the test writes them to the
+// file. Tests only.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace monolith::testing {
 
 using Row = std::vector<double>;
-using Rows = std::vector<Row>;  // one per position
+using Rows = std::vector<Row>;  // One row per position.
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
 inline double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
@@ -39,7 +39,7 @@ class PlainNetwork {
     return x;
   }
 
-  // Rows [first_row, first_row + n_rows) of a matrix, by default all.
+  // Multiplies by the rows [first_row, first_row + n_rows) of a matrix; by default all rows.
   Row times(const std::string& name, const Row& x, size_t first_row = 0, size_t n_rows = 0) const {
     const Row weight = values(name + ".weight");
     if (n_rows == 0) n_rows = weight.size() / x.size();
@@ -52,7 +52,7 @@ class PlainNetwork {
     return out;
   }
   Row biased(const std::string& name, const Row& x) const { return plus(times(name, x), values(name + ".bias")); }
-  // Mean square over groups of so many values as the weight has.
+  // RMS norm over groups of as many values as the weight has.
   Row norm(const std::string& name, Row x) const {
     const Row weight = values(name + ".weight");
     for (size_t at = 0; at < x.size(); at += weight.size()) {
@@ -82,7 +82,7 @@ class PlainNetwork {
     for (int i = 0; i < n_dims / 2; ++i) out.push_back(std::pow(base, -2.0 * i / n_dims));
     return out;
   }
-  // YaRN with its usual ramp from 32 turns to 1 within `original` positions.
+  // YaRN with its default ramp from 32 rotations to 1 within `original` positions.
   static Row yarn(double base, double factor, double original) {
     const auto pair_of = [&](double turns) {
       return kHeadDim * std::log(original / (turns * 2 * M_PI)) / (2 * std::log(base));
@@ -96,7 +96,7 @@ class PlainNetwork {
     }
     return out;
   }
-  // Turns pairs (2i, 2i + 1) of each head, or with `halves` (i, i + n).
+  // Rotates the pairs (2i, 2i + 1) of each head, or with `halves` the pairs (i, i + n).
   static void rotate(Rows& heads, const Row& frequency, bool halves, double magnitude = 1) {
     const size_t n = frequency.size();
     for (size_t position = 0; position < heads.size(); ++position) {
@@ -119,7 +119,7 @@ class PlainNetwork {
     double scale = 0.25;  // 1 / sqrt(kHeadDim)
     int window = 0;
     double cap = 0;
-    Row sinks = {};  // of each head
+    Row sinks = {};  // One per head.
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how) {
     Rows out(q.size(), Row(q[0].size()));
@@ -143,7 +143,7 @@ class PlainNetwork {
     return out;
   }
 
-  // The `used` experts of the largest router logits. `over_chosen`: weights sum to one.
+  // The `used` experts with the largest router logits. `over_chosen`: the weights of the selected experts sum to one.
   Row mixture(const std::string& block, const Row& x, int n_ff, int used, bool over_chosen) const {
     const Row logits = times(block + "ffn_gate_inp", x);
     std::vector<int> order(logits.size());
@@ -161,13 +161,13 @@ class PlainNetwork {
     return out;
   }
 
-  // How a mixture chooses and computes where it is not as above.
+  // Options of an MoE layer that routes or computes differently.
   struct MixtureOf {
     int n_ff, used;
     bool sigmoid = false, choice_bias = false, normalized = true;
     int groups = 1, groups_used = 1;
     double scale = 1;
-    bool biases = false;  // of the router and of the experts
+    bool biases = false;  // The router and the experts have biases.
     std::function<double(double, double)> inside = [](double gate, double up) { return silu(gate) * up; };
   };
   Row mixture(const std::string& block, const Row& x, const MixtureOf& how) const {
@@ -185,7 +185,7 @@ class PlainNetwork {
     for (int e = 0; e < n; ++e) scores[e] = how.sigmoid ? 1 / (1 + std::exp(-logits[e])) : std::exp(logits[e]) / all;
     Row by = scores;
     if (how.choice_bias) by = plus(by, values(block + "exp_probs_b.bias"));
-    // Groups of neighbours, by the sum of their two best.
+    // Groups of consecutive experts, ranked by the sum of their two best scores.
     const int size = n / how.groups;
     std::vector<std::pair<double, int>> groups;
     for (int g = 0; g < how.groups; ++g) {

@@ -1,4 +1,5 @@
-// Every case whose network carries state on; here those of short convolutions (LFM2: transformers' modeling_lfm2). Tests only.
+// All cases with recurrent state. This file has the cases with short convolutions (LFM2: transformers' modeling_lfm2).
+// Tests only.
 #pragma once
 
 #include "model/delta_net_cases.h"
@@ -7,7 +8,7 @@
 
 namespace monolith::testing {
 
-// Of three layers the second attends.
+// Three layers; the second one is an attention layer.
 inline TinyModel short_convolutions(const char* architecture) {
   TinyModel model(architecture, 3);
   model.key("shortconv.l_cache", 3u);
@@ -25,7 +26,8 @@ inline TinyModel short_convolutions(const char* architecture) {
   return model;
 }
 
-// Of a row's three parts the first multiplies what is convolved, the second what has been.
+// Of the three parts of a token's projection, the first multiplies the input of the convolution and the second
+// multiplies its output.
 inline Rows short_convolution(const P& net, const std::string& block, const Rows& h) {
   const auto part = [&](size_t which) {
     return each(h, [&](const Row& row) { return net.times(block + "shortconv.in_proj", row, which * kEmbd, kEmbd); });
@@ -57,7 +59,7 @@ inline Case lfm2() {
           }};
 }
 
-// Experts behind a dense layer.
+// Experts after a dense layer.
 inline Case lfm2moe() {
   TinyModel model = short_convolutions("lfm2moe");
   put_experts(model, kExpertFf, 1);

@@ -1,5 +1,5 @@
-// Networks that carry state on, in the arithmetic they are served in: near to what they are written out in float64, and the
-// same bits wherever a prompt is cut, and token by token.
+// Recurrent models in production arithmetic: results are close to the float64 network, and have the same bits for any
+// chunks of a prompt and token by token.
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -19,7 +19,8 @@ using namespace testing;
 
 constexpr int kTokens = 37;
 
-// All matrices of a network whose rows are whole blocks; taps, rates and routers stay.
+// Converts all matrices whose rows consist of whole blocks. Convolution kernels, decay rates and routers keep their
+// type.
 void retype(TinyModel& model, TensorType type) {
   for (auto& [name, tensor] : model.tensors) {
     const auto block = static_cast<uint64_t>(traits_of(type).block_values);
@@ -33,7 +34,7 @@ void retype(TinyModel& model, TensorType type) {
   }
 }
 
-// Largest distance in standard deviations of a row's logits, and its root mean square over all.
+// The largest distance of a logit in standard deviations, and the root mean square over all logits.
 struct Off {
   double most = 0, mean = 0;
 };
@@ -52,7 +53,8 @@ Off off(const std::vector<float>& logits, const Rows& expected) {
   return off;
 }
 
-// What is served of a type of weights, with pages in binary16, and how far that may be from no rounding at all.
+// A weight type as used in production, with KV pages in binary16, and the allowed distance from arithmetic without
+// rounding.
 struct Served {
   const char* name;
   TensorType type;
@@ -74,7 +76,7 @@ TEST(networks_that_carry_state_on_are_served_near_to_their_float64) {
   const Tokens tokens = some_tokens(kTokens);
   for (const Served& served : kServed) {
     for (Case one : recurrent_cases()) {
-      // In eight bits a row may choose other experts, which is no rounding any more.
+      // With 8-bit weights a token may be routed to other experts, which is not a rounding error any more.
       if (served.type != TensorType::kF32 && one.model.tensors.contains("blk.2.ffn_gate_inp.weight")) continue;
       if (served.type != TensorType::kF32) retype(one.model, served.type);
       const ParsedModel parsed(one.model);
@@ -92,12 +94,12 @@ TEST(networks_that_carry_state_on_are_served_near_to_their_float64) {
         const std::vector<float> cut = run_network(*model, tokens, piece, first);
         if (std::memcmp(cut.data(), whole.data(), whole.size() * sizeof(float)) != 0)
           check::fail(__FILE__, __LINE__,
-                      what + ": other bits, " + std::to_string(first) + " tokens and then " + std::to_string(piece) +
-                          " at a time");
+                      what + ": different bits, " + std::to_string(first) + " tokens and then " +
+                          std::to_string(piece) + " at a time");
       };
       for (int first = 1; first < kTokens; ++first) same(first, kTokens);
       for (const int piece : {1, 2, 5, 16}) same(0, piece);
-      same(11, 1);  // as in service: a prompt, then its answer
+      same(11, 1);  // As in production: a prompt, then single tokens.
     }
   }
 }

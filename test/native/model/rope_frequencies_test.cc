@@ -1,5 +1,4 @@
-// YaRN against values worked out by hand from the paper and the authors' rounding of the ramp's
-// ends.
+// Compares YaRN with values calculated by hand from the paper and from the authors' rounding of the ramp's ends.
 #include "model/rope_frequencies.h"
 
 #include <cmath>
@@ -22,15 +21,15 @@ TEST(plain_frequencies_fall_geometrically) {
 }
 
 TEST(yarn_keeps_fast_pairs_interpolates_slow_ones_and_blends_between) {
-  // 128 dimensions, base 1e6, 32768 positions stretched 4 times (as Qwen 2.5 does): the pair
-  // turning 32 times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, the pair turning once
-  // is 39.7; so the ramp runs from 23 to 40.
+  // 128 dimensions, base 1e6, and 32768 positions stretched by a factor of 4 (as in Qwen 2.5). The pair that rotates 32
+  // times is 128 ln(32768 / (32 2 pi)) / (2 ln 1e6) = 23.6, and the pair that rotates once is 39.7. The ramp therefore
+  // runs from 23 to 40.
   const auto plain = plain_rope_frequencies(128, 1e6);
   auto scaled = plain;
   const float magnitude = apply_yarn({.factor = 4, .original_context = 32768}, 1e6, scaled);
   for (size_t i = 0; i <= 23; ++i) CHECK(near(scaled[i], plain[i]));
   for (size_t i = 40; i < 64; ++i) CHECK(near(scaled[i], plain[i] / 4));
-  // 7 of 17 steps along: 7/17 interpolated, 10/17 kept.
+  // 7 of 17 steps along the ramp: 7/17 interpolated, 10/17 unchanged.
   CHECK(near(scaled[30], plain[30] * (7.0 / 17 / 4 + 10.0 / 17)));
   CHECK(std::abs(magnitude - 1.1386294f) < 1e-6f);  // 0.1 ln 4 + 1
 }
@@ -50,7 +49,7 @@ TEST(yarn_keys_are_read) {
   model.key("rope.scaling.factor", 4.0f);
   model.key("rope.scaling.original_context_length", 32768u);
   model.key("rope.scaling.attn_factor", 0.5f);
-  model.key("rope.scaling.yarn_attn_factor", 3.0f);  // not another factor
+  model.key("rope.scaling.yarn_attn_factor", 3.0f);  // Does not change the magnitude.
   const testing::ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
   const auto rope = read_rope_frequencies(*parsed.file, "qwen2", 128, 256, 256, false);

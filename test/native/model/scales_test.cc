@@ -1,5 +1,6 @@
-// Scales beside matrices ("x.scale" of "x.weight"): products are multiplied by them, whatever the type, the layer and the number
-// of matrices; a backend that does not multiply gets the products' weights. What is no scale is named.
+// Scale tensors next to matrices ("x.scale" for "x.weight"). Matrix products are multiplied by them, whatever the type,
+// the layer and the number of matrices. A backend without such scales receives scaled weights. Invalid scales are
+// rejected by name.
 #include "check.h"
 #include "model/all_cases.h"
 #include "support/backend_around.h"
@@ -13,12 +14,13 @@ constexpr int kTokens = 19;
 
 std::string stem_of(const std::string& name) { return name.substr(0, name.rfind('.')); }
 
-// Weights of two dimensions that no product is made with: taps of convolutions and norms by groups.
+// Two-dimensional weights that are not matrices: convolution kernels and group norms.
 bool is_of_channels(const std::string& name) {
   return name.find("conv1d") != std::string::npos || name.ends_with(".conv.weight") || name.ends_with("norm.weight");
 }
 
-// The file, its matrices divided by powers of two that stand beside them: of several matrices in a tensor one for each.
+// Returns the file with its matrices divided by powers of two, which are stored as scale tensors. A tensor with several
+// matrices gets one scale per matrix.
 LooseModel scaled(const GgufFile& file) {
   LooseModel model(file);
   std::map<std::string, LooseModel::Tensor> matrices;
@@ -32,7 +34,7 @@ LooseModel scaled(const GgufFile& file) {
     for (size_t i = 0; i < values.size(); ++i) values[i] /= scales[i / (values.size() / count)];
     model.put_floats(name, tensor.dims, values);
     model.put_floats(stem_of(name) + ".scale", {count}, scales);
-    model.put_floats(stem_of(name) + ".input_scale", {1}, {3.0f});  // of no matter
+    model.put_floats(stem_of(name) + ".input_scale", {1}, {3.0f});  // Has no effect.
   }
   return model;
 }
@@ -42,7 +44,7 @@ class WithoutFactors : public BackendAround {
   using BackendAround::BackendAround;
   bool keeps_factors() const override { return false; }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override {
-    if (!source.factors.empty()) check::fail(__FILE__, __LINE__, "was given factors");
+    if (!source.factors.empty()) check::fail(__FILE__, __LINE__, "scales were not applied to the weights");
     return BackendAround::matrix(source);
   }
 };
@@ -98,7 +100,7 @@ TEST(what_is_no_scale_of_a_matrix_is_named) {
   };
   const auto says = [](const std::string& message, const std::string& part) {
     if (message.find(part) == std::string::npos)
-      check::fail(__FILE__, __LINE__, "'" + message + "' does not say '" + part + "'");
+      check::fail(__FILE__, __LINE__, "'" + message + "' does not contain '" + part + "'");
   };
   CHECK(with("blk.0.attn_q.scale", {2.0f}).empty());
   says(with("blk.0.attn_q.scale", {1.0f, 2.0f}),

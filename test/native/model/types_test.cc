@@ -1,5 +1,5 @@
-// A model in every tensor type: what exact arithmetic makes of it is what it makes of the decoded weights in F32,
-// bit for bit; production arithmetic is close to that, and the same on every instruction set.
+// A model with weights of every tensor type. In exact arithmetic the results equal, bit for bit, those of the decoded
+// weights in F32. Production arithmetic is close to that, and the same with every instruction set.
 #include <cstring>
 #include <numeric>
 #include <string>
@@ -20,7 +20,8 @@ using namespace testing;
 
 constexpr int kTokens = 21;
 
-// All matrices with rows of 256, so that every type fits, and random blocks of `type`, or their values in F32.
+// All matrices have rows of 256 values so that every type fits. They contain random blocks of `type`, or the decoded
+// values in F32.
 TinyModel model_of(TensorType type, bool decoded) {
   TinyModel model;
   model.key("embedding_length", 256u);
@@ -48,7 +49,7 @@ TinyModel model_of(TensorType type, bool decoded) {
   return model;
 }
 
-// The logits of all rows of one step; empty, and a failure, if the model does not load.
+// Returns the logits of all tokens of one step. Fails the test and returns an empty vector if the model does not load.
 std::vector<float> logits_of(const TinyModel& model, const CpuBackendOptions& options) {
   const ParsedModel parsed(model);
   auto backend = make_cpu_backend(options);
@@ -77,7 +78,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 }  // namespace
 
-// A device without a type: planned or loaded, the tensor is named before anything is kept.
+// A device that does not support a type: planning and loading both name the tensor before anything is stored.
 TEST(a_type_that_the_device_does_not_have_is_refused_by_name) {
   class Without : public testing::BackendAround {
    public:
@@ -107,14 +108,14 @@ TEST(every_type_computes_what_its_decoded_weights_do) {
     const auto exact = logits_of(model, {.threads = 1, .arithmetic = Arithmetic::kExact});
     const auto decoded = logits_of(model_of(type, true), {.threads = 1, .arithmetic = Arithmetic::kExact});
     REQUIRE(!exact.empty());
-    if (!same_bits(exact, decoded)) check::fail(__FILE__, __LINE__, name + ": other bits than in F32");
+    if (!same_bits(exact, decoded)) check::fail(__FILE__, __LINE__, name + ": different bits than in F32");
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas()) {
       const auto logits = logits_of(model, {.threads = 2, .isa = cpu_isa_name(isa)});
       REQUIRE(logits.size() == exact.size());
       if (first.empty()) first = logits;
       if (!same_bits(first, logits))
-        check::fail(__FILE__, __LINE__, name + ": other bits on " + std::string(cpu_isa_name(isa)));
+        check::fail(__FILE__, __LINE__, name + ": different bits on " + std::string(cpu_isa_name(isa)));
     }
     const Distance d = distance(first, exact, {});
     check::note(name + ": rms " + std::to_string(d.rms) + ", max " + std::to_string(d.max));

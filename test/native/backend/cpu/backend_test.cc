@@ -1,4 +1,4 @@
-// CpuBackend as the model sees it: construction, forced instruction sets, memory, embedding, errors.
+// Tests CpuBackend as the model uses it: construction, forced instruction sets, memory, embedding and errors.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -34,7 +34,7 @@ TEST(backend_forced_isa_is_the_one_that_runs) {
   }
 }
 
-// No table borrows another's kernels: a name that runs says what ran.
+// Each instruction set has its own kernels, so the name of the table identifies the code that ran.
 TEST(backend_instruction_sets_have_kernels_of_their_own) {
   const auto isas = available_cpu_isas();
   for (size_t a = 0; a < isas.size(); ++a) {
@@ -73,8 +73,8 @@ TEST(backend_rejects_bad_matrices) {
     CHECK(!matrix.ok());
     if (!matrix.ok()) CHECK(matrix.error().code == code);
   };
-  reject(TensorType::kQ8_0, 5, 32, ErrorCode::kInvalidArgument);  // data for four rows
-  reject(TensorType::kQ8_0, 4, 33, ErrorCode::kUnsupported);      // not whole blocks
+  reject(TensorType::kQ8_0, 5, 32, ErrorCode::kInvalidArgument);  // There is data for only four rows.
+  reject(TensorType::kQ8_0, 4, 33, ErrorCode::kUnsupported);      // Rows do not consist of whole blocks.
   reject(TensorType::kQ4_K, 1, 128, ErrorCode::kUnsupported);
   reject(TensorType::kQ8_0, 0, 32, ErrorCode::kUnsupported);
   reject(TensorType::kQ8_0, -1, 32, ErrorCode::kUnsupported);
@@ -87,7 +87,7 @@ TEST(backend_rejects_bad_matrices) {
   CHECK(!(*backend)->reserve(INT32_MAX, INT64_MAX, 1, 1).ok());
 }
 
-// The memory plan relies on these: what a type costs here relative to its file.
+// Memory of each weight type relative to its size in the file. The memory plan relies on these ratios.
 TEST(backend_matrix_bytes_stay_close_to_the_file) {
   auto backend = make_cpu_backend({.threads = 1, .isa = "plain"});
   REQUIRE(backend.ok());
@@ -96,11 +96,11 @@ TEST(backend_matrix_bytes_stay_close_to_the_file) {
     const double file =
         4096.0 * 2048 / static_cast<double>(traits.block_values) * static_cast<double>(traits.block_bytes);
     const double held = static_cast<double>((*backend)->matrix_bytes(type, 4096, 2048));
-    // Six-bit scales take a byte here.
+    // 6-bit scales take one byte in memory.
     const bool six_bit_scales = type == TensorType::kQ3_K || type == TensorType::kQ4_K || type == TensorType::kQ5_K ||
                                 type == TensorType::kIQ4_XS;
     if (is_lattice_type(type) && type != TensorType::kTQ2_0) {
-      // Opened to a code for each value: as strips.h says, in bits.
+      // Expanded to one code per value; strips.h gives the size in bits.
       const double bits = 8 * held / (4096.0 * 2048);
       const bool two = type == TensorType::kTQ1_0 || type == TensorType::kIQ1_S;
       const bool four = type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S;
@@ -135,7 +135,7 @@ TEST(backend_memory_is_aligned_and_zero) {
   }
 }
 
-// A row of an embedding table comes out as dequantize() gives it, bit for bit, also in the exact mode.
+// An embedding row equals the result of dequantize() bit for bit, also in exact arithmetic.
 TEST(backend_embed_equals_dequantize) {
   constexpr int64_t kRows = 21, kCols = 512;
   for (Arithmetic arithmetic : {Arithmetic::kProduction, Arithmetic::kExact}) {

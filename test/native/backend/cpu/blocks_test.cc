@@ -1,5 +1,5 @@
-// Blocks of positions that become rows, attention to them beside a window, their index, and residual streams that are
-// mixed: against double arithmetic, across instruction sets, and the same bits wherever a sequence is cut.
+// Compressed attention (blocks of positions pooled into rows, a sliding window and the indexer) and hyper-connections:
+// compared with double precision, across instruction sets, and bit for bit for any chunks of a sequence.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -75,7 +75,7 @@ TEST(attention_to_blocks_matches_double_on_every_instruction_set_wherever_it_is_
       const std::vector<float> whole = run(s, CpuIsa::kPlain, 1, {}, false, type);
       double squares = 0;
       for (size_t i = 0; i < expected.size(); ++i) squares += std::pow(whole[i] - expected[i], 2);
-      // A near-tie of the index may fall the other way.
+      // A near-tie in the indexer may be decided differently.
       CHECK(std::sqrt(squares / static_cast<double>(expected.size())) < (type == KvType::kF16 ? 2e-2 : 1e-1));
       for (const CpuIsa isa : available_cpu_isas()) CHECK(same_bits(run(s, isa, 2, {7, 33}, true, type), whole));
     }

@@ -1,5 +1,5 @@
-// Products and attention in 16-bit integers: against double arithmetic, at their bounds, and with the same bits in every cut.
-// Skipped where the processor has no such products.
+// Matrix products and attention in 16-bit integers: compared with double precision, at their limits, and bit for bit
+// for any split. Skipped if the CPU has no 16-bit integer dot products.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -35,7 +35,7 @@ struct Products {
         bias(random_floats(size_t(outputs), 3)),
         before(random_floats(size_t(n * outputs), 4)) {}
 
-  // Rows multiplied in runs of `run`, added to `before`.
+  // Multiplies the rows in runs of `run` and adds the results to `before`.
   std::vector<float> computed(int threads, int run) const {
     ThreadPool pool(threads);
     auto matrix = Fixed16Matrix::create({TensorType::kF32, rows, cols, std::as_bytes(std::span(weights))}, pool);
@@ -49,7 +49,7 @@ struct Products {
     }
     return out;
   }
-  // Largest error, in standard deviations of a product.
+  // The largest error, in standard deviations of a product.
   double error(const std::vector<float>& out) const {
     double most = 0;
     for (int row = 0; row < n_rows; ++row)
@@ -100,17 +100,17 @@ TEST(fixed16_products_are_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
 
 TEST(fixed16_products_hold_at_their_bounds) {
   if (kernels() == nullptr) return;
-  // All of one sign and size: the largest sums there are.
+  // All values have the same sign and size, which gives the largest possible sums.
   Products same(3, 40, 700);
   for (float& w : same.weights) w = 3e4f;
   for (float& value : same.x) value = -7.0f;
   CHECK(same.error(same.computed(1, 3)) < 1e-2);
-  // One that is far larger than the rest, zeros, and numbers too small to count.
+  // One value much larger than the others, zeros, and numbers too small to matter.
   Products uneven(4, 20, 512);
   for (size_t i = 0; i < uneven.weights.size(); i += 100) uneven.weights[i] = 1e6f;
   for (int64_t i = 0; i < 512; ++i) uneven.x[size_t(512 + i)] = 0, uneven.x[size_t(1024 + i)] = 1e-40f;
-  CHECK(uneven.error(uneven.computed(1, 4)) < 0.1);  // what lies beside the large ones is lost
-  // What is no number stays in its row.
+  CHECK(uneven.error(uneven.computed(1, 4)) < 0.1);  // Values next to the large ones lose all precision.
+  // An infinite input makes its own row NaN and no other.
   Products broken(3, 20, 300);
   broken.x[300 + 7] = std::numeric_limits<float>::infinity();
   const auto out = broken.computed(1, 3);
@@ -139,13 +139,13 @@ TEST(fixed16_attention_is_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
 
 TEST(fixed16_attention_holds_at_its_bounds) {
   if (kernels() == nullptr) return;
-  // Equal keys and values of one size: weights of all positions are 1, sums the largest there are.
+  // Equal keys and values of one size: the weights of all positions are 1, and the sums are the largest possible.
   Attention flat(520, 1, 48, {520});
   for (float& value : flat.k) value = 5.0f;
   for (float& value : flat.q) value = 5.0f;
   for (float& value : flat.v) value = -100.0f;
   for (const float value : flat.computed(1, 520)) CHECK(std::abs(value + 100.0f) < 0.05f);
-  // One key that outweighs all others, and values that are zero.
+  // One key that outweighs all others, and values of zero.
   Attention sharp(300, 1, 16, {300});
   for (float& value : sharp.q) value = 50.0f;
   for (int d = 0; d < 16; ++d) sharp.k[size_t(17 * 16 + d)] = 50.0f;

@@ -17,9 +17,8 @@ TEST(isa_plain_is_always_there_and_first) {
   for (CpuIsa isa : isas) CHECK(cpu_has(isa));
 }
 
-// The kernel lists in /proc/cpuinfo what it saw and lets programs use: an independent reading of CPUID, or of
-// what an ARM processor tells about itself. An emulator may show the file of the machine around it: then the
-// line of this processor is not there.
+// /proc/cpuinfo lists the CPU features that the kernel detected and enabled: an independent reading of CPUID or of the
+// ARM feature registers. An emulator may show the host's file, which then lacks the line of the emulated CPU.
 TEST(isa_agrees_with_the_operating_system) {
 #if defined(__aarch64__)
   const std::string key = "Features";
@@ -46,7 +45,7 @@ TEST(isa_agrees_with_the_operating_system) {
   CHECK_EQ(cpu_has(CpuIsa::kNeonI8mm), neon && has("i8mm"));
 }
 
-// Whoever runs the tests on a processor of their choice (scripts/arm.mjs) says what it must be found to have.
+// A test run on a chosen CPU (scripts/arm.mjs) sets the instruction set that must be detected.
 TEST(isa_is_the_one_that_was_announced) {
   const char* announced = std::getenv("MONOLITH_TEST_ISA");
   if (announced == nullptr) return check::skip("MONOLITH_TEST_ISA is not set");

@@ -1,4 +1,4 @@
-// A pool of pages costs memory when its pages are used, and no more than it says.
+// A page pool uses memory only for pages that were used, and no more than it reports.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20, kSystemPage = 4096;
 
-// Bytes of the cache's memory that the system has given it.
+// Returns the resident bytes of the cache's memory.
 size_t resident(const CpuKvCache& cache) {
   const auto pieces = cache.pieces();
   std::byte* const data = std::ranges::min_element(pieces, {}, &CpuKvCache::Pages::data)->data;
@@ -45,7 +45,7 @@ TEST(pages_become_memory_when_they_are_first_written) {
       CHECK(said >= before && said <= (*cache)->bytes);
       before = said;
     }
-    // Twelve pieces, each begun with a huge page.
+    // Twelve memory blocks, each of which starts with a huge page.
     CHECK((*cache)->bytes_of_first(1) <= 12 * 2 * 2 * kMiB && (*cache)->bytes_of_first(1) < (*cache)->bytes / 2);
     CHECK_EQ((*cache)->bytes_of_first(8'000), (*cache)->bytes);
   }

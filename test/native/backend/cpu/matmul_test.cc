@@ -1,5 +1,5 @@
-// Matrix products of every type on every instruction set: against exact arithmetic, against each other bit
-// for bit, and against themselves in other batches and on other numbers of threads.
+// Matrix products of every weight type with every instruction set: compared with exact arithmetic, bit for bit with
+// each other, and bit for bit in other batches and with other numbers of threads.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -19,7 +19,7 @@ using namespace monolith;
 
 namespace {
 
-// Those of GGUF, and FP8 with its scales.
+// The types of GGUF, and FP8 with its block scales.
 constexpr auto kProductTypes = [] {
   std::array<TensorType, std::size(kAllTypes) + 1> types{};
   std::copy(std::begin(kAllTypes), std::end(kAllTypes), types.begin());
@@ -31,7 +31,7 @@ struct Shape {
   int64_t rows, cols;
 };
 
-// Odd numbers of rows, one strip and several; for floats odd numbers of columns too.
+// Odd numbers of rows, one panel and several panels. Float types have odd numbers of columns, too.
 std::vector<Shape> shapes_of(TensorType type) {
   switch (traits_of(type).block_values) {
     case 1: return {{1, 1}, {16, 32}, {37, 97}, {48, 256}};
@@ -69,7 +69,7 @@ bool same(float a, float b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
-// First difference, or -1.
+// Returns the index of the first difference, or -1.
 int64_t first_difference(const float* a, const float* b, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     if (!same(a[i], b[i])) return i;
@@ -84,10 +84,11 @@ void check_same(const float* a, const float* b, int64_t count, const std::string
                     std::to_string(b[at]));
 }
 
-// What rounding the inputs and sums may do to one output: six standard deviations of independent roundings.
-//   activations to 8 bits: uniform within half a step of their block's scale
-//   activations to BF16: uniform within 2^-9 of each value, two weights' sums rounded like float ones
-//   float sums: every addition off by at most 2^-24 of the partial sum, bounded here by the norm of the terms
+// The error that rounding of inputs and sums may cause in one output: six standard deviations of independent rounding
+// errors.
+// - activations in 8 bits: uniform within half a step of the block's scale
+// - activations in BF16: uniform within 2^-9 of each value; sums of two products are rounded like float sums
+// - float sums: every addition is off by at most 2^-24 of the partial sum, bounded here by the norm of the terms
 double tolerance(const float* w, const float* x, int64_t cols, bool int8, bool bf16) {
   double variance = 0, terms = 0;
   for (int64_t begin = 0; begin < cols; begin += 32) {
@@ -103,7 +104,7 @@ double tolerance(const float* w, const float* x, int64_t cols, bool int8, bool b
   return 6 * std::sqrt(variance) + terms * (std::sqrt(static_cast<double>(cols)) + 4) * 0x1p-23;
 }
 
-// Compares all outputs with double arithmetic on the dequantized weights; reports the worst.
+// Compares all outputs with double precision on the dequantized weights and reports the worst one.
 void check_close(TensorType type, Shape shape, const std::vector<std::byte>& data, const std::vector<float>& x,
                  const std::vector<float>& out, int n_rows, bool int8, bool bf16, const std::string& what) {
   std::vector<float> weights(static_cast<size_t>(shape.rows * shape.cols));
@@ -126,10 +127,10 @@ void check_close(TensorType type, Shape shape, const std::vector<std::byte>& dat
     }
   }
   if (worst > 1)
-    check::fail(__FILE__, __LINE__, what + ": " + std::to_string(worst) + " of what rounding explains, " + where);
+    check::fail(__FILE__, __LINE__, what + ": " + std::to_string(worst) + " of the expected rounding error, " + where);
 }
 
-bool quantized(TensorType type) { return !is_float(type); }  // activations are rounded to 8 bits
+bool quantized(TensorType type) { return !is_float(type); }  // Activations are rounded to 8 bits.
 bool rounds_to_bf16(TensorType type, CpuIsa isa) {
   return matmul_kernels(isa).activation[strip_type_index(type)] == ActivationKind::kBf16;
 }
@@ -158,7 +159,7 @@ TEST(matmul_is_close_to_exact_arithmetic) {
   }
 }
 
-// strips.h promises the same bits on every instruction set, except for BF16 where vdpbf16ps runs.
+// strips.h guarantees the same bits with every instruction set, except for BF16 on CPUs with vdpbf16ps.
 TEST(matmul_vector_versions_equal_the_plain_one) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);
@@ -195,7 +196,7 @@ TEST(matmul_rows_do_not_depend_on_their_company) {
         const auto x = random_floats(40 * shape.cols, 6);
         auto matrix = backend->matrix({type, shape.rows, shape.cols, data});
         REQUIRE(matrix.ok());
-        // Each row alone is the reference; then in batches of every size, at changing places in them.
+        // Each row alone is the reference. Then the rows run in batches of every size, at changing positions.
         std::vector<float> alone;
         for (int row = 0; row < 40; ++row) {
           const auto out = multiply(*backend, **matrix, &x[static_cast<size_t>(row * shape.cols)], 1);
@@ -212,7 +213,7 @@ TEST(matmul_rows_do_not_depend_on_their_company) {
   }
 }
 
-// Panels, row ranges and packing in parallel only happen with larger products.
+// Panels, row ranges and parallel packing only occur in larger products.
 TEST(matmul_large_products_equal_small_ones) {
   for (CpuIsa isa : available_cpu_isas()) {
     if (isa == CpuIsa::kPlain) continue;
@@ -236,8 +237,8 @@ TEST(matmul_large_products_equal_small_ones) {
   }
 }
 
-// A group of targets of mixed types and sizes, with factors, bias, residual and strides: each as if alone, and nothing
-// but the outputs is written.
+// A group of targets with mixed types and sizes, with factors, bias, residual and strides. Each result is the same as
+// alone, and only the outputs are written.
 TEST(matmul_groups_factors_bias_and_residual) {
   constexpr int64_t kCols = 512;
   for (CpuIsa isa : available_cpu_isas()) {
@@ -293,7 +294,7 @@ TEST(matmul_groups_factors_bias_and_residual) {
   }
 }
 
-// A file may hold any bits: weights of -128, all nibbles 15, scales that are infinite or NaN.
+// A file may contain any bits: weights of -128, all nibbles 15, and infinite or NaN scales.
 TEST(matmul_extreme_weights_do_not_saturate) {
   auto plain = backend_for(CpuIsa::kPlain, 1);
   REQUIRE(plain != nullptr);
@@ -307,12 +308,12 @@ TEST(matmul_extreme_weights_do_not_saturate) {
       for (size_t i = 0; i < data.size(); ++i) {
         const int64_t at = static_cast<int64_t>(i) % traits.block_bytes;
         const bool scale = at >= scales.at && at < scales.at + scales.bytes;
-        // Row 3 gets the fill in its scales as well: 0x7f7f and 0xffff are NaN, 0x8080 is a denormal,
-        // as is the power of two that the exponent 0 stands for.
+        // In row 3 the scales are filled as well. 0x7f7f and 0xffff are NaN, 0x8080 is a denormal, and so is the power
+        // of two for exponent 0.
         const bool row3 = static_cast<int64_t>(i) / (shape.cols / traits.block_values * traits.block_bytes) == 3;
         if (!scale || row3) data[i] = static_cast<std::byte>(fill);
       }
-      std::vector<float> x(static_cast<size_t>(4 * shape.cols), 1.0f);  // all activations 127
+      std::vector<float> x(static_cast<size_t>(4 * shape.cols), 1.0f);  // All activations are quantized to 127.
       for (int64_t k = 0; k < shape.cols; ++k) {
         x[static_cast<size_t>(shape.cols + k)] = -1.0f;
         x[static_cast<size_t>(2 * shape.cols + k)] = k % 2 ? 1.0f : -1.0f;
@@ -334,7 +335,7 @@ TEST(matmul_extreme_weights_do_not_saturate) {
   }
 }
 
-// Broken activations give NaN in their own row, on every instruction set, and leave other rows alone.
+// NaN or infinite activations make their own row NaN with every instruction set, and leave other rows unchanged.
 TEST(matmul_nan_and_infinite_activations) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   for (CpuIsa isa : available_cpu_isas()) {

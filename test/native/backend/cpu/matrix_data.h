@@ -1,4 +1,4 @@
-// Random weight matrices in every encoding, for tests: all bit patterns of the quantized values occur.
+// Random weight matrices of every type, for tests. All bit patterns of quantized values occur.
 #pragma once
 
 #include <cmath>
@@ -28,13 +28,13 @@ class Random {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return static_cast<uint32_t>(state_ >> 32);
   }
-  float uniform() { return static_cast<float>(bits() >> 8) * 0x1p-23f - 1.0f; }  // [-1, 1)
+  float uniform() { return static_cast<float>(bits() >> 8) * 0x1p-23f - 1.0f; }  // Uniform in [-1, 1).
 
  private:
   uint64_t state_;
 };
 
-// Where a quantized type's block has its floating-point scales: d, d_min (or m), the exponent of MXFP4.
+// Position and size of the floating-point scales in a quantized block: d, d_min (or m), or the exponent of MXFP4.
 struct BlockScales {
   int at, bytes;
 };
@@ -56,7 +56,7 @@ inline BlockScales block_scales(monolith::TensorType type) {
   }
 }
 
-// What a block's largest quants times its largest scale come to, for d = 1.
+// The largest code of a block times its largest scale, for d = 1.
 inline float largest_value(monolith::TensorType type) {
   using monolith::TensorType;
   switch (type) {
@@ -83,12 +83,12 @@ inline float largest_value(monolith::TensorType type) {
   }
 }
 
-// rows x cols of `type`, of about the size `size`, which is a power of two.
+// Returns rows x cols values of `type` with magnitudes of about `size`, which is a power of two.
 inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t rows, int64_t cols, uint64_t seed,
                                           float size = 1) {
   using monolith::TensorType;
   const auto& traits = monolith::traits_of(type);
-  if (type == TensorType::kF8Scaled) {  // all codes but those of no number, behind a scale
+  if (type == TensorType::kF8Scaled) {  // All codes except NaN, with scales.
     Random codes(seed);
     std::vector<std::byte> data;
     for (int64_t block = 0; block < rows * cols / traits.block_values; ++block) {
@@ -125,11 +125,11 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
       case TensorType::kMXFP4:
         block[0] = static_cast<std::byte>(118 + std::ilogb(size) + static_cast<int>(random.bits() % 8));
         break;
-      case TensorType::kNVFP4:  // at most 12 times this
+      case TensorType::kNVFP4:  // Values are at most 12 times this scale.
         for (int j = 0; j < 4; ++j)
           block[j] = static_cast<std::byte>(8 * (std::ilogb(size) + 3) + static_cast<int>(random.bits() % 16));
         break;
-      case TensorType::kIQ1_M: {  // d in the upper nibbles of four words
+      case TensorType::kIQ1_M: {  // d is stored in the upper nibbles of four words.
         const uint16_t half = monolith::float_to_half(value / 17);
         for (int j = 0; j < 4; ++j)
           block[49 + 2 * j] = (block[49 + 2 * j] & std::byte{15}) | static_cast<std::byte>((half >> (4 * j) & 15) << 4);

@@ -1,5 +1,5 @@
-// Mixtures of experts: each row's result against its own experts' products taken one by one, with
-// ties, in any company of rows, and on every instruction set.
+// MoE layers: each token's result equals the sum over its own experts computed one by one. Includes ties, any other
+// tokens in the batch, and every instruction set.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -27,7 +27,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
   return values;
 }
 
-// One mixture's weights: stacked for the backend, and each expert's alone.
+// The weights of an MoE layer: stacked for the backend, and each expert separately.
 struct Experts {
   std::unique_ptr<Matrix> gate, up, down;
   struct One {
@@ -82,7 +82,7 @@ std::vector<float> run(Backend& backend, const Mixture& mixture, const std::vect
   return out;
 }
 
-// Expert `e` alone on one row, by the backend's ordinary products.
+// Computes one expert for one token with the backend's ordinary matrix products.
 std::vector<float> expert_alone(Backend& backend, const Experts::One& one, const float* x) {
   std::vector<float> gate(kShape.n_ff), up(kShape.n_ff), out(kShape.n_embd);
   const MatmulTarget inner[] = {{one.gate.get(), gate.data(), kShape.n_ff}, {one.up.get(), up.data(), kShape.n_ff}};
@@ -136,7 +136,8 @@ TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
   }
 }
 
-// Weights on the way in, and experts without a gate; by ordinary products too.
+// Experts with the router weight applied to their input, and experts without a gate. Also compared with ordinary matrix
+// products.
 TEST(experts_may_weigh_their_input_and_lack_a_gate) {
   const auto x = random_floats(kRows * kShape.n_embd, 4), logits = random_floats(kRows * kShape.n_experts, 5);
   const auto backend = backend_for(available_cpu_isas().back(), 2);
@@ -185,7 +186,7 @@ TEST(experts_may_weigh_their_input_and_lack_a_gate) {
 TEST(a_row_has_the_same_bits_in_any_company_on_any_threads_and_instruction_set) {
   const auto x = random_floats(kRows * kShape.n_embd, 6);
   auto logits = random_floats(kRows * kShape.n_experts, 7);
-  // Many rows for one expert: several tiles.
+  // Many tokens for one expert, so that several tiles are needed.
   for (int row = 0; row < kRows; ++row) logits[row * kShape.n_experts + 4] += 1.0f;
   for (const TensorType type : {TensorType::kF16, TensorType::kQ4_0, TensorType::kQ6_K}) {
     std::vector<float> first;
@@ -216,7 +217,7 @@ TEST(among_equal_logits_the_lower_index_is_chosen) {
   const Experts experts = make_experts(*backend, TensorType::kF32);
   const auto x = random_floats(kShape.n_embd, 8);
   const auto by = [&](std::vector<float> logits) { return run(*backend, mixture_of(experts), logits, x, 0, 1); };
-  // 1, 3 and 5 of five equals; and in what order they stand does not matter to the choice.
+  // Experts 1, 3 and 5 of five tied experts are selected, whatever the other logits are.
   const auto tied = by({-1, 2, -1, 2, -1, 2, 2, 2, -1});
   CHECK(same_bits(tied, by({-9, 2, -9, 2, -9, 2, 1, 1, -9}).data()));
   const auto one_larger = by({-1, 2, -1, 2, -1, 2, 2, 2.5f, -1});
@@ -245,7 +246,7 @@ TEST(logits_that_are_no_numbers_harm_no_other_row) {
   }
 }
 
-// A sigmoid far below 0 everywhere: shares that are told from nothing.
+// All sigmoids are close to 0, so the shares are computed from tiny numbers.
 TEST(scores_near_nothing_still_share) {
   const auto backend = backend_for(available_cpu_isas().back(), 1);
   REQUIRE(backend != nullptr);

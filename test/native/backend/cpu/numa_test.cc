@@ -1,4 +1,4 @@
-// The list of memory nodes as the system writes it, and as it never should.
+// Tests parsing of the kernel's list of NUMA nodes, valid and invalid.
 #include "backend/cpu/machine/numa.h"
 
 #include "backend/cpu/machine/mapping.h"
@@ -26,7 +26,7 @@ TEST(one_node_is_left_alone_and_a_refusal_harms_nothing) {
   CHECK(!interleave(nullptr, 4096, 1));
   auto mapping = Mapping::create(size_t{8} << 20);
   REQUIRE(mapping.ok());
-  interleave(mapping->data(), mapping->size(), 3);  // a node that may not be there
+  interleave(mapping->data(), mapping->size(), 3);  // A node that may not exist.
   for (size_t i = 0; i < mapping->size(); i += 4096) mapping->data()[i] = std::byte{7};
   CHECK(mapping->data()[mapping->size() - 4096] == std::byte{7});
 }

@@ -1,6 +1,5 @@
-// Attention and the KV cache: against plain double arithmetic, across instruction sets bit by bit,
-// and the same bits however a sequence is cut, paged or spread over threads. Pages start as NaN, as
-// a past request may leave them.
+// Attention and the KV cache: compared with double precision, bit for bit across instruction sets, and bit for bit for
+// any chunks, pages and threads. Pages start as NaN, as a past request may leave them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -29,7 +28,7 @@ struct Shape {
   }
 };
 
-// One sequence's queries, keys and values before rotation.
+// One sequence's queries, keys and values before RoPE.
 struct Rows {
   int n;
   std::vector<float> q, k, v;
@@ -52,22 +51,22 @@ constexpr int kLayers = 2;
 struct Setup {
   CpuIsa isa = CpuIsa::kPlain;
   int threads = 1;
-  std::vector<int> cuts = {};  // segment lengths, one attention call each; empty: one segment
+  std::vector<int> cuts = {};  // Segment lengths, with one attention call each. Empty: a single segment.
   int first_page = 0, page_step = 1;
   int window = 0;
   float soft_cap = 0.0f;
   const float* sinks = nullptr;
   bool chunked = false;
-  int seen_begin = 0, seen_end = 0;               // rows that see one another
-  std::vector<RopePosition> rope_positions = {};  // of all rows; empty: their positions
+  int seen_begin = 0, seen_end = 0;  // Tokens with bidirectional attention to each other.
+  // RoPE positions of all tokens. Empty: their positions in the sequence.
+  std::vector<RopePosition> rope_positions = {};
 };
 
 AttentionParams params_of(const Shape& shape, int window, float soft_cap) {
   return {.scale = 1.0f / std::sqrt(float(shape.head_dim)), .window = window, .soft_cap = soft_cap};
 }
 
-// Runs one sequence through rope_and_store and attention in layer 1; returns
-// [n][n_heads][head_dim].
+// Runs one sequence through rope_and_store and attention in layer 1. Returns [n][n_heads][head_dim].
 std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& rope, const Setup& setup) {
   const int n_pages_used = (rows.n + kPageTokens - 1) / kPageTokens;
   const int n_pages = setup.first_page + n_pages_used * setup.page_step + 1;
@@ -77,9 +76,9 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     check::fail(__FILE__, __LINE__, cache.error().message);
     return {};
   }
-  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in both types
+  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in both types.
   std::vector<int32_t> pages(n_pages_used);
-  for (int i = 0; i < n_pages_used; ++i)  // descending, with holes
+  for (int i = 0; i < n_pages_used; ++i)  // Descending page numbers with gaps.
     pages[i] = setup.first_page + (n_pages_used - 1 - i) * setup.page_step;
 
   ThreadPool pool(setup.threads);
@@ -94,11 +93,11 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
   int at = 0;
   for (size_t c = 0; at < rows.n; ++c) {
     int n = std::min(cuts[c % cuts.size()], rows.n - at);
-    // Rows that see one another come in one call, and are a segment of their own.
+    // Tokens with bidirectional attention come in one call and are a separate segment.
     const bool together = at >= setup.seen_begin && at < setup.seen_end;
     if (at < setup.seen_begin) n = std::min(n, setup.seen_begin - at);
     if (together) n = setup.seen_end - at;
-    // Pages wholly before the window of this call's first row: nobody may look at them again.
+    // Pages entirely before the sliding window of this call's first token must not be read again.
     if (setup.window > 0)
       for (int p = 0; (p + 1) * kPageTokens <= (setup.chunked ? at - at % setup.window : at - setup.window + 1); ++p)
         pages[p] = -1;
@@ -139,7 +138,7 @@ void rotate_exactly(const RopeParams& rope, const RopePosition& place, std::vect
   }
 }
 
-// To 8 bits and back, by blocks of 32 with a scale each, which is a binary16 in the cache.
+// Rounds to 8 bits and back, in blocks of 32 with one scale each. In the KV cache the scale is binary16.
 void round_to_q8(std::vector<double>& x, bool half_scale) {
   for (size_t begin = 0; begin < x.size(); begin += 32) {
     const size_t end = std::min(begin + 32, x.size());
@@ -152,8 +151,8 @@ void round_to_q8(std::vector<double>& x, bool half_scale) {
   }
 }
 
-// The definition, in double. Keys and values are rounded where the cache does, and queries where its
-// products do; `unrounded` leaves all as they are.
+// The definition in double precision. Keys and values are rounded where the KV cache rounds them, and queries where its
+// products do; `unrounded` skips all rounding.
 std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams& rope, int window = 0,
                           double soft_cap = 0, bool unrounded = false, const std::vector<float>& sinks = {},
                           bool chunked = false, int seen_begin = 0, int seen_end = 0,
@@ -200,7 +199,7 @@ std::vector<double> exact(const Shape& shape, const Rows& rows, const RopeParams
   return out;
 }
 
-// Names the worst element. NaN counts as worst.
+// Reports the worst element. NaN counts as the worst.
 void check_close(const std::vector<float>& got, const std::vector<double>& expected, double tolerance, int64_t row_size,
                  const std::string& what) {
   REQUIRE(got.size() == expected.size());
@@ -228,10 +227,10 @@ void check_same_bits(const std::vector<float>& got, const std::vector<float>& ex
                              " is " + std::to_string(got[i]) + ", expected the bits of " + std::to_string(expected[i]));
 }
 
-// Scores and sums are chains of float operations on values of order 1: score error about
-// sqrt(head_dim) * 2^-24 * |score|; the weighted mean then stays within a few of those. With
-// binary16 the stored key is rounded from a float rotation, from which one in about 2^13 keys falls
-// to the other neighbour, 2^-11 away. With 8 bits the neighbour is 2^-6 away.
+// Scores and sums are chains of float operations on values of order 1, with a score error of about sqrt(head_dim) *
+// 2^-24 * |score|. The weighted mean is then within a few of those errors. In binary16 the stored key is rounded from a
+// float rotation, so about one in 2^13 keys is rounded to the other neighbor, 2^-11 away. In 8 bits the neighbor is
+// 2^-6 away.
 double tolerance_of(const Shape& shape) {
   if (shape.type == KvType::kQ8_0) return 2e-2;
   return shape.type == KvType::kF32 ? 2e-6 * std::sqrt(double(shape.head_dim)) : 1.5e-3;
@@ -259,7 +258,7 @@ TEST(attention_matches_the_definition_in_double) {
   }
 }
 
-// What 8 bits cost, against no rounding at all: a few hundredths of values of order 1.
+// Compares 8-bit pages with no rounding at all: the error is a few hundredths for values of order 1.
 TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
   const Shape shape = {8, 2, 128, KvType::kQ8_0};
   const auto frequency = frequencies(128);
@@ -275,7 +274,7 @@ TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
   check_close(got, expected, 0.1, 8 * 128, "8 bits");
 }
 
-// Half the bytes of binary16, and the scales: one in 17.
+// Half the bytes of binary16, plus the scales: one byte in 17.
 TEST(an_8_bit_page_takes_little_more_than_half) {
   for (const int head_dim : {64, 80, 128, 256}) {
     const size_t half = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kF16));
@@ -284,10 +283,10 @@ TEST(an_8_bit_page_takes_little_more_than_half) {
   }
 }
 
-// Whole numbers with steps instead of binary16, in wide heads: what a head gets from them is no further from what the numbers
-// themselves give than from keys and values rounded to binary16, with queries and sums unrounded, by much: 1.5 times where
-// attention is spread over everything, less where it is not; three times where one dimension of the keys is thirty times the
-// others, which leaves these fewer of a row's bits, and queries do not mind it, so that its own rounding costs binary16 nothing.
+// Wide heads store 16-bit integers with scales instead of binary16. The result of a head may be at most 1.5 times as
+// far from the exact result as with keys and values in binary16 and unrounded queries and sums. That factor occurs if
+// attention is spread over all positions; otherwise it is smaller. It is three if one key dimension is thirty times as
+// large as the others: the others then keep fewer bits of the row, whereas binary16 loses nothing.
 TEST(wide_heads_are_as_exact_as_binary16) {
   constexpr int kRows = 600, kHeads = 8;
   for (const int dim : {128, 256})
@@ -295,7 +294,8 @@ TEST(wide_heads_are_as_exact_as_binary16) {
       const Shape shape{kHeads, 1, dim, KvType::kF16};
       Rows rows = random_rows(shape, kRows, 19);
       for (int p = 0; p < kRows; ++p) rows.k[size_t(p) * dim + 3] *= outlier;
-      for (int i = 0; i < kRows * kHeads; ++i) rows.q[size_t(i) * dim + 3] /= outlier;  // or it alone decides
+      // Without this, the outlier dimension alone would determine the scores.
+      for (int i = 0; i < kRows * kHeads; ++i) rows.q[size_t(i) * dim + 3] /= outlier;
       auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, dim, kRows / kPageTokens + 1, shape.type));
       REQUIRE(cache.ok());
       std::vector<int32_t> pages(kRows / kPageTokens + 1);
@@ -345,7 +345,7 @@ TEST(wide_heads_are_as_exact_as_binary16) {
     }
 }
 
-// The largest sums that there can be: every number and weight as large as it may be, of both signs.
+// The largest possible sums: every number and weight has its maximum size, with both signs.
 TEST(sums_of_wide_heads_never_overflow) {
   for (const CpuIsa isa : available_cpu_isas())
     for (const float sign : {1.0f, -1.0f}) {
@@ -359,7 +359,7 @@ TEST(sums_of_wide_heads_never_overflow) {
     }
 }
 
-// Two bytes a number, and four a row for every 256.
+// Two bytes per number, plus four bytes per row for every 256 numbers.
 TEST(pages_of_wide_heads_hold_a_step_for_every_256_numbers) {
   CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, 128, 100, KvType::kF16)),
            size_t{2 * 2 * 3 * 100 * 16 * (128 * 2 + 4)});
@@ -369,7 +369,7 @@ TEST(pages_of_wide_heads_hold_a_step_for_every_256_numbers) {
            size_t{2 * 100 * 16 * 112 * 2});
 }
 
-// Zeros, values too small and too large for the scale, NaN and infinity.
+// Zeros, values too small or too large for the scale, NaN and infinity.
 TEST(quantizing_to_8_bits_holds_at_the_edges) {
   for (const CpuIsa isa : available_cpu_isas()) {
     const OpKernels& kernels = op_kernels(isa);
@@ -401,8 +401,9 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
                 std::string(cpu_isa_name(isa)));
 }
 
-// Rows of a span that see one another: within a page, over pages and over spans of attention; the window limits only how far
-// back they see. The same bits however what is before and behind is cut.
+// Tokens of a span with bidirectional attention: within a page, across pages and across spans of the attention kernel.
+// The sliding window limits only how far back they attend. Results have the same bits for any chunks before and after
+// the span.
 TEST(rows_that_see_one_another_match_the_definition_in_double) {
   for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
                              Shape{4, 1, 48, KvType::kQ8_0}, Shape{5, 1, 128, KvType::kF16}}) {
@@ -415,7 +416,8 @@ TEST(rows_that_see_one_another_match_the_definition_in_double) {
         const auto expected = exact(shape, rows, rope, window, 0, false, {}, false, begin, end);
         std::vector<float> whole;
         for (const CpuIsa isa : available_cpu_isas()) {
-          if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;  // slow
+          // Skipped because the scalar kernels are slow.
+          if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;
           for (const int cut : {n, 7}) {
             const auto got = run(shape, rows, rope,
                                  {.isa = isa,
@@ -435,7 +437,7 @@ TEST(rows_that_see_one_another_match_the_definition_in_double) {
   }
 }
 
-// M-RoPE: each pair by one of three numbers, which need not be the row's position.
+// M-RoPE: each pair is rotated by one of three numbers, which can differ from the token's position.
 TEST(rows_turn_by_three_numbers) {
   const Shape shape = {4, 2, 32, KvType::kF32};
   const auto frequency = frequencies(32);
@@ -455,7 +457,7 @@ TEST(rows_turn_by_three_numbers) {
               "text");
 }
 
-// Windows within a page, across pages and across spans, longer than the sequence too.
+// Sliding windows within a page, across pages, across spans of the attention kernel, and longer than the sequence.
 TEST(windows_and_soft_caps_match_the_definition_in_double) {
   for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
                              Shape{4, 1, 48, KvType::kQ8_0}, Shape{2, 1, 144, KvType::kF16}}) {
@@ -467,7 +469,8 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
       const float soft_cap = window == 5 || window == 300 ? 1.5f : 0.0f;
       const auto expected = exact(shape, rows, rope, window, soft_cap);
       for (const CpuIsa isa : available_cpu_isas()) {
-        if (isa == CpuIsa::kPlain && window > 39) continue;  // slow; held to the others below
+        // The scalar kernels are slow; another test compares them with the other kernels.
+        if (isa == CpuIsa::kPlain && window > 39) continue;
         check_close(run(shape, rows, rope, {.isa = isa, .threads = 2, .window = window, .soft_cap = soft_cap}),
                     expected, tolerance_of(shape), int64_t{shape.n_heads} * shape.head_dim,
                     shape.name() + ", window " + std::to_string(window) + " on " + std::string(cpu_isa_name(isa)));
@@ -476,8 +479,8 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
   }
 }
 
-// Below, among and above the scores, far above and far below them; over several spans, whole and cut
-// into pieces that are merged.
+// Attention sinks below, among and above the scores, and far above and below them. Over several spans of the attention
+// kernel, in one call and in chunks that are merged.
 TEST(sinks_take_their_share_of_every_head) {
   const Shape shape = {6, 2, 48, KvType::kF32};
   const auto frequency = frequencies(shape.head_dim);
@@ -490,17 +493,17 @@ TEST(sinks_take_their_share_of_every_head) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas())
       for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {256, 9}}) {
-        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;  // slow
+        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;  // The scalar kernels are slow.
         const auto got =
             run(shape, rows, rope,
                 {.isa = isa, .threads = cuts[0] == 531 ? 1 : 3, .cuts = cuts, .window = window, .sinks = sinks.data()});
-        const std::string what = "sinks, window " + std::to_string(window) + ", pieces of " + std::to_string(cuts[0]) +
+        const std::string what = "sinks, window " + std::to_string(window) + ", chunks of " + std::to_string(cuts[0]) +
                                  " on " + std::string(cpu_isa_name(isa));
         check_close(got, expected, tolerance_of(shape), row_size, what);
         if (first.empty()) first = got;
         check_same_bits(got, first, row_size, what);
       }
-    for (int row = 0; row < rows.n; ++row)  // the sink of 1000 leaves nothing
+    for (int row = 0; row < rows.n; ++row)  // A sink of 1000 leaves no weight for the values.
       for (int d = 0; d < shape.head_dim; ++d) CHECK_EQ(first[row * row_size + 4 * 48 + d], 0.0f);
   }
 }
@@ -552,7 +555,7 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
-    // Plain is slow: one shape goes past the first span, the others show the tiles.
+    // The scalar kernels are slow: one shape extends past the first span, and the others test the tiles.
     const Rows rows = random_rows(shape, shape.head_dim == 80 ? 290 : 37, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
@@ -569,7 +572,8 @@ TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threade
         Shape{40, 1, 32, KvType::kF16}, Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
-    const Rows rows = random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);  // three spans, or two
+    // Three spans of the attention kernel, or two.
+    const Rows rows = random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);
     const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
     const auto expected = run(shape, rows, rope, {.isa = isa});
     for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{1}, {7}, {16}, {100}, {256, 1, 15}})
@@ -581,8 +585,7 @@ TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threade
   }
 }
 
-// Sequences of one step do not touch each other's results, and a later row's infinity stays with
-// it.
+// Sequences of one step do not affect each other's results, and an infinity in a later row does not spread.
 TEST(attention_keeps_rows_of_a_step_apart) {
   for (const Shape& shape : {Shape{6, 3, 64, KvType::kF32}, Shape{6, 3, 128, KvType::kF16}})
     for (const CpuIsa isa : available_cpu_isas()) {
@@ -630,7 +633,7 @@ TEST(attention_keeps_rows_of_a_step_apart) {
     }
 }
 
-// Long sequences are cut into spans beside short ones that are not; nobody's bits change.
+// Long sequences are split into spans next to short ones that are not. The results of all have the same bits as alone.
 TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
   const int n_heads = 6, n_kv_heads = 2;
   const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};

@@ -1,6 +1,6 @@
-// Latents: rows that all heads share and that are key and value at once. Against plain double arithmetic, across
-// instruction sets bit by bit, and the same bits however a sequence is cut, paged or spread over threads; products of
-// each head with a matrix of its own. And keys and values of different sizes.
+// MLA: latent rows that all heads share and that are both key and value. Compared with double precision, bit for bit
+// across instruction sets, and bit for bit for any chunks, pages and threads. Also batched matrix products with one
+// matrix per head, and keys and values of different sizes.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,7 +19,7 @@ using namespace monolith;
 
 namespace {
 
-constexpr int kNope = 24;  // dimensions of a query that have become `value` ones
+constexpr int kNope = 24;  // Dimensions of a query that were projected to the `value` dimensions of the latent.
 
 struct Shape {
   int n_heads, row, value;
@@ -32,7 +32,7 @@ struct Shape {
                                    : ", q8_0");
   }
   KvShape cache(int64_t n_pages) const {
-    // Of three layers, one with heads, in pages of their own.
+    // Three layers with separate page tables. One of them stores keys and values per head.
     return {{{StateKind::kKeysAndValues, 2, 32, 32, 0},
              {StateKind::kLatents, 1, row, value, 1},
              {StateKind::kLatents, 1, row, value, 2}},
@@ -43,7 +43,7 @@ struct Shape {
 
 struct Rows {
   int n;
-  std::vector<float> absorbed, q, latents;  // [n][n_heads][row], [n][n_heads][kNope + row - value], [n][row]
+  std::vector<float> absorbed, q, latents;  // Shapes: [n][n_heads][row], [n][n_heads][kNope + row - value], [n][row].
 };
 
 Rows random_rows(const Shape& shape, int n, uint32_t seed) {
@@ -67,13 +67,13 @@ struct Setup {
 
 constexpr AttentionParams kParams = {.scale = 0.11f, .temperature_scale = 0.3f, .temperature_length = 20};
 
-// [n][n_heads][value]
+// Shape: [n][n_heads][value].
 std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& rope, const Setup& setup) {
   const int n_used = (rows.n + kPageTokens - 1) / kPageTokens;
   const int n_pages = setup.first_page + n_used * setup.page_step + 1;
   auto cache = CpuKvCache::create(shape.cache(n_pages));
   CHECK(cache.ok());
-  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in all types
+  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in all types.
   std::vector<int32_t> pages(n_used);
   for (int i = 0; i < n_used; ++i) pages[i] = setup.first_page + (n_used - 1 - i) * setup.page_step;
   ThreadPool pool(setup.threads);
@@ -189,7 +189,7 @@ TEST(latents_match_the_definition_in_double) {
     const RopeParams rope = rope_of(shape, frequency);
     const Rows rows = random_rows(shape, shape.row > 100 ? 40 : 75, 7);
     const auto expected = exact(shape, rows, rope);
-    // A number kept in fewer bits may fall to its other neighbour, from a rotation in float.
+    // A number stored with fewer bits may be rounded to its other neighbor, because the rotation is computed in float.
     const double tolerance = shape.type == KvType::kQ8_0 ? 2e-2 : shape.type == KvType::kF32 ? 2e-5 : 3e-3;
     for (const CpuIsa isa : available_cpu_isas()) {
       const auto got = run(shape, rows, rope, {.isa = isa});
@@ -210,7 +210,8 @@ TEST(latents_give_the_same_bits_on_every_instruction_set_however_cut_paged_and_t
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.row - shape.value);
     const RopeParams rope = rope_of(shape, frequency);
-    const bool small = shape.n_heads < 4;  // two spans and more; plain is slow
+    // Two or more spans of the attention kernel, only for small shapes because the scalar kernels are slow.
+    const bool small = shape.n_heads < 4;
     const Rows rows = random_rows(shape, small ? 531 : shape.row > 100 ? 30 : 45, 11);
     const auto expected = run(shape, rows, rope, {.isa = CpuIsa::kPlain, .threads = 2});
     for (const CpuIsa isa : available_cpu_isas())
@@ -226,9 +227,9 @@ TEST(latents_give_the_same_bits_on_every_instruction_set_however_cut_paged_and_t
   }
 }
 
-// Whole numbers with steps instead of binary16: what heads get from them is no further from what the numbers themselves
-// give than from rows rounded to binary16 and floats otherwise, by much: 1.5 times where attention is spread over everything,
-// less where it is not.
+// Latents are stored as 16-bit integers with scales instead of binary16. The result may be at most 1.5 times as far
+// from the exact result as with latents in binary16 and floats otherwise. That factor occurs if attention is spread
+// over all positions; otherwise it is smaller.
 TEST(latents_of_16_bits_are_as_exact_as_binary16) {
   const Shape shape{16, 576, 512, KvType::kF16};
   constexpr int kRows = 600, kHeads = 16;
@@ -279,7 +280,7 @@ TEST(latents_of_16_bits_are_as_exact_as_binary16) {
   }
 }
 
-// The largest sums that there can be: every number and weight as large as it may be, of both signs.
+// The largest possible sums: every number and weight has its maximum size, with both signs.
 TEST(sums_of_latents_never_overflow) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0})
     for (const CpuIsa isa : available_cpu_isas())
@@ -299,7 +300,8 @@ TEST(sums_of_latents_never_overflow) {
       }
 }
 
-// What is no number spreads to every row that sees it, and to no other; numbers that a page held before do neither.
+// NaN and infinity spread to every token that attends to them and to no other. Numbers that a page contained before
+// have no effect.
 TEST(latents_that_are_no_numbers_spread_to_those_who_see_them) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32})
     for (const CpuIsa isa : available_cpu_isas())
@@ -324,10 +326,11 @@ TEST(latents_that_are_no_numbers_spread_to_those_who_see_them) {
       }
 }
 
-// A row of latents and nothing beside it.
+// A page stores one latent row per position and nothing else.
 TEST(latents_are_stored_once) {
   KvShape shape{{{StateKind::kLatents, 1, 576, 512, 0}}, 10, KvType::kF16};
-  CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 * 2 + 3 * 4)});  // and a step for every 256 numbers
+  // Two bytes per number, plus one scale for every 256 numbers.
+  CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 * 2 + 3 * 4)});
   shape.type = KvType::kQ8_0;
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 + 18 * 2)});
   shape.layers[0].value_dim = 600;
@@ -358,8 +361,8 @@ TEST(pages_of_latents_are_copied_whole) {
   }
 }
 
-// Keys of other sizes than values: those of each are the ones of a cache where both have the size of the larger, zeros
-// behind the smaller.
+// Keys and values of different sizes. The results equal those of a cache in which both have the larger size and the
+// smaller one is padded with zeros.
 TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
   for (const KvType type : {KvType::kF32, KvType::kF16, KvType::kQ8_0})
     for (const auto& [key, value] : {std::pair{48, 32}, std::pair{32, 80}, std::pair{192, 128}, std::pair{128, 256}}) {
@@ -405,7 +408,7 @@ TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
     }
 }
 
-// Each head's product is the one that its matrix gives alone.
+// Each head's product equals the product with its matrix alone.
 TEST(products_of_each_head_are_those_of_its_own_matrix) {
   std::mt19937 random(9);
   std::normal_distribution<float> normal;
@@ -451,7 +454,7 @@ TEST(products_of_each_head_are_those_of_its_own_matrix) {
               const auto at = out.begin() + (row * n_heads + head) * (rows + 3);
               got.insert(got.end(), at, at + rows);
               wanted.insert(wanted.end(), product.begin() + row * rows, product.begin() + (row + 1) * rows - 3);
-              wanted.insert(wanted.end(), 3, -1.0f);  // past the rows that were asked for
+              wanted.insert(wanted.end(), 3, -1.0f);  // The elements after the requested rows are unchanged.
             }
             check_same_bits(got, wanted,
                             std::string(traits.name) + ", head " + std::to_string(head) + " of " +
@@ -462,8 +465,9 @@ TEST(products_of_each_head_are_those_of_its_own_matrix) {
       }
 }
 
-// Rows choose by the sum of what an index's queries find, and attend to what they chose as to a sequence of that alone;
-// rows that see no more than may be chosen attend to all. On every instruction set, however cut and threaded.
+// Sparse attention: tokens select positions by the sum of the indexer's scores over its heads, and attend to the
+// selected positions as to a sequence that consists only of those. Tokens with no more positions than top-k attend to
+// all. With every instruction set, any chunks and any threads.
 TEST(rows_attend_to_the_latents_they_choose) {
   constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMost = 20, kRows = 60;
   std::mt19937 random(3);
@@ -520,7 +524,7 @@ TEST(rows_attend_to_the_latents_they_choose) {
             for (int p = 0; p <= row; ++p) positions[p] = p;
           } else {
             std::memcpy(positions.data(), chosen.data() + row * kMost, kMost * 4);
-            // No position that was left out has more than one that was chosen, but for what fewer bits make of keys.
+            // No skipped position has a higher score than a selected one, except for rounding of the keys.
             std::vector<double> scores(row + 1);
             for (int p = 0; p <= row; ++p)
               for (int head = 0; head < kIndexHeads; ++head) {
@@ -540,7 +544,7 @@ TEST(rows_attend_to_the_latents_they_choose) {
             CHECK(most - least < (type == KvType::kF32 ? 1e-3 : type == KvType::kF16 ? 0.1 : 2.0));
           }
           if (isa != available_cpu_isas().back() || threads > 1 || row % 7 != 4) continue;
-          // The same rows alone, in a cache of their own.
+          // The same rows alone, in a separate cache.
           auto apart = CpuKvCache::create({{{StateKind::kLatents, 1, kRow, kValue, 0}}, 4, type});
           REQUIRE(apart.ok());
           const std::vector<int32_t> in_order = {0, 1, 2, 3};

@@ -1,5 +1,4 @@
-// Norms, rotation, activation and logit reductions: against double arithmetic, and across
-// instruction sets.
+// Norms, RoPE, activation functions and logit reductions: compared with double precision, and across instruction sets.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -31,7 +30,7 @@ std::vector<float> random_floats(size_t n, uint32_t seed, float spread = 1.0f) {
   return x;
 }
 
-// |got - expected| <= tolerance * |expected|; names the worst column.
+// Checks |got - expected| <= tolerance * |expected| and reports the first violation.
 void check_relative(const std::vector<float>& got, const std::vector<double>& expected, double tolerance,
                     const std::string& what) {
   REQUIRE(got.size() == expected.size());
@@ -50,7 +49,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(rms_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {1, 15, 16, 40, 63, 64, 65, 80, 2048, 4100}) {
-    const int n_rows = dim > 1000 ? 9 : 3;  // long rows: several pieces for the threads
+    const int n_rows = dim > 1000 ? 9 : 3;  // Long rows, so that the threads have several tasks.
     const auto x = random_floats(n_rows * dim, uint32_t(dim)), weight = random_floats(dim, 2);
     std::vector<double> expected;
     for (int row = 0; row < n_rows; ++row) {
@@ -117,7 +116,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           std::vector<float> frequency(n_dims / 2);
           for (int i = 0; i < n_dims / 2; ++i) frequency[i] = float(std::pow(5e5, -2.0 * i / n_dims));
           const RopeParams rope = {style, n_dims, frequency.data(), 0.9f};
-          const int n = 35, first = 100003, n_heads = 2;  // one KV head
+          const int n = 35, first = 100003, n_heads = 2;  // There is one KV head.
           const auto q = random_floats(n * n_heads * head_dim, 6), k = random_floats(n * head_dim, 7);
           const auto v = random_floats(n * head_dim, 8);
           auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, head_dim, 4, KvType::kF16));
@@ -172,15 +171,15 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
                         float_to_half(v[row * head_dim + d]);
             }
           }
-          CHECK(worst < 1e-6);  // values of order 1, three roundings
+          CHECK(worst < 1e-6);  // Values of order 1 with three roundings.
           CHECK(stored);
-          // Each query head equals the key rotation of the same values.
+          // A query head is rotated in the same way as a key with the same values.
           auto again = std::vector<float>(q.begin(), q.begin() + head_dim), zero = again;
           const Segment one = {0, 1, first, pages.data()};
           cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim,
                                       v.data(), head_dim, 0, **cache);
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
-          // And rotating alone.
+          // rotate() alone gives the same result.
           auto alone = q;
           cpu_ops(isa).rotate(pool, scratch, rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
           CHECK(same_bits(alone, rotated_q));
@@ -221,7 +220,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {2, 15, 16, 63, 64, 65, 80, 2048, 4100}) {
     const int n_rows = 3;
     auto x = random_floats(n_rows * dim, uint32_t(dim));
-    for (float& value : x) value += 3;  // a mean to take away
+    for (float& value : x) value += 3;  // A mean that the layer norm must subtract.
     const auto weight = random_floats(dim, 2), bias = random_floats(dim, 3);
     for (const bool biased : {false, true}) {
       std::vector<double> expected;
@@ -251,7 +250,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
 
 TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
   const int n_rows = 5, n_heads = 3;
-  const int64_t dim = 3 * 67;  // vectors and a tail
+  const int64_t dim = 3 * 67;  // Whole vectors and a remainder.
   const auto size = static_cast<size_t>(n_rows * dim);
   const auto x = random_floats(size, 21), y = random_floats(size, 22), columns = random_floats(size_t(dim), 23);
   const auto gates = random_floats(size_t(n_rows * n_heads), 24), weights = random_floats(size_t(n_rows * 4), 25);
@@ -334,14 +333,14 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
         check::fail(__FILE__, __LINE__, std::string(one.name) + " is off by " + std::to_string(worst));
       if (plain.empty()) plain = got;
       if (!same_bits(got, plain))
-        check::fail(__FILE__, __LINE__, std::string(one.name) + ": other bits on another instruction set");
+        check::fail(__FILE__, __LINE__, std::string(one.name) + ": different bits on another instruction set");
     }
   }
 }
 
 TEST(silu_multiply_matches_double_and_every_instruction_set) {
   const int n_rows = 7;
-  const int64_t dim = 2051;  // whole vectors, a tail, several pieces
+  const int64_t dim = 2051;  // Whole vectors, a remainder, and several tasks.
   auto gate = random_floats(n_rows * dim, 10, 4.0f);
   const auto up = random_floats(n_rows * dim, 11);
   std::vector<double> expected;
@@ -353,10 +352,10 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
     auto out = gate;
     cpu_ops(isa).gated(pool, Activation::kSilu, out.data(), up.data(), n_rows, dim, out.data());
     check_relative(out, expected, 5 * 0x1p-24,
-                   std::string(cpu_isa_name(isa)));  // exp 1 ulp, three roundings
+                   std::string(cpu_isa_name(isa)));  // 1 ulp for exp, and three roundings.
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
-    // Far outside: nothing overflows into NaN.
+    // Far out of range, nothing overflows to NaN.
     const float far[] = {1000.0f, -1000.0f, kInfinity}, one[] = {1.0f, 1.0f, 1.0f};
     float result[3];
     cpu_ops(isa).gated(pool, Activation::kSilu, far, one, 1, 3, result);
@@ -397,8 +396,8 @@ TEST(gelu_multiply_matches_double_and_every_instruction_set) {
     ThreadPool pool(3);
     std::vector<float> out(gate.size());
     cpu_ops(isa).gated(pool, Activation::kGelu, gate.data(), up.data(), 1, dim, out.data());
-    // exp(-2u) of a rounded u: an error of 2u / 2^24 each for the product and its factor; where that
-    // is large the result is small.
+    // exp(-2u) of a rounded u has an error of 2u / 2^24 for the product and for its factor. Where that error is large,
+    // the result is small.
     for (size_t i = 0; i < out.size(); ++i)
       CHECK(std::abs(out[i] - expected[i]) <=
             0x1p-22 * std::abs(expected[i]) + 0x1p-23 * std::abs(up[i]) * std::abs(gate[i]));
@@ -466,7 +465,7 @@ TEST(gather_rows_picks_rows) {
 
 TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
   std::vector<float> x;
-  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // to 88.7
+  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // Up to 88.7.
   for (int i = 0; i < 40000; ++i) x.push_back(-1.0f + float(i) * 5e-5f);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {
@@ -490,7 +489,7 @@ TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
   }
 }
 
-// soft_cap is the hyperbolic tangent seen from outside: with a cap of 1 nothing else.
+// soft_cap with a cap of 1 is the hyperbolic tangent.
 TEST(soft_cap_is_within_three_ulp_and_the_same_everywhere) {
   std::vector<float> x;
   for (float at = 1e-30f; at < 30.0f; at *= 1.0007f) x.push_back(at), x.push_back(-at);
@@ -527,7 +526,7 @@ TEST(logit_reductions_on_every_instruction_set) {
     if (n > 20) x[3] = kNaN, x[4] = -kInfinity;
     const int64_t at = n / 2;
     x[at] = 40.0f;
-    if (n > 20) x[n - 1] = 40.0f;  // a tie: the lower index wins
+    if (n > 20) x[n - 1] = 40.0f;  // In a tie the lower index wins.
     double expected = 0;
     for (const float value : x)
       if (!std::isnan(value)) expected += std::exp(double(value) - 40.0);

@@ -1,4 +1,4 @@
-// Operations of vision towers: against double arithmetic, across instruction sets, and across cuts into calls.
+// Operations of vision encoders: compared with double precision, across instruction sets, and for any split into calls.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,7 +19,7 @@ namespace {
 struct AttentionCase : TowerAttentionCase {
   using TowerAttentionCase::TowerAttentionCase;
 
-  // Keys stored and rows attended in runs of `run`.
+  // Stores keys and computes attention in runs of `run` rows.
   std::vector<float> computed(CpuIsa isa, int threads, int run) const {
     ThreadPool pool(threads);
     OpsScratch scratch;
@@ -91,7 +91,7 @@ TEST(tower_rows_turn_by_the_factors_they_are_given) {
 }
 
 TEST(patches_are_taken_by_colour_row_and_column) {
-  const int width = 11, height = 9, patch = 3;  // a margin that no patch covers
+  const int width = 11, height = 9, patch = 3;  // A margin that no patch covers.
   std::vector<uint8_t> pixels(size_t(width) * height * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(i * 37);
   const auto levels = random_floats(3 * 256, 7);
@@ -115,7 +115,7 @@ TEST(rows_of_tables_are_added_and_rows_are_added_up) {
   std::vector<int32_t> rows;
   std::vector<float> weights;
   for (int row = 0; row < n_rows; ++row) {
-    rows.insert(rows.end(), {row % 5, 4 - row % 5, 1000000});  // what weighs nothing is not read
+    rows.insert(rows.end(), {row % 5, 4 - row % 5, 1000000});  // Rows with weight 0 are not read.
     weights.insert(weights.end(), {0.25f * static_cast<float>(row), -0.5f, 0.0f});
   }
   for (const CpuIsa isa : available_cpu_isas()) {

@@ -1,4 +1,4 @@
-// ProfiledBackend: the same results as the backend within, and figures that follow from the calls.
+// ProfiledBackend returns the same results as the wrapped backend, and its figures match the calls.
 #include <memory>
 #include <vector>
 
@@ -56,7 +56,8 @@ TEST(profiled_backend_computes_the_same_and_counts) {
   CHECK(product->nanoseconds > 0);
 }
 
-// Rows at positions 20 and 21 see 21 + 22 positions, 22 different ones; with a window of 8, 8 + 8 and 9.
+// Tokens at positions 20 and 21 attend to 21 + 22 positions, of which 22 are distinct. With a sliding window of 8 they
+// attend to 8 + 8 positions, of which 9 are distinct.
 TEST(profiled_backend_counts_what_attention_reaches) {
   constexpr int kHeads = 2, kHeadDim = 16;
   auto inner = make_cpu_backend({.threads = 1});

@@ -1,4 +1,4 @@
-// Packing of activations: the format of activations.h, the same bytes on every instruction set.
+// Packing of activations: the format of activations.h, with the same bytes for every instruction set.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -18,7 +18,7 @@ using namespace monolith;
 
 namespace {
 
-// Packs one row whose lines are `line_stride` apart; bytes between lines must stay as they were.
+// Packs one row with `gap` unused lines after each line; the unused lines must stay unchanged.
 std::vector<ActivationBlock> pack(CpuIsa isa, const std::vector<float>& x, size_t gap) {
   const size_t blocks = x.size() / 32;
   std::vector<ActivationBlock> lines(blocks * (gap + 1));
@@ -28,7 +28,7 @@ std::vector<ActivationBlock> pack(CpuIsa isa, const std::vector<float>& x, size_
   return lines;
 }
 
-// Values of many magnitudes, ties between two integers, and blocks with nothing usable in them.
+// Values of many magnitudes, ties between two integers, and blocks without a usable value.
 std::vector<float> awkward_values() {
   std::vector<float> x;
   Random random(1);
@@ -36,7 +36,7 @@ std::vector<float> awkward_values() {
     const float size = std::ldexp(1.0f, static_cast<int>(random.bits() % 200) - 100);
     for (int i = 0; i < 32; ++i) x.push_back(random.uniform() * size);
   }
-  for (int block = 0; block < 4; ++block)  // amax 127: x * (127 / amax) is x, and .5 a tie
+  for (int block = 0; block < 4; ++block)  // With amax 127, x * (127 / amax) is x, and .5 is a tie.
     for (int i = 0; i < 32; ++i) x.push_back(i == 0 ? 127.0f : static_cast<float>(i - 16 + 10 * block) + 0.5f);
   const float odd[] = {0.0f,
                        -0.0f,
@@ -115,7 +115,7 @@ TEST(quantize_floats_pads_the_last_line) {
       std::vector<float> x(static_cast<size_t>(cols));
       for (int64_t i = 0; i < cols; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i + 1);
       const int64_t n = lines_per_row(ActivationKind::kF32, cols);
-      std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));  // for its alignment
+      std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));  // This type has the required alignment.
       std::memset(static_cast<void*>(lines.data()), 0x5a, lines.size() * kLineBytes);
       matmul_kernels(isa).pack[static_cast<int>(ActivationKind::kF32)](
           x.data(), cols, reinterpret_cast<std::byte*>(lines.data()), 2 * kLineBytes);
@@ -129,12 +129,12 @@ TEST(quantize_floats_pads_the_last_line) {
 }
 
 TEST(quantize_bf16_rounds_to_nearest_even) {
-  if (!cpu_has_avx512_bf16()) return check::skip("no vdpbf16ps here");
+  if (!cpu_has_avx512_bf16()) return check::skip("this CPU has no vdpbf16ps");
   const PackRow pack_bf16 = matmul_kernels(CpuIsa::kAvx512).pack[static_cast<int>(ActivationKind::kBf16)];
   std::vector<float> x = awkward_values();
   Random random(2);
   for (int i = 0; i < 5000; ++i) x.push_back(std::bit_cast<float>(random.bits()));
-  x.push_back(1.0f);  // an odd number: the last line is padded
+  x.push_back(1.0f);  // An odd number of values: the last line is padded.
   const int64_t n = lines_per_row(ActivationKind::kBf16, static_cast<int64_t>(x.size()));
   std::vector<ActivationBlock> lines(static_cast<size_t>(n));
   pack_bf16(x.data(), static_cast<int64_t>(x.size()), reinterpret_cast<std::byte*>(lines.data()), kLineBytes);

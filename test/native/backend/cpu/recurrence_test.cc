@@ -1,5 +1,5 @@
-// Convolution and delta rule: against double arithmetic, across instruction sets, and the same bits wherever a sequence
-// is cut and whichever slots its state goes through.
+// Causal convolution and delta rule: compared with double precision, across instruction sets, and bit for bit for any
+// chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -75,7 +75,7 @@ TEST(sequences_of_a_step_keep_to_their_own_state_and_forks_leave_theirs_alone) {
   const DeltaShape shape{2, 4, 16, 16, true, false};
   const DeltaCase one(shape, 12);
   for (const CpuIsa isa : available_cpu_isas()) {
-    // Rows 0-3 into slot 0; then 4-7 from it into 1 and 8-11 from it into 2, as forks do.
+    // Tokens 0-3 go to slot 0. Then tokens 4-7 continue from it into slot 1, and tokens 8-11 into slot 2, as forks do.
     Slots slots(one.rule.state_floats());
     const std::vector<Segment> step = {
         {0, 4, 0, nullptr, kNoSlot, 0}, {4, 4, 4, nullptr, 0, 1}, {8, 4, 4, nullptr, 0, 2}};

@@ -1,5 +1,5 @@
-// The state space of Mamba-2: against double arithmetic, across instruction sets, and the same bits wherever a sequence
-// is cut and whichever slots its state goes through.
+// The state-space recurrence of Mamba-2: compared with double precision, across instruction sets, and bit for bit for
+// any chunks of a sequence and any state slots.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,7 +15,7 @@ using namespace monolith::testing;
 
 namespace {
 
-// Into slots that hold what nobody may read.
+// The slots start with garbage that must not be read.
 std::vector<float> run(const StateSpaceCase& one, CpuIsa isa, int threads, std::span<const Segment> segments,
                        std::vector<float>& state) {
   const StateSpace& space = one.space;

@@ -68,7 +68,7 @@ void expect_refused(const std::function<void(Parts&)>& change, const std::string
   std::string error;
   if (open(parts, &error) != nullptr) return check::fail(__FILE__, __LINE__, "accepted, expected: " + part);
   if (error.find(part) == std::string::npos)
-    check::fail(__FILE__, __LINE__, "'" + error + "' does not say '" + part + "'");
+    check::fail(__FILE__, __LINE__, "'" + error + "' does not contain '" + part + "'");
 }
 
 void replace(std::string& text, std::string_view from, std::string_view to) {

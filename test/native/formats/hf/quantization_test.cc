@@ -323,7 +323,7 @@ void expect_refused(Folder folder, const std::function<void(Folder&)>& change, c
   const auto file = open(config_of(folder), safetensors_of(with_table(folder.tensors)));
   if (file) return check::fail(__FILE__, __LINE__, "accepted, expected: " + part);
   if (file.error().message.find(part) == std::string::npos)
-    check::fail(__FILE__, __LINE__, "'" + file.error().message + "' does not say '" + part + "'");
+    check::fail(__FILE__, __LINE__, "'" + file.error().message + "' does not contain '" + part + "'");
 }
 
 }  // namespace

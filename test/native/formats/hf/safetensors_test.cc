@@ -29,7 +29,7 @@ void expect_refused(const std::string& file, const std::string& part) {
   if (parsed) return check::fail(__FILE__, __LINE__, "accepted, expected: " + part);
   CHECK(parsed.error().message.starts_with("x.safetensors: "));
   if (parsed.error().message.find(part) == std::string::npos)
-    check::fail(__FILE__, __LINE__, "'" + parsed.error().message + "' does not say '" + part + "'");
+    check::fail(__FILE__, __LINE__, "'" + parsed.error().message + "' does not contain '" + part + "'");
 }
 
 std::string entry(const std::string& name, const std::string& type, const std::string& shape,

@@ -17,7 +17,7 @@ void expect_error(const GgufBuilder& gguf, ErrorCode code, const std::string& pa
   if (loaded) return check::fail(__FILE__, __LINE__, "accepted, expected: " + part);
   CHECK(loaded.error().code == code);
   if (loaded.error().message.find(part) == std::string::npos)
-    check::fail(__FILE__, __LINE__, "'" + loaded.error().message + "' does not say '" + part + "'");
+    check::fail(__FILE__, __LINE__, "'" + loaded.error().message + "' does not contain '" + part + "'");
 }
 
 // Expects an error for a valid file with one change.
