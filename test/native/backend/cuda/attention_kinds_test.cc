@@ -1,6 +1,6 @@
-// Attention of this year's models on the CUDA backend: latents, values of other sizes than keys, chunks of positions and
-// queries that grow with theirs. Against the definition in double, and the same bits however a sequence is cut, whoever
-// shares the step and in which order threads run.
+// Attention variants on the CUDA backend: MLA, values of a different size than keys, chunked attention, and queries
+// scaled by position. Results are compared with a double-precision definition. They have the same bits for any chunks
+// of a sequence, other sequences in the step, and order of threads.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -33,7 +33,7 @@ bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Every 2 numbers of `n_dims` from x on, as adjacent pairs.
+// Rotates the first `n_dims` numbers of x as adjacent pairs, in double precision.
 void rotate_exactly(int n_dims, int position, double* x) {
   for (int i = 0; i < n_dims / 2; ++i) {
     const double angle = position * std::pow(10000.0, -2.0 * i / n_dims), c = std::cos(angle), s = std::sin(angle);
@@ -53,13 +53,13 @@ double rounded(double x, KvType type) {
   return type == KvType::kF16 ? half_to_float(float_to_half(static_cast<float>(x))) : x;
 }
 
-// Rows that see one another, as those of an image may; none where the end is 0.
+// Tokens with bidirectional attention to each other, such as those of an image. None if `end` is 0.
 struct Span {
   int begin = 0, end = 0;
   int last_seen(int position) const { return position >= begin && position < end ? end - 1 : position; }
 };
 
-// Pieces of up to `most` rows of a sequence of `n`; a span is one piece.
+// Splits a sequence of `n` tokens into segments of at most `most` tokens; a bidirectional span is one segment.
 std::vector<Segment> pieces(int n, int most, const Span& span, const int32_t* pages) {
   std::vector<Segment> segments;
   for (int at = 0; at < n;) {
@@ -74,7 +74,7 @@ std::vector<Segment> pieces(int n, int most, const Span& span, const int32_t* pa
   return segments;
 }
 
-// What a row at `position` gives that attends to keys [n][key] with values [n][value], by the definition.
+// The attention output of a token at `position` for keys [n][key] and values [n][value], by the definition.
 std::vector<double> attend(const std::vector<double>& q, int position, const Span& span,
                            const std::vector<std::vector<double>>& keys, const std::vector<std::vector<double>>& values,
                            const AttentionParams& params) {
@@ -101,7 +101,7 @@ std::vector<double> attend(const std::vector<double>& q, int position, const Spa
   return out;
 }
 
-// How a sequence comes: in pieces of so many tokens, beside another one or alone, its pages in some order.
+// How a sequence is computed: the chunk size, whether another sequence shares the step, and the order of threads.
 struct Way {
   int piece;
   bool company;
@@ -122,7 +122,7 @@ struct LatentShape {
                                     : ", fp8");
   }
 };
-constexpr int kOwn = 8;  // dimensions of a query that have become `value` ones
+constexpr int kOwn = 8;  // Dimensions of a query that were projected to the `value` dimensions of the latent.
 constexpr AttentionParams kLatentParams = {.scale = 0.11f, .temperature_scale = 0.3f, .temperature_length = 20};
 
 Floats run_latents(const LatentShape& shape, const Way& way) {
@@ -154,7 +154,7 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
   Floats all;
   for (Segment segment : pieces(n, way.piece, shape.span, pages.data())) {
     const int at = segment.first_position, rows = segment.n_tokens, n_others = way.company ? 1 : 0;
-    // A row of another sequence comes first.
+    // A token of another sequence comes first.
     const auto some = [&](const Floats& from, size_t dim) {
       Floats numbers(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(dim) * n_others);
       numbers.insert(numbers.end(), from.begin() + static_cast<std::ptrdiff_t>(dim) * at,
@@ -224,12 +224,13 @@ TEST(cuda_latents_match_the_definition_however_cut) {
     for (const Way& way : {Way{1, true, kShuffled}, {7, false, kDescending}, {n - 1, true, kAscending}}) {
       if (n > 100 && way.piece == 7) continue;
       if (!same_bits(run_latents(shape, way), got))
-        check::fail(__FILE__, __LINE__, shape.name() + ": other bits in pieces of " + std::to_string(way.piece));
+        check::fail(__FILE__, __LINE__, shape.name() + ": different bits in chunks of " + std::to_string(way.piece));
     }
   }
 }
 
-// A row that many blocks share, by chunks and by groups of them, is the one that a tile computes alone.
+// A token whose attention is split over many thread blocks, by chunks or groups of chunks, has the same result as in a
+// single tile.
 TEST(cuda_latents_of_long_contexts_are_the_same_split_or_not) {
   constexpr int kRow = 34, kValue = 32, kHeads = 2, kContext = 2300;
   auto made = make_cuda_backend({});
@@ -253,7 +254,7 @@ TEST(cuda_latents_of_long_contexts_are_the_same_split_or_not) {
   const Floats q = random_floats(size_t(kHeads) * kRow, 6);
   Floats seventeen;
   for (int i = 0; i < 17; ++i) seventeen.insert(seventeen.end(), q.begin(), q.end());
-  // the last rows of the context, all with one query; the very last one's result
+  // Computes the last `n` tokens of the context, all with the same query, and returns the result of the last one.
   const auto attend_last = [&](int n) {
     const Segment segment{0, n, kContext - n, pages.data()};
     float* const out = put(Floats(size_t(17 * kHeads * kValue), NAN));
@@ -269,7 +270,7 @@ TEST(cuda_latents_of_long_contexts_are_the_same_split_or_not) {
   CHECK(same_bits(alone, beside));
 }
 
-// Each head's product is the one that its matrix gives alone, of every kind of matrix.
+// Batched matrix products: each head's product equals the product with its matrix alone, for every kind of matrix.
 TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
   for (const bool exact : {true, false})
     for (const TensorType type :
@@ -301,7 +302,7 @@ TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
             backend.write_floats(at, values.data(), static_cast<int64_t>(values.size()));
             return at;
           };
-          const int wanted = rows - 3;  // past these nothing is written
+          const int wanted = rows - 3;  // Nothing is written after these rows.
           float* const out = put(Floats(size_t(n_rows * n_heads * rows), -1.0f));
           backend.matmul_heads(
               {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows}, n_rows);
@@ -335,7 +336,8 @@ TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
         }
 }
 
-// Keys and values of one size and of two, all positions or some, queries that grow: the plain kernel and the walk.
+// Keys and values of equal and different sizes, full and partial attention, and queries scaled by position: both the
+// scalar kernel and the tensor core kernel.
 TEST(cuda_attention_of_every_kind_matches_the_definition) {
   struct Kind {
     int key, value;
@@ -357,7 +359,8 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
        64,
        KvType::kF16,
        {.scale = 0.1f, .temperature_scale = 0.4f, .temperature_length = 9, .temperature_offset = 1}},
-      // An image: by the plain kernel and on tensor cores; fewer rows than a tile, and a window that begins within them.
+      // An image, with the scalar kernel and with tensor cores. It has fewer tokens than a tile, and a sliding window
+      // that begins within them.
       {40, 40, KvType::kF32, {.scale = 0.2f}, {10, 37}},
       {64, 64, KvType::kF16, {.scale = 0.1f}, {7, 47}},
       {64, 64, KvType::kF16, {.scale = 0.1f, .window = 8}, {21, 33}},
@@ -426,7 +429,7 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
     if (!(worst <= tolerance)) check::fail(__FILE__, __LINE__, what + ": off by " + std::to_string(worst));
     for (const int piece : {1, 23})
       if (!same_bits(run(piece), got))
-        check::fail(__FILE__, __LINE__, what + ": other bits in pieces of " + std::to_string(piece));
+        check::fail(__FILE__, __LINE__, what + ": different bits in chunks of " + std::to_string(piece));
   }
 }
 

@@ -1,6 +1,6 @@
-// Blocks of positions on the CUDA backend: that they become the processor's rows bit for bit, attention to them against double
-// arithmetic, and the same bits wherever a sequence is cut, whichever slots state goes through and in which order threads run;
-// residual streams that are mixed, against double arithmetic.
+// Compressed attention on the CUDA backend. Pooled rows equal those of the CPU bit for bit, and attention to them is
+// compared with double precision. Results have the same bits for any chunks, state slots and order of threads.
+// Hyper-connections are compared with double precision.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -75,7 +75,7 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
   Found found;
   found.pooled.resize(kRows * kDim);
   for (Segment segment : pieces(kRows, std::move(cuts), apart, pages.data())) {
-    // A step's rows are all some segment's: each piece is a step of its own.
+    // All tokens of a step belong to segments, so each chunk is a separate step.
     const int64_t begin = std::exchange(segment.first_row, 0), width = s.pool.width();
     const auto n = static_cast<size_t>(segment.n_tokens);
     const std::span<const Segment> one(&segment, 1);
@@ -107,7 +107,7 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
   return found;
 }
 
-// As the processor pools them, where a row ends a block.
+// Pools the blocks on the CPU, where a token ends a block.
 std::vector<float> pooled_by_processor(const Sequence& s) {
   ThreadPool threads(1);
   Slots slots(s.pool.state_floats());
@@ -136,14 +136,14 @@ TEST(cuda_attention_to_blocks_matches_double_wherever_it_is_cut) {
     check::note(what + ": " + std::to_string(off));
     if (!(off < 2e-5)) check::fail(__FILE__, __LINE__, what + " are off by " + std::to_string(off));
     if (!same_bits(whole.pooled, pooled_by_processor(s)))
-      check::fail(__FILE__, __LINE__, what + " are pooled otherwise");
+      check::fail(__FILE__, __LINE__, what + " are pooled differently");
     for (const auto order : {kAscending, kShuffled})
       for (const std::vector<int>& cuts : kBlockCuts)
         for (const bool apart : {false, true}) {
           cuda::emulator::set_order(order);
           const Found found = run(s, cuts, apart, KvType::kF32);
           if (!same_bits(found.attended, whole.attended) || !same_bits(found.pooled, whole.pooled))
-            check::fail(__FILE__, __LINE__, what + ": other bits where it is cut at " + std::to_string(cuts[0]));
+            check::fail(__FILE__, __LINE__, what + ": different bits when cut at " + std::to_string(cuts[0]));
         }
     cuda::emulator::set_order(kAscending);
     for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kFp8}) {
@@ -151,7 +151,7 @@ TEST(cuda_attention_to_blocks_matches_double_wherever_it_is_cut) {
       double squares = 0;
       const std::vector<double> expected = exact(s);
       for (size_t i = 0; i < expected.size(); ++i) squares += std::pow(kept.attended[i] - expected[i], 2);
-      // A near-tie of the index may fall the other way.
+      // A near-tie in the indexer may be decided differently.
       CHECK(std::sqrt(squares / static_cast<double>(expected.size())) < (type == KvType::kF16 ? 2e-2 : 1.5e-1));
       CHECK(same_bits(run(s, {7, 33}, true, type).attended, kept.attended));
     }

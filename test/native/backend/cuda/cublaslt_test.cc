@@ -1,5 +1,5 @@
-// Products by cuBLASLt, loaded at run time: a library of the same interface that computes on the emulated device
-// (support/fake_cublaslt.cc), or on a GPU the real one where it is installed.
+// Matrix products with cuBLASLt, loaded at run time. In the emulator a library with the same interface computes on the
+// emulated device (support/fake_cublaslt.cc); on a GPU the real one is used if it is installed.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -36,11 +36,12 @@ std::unique_ptr<Runtime> open_runtime() {
 }
 
 bool is_emulated(const Runtime& runtime) { return runtime.device().driver == "none"; }
-// What to load: on a GPU the library that is installed.
+// The library to load; on a GPU the installed one.
 std::string path_for(const Runtime& runtime) { return is_emulated(runtime) ? MONOLITH_FAKE_CUBLASLT : ""; }
 
 fake_cublaslt::Control& control() {
-  void* const library = dlopen(MONOLITH_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);  // the one that is loaded
+  // Returns the library that is already loaded.
+  void* const library = dlopen(MONOLITH_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL);
   return *reinterpret_cast<fake_cublaslt::GetControl>(dlsym(library, "fake_cublaslt_control"))();
 }
 
@@ -58,7 +59,7 @@ std::vector<float> download(Runtime& runtime, const float* from, size_t n) {
 }
 
 struct Weights {
-  std::vector<float> values;  // as they are stored
+  std::vector<float> values;  // As stored.
   std::unique_ptr<Matrix> matrix;
 };
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
@@ -73,7 +74,7 @@ Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
   return made;
 }
 
-// Some of the outputs, against double.
+// Compares some of the outputs with double precision.
 void check_product(const Weights& w, int64_t rows, int64_t cols, const std::vector<float>& x, int64_t columns,
                    const std::vector<float>& before, const std::vector<float>& bias, const std::vector<float>& y,
                    int64_t stride, const std::string& what) {
@@ -99,7 +100,7 @@ TEST(cublaslt_serves_wide_products_of_bfloat16) {
   CHECK(library_serves(Format::kBf16, 4096, 4096, kLibraryColumns));
   CHECK(!library_serves(Format::kBf16, 4096, 4096, kLibraryColumns - 1));
   CHECK(!library_serves(Format::kBf16, 16, 4096, 8192));
-  CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));  // activations have scales of their own
+  CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));  // Activations have their own scales.
   CHECK(!library_serves(Format::kQuant, 4096, 4096, 8192));
 }
 
@@ -128,7 +129,7 @@ TEST(cublaslt_weights_are_written_out_row_by_row) {
 
 TEST(cublaslt_products_are_right) {
   const auto runtime = open_runtime();
-  // Enough for 64 of the rows: whole and in pieces.
+  // Workspace for 64 rows of weights: the product runs whole and in parts.
   for (const size_t bytes : {DenseLibrary::kWeightBytes, size_t{64} * 256 * sizeof(uint16_t)}) {
     auto library = DenseLibrary::open(*runtime, path_for(*runtime), bytes);
     if (!library && !is_emulated(*runtime)) return check::skip(library.error().message);
@@ -145,18 +146,18 @@ TEST(cublaslt_products_are_right) {
     float* const bias_there = upload(*runtime, bias);
     for (const bool add : {false, true}) {
       float* const out = upload(*runtime, before);
-      // Outputs side by side, the second at an address of four bytes' alignment.
+      // Outputs next to each other; the second one is aligned to only four bytes.
       const MatmulTarget targets[] = {{w.matrix.get(), out, kStride, bias_there, add},
                                       {other.matrix.get(), out + kRows + 1, kStride, nullptr, add}};
       matmul(*runtime, context, targets, x_there, static_cast<int>(kColumns));
       const std::vector<float> y = download(*runtime, out, before.size());
       check_product(w, kRows, kCols, x, kColumns, add ? before : std::vector<float>{}, bias, y, kStride,
-                    "the first, in pieces of " + std::to_string(bytes));
+                    "the first, buffer size " + std::to_string(bytes));
       const std::vector<float> second_before(before.begin() + kRows + 1, before.end());
       check_product(other, 128, kCols, x, kColumns, add ? second_before : std::vector<float>{}, {},
                     {y.begin() + kRows + 1, y.end()}, kStride, "the second");
-      for (auto at = static_cast<size_t>(kRows); at < y.size(); at += kStride)  // nothing is written between them
-        CHECK_EQ(y[at], before[at]);
+      // Nothing is written between the outputs.
+      for (auto at = static_cast<size_t>(kRows); at < y.size(); at += kStride) CHECK_EQ(y[at], before[at]);
       runtime->free(out);
     }
     CHECK_EQ(context.library->failures(), 0);
@@ -165,7 +166,7 @@ TEST(cublaslt_products_are_right) {
 
 TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
   const auto runtime = open_runtime();
-  if (!is_emulated(*runtime)) return check::skip("the real library does not say how often it was asked");
+  if (!is_emulated(*runtime)) return check::skip("the real library does not count heuristic queries");
   auto workspace = runtime->allocate(CublasLt::kWorkspaceBytes);
   REQUIRE(workspace.ok());
   fake_cublaslt::Control& fake = control();
@@ -174,7 +175,7 @@ TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
     auto opened = CublasLt::open(*runtime, MONOLITH_FAKE_CUBLASLT, *workspace);
     REQUIRE(opened.ok());
     CHECK_EQ((*opened)->version(), std::string("13.0.2"));
-    CHECK_EQ(fake.heuristics, 1);  // of the product it is tried with
+    CHECK_EQ(fake.heuristics, 1);  // From the product that tests the library when it is opened.
     float* const memory = upload(*runtime, std::vector<float>(100'000, 0.0f));
     const auto ask = [&](int64_t columns) {
       CHECK((*opened)->multiply({16, columns, 64, 16, memory, memory, memory + 50'000, false}));
@@ -182,9 +183,9 @@ TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
     for (int64_t columns = 1; columns <= 63; ++columns) ask(columns), ask(columns);
     CHECK_EQ(fake.heuristics, 64);
     CHECK_EQ(fake.layouts, 3 * 64);
-    ask(1);  // still known
+    ask(1);  // The shape is still cached.
     CHECK_EQ(fake.heuristics, 64);
-    ask(64), ask(65), ask(1), ask(65), ask(64);  // two new ones for the two oldest
+    ask(64), ask(65), ask(1), ask(65), ask(64);  // Two new shapes replace the two oldest.
     CHECK_EQ(fake.heuristics, 66);
     CHECK_EQ(fake.layouts, 3 * 64);
     ask(2);
@@ -196,7 +197,7 @@ TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
 
 TEST(cublaslt_failures_lose_nothing) {
   const auto runtime = open_runtime();
-  if (!is_emulated(*runtime)) return check::skip("the real library does not fail when it is asked to");
+  if (!is_emulated(*runtime)) return check::skip("the real library cannot be made to fail");
   const Weights w = weights(*runtime, TensorType::kBF16, kRows, kCols);
   const std::vector<float> x = numbers(kColumns * kCols), bias = numbers(kRows), before = numbers(kColumns * kRows);
   float* const x_there = upload(*runtime, x);
@@ -206,9 +207,9 @@ TEST(cublaslt_failures_lose_nothing) {
     const char* name;
     bool finds_nothing;
     int fails_after;
-    int products;  // that were computed before
+    int products;  // Number of products computed before the failure.
   };
-  for (const Way& way : {Way{"no algorithm", true, -1, 0}, Way{"the first piece fails", false, 0, 0},
+  for (const Way& way : {Way{"no algorithm", true, -1, 0}, Way{"the first part fails", false, 0, 0},
                          Way{"the second piece fails", false, 1, 1}}) {
     fake = {};
     auto library = DenseLibrary::open(*runtime, MONOLITH_FAKE_CUBLASLT, size_t{64} * 256 * sizeof(uint16_t));
@@ -225,7 +226,7 @@ TEST(cublaslt_failures_lose_nothing) {
                     way.name);
       runtime->free(out);
       if (i == 0) CHECK_EQ(fake.products, way.products);
-      CHECK_EQ(context.library->failures(), 1);  // what failed is not tried again
+      CHECK_EQ(context.library->failures(), 1);  // After a failure the library is not used again.
     }
   }
   fake = {};
@@ -233,7 +234,7 @@ TEST(cublaslt_failures_lose_nothing) {
 
 TEST(cublaslt_that_cannot_be_used_is_refused) {
   const auto runtime = open_runtime();
-  if (!is_emulated(*runtime)) return check::skip("the real library is as it is");
+  if (!is_emulated(*runtime)) return check::skip("the real library cannot be changed");
   const auto why = [&](const std::string& path) {
     auto opened = DenseLibrary::open(*runtime, path);
     return opened ? std::string() : opened.error().message;
@@ -251,7 +252,7 @@ TEST(cublaslt_that_cannot_be_used_is_refused) {
   CHECK_EQ(fake.handles, 0);
   fake = {};
 
-  // What the backend makes of it.
+  // How the backend handles the library.
   const auto isa = [](bool invariant, const std::string& path) {
     CudaBackendOptions options;
     options.invariant = invariant, options.cublaslt = path;

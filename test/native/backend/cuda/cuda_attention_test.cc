@@ -1,5 +1,6 @@
-// Attention on the CUDA backend: against sums in double, and the same bits for a row however its sequence is cut,
-// shared out and batched. Runs in the emulator here, on a GPU where there is one: nothing looks into device memory.
+// Attention on the CUDA backend. Results are compared with double precision, and a token has the same bits however its
+// sequence is chunked, split over workers and batched. Runs in the emulator, and on a GPU if there is one: no test
+// reads device memory directly.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -26,11 +27,12 @@ struct Shape {
   KvType type = KvType::kF16;
 };
 
-// A sequence with all its queries, keys and values: [position][head][dim], keys and values as the pages hold them.
+// A sequence with all its queries, keys and values, [position][head][dim]. Keys and values are rounded as in the KV
+// pages.
 struct Sequence {
   std::vector<float> q, k, v;
   std::vector<int32_t> pages;
-  int written = 0;  // positions that are in the cache
+  int written = 0;  // Number of positions in the KV cache.
   int length = 0;
 };
 
@@ -62,7 +64,7 @@ class Bench {
       for (int p = 0; p < length; p += kPageTokens) s.pages.push_back(numbers[next++]);
       sequences_.push_back(std::move(s));
     }
-    // What was never written is poison.
+    // Unwritten memory is NaN.
     runtime_->fill(cache_->view(0).data + kSparePage * cache_->view(0).page_bytes, 0xff, cache_->bytes);
     tables_ = std::make_unique<StepTables>(*runtime_);
     tables_->set_kv_heads(shape.n_kv_heads);
@@ -70,7 +72,7 @@ class Bench {
     scratch_ = std::make_unique<AttentionScratch>(*runtime_);
     CHECK(scratch_->reserve(row_values()).ok());
     if (shape.sinks) {
-      // About as large as all other weights together: without them results are others.
+      // Sinks are about as large as all other weights together, so results differ clearly without them.
       sinks_ = numbers_of(static_cast<size_t>(n_heads()), 1.0f);
       for (float& sink : sinks_) sink += 6;
       auto* const sinks = static_cast<float*>(*runtime_->allocate_pinned(sinks_.size() * sizeof(float)));
@@ -88,7 +90,7 @@ class Bench {
   int64_t row_values() const { return int64_t{n_heads()} * shape_.dim; }
   const Sequence& sequence(int i) const { return sequences_[static_cast<size_t>(i)]; }
 
-  // Attention of one step of these pieces, in that order: [row][head][dim].
+  // Runs attention for one step with these chunks, in this order. Returns [token][head][dim].
   std::vector<float> run(const std::vector<Piece>& pieces, int padded_rows = 0) {
     std::vector<Segment> segments;
     std::vector<int32_t> tokens;
@@ -116,17 +118,17 @@ class Bench {
     runtime_->download(host_, out_, static_cast<size_t>(kRows * row_values()) * sizeof(float));
     runtime_->synchronize();
     const auto count = static_cast<size_t>(n_rows * row_values());
-    // Nothing beyond the rows is written.
+    // Nothing after the step's tokens is written.
     for (size_t i = static_cast<size_t>(std::max<int64_t>(n_rows, padded_rows) * row_values());
          i < static_cast<size_t>(kRows * row_values()); ++i)
       if (!std::isnan(host_[i])) {
-        check::fail(__FILE__, __LINE__, "a row beyond the step's was written");
+        check::fail(__FILE__, __LINE__, "a row after the step's rows was written");
         break;
       }
     return {host_, host_ + count};
   }
 
-  // From now on steps of so many padded rows are played as this one was recorded.
+  // Captures this step; later steps with `padded_rows` tokens replay it.
   void record(const std::vector<Piece>& pieces, int padded_rows) {
     std::vector<Segment> segments;
     for (const Piece& piece : pieces)
@@ -142,11 +144,11 @@ class Bench {
     auto recording = runtime_->end_recording();
     REQUIRE(recording.ok());
     recording_ = std::move(*recording);
-    runtime_->synchronize();  // the tables are on their way from where the next step writes its own
+    runtime_->synchronize();  // The tables are uploaded asynchronously from the buffer that the next step overwrites.
   }
   void forget_recording() { recording_.reset(); }
 
-  // In double, from queries rounded to binary16: largest difference of a piece's result.
+  // The largest difference between a chunk's result and double precision, with queries rounded to binary16.
   double error(const Piece& piece, const float* out) const {
     const Sequence& s = sequence(piece.sequence);
     const int dim = shape_.dim;
@@ -188,7 +190,7 @@ class Bench {
     return worst;
   }
 
-  // All of a sequence in pieces of `n`, each a step of its own.
+  // Computes the whole sequence in chunks of `n` tokens, each in a separate step.
   std::vector<float> run_all(int sequence_number, int n) {
     std::vector<float> all;
     for (int at = 0; at < sequence(sequence_number).length; at += n) {
@@ -213,7 +215,7 @@ class Bench {
     for (float& value : values) value = normal(random_);
     return values;
   }
-  // Rounds one position of a head as its page does, and writes it there.
+  // Rounds one position of a head as its KV page does, and writes it to the page.
   void store(float* x, unsigned char* head, int slot) {
     const auto dim = static_cast<size_t>(shape_.dim), at = static_cast<size_t>(slot);
     const auto send = [&](unsigned char* to, size_t bytes) {
@@ -238,7 +240,7 @@ class Bench {
       for (const unsigned char code : block.codes) {
         page_[d] = code;
         x[d] = static_cast<float>(codec::decode(shape_.type, code, block.scale));
-        // Tensor cores take binary16.
+        // Tensor cores read binary16.
         if (attention_form(shape_.type, shape_.dim, row_values(), row_values()) == AttentionForm::kWalk)
           x[d] = half_to_float(float_to_half(x[d]));
         ++d;
@@ -249,7 +251,7 @@ class Bench {
       send(head + kPageTokens * dim + 2 * (b * kPageTokens + at), 2);
     }
   }
-  // Keys and values up to `end`, as rope_and_store leaves them.
+  // Writes keys and values up to `end` in the format of rope_and_store.
   void write(Sequence& s, int end) {
     const KvView view = cache_->view(1);
     const int64_t kv_values = int64_t{shape_.n_kv_heads} * shape_.dim;
@@ -305,7 +307,7 @@ TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
       {8, 1, 128, {.scale = 0.09f}},
       {2, 1, 256, {.scale = 0.0625f, .window = 0, .soft_cap = 30.0f}},
       {17, 1, 64, {.scale = 0.2f, .window = 40}},
-      // 8-bit pages: every size of heads that tensor cores take.
+      // 8-bit pages with every head size that the tensor core kernel supports.
       {2, 1, 64, {.scale = 0.125f}, false, KvType::kFp8},
       {1, 2, 80, {.scale = 0.11f, .window = 20}, true, KvType::kFp8},
       {1, 1, 96, {.scale = 0.1f, .window = 133}, false, KvType::kFp8},
@@ -316,7 +318,7 @@ TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
       {2, 1, 96, {.scale = 0.1f, .window = 0, .soft_cap = 2.0f}, false, KvType::kQ8_0},
       {2, 1, 128, {.scale = 0.09f, .window = 133}, true, KvType::kQ8_0},
       {2, 1, 256, {.scale = 0.0625f}, true, KvType::kQ8_0},
-      // The plain kernel.
+      // Shapes that use the scalar kernel.
       {1, 2, 50, {.scale = 0.14f, .window = 40}, true},
       {1, 1, 64, {.scale = 0.125f}, true, KvType::kF32},
       {2, 1, 50, {.scale = 0.14f, .window = 40, .soft_cap = 2.0f}, true, KvType::kFp8},
@@ -336,7 +338,7 @@ TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
     const std::vector<float> seventeens = bench.run_all(0, 17);
     CHECK(same_bits(whole.data(), seventeens.data(), length * bench.row_values()));
     emulator::set_order(kShuffled);
-    // Now and then a piece of five, and single rows at the edges of pages and chunks.
+    // Occasional chunks of five tokens, and single tokens at the edges of pages and chunks.
     for (int at = 0; at + 5 <= length; at += shape.type == KvType::kF16 ? 25 : 41) {
       const auto five = bench.run({{0, at, 5}});
       CHECK(same_bits(whole.data() + at * bench.row_values(), five.data(), 5 * bench.row_values()));
@@ -357,7 +359,7 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
     const std::vector<int> lengths = {2300, 1, 40, 2180, 129, 2049, 2050, 2300, 16, 2200};
     Bench bench(shape, lengths, seed);
     const auto last = [&](int i) { return Piece{i, lengths[static_cast<size_t>(i)] - 1, 1}; };
-    // Alone: its chunks are shared out one by one.
+    // Each sequence alone, so that its chunks are distributed to the workers one by one.
     std::vector<std::vector<float>> alone;
     for (int i = 0; i < static_cast<int>(lengths.size()); ++i) {
       alone.push_back(bench.run({last(i)}));
@@ -372,15 +374,16 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
         CHECK(same_bits(rows.data() + static_cast<int64_t>(r) * bench.row_values(),
                         alone[static_cast<size_t>(sequences[r])].data(), bench.row_values()));
     };
-    check_rows({1, 2, 4, 0, 8}, 8);                  // chunks
-    check_rows({3, 0, 5, 6, 7}, 0);                  // groups, a worker each
-    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // whole rows
-    // Recorded when sequences are short, played when they are long and shared out otherwise. Some row is split in both.
+    check_rows({1, 2, 4, 0, 8}, 8);                  // Split by chunks.
+    check_rows({3, 0, 5, 6, 7}, 0);                  // Split by groups of chunks, one worker each.
+    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // Whole tokens, without a split.
+    // Captured with short sequences and replayed with long ones, which are distributed differently. In both cases some
+    // token is split.
     bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);
     bench.forget_recording();
-    // Beside a prompt, and as the end of one: tiles.
+    // Next to a prompt, and as the end of a prompt: tiles.
     const auto mixed = bench.run({{0, 2270, 30}, last(3), {2, 0, 40}, last(1), {5, 2045, 4}});
     const auto row = [&](int r) { return mixed.data() + r * bench.row_values(); };
     CHECK(same_bits(row(29), alone[0].data(), bench.row_values()));
@@ -413,7 +416,7 @@ TEST(cuda_attention_form_and_shares) {
 TEST(cuda_attention_work_covers_every_row_once) {
   CHECK(split_for(8, 8, 1024) == RowSplit::kWhole);
   CHECK(split_for(8, 7, 1024) == RowSplit::kChunks);
-  CHECK(split_for(8, 7, 7) == RowSplit::kWhole);  // no room, one group
+  CHECK(split_for(8, 7, 7) == RowSplit::kWhole);  // There is no room, and one group.
   CHECK(split_for(40, 16, 1024) == RowSplit::kGroups);
   CHECK(split_for(40, 15, 1024) == RowSplit::kChunks);
   CHECK(split_for(40, 15, 39) == RowSplit::kGroups);
@@ -431,7 +434,7 @@ TEST(cuda_attention_work_covers_every_row_once) {
       rows += n;
     }
     planner.plan(segments, 1 + static_cast<int>(random() % 8), 528);
-    std::vector<int> seen(static_cast<size_t>(rows), 0);  // chunks of each row
+    std::vector<int> seen(static_cast<size_t>(rows), 0);  // Number of chunks of each token.
     std::vector<int> slots(kMostSlots, 0);
     for (const AttentionItem& item : planner.items()) {
       CHECK(item.first_chunk < item.end_chunk);

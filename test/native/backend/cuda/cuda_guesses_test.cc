@@ -1,6 +1,5 @@
-// What guesses tokens beside a network, on the CUDA backend: layers of a file's own and EAGLE-3 heads say what they say on
-// the processor, whose formula guess_layer_test.cc and eagle_head_test.cc hold to float64; and the network's logits know
-// nothing of it.
+// Drafters on the CUDA backend. MTP layers and EAGLE-3 heads give the same draft logits as on the CPU, which
+// guess_layer_test.cc and eagle_head_test.cc compare with float64. The model's own logits do not change.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -22,7 +21,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A model's file, and that of a head, if there is one.
+// The file of a model, and the file of an EAGLE-3 head if there is one.
 struct Files {
   Bytes image, head_image;
   std::unique_ptr<const GgufFile> file, head;
@@ -30,7 +29,7 @@ struct Files {
 
 struct Guesser {
   const char* model;
-  int n_layers = 0;  // of its own that guess; 0: it has a head
+  int n_layers = 0;  // Number of MTP layers; 0: the model has an EAGLE-3 head.
 };
 
 std::optional<Files> files_of(const Guesser& guesser) {
@@ -42,7 +41,7 @@ std::optional<Files> files_of(const Guesser& guesser) {
   Files files;
   for (int i = 0; i < guesser.n_layers; ++i) {
     const uint32_t layer = add_guess_layer(loose);
-    // Each of its own: what one has left of the rows is not what another has.
+    // Each MTP layer gets different weights, so that their outputs differ.
     const uint64_t n_embd = loose.number("embedding_length");
     loose.put_floats("blk." + std::to_string(layer) + ".nextn.eh_proj.weight", {2 * n_embd, n_embd},
                      made_up(2 * n_embd * n_embd, 30 + static_cast<uint64_t>(i), 0.15f));
@@ -60,7 +59,7 @@ std::optional<Files> files_of(const Guesser& guesser) {
   return files;
 }
 
-// Of a sequence beside which other pages lie: its logits, and then guess behind guess.
+// The results of a sequence whose pages are mixed with those of others: its logits, then consecutive draft logits.
 struct Said {
   Floats logits;
   std::vector<Floats> guesses;
@@ -79,7 +78,7 @@ Result<Said> said_by(const Files& files, Result<std::unique_ptr<Backend>> backen
   Said said{sequence.feed({tokens.begin(), tokens.end() - 1}, piece), {}};
   for (int depth = 0; guesses && depth < kDepth; ++depth)
     said.guesses.push_back(sequence.guess(some_tokens(kTokens + depth).back(), depth));
-  // The step that computes them goes on as if nothing had been guessed.
+  // The step that computes the drafted tokens continues as if nothing had been drafted.
   const Floats next = sequence.feed({tokens.back()}, 1);
   said.logits.insert(said.logits.end(), next.begin(), next.end());
   return said;
@@ -94,8 +93,8 @@ double furthest(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::isfinite(most) ? most / scale : INFINITY;
 }
 
-// Layers of every kind of memory: recurrent state, latents, windows and experts; hidden rows past the last norm and before
-// it; several levels; and heads, with one table of pages and with several.
+// Layers with every kind of memory: recurrent state, latents, sliding windows and experts. Hidden states before and
+// after the final norm, several MTP levels, and EAGLE-3 heads with one and with several page tables.
 constexpr Guesser kGuessers[] = {
     {"qwen35.f16", 1},  {"deepseek2-v3.q8_0", 1}, {"exaone-moe.q8_0", 1}, {"mimo2.q8_0", 3},
     {"step35.q8_0", 2}, {"llama.q8_0"},           {"qwen35.f16"},         {"mimo2.q8_0"}};
@@ -124,16 +123,16 @@ TEST(cuda_guesses_what_the_processor_does) {
         worst = std::max(worst, furthest(found->guesses[i], expected->guesses[i]));
     }
     check::note(what + ": " + std::to_string(worst));
-    if (!(worst < 1e-4)) check::fail(__FILE__, __LINE__, what + " guesses otherwise");
+    if (!(worst < 1e-4)) check::fail(__FILE__, __LINE__, what + " gives different draft logits");
   }
-  if (!any) check::skip("the golden vectors are not here");
+  if (!any) check::skip("golden vectors not found");
 }
 
-// Whether steps are served at all, and the same bits however the prompt was cut.
+// Production arithmetic: steps run, and have the same bits for any chunks of the prompt.
 TEST(cuda_guesses_in_served_arithmetic_do_not_depend_on_cuts) {
   for (const Guesser& guesser : {kGuessers[0], kGuessers[3], kGuessers[5]}) {
     const auto files = files_of(guesser);
-    if (!files) return check::skip("the golden vectors are not here");
+    if (!files) return check::skip("golden vectors not found");
     const auto whole = said_by(*files, make_cuda_backend({}), kTokens), cut = said_by(*files, make_cuda_backend({}), 3);
     REQUIRE(whole.ok() && cut.ok());
     CHECK(whole->logits == cut->logits);
@@ -141,11 +140,11 @@ TEST(cuda_guesses_in_served_arithmetic_do_not_depend_on_cuts) {
   }
 }
 
-// Steps of one row each, of two sequences by turns, which a device could take for one recorded step played again.
+// Two sequences alternate with steps of one token, which a device could mistake for a replay of the same captured step.
 TEST(cuda_guesses_of_sequences_that_take_turns_are_their_own) {
   for (const Guesser& guesser : {kGuessers[0], kGuessers[5]}) {
     const auto files = files_of(guesser);
-    if (!files) return check::skip("the golden vectors are not here");
+    if (!files) return check::skip("golden vectors not found");
     const std::vector<int32_t> tokens = some_tokens(2 * kTokens);
     const auto guesses = [&](const std::vector<int>& turns) {
       auto backend = make_cuda_backend({});

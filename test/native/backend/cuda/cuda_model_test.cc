@@ -1,5 +1,5 @@
-// Whole models on the CUDA backend, which in this executable runs in the emulator: golden logits, and the same bits
-// however prompts are cut and batched, with steps recorded or not.
+// Whole models on the CUDA backend, which runs in the emulator in this executable: golden logits, and the same bits for
+// any chunks and batches of prompts, with and without CUDA graphs.
 #include <string>
 #include <vector>
 
@@ -15,10 +15,10 @@ namespace {
 
 struct Case {
   const char* file;
-  const char* row;  // of golden tolerances
+  const char* row;  // Name of the golden tolerance.
   bool exact;
   KvType kv_type = KvType::kF16;
-  bool prompt = false;  // not exact: a prompt in pieces, not one token
+  bool prompt = false;  // In production arithmetic: a prompt in chunks rather than a single token.
 };
 constexpr Case kCases[] = {
     {"llama.f32", "f32", true, KvType::kF32},
@@ -64,7 +64,7 @@ constexpr Case kCases[] = {
     {"phimoe.q8_0", "f32", true, KvType::kF32},
     {"arcee.f16", "f32", true, KvType::kF32},
     {"apertus.f16", "f32", true, KvType::kF32},
-    // The arithmetic that is served: of each kind of state and layer one.
+    // Production arithmetic: one model for each kind of state and layer.
     {"qwen35.f16", "f16", false, KvType::kF16, true},
     {"nemotron-h-moe.q8_0", "int8", false, KvType::kF16, true},
     {"falcon-h1.q8_0", "int8", false, KvType::kF16, true},
@@ -87,11 +87,11 @@ constexpr Case kCases[] = {
     {"qwen3.f16", "fp8 pages", false, KvType::kFp8},
     {"gemma3.f16", "fp8 pages", false, KvType::kFp8},
 };
-// What 8-bit pages cost beside weights and activations in binary16, in standard deviations of the logits.
+// Error of 8-bit pages in addition to binary16 weights and activations, in standard deviations of the logits.
 constexpr Tolerance kQ8Pages{.max = 0.2, .rms = 0.05, .kl = 0.006, .outliers = 0};
 constexpr Tolerance kFp8Pages{.max = 0.9, .rms = 0.22, .kl = 0.13, .outliers = 0};
 
-// The emulator is slow: short prompts only.
+// Short prompts only, because the emulator is slow.
 std::vector<GoldenPrompt> short_prompts(const Golden& golden, size_t most_tokens) {
   std::vector<GoldenPrompt> prompts = golden.prompts;
   std::erase_if(prompts, [&](const GoldenPrompt& prompt) { return prompt.tokens.size() > most_tokens; });
@@ -128,12 +128,12 @@ TEST(cuda_models_give_golden_logits) {
                 std::to_string(verdict.worst.max) + ", rms " + std::to_string(verdict.worst.rms));
     CHECK_EQ(verdict.failed, 0);
   }
-  if (!any) check::skip("the golden vectors are not here");
+  if (!any) check::skip("golden vectors not found");
 }
 
 TEST(cuda_rows_do_not_depend_on_what_is_computed_beside_them) {
   const std::string path = check::vectors_path("models/llama.bf16.gguf");
-  if (path.empty()) return check::skip("the golden vectors are not here");
+  if (path.empty()) return check::skip("golden vectors not found");
   const auto golden = Golden::read(check::vectors_path("models/llama.bf16.json"));
   REQUIRE(golden.has_value());
   const std::vector<GoldenPrompt> prompts = short_prompts(*golden, 24);

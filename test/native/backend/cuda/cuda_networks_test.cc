@@ -1,5 +1,5 @@
-// Small networks of every architecture on the CUDA backend: against float64, against the processor with quantized
-// weights, and the same bits whatever is computed beside a sequence and however its prompt is cut.
+// Small models of every architecture on the CUDA backend. Results are compared with float64 and, for quantized weights,
+// with the CPU. They have the same bits for any other sequences in the step and any chunks of the prompt.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -34,9 +34,10 @@ double farthest(const std::vector<float>& logits, size_t n_rows, const Expected&
   return std::isfinite(worst) ? worst : INFINITY;
 }
 
-// Weights of the types that files of such models have: experts of MXFP4 or 8 bits, all else 8 bits or BF16 where rows
-// are no whole blocks; or all of one type.
-// Where the processor has no products of BF16 it does not round what they read, as the device does: F32 there.
+// Quantizes weights to the types in files of such models: experts in MXFP4 or 8 bits, everything else in 8 bits, or in
+// BF16 where rows are not whole blocks. `type` sets one type for all weights.
+// A CPU without BF16 dot products does not round their inputs, whereas the device does. F32 replaces BF16 on such a
+// CPU.
 void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
   const TensorType odd = cpu_has_avx512_bf16() ? TensorType::kBF16 : TensorType::kF32;
   uint64_t seed = 0;
@@ -56,7 +57,7 @@ void quantize(TinyModel& model, std::optional<TensorType> type = {}) {
   }
 }
 
-// A dense network and mixtures whose products have many segments of K.
+// A dense model and MoE models whose products have many segments of K.
 std::vector<TinyModel> wide_models() {
   constexpr uint32_t kWide = 512;
   TinyModel dense("llama");
@@ -76,8 +77,8 @@ std::vector<TinyModel> wide_models() {
   return {dense, mixture, halves};
 }
 
-// What a sequence's positions give in the company of `others` (of random tokens, each of its own length), its prompt in
-// pieces of `piece` tokens.
+// Returns the logits of a sequence's positions in steps with `others` other sequences (random tokens, different
+// lengths), with the prompt in chunks of `piece` tokens.
 std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>& tokens, int prompt, int piece,
                                  int others, uint32_t seed) {
   constexpr int kPages = 3;
@@ -96,7 +97,7 @@ std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>&
       for (int t = 0; t < kPages * kPageTokens; ++t)
         s.tokens.push_back(static_cast<int32_t>(next() % TinyModel::kVocab));
     }
-    for (size_t p = 0; p < kPages; ++p)  // in no order; 11 divides no number of sequences here
+    for (size_t p = 0; p < kPages; ++p)  // Shuffled: 11 divides no number of sequences used here.
       s.pages.push_back(static_cast<int32_t>(p * sequences.size() + (i * 11 + 3) % sequences.size()));
   }
   std::vector<float> logits;
@@ -142,7 +143,7 @@ TEST(cuda_computes_every_architecture) {
   }
 }
 
-// Both round activations to 8 bits, in another order: neither is far from what no rounding gives.
+// Both backends round activations to 8 bits, but in a different order. Neither is far from the result without rounding.
 TEST(cuda_computes_quantized_mixtures_as_the_processor_does) {
   constexpr int kTokens = 20;
   const Tokens tokens = some_tokens(kTokens);
@@ -166,15 +167,16 @@ TEST(cuda_computes_quantized_mixtures_as_the_processor_does) {
     };
     const double apart = farthest(cuda, kTokens, of(cpu)), rounding = farthest(cpu, kTokens, of(exact));
     check::note(one.name + ": " + std::to_string(apart) + " apart, the processor " + std::to_string(rounding) +
-                " from exact");
-    // On a GPU sums of BF16 have another order; a number that is rounded the other way then may turn a choice.
+                " from exact arithmetic");
+    // On a GPU, BF16 sums have a different order. A number that is rounded differently may then change an expert
+    // selection.
     if (!(apart < (emulated ? 1e-3 : 1e-3 + rounding)))
       check::fail(__FILE__, __LINE__, one.name + " is off by " + std::to_string(apart));
   }
 }
 
 TEST(cuda_sequences_of_quantized_networks_do_not_depend_on_their_company) {
-  constexpr int kTokens = 22, kPrompt = 19;  // of the decodes after it, the third is replayed
+  constexpr int kTokens = 22, kPrompt = 19;  // The third decode step after the prompt is replayed from a CUDA graph.
   using enum cuda::emulator::Order;
   struct Way {
     int others, piece;
@@ -200,7 +202,8 @@ TEST(cuda_sequences_of_quantized_networks_do_not_depend_on_their_company) {
       CHECK_EQ(logits.size(), size_t{kTokens} * TinyModel::kVocab);
       if (alone.empty()) alone = logits;
       if (std::memcmp(alone.data(), logits.data(), alone.size() * sizeof(float)) != 0)
-        check::fail(__FILE__, __LINE__, tiny.architecture + ": other bits beside " + std::to_string(way.others));
+        check::fail(__FILE__, __LINE__,
+                    tiny.architecture + ": different bits with other sequences: " + std::to_string(way.others));
     }
   }
   cuda::emulator::set_order(kAscending);

@@ -1,5 +1,5 @@
-// Row operations of the CUDA backend against the same in double: both forms of each, rows beside others, the orders
-// that threads run in, and nothing written beyond the end.
+// Row operations of the CUDA backend, compared with double precision: both variants of each kernel, with other rows in
+// the batch, with all orders of threads. Nothing is written past the end.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,7 +22,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// A device with memory for a test's arrays, each with a poisoned number behind it.
+// A device with memory for a test's arrays; a NaN follows each array.
 class Desk {
  public:
   Desk() {
@@ -98,7 +98,7 @@ TEST(cuda_norms) {
         },
         1e-5, "rms_norm");
     emulator::set_order(kDescending);
-    float* const last = desk.put({x.end() - dim, x.end()});  // alone, and in place
+    float* const last = desk.put({x.end() - dim, x.end()});  // The last row alone, in place.
     rms_norm(desk.runtime(), last, w, 1e-5f, 1, dim, last);
     CHECK(std::memcmp(desk.get(last, width).data(), all.data() + 2 * dim, width * sizeof(float)) == 0);
   }
@@ -150,7 +150,7 @@ TEST(cuda_gates_sums_and_copies) {
     float* const out = desk.poison(n);
     gated(desk.runtime(), Activation::kSilu, desk.put(x), desk.put(y), static_cast<int64_t>(n), out);
     check_close(
-        desk.get(out, n), [&](size_t i) { return silu(x[i]) * y[i]; }, 1e-5, "gated by SiLU");
+        desk.get(out, n), [&](size_t i) { return silu(x[i]) * y[i]; }, 1e-5, "SiLU gate");
     gated(desk.runtime(), Activation::kGelu, desk.put(x), desk.put(y), static_cast<int64_t>(n), out);
     check_close(
         desk.get(out, n),
@@ -315,11 +315,11 @@ TEST(cuda_rope_rotates_and_stores) {
       return is_first ? x[i] * cosine - x[other] * sine : x[i] * cosine + x[other] * sine;
     };
     check_close(
-        desk.get(q_at, q.size()), [&](size_t i) { return rotated(q, i, q_stride); }, 1e-5, "rope of queries");
+        desk.get(q_at, q.size()), [&](size_t i) { return rotated(q, i, q_stride); }, 1e-5, "RoPE of queries");
     const Floats keys = desk.get(k_at, k.size());
     check_close(
-        keys, [&](size_t i) { return rotated(k, i, k_stride); }, 1e-5, "rope of keys");
-    // What the pages hold is what was computed, rounded once.
+        keys, [&](size_t i) { return rotated(k, i, k_stride); }, 1e-5, "RoPE of keys");
+    // The pages contain the computed values, rounded once.
     const size_t number = c.type == KvType::kF32 ? 4 : 2;
     std::vector<unsigned char> held((*cache)->bytes);
     runtime.download(held.data(), view.data, 8 * static_cast<size_t>(view.page_bytes));
@@ -343,7 +343,7 @@ TEST(cuda_rope_rotates_and_stores) {
   }
 }
 
-// Angles belong to a list of segments and to frequencies, not to the places where these were the last time.
+// Cached RoPE angles depend on the segment list and the frequencies, not on the addresses at which they were stored.
 TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
   constexpr int kDim = 8, kHalf = kDim / 2;
   auto made = make_cuda_backend({.exact = true});
@@ -356,13 +356,13 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
   float frequencies[kHalf];
   const int32_t pages[] = {0, 1};
   const std::vector<int32_t> tokens = {0};
-  for (const float base : {1.0f, 0.25f}) {  // another model's, at the same address
+  for (const float base : {1.0f, 0.25f}) {  // The frequencies of another model at the same address.
     REQUIRE(backend.reserve(4, 64, 32, kDim).ok());
     for (int i = 0; i < kHalf; ++i) frequencies[i] = base / static_cast<float>(i + 1);
-    const uint8_t axes[kHalf] = {0, 2, 1, 2};  // of M-RoPE: which of three numbers each pair turns by
+    const uint8_t axes[kHalf] = {0, 2, 1, 2};  // M-RoPE: which of the three numbers rotates each pair.
     const bool three = base < 1;
     const RopeParams rope{RopeStyle::kHalves, kDim, frequencies, 1.0f, three ? axes : nullptr};
-    // The three numbers of position p, where it brings its own.
+    // The three numbers of position p if the segment has its own RoPE positions.
     const auto place_of = [](int p) { return RopePosition{p + 2, 3 * p, p + 11}; };
     const RopePosition own[] = {place_of(7)};
     const Segment sent[] = {
@@ -400,7 +400,7 @@ TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
   }
 }
 
-// As many page tables as a model may have, with every row of a step at the end of the longest context.
+// The maximum number of page tables, with every token of a step at the end of the longest context.
 TEST(cuda_step_tables_hold_every_list_at_full_length) {
   constexpr int kRows = 4, kContext = 1 << 16;
   auto made = make_cuda_backend({.exact = true});

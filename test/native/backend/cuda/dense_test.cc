@@ -1,5 +1,5 @@
-// Products with weights in 16 bits and in FP8: every kernel against sums in double, on shapes of all kinds, and the same
-// bits whatever the number of columns, the split of work, and the targets beside.
+// Matrix products with 16-bit and FP8 weights. Every kernel is compared with double precision on shapes of all kinds.
+// Results have the same bits for any number of columns, split of work, and other targets.
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -35,7 +35,7 @@ float rounded(TensorType type, float value) {
   return type == TensorType::kBF16 ? bfloat16_to_float(float_to_bfloat16(value)) : half_to_float(float_to_half(value));
 }
 
-// Floats on the device.
+// An array of floats on the device.
 class Floats {
  public:
   Floats(Runtime& runtime, const std::vector<float>& host) : runtime_(runtime), n_(host.size()) {
@@ -63,7 +63,7 @@ class Floats {
   float* data_ = nullptr;
 };
 
-// What a row of weights is in FP8.
+// Rounds a row of weights as FP8 does.
 void round_row(float* row, int64_t cols) {
   float most = 0;
   for (int64_t k = 0; k < cols; ++k) most = std::max(most, std::abs(row[k]));
@@ -71,7 +71,7 @@ void round_row(float* row, int64_t cols) {
   for (int64_t k = 0; k < cols; ++k) row[k] = e4m3_to_float(float_to_e4m3(row[k] / scale)) * scale;
 }
 
-// A matrix and its numbers as they are stored.
+// A matrix and its values as stored.
 struct Weights {
   int64_t rows, cols;
   std::vector<float> values;
@@ -80,7 +80,7 @@ struct Weights {
 
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
   Weights made{rows, cols, numbers(static_cast<size_t>(rows * cols)), nullptr};
-  const bool fp8 = type == TensorType::kF8E4M3;  // made of bfloat16
+  const bool fp8 = type == TensorType::kF8E4M3;  // Converted from bfloat16.
   if (fp8) type = TensorType::kBF16;
   std::vector<uint16_t> bits(made.values.size());
   for (size_t i = 0; i < bits.size(); ++i) {
@@ -101,20 +101,21 @@ std::unique_ptr<Runtime> open_runtime() {
 constexpr DenseDevice kHopper{.wgmma = true, .invariant = true, .multiprocessors = 4};
 constexpr DenseDevice kMixed{.wgmma = true, .invariant = false, .multiprocessors = 4};
 constexpr DenseDevice kAmpere{.wgmma = false, .invariant = true, .multiprocessors = 4};
-constexpr DenseDevice kAmpereIdle{.wgmma = false, .invariant = true, .multiprocessors = 1000};  // splits all it can
+// Splits as much as possible.
+constexpr DenseDevice kAmpereIdle{.wgmma = false, .invariant = true, .multiprocessors = 1000};
 constexpr DenseDevice kHopperIdle{.wgmma = true, .invariant = true, .multiprocessors = 1000};
 
-// Whether the GPU here can run what is chosen for `device`.
+// Whether this GPU can run the kernels selected for `device`.
 bool runs_here(const Runtime& runtime, const DenseDevice& device) {
   return !device.wgmma || dense_device(runtime, {}).wgmma;
 }
 
-// One row's bits.
+// Compares one row bit for bit.
 bool same_bits(const float* a, const float* b, int64_t n) {
   return std::memcmp(a, b, static_cast<size_t>(n) * sizeof(float)) == 0;
 }
 
-// Checks y = W x of some columns against double.
+// Compares y = W x with double precision for some columns.
 void check_product(const Weights& w, const std::vector<float>& x, int64_t n, TensorType type,
                    const std::vector<float>& before, const std::vector<float>& bias, const std::vector<float>& y,
                    int64_t stride, const std::string& what) {
@@ -170,7 +171,8 @@ TEST(dense_products_are_right_on_every_kernel) {
       {30, 1100, 50, kHopperIdle, kF8, kDescending, DenseKernel::kWgmma},
       {140, 66, 100, kHopper, kF8, kShuffled, DenseKernel::kWgmma},
       {70, 1090, 230, kHopperIdle, kF8, kAscending, DenseKernel::kWgmma},
-      // 128, 192 and 256 columns, blocks with several tiles, segments that are added up in registers or left to others.
+      // 128, 192 and 256 columns, blocks with several tiles, and segments that are summed in registers or by other
+      // blocks.
       {520, 70, 128, kHopper, kF16, kShuffled, DenseKernel::kWgmma},
       {300, 140, 520, kHopper, kBF16, kDescending, DenseKernel::kWgmma},
       {130, 1100, 380, kHopper, kF16, kAscending, DenseKernel::kWgmma},
@@ -208,7 +210,7 @@ TEST(dense_products_are_right_on_every_kernel) {
     matmul_dense(*runtime, scratch, shape.device, {&target, 1}, x_there.data(), shape.columns);
     const std::vector<float> y = out.read();
     check_product(w, x, shape.columns, shape.type, before, bias, y, stride, what + ", added");
-    for (int64_t column = 0; column < shape.columns; ++column)  // nothing is written between the rows
+    for (int64_t column = 0; column < shape.columns; ++column)  // Nothing is written between the rows.
       CHECK(same_bits(&y[static_cast<size_t>(column * stride + shape.rows)],
                       &before[static_cast<size_t>(column * stride + shape.rows)], 3));
   }
@@ -278,7 +280,7 @@ TEST(dense_binary16_takes_activations_of_every_size) {
   const Weights w = weights(*runtime, TensorType::kF16, kRows, kCols);
   DenseScratch scratch(*runtime);
   REQUIRE(scratch.reserve(4, kCols).ok());
-  // Far above binary16's range, far below it, all zero, and one that is no number, which stays alone.
+  // Values far above binary16's range, far below it, all zero, and a NaN that must not spread to other columns.
   std::vector<float> x = numbers(4 * kCols);
   for (int k = 0; k < kCols; ++k) {
     x[k] *= 1e9f;
@@ -335,7 +337,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
     return plan_dense(device, {{&rows, 1}, columns});
   };
   using enum DenseKernel;
-  // Invariant: one kind of instruction whatever the number of columns.
+  // Batch-invariant mode uses one kind of instruction for any number of columns.
   for (int64_t columns = 1; columns < 10000; columns = columns * 3 / 2 + 1) {
     CHECK(plan(hopper, down, columns).kernel == kWgmma);
     CHECK(plan(ampere, down, columns).kernel != kWgmma);
@@ -347,7 +349,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
   CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
-  constexpr DenseDevice single{true, true, 1}, two{true, true, 2};  // as the test of equal bits has them
+  constexpr DenseDevice single{true, true, 1}, two{true, true, 2};  // The devices of the test of equal bits.
   const DenseRows small{72, 2};
   CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(single, small, 65) == DensePlan{kWgmma, 128, 128, false}));
@@ -359,7 +361,7 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(ampere, down, 16) == DensePlan{kFew, 16, 16, false}));
   CHECK((plan(ampere, down, 17) == DensePlan{kTiles, 128, 32, true}));
   CHECK((plan(ampere, down, 8192) == DensePlan{kTiles, 128, 128, false}));
-  // What is split fits where its sums go.
+  // The partial sums of split products fit into their buffer.
   for (int64_t rows = 16; rows <= 1 << 17; rows *= 2)
     for (int64_t columns = 1; columns <= 1 << 14; columns *= 2) {
       const DenseRows shape{rows, 8};

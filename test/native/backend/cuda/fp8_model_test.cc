@@ -1,5 +1,5 @@
-// Whole models whose weights are kept in FP8: what products of FP8 give is what the same numbers give in binary32, and
-// how far that is from the model as its file has it.
+// Whole models with weights in FP8: FP8 products equal products of the same numbers in binary32, and the distance from
+// the original model is limited.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -14,8 +14,9 @@ using namespace monolith::testing;
 
 namespace {
 
-// Of logits, in standard deviations of the reference's, at most; of greedy tokens, at least. Three bits of mantissa
-// round each weight by 2 % of it, and what these small models of random weights choose between is often as near.
+// Upper limit of the logits' error, in standard deviations of the reference, and lower limit of equal greedy tokens. A
+// 3-bit mantissa rounds each weight by 2 %, and these small random models often choose between logits that are as
+// close.
 constexpr double kFarthestRms = 0.15, kFewestSame = 0.7;
 
 Result<LoadedModel> load_fp8(const std::string& path, bool exact) {
@@ -76,5 +77,5 @@ TEST(cuda_models_in_fp8_are_near_what_they_were) {
     CHECK(rounding < kFarthestRms);
     CHECK(same >= kFewestSame * tokens);
   }
-  if (!any) check::skip("the golden vectors are not here");
+  if (!any) check::skip("golden vectors not found");
 }

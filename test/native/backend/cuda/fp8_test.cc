@@ -1,4 +1,5 @@
-// Weights to FP8 on the device: rows of every size, floats of every type, pieces of any size, what cannot be kept.
+// Conversion of weights to FP8 on the device: rows of every size, every float type, transfer buffers of any size, and
+// weights that cannot be converted.
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -20,7 +21,7 @@ using namespace monolith::cuda;
 
 namespace {
 
-// Numbers as a file has them.
+// Returns values in a file's format.
 std::vector<std::byte> stored(TensorType type, const std::vector<float>& values) {
   std::vector<std::byte> data(values.size() * static_cast<size_t>(traits_of(type).block_bytes));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -33,7 +34,7 @@ std::vector<std::byte> stored(TensorType type, const std::vector<float>& values)
   return data;
 }
 
-// Every row of a matrix.
+// Returns all rows of a matrix.
 std::vector<float> rows_of(Runtime& runtime, const Matrix& matrix) {
   const auto n = static_cast<size_t>(matrix.rows * matrix.cols);
   std::vector<int32_t> tokens(static_cast<size_t>(matrix.rows));
@@ -90,10 +91,10 @@ TEST(fp8_rows_of_every_size_are_rounded_as_one_by_one) {
       for (int64_t k = 0; k < kCols; ++k) {
         float& value = values[static_cast<size_t>(row * kCols + k)];
         value = normal(source);
-        if (row == 3) value = 0;                                             // nothing
-        if (row == 4) value *= wide ? 1e37f : 1e4f;                          // the largest there are
-        if (row == 5) value *= wide ? 1e-37f : 1e-7f;                        // and nearly the smallest
-        if (row == 6) value = std::ldexp(value, -static_cast<int>(k % 20));  // codes of every size
+        if (row == 3) value = 0;                                             // All zero.
+        if (row == 4) value *= wide ? 1e37f : 1e4f;                          // The largest numbers possible.
+        if (row == 5) value *= wide ? 1e-37f : 1e-7f;                        // Almost the smallest numbers possible.
+        if (row == 6) value = std::ldexp(value, -static_cast<int>(k % 20));  // Codes of every magnitude.
         if (row == 7) value = k == 8 ? -0.0f : k == 9 ? 1.0f : 0.0f;
       }
     const std::vector<std::byte> data = stored(type, values);
@@ -104,7 +105,8 @@ TEST(fp8_rows_of_every_size_are_rounded_as_one_by_one) {
     CHECK((*matrix)->type == TensorType::kF8E4M3);
     const std::vector<float> there = rows_of(**runtime, **matrix);
     int wrong = 0;
-    double worst = 0;  // of rows that are not at an end of what there is: against the largest of the row
+    // The error of rows that are not at the limits of the range, relative to the largest value of the row.
+    double worst = 0;
     for (int64_t row = 0; row < kRows; ++row) {
       const float* const own = &values[static_cast<size_t>(row * kCols)];
       float most = 0;
@@ -118,7 +120,7 @@ TEST(fp8_rows_of_every_size_are_rounded_as_one_by_one) {
     }
     CHECK_EQ(wrong, 0);
     CHECK(worst <= 1 / 16.0 + 1e-6);
-    // In binary32 throughout it is the same numbers; in pieces the same bytes.
+    // In binary32 the numbers are the same, and with small transfer buffers the bytes are the same.
     auto exact = make_matrix(**runtime, {type, kRows, kCols, data, true}, true);
     REQUIRE(exact.ok());
     CHECK(std::memcmp(bytes_of(**runtime, **exact).data(), there.data(), there.size() * sizeof(float)) == 0);

@@ -1,5 +1,5 @@
-// Operations of the CUDA backend that share a kernel: which do, that results are the same bits as without, and how many
-// kernels a layer takes.
+// Kernel fusion on the CUDA backend: which operations share a kernel, that results have the same bits as without
+// fusion, and how many kernels a layer launches.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -32,7 +32,7 @@ bool same_bits(const Floats& a, const Floats& b) {
   return std::ranges::equal(std::as_bytes(std::span(a)), std::as_bytes(std::span(b)));
 }
 
-// Made-up weights of `type` for all matrices of a model but embeddings' and routers'; the others keep theirs.
+// Gives all matrices of a model except embeddings and routers random weights of `type`.
 void retype(TinyModel& model, TensorType type) {
   uint64_t seed = 1;
   for (auto& [name, tensor] : model.tensors) {
@@ -40,7 +40,8 @@ void retype(TinyModel& model, TensorType type) {
     const auto cols = static_cast<int64_t>(tensor.dims[0]);
     int64_t rows = 1;
     for (size_t i = 1; i < tensor.dims.size(); ++i) rows *= static_cast<int64_t>(tensor.dims[i]);
-    if (cols % traits_of(type).block_values != 0 || cols < 8) continue;  // the latter are no matrices: taps, rates
+    // Tensors with fewer than 8 columns are not matrices but convolution kernels and decay rates.
+    if (cols % traits_of(type).block_values != 0 || cols < 8) continue;
     const auto blocks = matrix_data(type, rows, cols, seed++, 0.125f);
     tensor.type = type;
     tensor.data.resize(blocks.size());
@@ -48,7 +49,7 @@ void retype(TinyModel& model, TensorType type) {
   }
 }
 
-// Of rows of 256, so that every type fits and heads of 64 take the kernels of real models.
+// Rows of 256 values, so that every type fits, and heads of 64 dimensions, which use the kernels of real models.
 TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture = "llama") {
   TinyModel model(architecture, layers);
   model.key("embedding_length", 256u);
@@ -57,7 +58,7 @@ TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture 
     for (uint64_t& dim : tensor.dims)
       dim = dim == TinyModel::kEmbedding     ? 256
             : dim == TinyModel::kFeedForward ? 512
-            : dim == 32                      ? 128  // keys and values
+            : dim == 32                      ? 128  // Keys and values.
             : dim == TinyModel::kHeadDim     ? 64
                                              : dim;
   }
@@ -65,7 +66,7 @@ TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture 
   return model;
 }
 
-// Steps of a model: a prompt of 21 tokens, another of 3, then decodes of both and of a third.
+// Runs steps of a model: a prompt of 21 tokens, another of 3, then decode steps of both and of a third sequence.
 class Steps {
  public:
   Steps(const TinyModel& tiny, const CudaBackendOptions& options, int max_rows = 32) : parsed_(tiny) {
@@ -88,7 +89,7 @@ class Steps {
   }
   explicit operator bool() const { return model_ != nullptr; }
 
-  // One step: of sequence i so many tokens from that position on.
+  // One segment of a step: sequence, number of tokens and first position.
   struct Part {
     int sequence, n_tokens, position;
   };
@@ -114,7 +115,7 @@ class Steps {
     Floats values;
     const auto add = [&](const Floats& more) { values.insert(values.end(), more.begin(), more.end()); };
     add(step({{0, 21, 0}, {1, 3, 0}}, false));
-    for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));  // filled up to 4 rows
+    for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));  // Padded to 4 tokens.
     return values;
   }
 
@@ -129,7 +130,7 @@ class Steps {
   std::vector<int32_t> pages_;
 };
 
-// By how many a step of three layers has more than one of two.
+// Returns how many more kernels a step launches with three layers than with two.
 int launches_per_layer(const char* architecture, TensorType type, bool fused, const std::vector<Steps::Part>& parts,
                        bool all_logits) {
   uint64_t counts[2];
@@ -139,9 +140,9 @@ int launches_per_layer(const char* architecture, TensorType type, bool fused, co
       check::fail(__FILE__, __LINE__, steps.error);
       return 0;
     }
-    steps.step(parts, all_logits);  // angles of rotations
+    steps.step(parts, all_logits);  // Computes the RoPE angles.
     const uint64_t before = emulator::launches();
-    steps.step(parts, all_logits);  // recorded, where it is
+    steps.step(parts, all_logits);  // Captured as a CUDA graph, if possible.
     counts[layers - 2] = emulator::launches() - before;
   }
   return static_cast<int>(counts[1] - counts[0]);
@@ -175,20 +176,20 @@ TEST(cuda_fused_operations_are_those_that_one_product_reads) {
   CHECK(decide(gate, {f16.get()}, rows, 3, kLast) == Fusion(kF16, false));
   CHECK(decide(gate, {quant.get(), quant.get()}, rows, 3, kLast) == Fusion(kInt8, false));
   CHECK(decide({}, {bf16.get()}, rows, 3, kLast) == none);
-  CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);              // reads floats
-  CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);  // of two forms
+  CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);              // Reads floats.
+  CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);  // Two different input formats.
   CHECK(decide(norm, {bf16.get(), quant.get()}, rows, 3, kLast) == none);
-  CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);  // other rows
+  CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);  // Different rows.
   CHECK(decide(norm, {bf16.get()}, rows, 2, kLast) == none);
   CHECK(decide(norm, {narrow.get()}, rows, 3, kLast) == none);
   CHECK(attention_input(kBf16, KvType::kF16, 64, 1, 64, 64));
   CHECK(attention_input(kInt8, KvType::kF16, 96, 4, 384, 384));
-  CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));   // a scale for all of the row
-  CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));    // another kernel
-  CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));  // blocks across heads
-  CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));    // a row that is filled up
+  CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));   // One scale for the whole row.
+  CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));    // Uses a different kernel.
+  CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));  // Blocks that span several heads.
+  CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));    // A padded row.
   CHECK(!attention_input(kBf16, KvType::kF16, 80, 1, 80, 80));
-  CHECK(!attention_input(kBf16, KvType::kF16, 64, 1, 64, 128));  // rows apart
+  CHECK(!attention_input(kBf16, KvType::kF16, 64, 1, 64, 128));  // Rows with gaps.
 
   RowList list;
   list.n_rows = 3;
@@ -206,15 +207,15 @@ TEST(cuda_fused_operations_are_those_that_one_product_reads) {
   CHECK(head_norms_for(of_q, norm, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_q, of_others, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_few, of_k, call, 64) == HeadNorms());
-  CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());  // number by number
+  CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());  // Processed number by number.
   const PendingNorm odd_norm{nullptr, nullptr, 1e-5f, 3, 66, rows};
   const PendingGate odd_gate{Activation::kSilu, nullptr, nullptr, 3, 66, rows};
-  CHECK(decide(odd_norm, {odd.get()}, rows, 3, kLast) == none);  // no kernel
+  CHECK(decide(odd_norm, {odd.get()}, rows, 3, kLast) == none);  // There is no kernel for this size.
   CHECK(decide(odd_gate, {odd.get()}, rows, 3, kLast) == none);
 }
 
-// One operation and its product, fused and not, in both orders of threads; sizes that end within a block of k, values
-// of every size, and a row that is not finite.
+// One operation and its matrix product, fused and not fused, in both orders of threads. Sizes end within a block of k,
+// values have every magnitude, and one row is not finite.
 TEST(cuda_fused_operations_give_the_same_bits) {
   using enum emulator::Order;
   for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kQ8_0, TensorType::kF32}) {
@@ -233,7 +234,7 @@ TEST(cuda_fused_operations_give_the_same_bits) {
       std::fill_n(x.begin(), width, 0.0f);
       const auto data = matrix_data(type, 16, dim, 3, 0.5f);
       Floats results[4];
-      for (int way = 0; way < 4; ++way) {  // not fused; fused; where the rows are read again; and in another order
+      for (int way = 0; way < 4; ++way) {  // Not fused, fused, with rows that are read again, and in a different order.
         emulator::set_order(way == 3 ? kShuffled : kAscending);
         auto backend = make_cuda_backend({.fused = way != 0}).value();
         REQUIRE(backend->reserve(n_rows, dim, 64, 64).ok());
@@ -262,13 +263,13 @@ TEST(cuda_fused_operations_give_the_same_bits) {
           take(out, 16 * static_cast<size_t>(n_rows));
           if (way == 0 || way == 2) take(rows, n);
         }
-        // Nothing waits for longer than it may.
+        // A queued operation is launched even if no product follows.
         backend->rms_norm(from, scales, 1e-5f, n_rows, dim, rows);
         take(rows, n);
       }
       CHECK(same_bits(results[0], results[2]));
       CHECK(same_bits(results[1], results[3]));
-      size_t at = 0, all = 0;  // those of results[0] without the rows
+      size_t at = 0, all = 0;  // Offset into results[0], which contains the rows as well.
       for (int i = 0; i < 4; ++i, at += 16 * static_cast<size_t>(n_rows), all += 16 * static_cast<size_t>(n_rows) + n) {
         const size_t bytes = 16 * static_cast<size_t>(n_rows) * sizeof(float);
         if (std::memcmp(&results[1][at], &results[0][all], bytes) != 0)
@@ -279,7 +280,7 @@ TEST(cuda_fused_operations_give_the_same_bits) {
   emulator::set_order(kAscending);
 }
 
-// Attention and its product: rows that several warps share, rows of one, and a tile.
+// Attention and its product: tokens shared by several warps, tokens of a single warp, and a tile.
 TEST(cuda_fused_attention_gives_the_same_bits) {
   constexpr int kContext = 290, kTile = 20, kRows = 2 + kTile, kHeads = 4, kKvHeads = 2;
   for (const int head_dim : {64, 80, 96, 128, 256}) {
@@ -355,7 +356,8 @@ TEST(cuda_fused_models_give_the_same_bits) {
   CHECK(computed >= 20);
 }
 
-// A size's step is recorded with the kernel that adds up parts of rows, and without: each plays its own.
+// Each batch size has two CUDA graphs, with and without the kernel that sums up the parts of split tokens. The right
+// one must be replayed.
 TEST(cuda_recorded_steps_know_whether_rows_are_split) {
   Floats results[2];
   for (const bool recording : {false, true}) {
@@ -367,12 +369,13 @@ TEST(cuda_recorded_steps_know_whether_rows_are_split) {
   CHECK(same_bits(results[0], results[1]));
 }
 
-// What cannot be recorded is said once, and tried again: without early launches at once, else after a while.
+// A failed capture is reported once and tried again: without programmatic dependent launch immediately, otherwise after
+// some steps.
 TEST(cuda_recordings_that_fail_are_said_and_tried_again) {
   struct Reset {
     ~Reset() { faults() = {}; }
   } reset;
-  if (!make_cuda_backend({}).value()->info().isa.starts_with("emulated")) return check::note("of the emulator alone");
+  if (!make_cuda_backend({}).value()->info().isa.starts_with("emulated")) return check::note("only in the emulator");
   std::vector<bool> asked;
   std::vector<Error> failures;
   faults().recording = [&](bool early) -> std::optional<Error> {
@@ -405,13 +408,14 @@ TEST(cuda_recordings_that_fail_are_said_and_tried_again) {
   CHECK(asked == (Tries{true, true, true}));
 }
 
-// The numbers may fall. Where one rises, a step of every model takes longer.
+// Kernel launches per layer. The numbers may decrease. If one increases, a step of every model takes longer.
 TEST(cuda_launches_of_a_layer) {
   struct Row {
     const char* architecture;
     TensorType type;
     bool fused;
-    int one, many, prompt;  // steps of one decode whose context several warps share, of five, and of a prompt
+    // Launches for one decode token whose context several warps share, for five decode tokens, and for a prompt.
+    int one, many, prompt;
   };
   constexpr Row kRows[] = {
       {"llama", TensorType::kBF16, false, 14, 13, 13}, {"llama", TensorType::kBF16, true, 10, 9, 9},
@@ -426,7 +430,7 @@ TEST(cuda_launches_of_a_layer) {
       return launches_per_layer(row.architecture, row.type, row.fused, parts, all_logits);
     };
     const int one = count({{0, 1, 200}}, true), five = count(many, true), prompt = count({{0, 20, 0}}, false);
-    if (emulator::launches() == 0) return check::skip("nobody counts a GPU's launches");
+    if (emulator::launches() == 0) return check::skip("a GPU has no launch counter");
     check::note(std::string(row.architecture) + " " + std::string(traits_of(row.type).name) +
                 (row.fused ? " fused: " : ": ") + std::to_string(one) + ", " + std::to_string(five) + ", " +
                 std::to_string(prompt));

@@ -1,4 +1,4 @@
-// 8-bit keys and values in the device's pages: what rope_and_store leaves there against the codec in double.
+// 8-bit keys and values in device pages: compares the output of rope_and_store with the codec in double precision.
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostRows = 64;
 
-// Stores `rows` of keys and values, nothing rotated, at positions 3 .. of pages in no order, and compares.
+// Stores keys and values without rotation from position 3 on, in shuffled pages, and compares them with the codec.
 class Store {
  public:
   Store(KvType type, int n_kv_heads, int dim) : type_(type), heads_(n_kv_heads), dim_(dim) {
@@ -36,7 +36,7 @@ class Store {
   }
   int64_t width() const { return int64_t{heads_} * dim_; }
 
-  // keys, values: [row][head][dim].
+  // Shapes of keys and values: [row][head][dim].
   void check(const std::vector<float>& keys, const std::vector<float>& values, const std::string& what) {
     const int n = static_cast<int>(static_cast<int64_t>(keys.size()) / width());
     const int32_t pages[] = {4, 1, 3, 0, 2};
@@ -70,7 +70,7 @@ class Store {
             uint16_t scale;
             std::memcpy(&scale, own + kPageTokens * dim_ + 2 * (b * kPageTokens + static_cast<size_t>(slot)), 2);
             written += 2;
-            if (blocks[b].codes.empty()) {  // NaN
+            if (blocks[b].codes.empty()) {  // The block is NaN.
               wrong += !std::isnan(half_to_float(scale));
               const int n_codes = std::min(kv_block(type_, dim_), (slot + 1) * dim_ - d);
               d += n_codes;
@@ -81,8 +81,8 @@ class Store {
             for (const unsigned char code : blocks[b].codes) wrong += own[d++] != code, ++written;
           }
         }
-    if (wrong > 0) check::fail(__FILE__, __LINE__, what + ": " + std::to_string(wrong) + " numbers are others");
-    // And nothing else.
+    if (wrong > 0) check::fail(__FILE__, __LINE__, what + ": " + std::to_string(wrong) + " numbers differ");
+    // No other bytes were written.
     int64_t touched = 0;
     for (int64_t i = 0; i < 5 * view.page_bytes; ++i) touched += page_[i] != 0xff;
     if (touched > written) check::fail(__FILE__, __LINE__, what + ": other bytes of the pages were written");
@@ -107,13 +107,13 @@ TEST(cuda_8bit_pages_hold_what_the_codec_says) {
   std::normal_distribution<float> normal(0, 1);
   using enum emulator::Order;
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0})
-    for (const int dim : {64, 80, 128, 256, 96, 50, 33, 7}) {  // the last three number by number
+    for (const int dim : {64, 80, 128, 256, 96, 50, 33, 7}) {  // The last three sizes are processed number by number.
       Store store(type, 2, dim);
       emulator::set_order(dim % 3 == 0 ? kDescending : dim % 3 == 1 ? kShuffled : kAscending);
       std::vector<float> keys(static_cast<size_t>(20 * store.width())), values(keys.size());
       for (size_t i = 0; i < keys.size(); ++i) {
         const auto row = static_cast<int>(static_cast<int64_t>(i) / store.width());
-        // Every size of numbers, and among those of a position some much larger than the rest.
+        // Numbers of every magnitude; in each position some are much larger than the others.
         keys[i] = std::ldexp(normal(random), 3 * row - 30) * (i % 17 == 0 ? 40.0f : 1.0f);
         values[i] = row % 5 == 0 ? 0.0f : std::exp(2 * normal(random)) * (i % 2 ? -1.0f : 1.0f);
       }
@@ -122,7 +122,7 @@ TEST(cuda_8bit_pages_hold_what_the_codec_says) {
   emulator::set_order(kAscending);
 }
 
-// The codec itself: of every number in small steps, no code is nearer than the one it gives.
+// Checks the codec itself: for numbers in small steps, no code is nearer than the one returned.
 TEST(cuda_8bit_codec_gives_the_nearest_code) {
   for (double x = -448; x <= 448; x += 0.0625 + std::abs(x) / 64) {
     const double off = std::abs(codec::e4m3(codec::nearest_e4m3(x)) - x);
@@ -131,7 +131,7 @@ TEST(cuda_8bit_codec_gives_the_nearest_code) {
   }
 }
 
-// Each code's own value, and what lies between two neighbours, beside a number that makes the scale 2^shift.
+// The value of each code, and the midpoint of two neighbors, next to a number that makes the scale 2^shift.
 TEST(cuda_8bit_pages_round_to_nearest_even) {
   constexpr int kDim = 128;
   for (const int shift : {0, -14, 15, 5}) {
@@ -150,7 +150,7 @@ TEST(cuda_8bit_pages_round_to_nearest_even) {
   Store store(KvType::kQ8_0, 1, kDim);
   std::vector<float> own, between;
   for (int i = 0; i < kDim; ++i) {
-    own.push_back(static_cast<float>(i % 32 == 0 ? 127 : i - 64) * 0.25f);  // each block's scale is 1/4
+    own.push_back(static_cast<float>(i % 32 == 0 ? 127 : i - 64) * 0.25f);  // The scale of each block is 1/4.
     between.push_back((static_cast<float>(i % 32 == 0 ? 127 : i - 64) + (i % 32 == 0 ? 0.0f : 0.5f)) * 0.25f);
   }
   store.check(own, between, "q8_0");
@@ -166,7 +166,7 @@ TEST(cuda_8bit_pages_of_numbers_out_of_range) {
       keys[at(0)] = 3e38f;
       keys[at(1) + 5] = -57344.0f * 4;
       keys[at(2) + 1] = kNan;
-      keys[at(3) + 32] = -kInfinity;  // the last of an odd head: a block of its own
+      keys[at(3) + 32] = -kInfinity;  // The last number of a head with an odd size: a separate block.
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(4)), dim, 1e-40f);
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(5)), dim, 65504.0f);
       std::fill_n(keys.begin() + static_cast<std::ptrdiff_t>(at(6)), dim, 6e-8f);
@@ -177,7 +177,7 @@ TEST(cuda_8bit_pages_of_numbers_out_of_range) {
 }
 
 TEST(cuda_8bit_pages_take_half_the_memory) {
-  const auto a_token = [](KvType type, int dim) {  // one more page, of one layer and head
+  const auto a_token = [](KvType type, int dim) {  // The difference of one more page with one layer and one head.
     return (CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 9, type)) -
             CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, dim, 8, type))) /
            kPageTokens;
@@ -191,7 +191,7 @@ TEST(cuda_8bit_pages_take_half_the_memory) {
   CHECK_EQ(CudaKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 128, int64_t{1} << 60, KvType::kFp8)), SIZE_MAX);
 }
 
-// Copies of whole pages, of every layer, scales and all.
+// Copies whole pages of every layer, including scales.
 TEST(cuda_8bit_pages_are_copied_whole) {
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0}) {
     auto opened = Runtime::open(0);

@@ -1,4 +1,4 @@
-// 8-bit pages in the plainest way, as kv_cache.h describes them: what the device's are compared with.
+// A simple reference implementation of the 8-bit page format of kv_cache.h, with which the device's pages are compared.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +28,17 @@ inline double decode(KvType type, unsigned char code, uint16_t scale) {
   return unit * static_cast<double>(half_to_float(scale));
 }
 
-// The code whose value is nearest, of two the even one; |x| at most 448.
+// Returns the nearest code, or the even code in a tie. |x| must be at most 448.
 inline unsigned char nearest_e4m3(double x) {
   const int exponent = x == 0 ? -6 : std::max(std::ilogb(x), -6);
-  const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));  // of its power of two
+  // Eighths of the number's power of two.
+  const auto eighths = static_cast<int>(std::nearbyint(std::ldexp(std::abs(x), 3 - exponent)));
   const int code = std::min((exponent + 7) * 8 + eighths - 8, 0x7e);
   return static_cast<unsigned char>(code | (std::signbit(x) ? 0x80 : 0));
 }
 
-// Numbers that share a scale. Of those with a NaN or an infinity the codes say nothing, and are none here.
+// Encodes numbers that share a scale. With a NaN or an infinity among them, the codes are unspecified and the result
+// has none.
 inline Block encode(KvType type, const float* x, int n) {
   double largest = 0;
   for (int i = 0; i < n; ++i) {
@@ -45,7 +47,7 @@ inline Block encode(KvType type, const float* x, int n) {
   }
   Block block;
   if (type == KvType::kQ8_0) {
-    // In binary32, as the processor's pages: backend/cpu/ops/attention_q8-inl.h.
+    // Computed in binary32, like the CPU's pages (backend/cpu/ops/attention_q8-inl.h).
     block.scale = float_to_half(std::min(static_cast<float>(largest) / 127.0f, 65504.0f));
     const float stored = half_to_float(block.scale), inverse = stored > 0 ? 1.0f / stored : 0.0f;
     for (int i = 0; i < n; ++i)
@@ -60,7 +62,7 @@ inline Block encode(KvType type, const float* x, int n) {
   return block;
 }
 
-// One position of a head, in its blocks.
+// Encodes one position of a head in blocks.
 inline std::vector<Block> encode_row(KvType type, const float* x, int head_dim) {
   std::vector<Block> blocks;
   const int block = kv_block(type, head_dim);

@@ -1,5 +1,5 @@
-// The way of weights to the device: matrices hold the same bytes whatever the size of the pieces they came in, and
-// those that packing on the host gives.
+// Upload of weights to the device: matrices contain the same bytes for any size of the transfer buffers, and the same
+// bytes as if packed on the host.
 #include <cstring>
 #include <random>
 #include <string>
@@ -30,7 +30,7 @@ std::vector<std::byte> bytes_of(Runtime& runtime, const Matrix& matrix) {
   return bytes;
 }
 
-// 16-bit rows in the order that dense.h gives, one number after the other.
+// Packs 16-bit rows in the layout of dense.h, one number at a time.
 std::vector<std::byte> packed_plainly(const std::byte* rows, int64_t n_rows, int64_t cols) {
   std::vector<uint16_t> packed(dense_bytes(n_rows, cols) / 2);
   const int64_t steps = dense_blocks(cols) * (kDenseBlockK / 16);
@@ -54,7 +54,7 @@ TEST(loader_packs_dense_matrices_as_a_host_would) {
                                           std::tuple{45, 70, kShuffled}, std::tuple{200, 333, kAscending}}) {
     emulator::set_order(order);
     const std::vector<std::byte> data = random_bytes(static_cast<size_t>(rows * cols) * 2 + 1);
-    const std::span<const std::byte> odd = std::span(data).subspan(1);  // files do not align
+    const std::span<const std::byte> odd = std::span(data).subspan(1);  // Tensors in files can be unaligned.
     for (const size_t piece : {size_t{64}, size_t{20'000}, Loader::kPieceBytes}) {
       Loader loader(**runtime, piece);
       REQUIRE(loader.start().ok());
@@ -90,7 +90,7 @@ TEST(loader_sends_matrices_in_pieces_of_any_size) {
     const std::vector<std::byte> there = bytes_of(**runtime, **pieces);
     CHECK(std::memcmp(there.data(), values.data(), there.size()) == 0);
   }
-  // What rest() gives back is taken again.
+  // Memory freed by rest() is allocated again.
   REQUIRE(small.rest().ok());
   const std::vector<std::byte> data = random_bytes(40 * 70 * 2);
   auto matrix = make_matrix(small, {TensorType::kF16, 40, 70, data}, false);
@@ -110,7 +110,7 @@ TEST(loader_copies_floats_both_ways) {
   REQUIRE(there.ok());
   std::vector<std::byte> source = data, back(data.size());
   loader.write(*there, source.data(), source.size());
-  std::fill(source.begin(), source.end(), std::byte{0});  // it has been read
+  std::fill(source.begin(), source.end(), std::byte{0});  // The source was already read.
   loader.read(back.data(), *there, back.size());
   CHECK(back == data);
 }

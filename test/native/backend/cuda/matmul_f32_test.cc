@@ -1,4 +1,4 @@
-// Products in binary32: right on odd shapes, and the same bits whatever the number of columns and the alignment.
+// Matrix products in binary32: correct for odd shapes, with the same bits for any number of columns and any alignment.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,5 +1,6 @@
-// Mixtures of experts on the device: each row against its own experts' products taken one by one, with ties and numbers
-// that are none, and the same bits in any company; every router against the processor's, bit for bit.
+// MoE layers on the device. Each token's result is compared with the sum over its own experts computed one by one,
+// including ties and NaN logits. Results have the same bits for any other tokens in the batch. Every router equals the
+// CPU's bit for bit.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -38,13 +39,13 @@ struct Experts {
     std::unique_ptr<Matrix> gate, up, down;
   };
   std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
-  float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;  // of all
+  float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;  // Biases of all experts.
   Activation activation = Activation::kSilu;
 };
 
 std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols,
                                std::span<const std::byte> data) {
-  const bool fp8 = type == TensorType::kF8E4M3;  // made of binary16
+  const bool fp8 = type == TensorType::kF8E4M3;  // Converted from binary16.
   auto made = backend.matrix({fp8 ? TensorType::kF16 : type, rows, cols, data, fp8});
   return made ? std::move(*made) : nullptr;
 }
@@ -86,7 +87,7 @@ Mixture mixture_of(const Experts& experts, bool normalized) {
           .router = {.normalized = normalized, .scale = 0.5f}};
 }
 
-// Memory of the backend, written and read.
+// Copies floats to memory of the backend.
 float* put(Backend& backend, const std::vector<float>& values) {
   auto memory = backend.allocate(static_cast<int64_t>(values.size()));
   if (!memory) return nullptr;
@@ -122,7 +123,7 @@ std::vector<float> expert_alone(Backend& backend, const Experts& experts, int e,
   return get(backend, out, kShape.n_embd);
 }
 
-// Of an expert without a gate.
+// The result of one expert without a gate.
 std::vector<float> plain_expert_alone(Backend& backend, const Experts& experts, int e, const float* x) {
   const Experts::One& one = experts.each[static_cast<size_t>(e)];
   float* const up = put(backend, std::vector<float>(static_cast<size_t>(kShape.n_ff)));
@@ -172,19 +173,19 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
     const Mixture mixture = mixture_of(experts, way.normalized);
     std::vector<float> logits = numbers(kRows * kShape.n_experts);
     for (int e = 0; e < kShape.n_experts; ++e) {
-      logits[2 * kShape.n_experts + e] = 0.25f;  // all the same: the first ones
+      logits[2 * kShape.n_experts + e] = 0.25f;  // All logits are equal, so the first experts are selected.
       logits[3 * kShape.n_experts + e] = e % 2 ? 1.0f : -1.0f;
       for (int row = 10; row < 20; ++row)
-        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;  // many rows, few experts
+        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;  // Many tokens for few experts.
     }
     logits[4 * kShape.n_experts + 1] = -INFINITY;
-    logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();  // never among the largest
+    logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();  // A NaN is never among the largest.
     const std::vector<float> x = numbers(kRows * kShape.n_embd);
     float* const logits_there = put(*backend, logits);
     float* const x_there = put(*backend, x);
     const std::vector<float> whole = run(*backend, mixture, logits_there, x_there, 0, kRows, false);
     for (const int row : {0, 2, 3, 4, 5, 12, 29}) {
-      if (row == 5 && !way.normalized) continue;  // the sum over all is none
+      if (row == 5 && !way.normalized) continue;  // The sum over all experts is NaN.
       const float* own = &logits[static_cast<size_t>(row) * kShape.n_experts];
       std::vector<int> order(kShape.n_experts);
       std::iota(order.begin(), order.end(), 0);
@@ -219,7 +220,8 @@ TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
 
 namespace {
 
-// Mixtures whose experts give a row's weights: all is zero but expert e's bias at e, which is 1.
+// Computes an MoE layer whose output is the vector of routing weights: all tensors are zero except the bias of expert e
+// at index e, which is 1.
 std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Router router,
                               const std::vector<float>& biases, const std::vector<float>& logits, int n_rows,
                               const TokenExperts& by_token) {
@@ -252,7 +254,7 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
     int experts, used;
     Router router;
     bool biased;
-    int rows;  // 33: more than one block routes alone
+    int rows;  // 33: more than one thread block runs the routing.
     bool by_token = false;
   };
   using enum RouterScore;
@@ -277,7 +279,8 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
     const MixtureShape shape{.n_experts = way.experts, .n_used = way.used, .n_embd = width, .n_ff = 16};
     std::vector<float> logits = numbers(int64_t{way.rows} * way.experts);
     for (float& logit : logits) logit *= 3;
-    for (int e = 0; e < way.experts; ++e) {  // ties, of all and of some; scores near nothing, of which one is none
+    // Ties of all and of some experts, and scores near zero, one of which is exactly zero.
+    for (int e = 0; e < way.experts; ++e) {
       logits[static_cast<size_t>(e)] = 0.25f;
       logits[static_cast<size_t>(way.experts + e)] = e % 3 == 1 ? 1.0f : -0.5f;
       if (way.rows > 2)
@@ -288,7 +291,8 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
       biases = numbers(way.experts);
       for (size_t e = 0; e < biases.size(); e += 3) biases[e] = 0;
     }
-    // Of each row's token, of which there are some; and of the rows that are left in the step, the last first.
+    // Experts by token for a vocabulary of kTokens, and the tokens of the rows that remain in the step, the last one
+    // first.
     constexpr int kTokens = 11;
     std::vector<int32_t> of_token, tokens, left;
     for (int i = 0; i < kTokens * way.used; ++i) of_token.push_back((i * 5 + i / way.used) % way.experts);
@@ -316,16 +320,16 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
 
 TEST(cuda_tiles_of_experts_are_sized_for_what_they_may_expect) {
   using cuda::columns_of_group;
-  CHECK_EQ(columns_of_group(8, 128), 1);  // one row: experts of one column
+  CHECK_EQ(columns_of_group(8, 128), 1);  // A single token: one column per expert.
   CHECK_EQ(columns_of_group(128, 128), 1);
   CHECK_EQ(columns_of_group(512, 128), 8);
   CHECK_EQ(columns_of_group(2048, 128), 24);
   CHECK_EQ(columns_of_group(16384, 128), 152);
-  CHECK_EQ(cuda::most_tiles(8, 128, 8), 8);  // as many as pairs, or one for each expert and what is left over
+  CHECK_EQ(cuda::most_tiles(8, 128, 8), 8);  // One tile per pair, or one per expert plus one for the remainder.
   CHECK_EQ(cuda::most_tiles(2048, 128, 32), 188);
 }
 
-// Who chooses whom changes from row to row and from launch to launch; a row stays what it is.
+// The expert selection changes from token to token and from launch to launch; each token's result stays the same.
 TEST(cuda_mixtures_of_random_company_do_not_change_a_row) {
   using enum cuda::emulator::Order;
   const auto backend = backend_for(true);
@@ -353,7 +357,7 @@ TEST(cuda_mixtures_of_random_company_do_not_change_a_row) {
   cuda::emulator::set_order(kAscending);
 }
 
-// As many columns for an expert as wide tiles are for.
+// Enough tokens per expert for wide tiles.
 TEST(cuda_mixtures_of_prompts_give_each_row_what_it_gets_alone) {
   constexpr int kMany = 160;
   auto backend = make_cuda_backend({});
@@ -368,7 +372,7 @@ TEST(cuda_mixtures_of_prompts_give_each_row_what_it_gets_alone) {
         same_bits(run(**backend, mixture, logits, x, row, 1, false), &whole[static_cast<size_t>(row) * kShape.n_embd]));
 }
 
-// Experts that have no gate; and those that take a row times its weight, whose results count as they are.
+// Experts without a gate, and experts whose input is multiplied by the router weight and whose output is not.
 TEST(cuda_mixtures_without_gates_and_with_weighed_input) {
   for (const TensorType type : {TensorType::kF32, TensorType::kBF16, TensorType::kF16})
     for (const bool weighed : {false, true}) {
@@ -412,7 +416,7 @@ TEST(cuda_mixtures_without_gates_and_with_weighed_input) {
           worst = std::max(worst, std::abs(expected[d] - whole[static_cast<size_t>(row) * kShape.n_embd + d]));
           largest = std::max(largest, std::abs(expected[d]));
         }
-        // A weight in another last place may round an input the other way.
+        // A weight that differs in its last bit may round an input differently.
         if (!(worst < (weighed && type != TensorType::kF32 ? 1e-2 : 1e-5) * largest))
           check::fail(__FILE__, __LINE__, "row " + std::to_string(row) + " is off by " + std::to_string(worst));
       }

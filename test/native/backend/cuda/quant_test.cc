@@ -1,5 +1,5 @@
-// Quantized weights on the GPU: packing and back, the 8-bit inputs, and products of every type by every kernel: against
-// float64, and against each other bit for bit.
+// Quantized weights on the GPU: packing and unpacking, 8-bit inputs, and products of every type with every kernel.
+// Results are compared with float64, and bit for bit with each other.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -32,7 +32,7 @@ std::unique_ptr<Runtime> runtime() {
   return opened ? std::move(*opened) : nullptr;
 }
 
-// `values` on the device.
+// Copies `values` to the device.
 template <typename T>
 T* to_device(Runtime& device, const std::vector<T>& values) {
   T* const memory = static_cast<T*>(device.allocate(values.size() * sizeof(T)).value());
@@ -56,7 +56,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
 }
 
 struct Weights {
-  std::vector<float> values;  // as the file defines them
+  std::vector<float> values;  // As defined by the file format.
   std::unique_ptr<Matrix> matrix;
   const CudaMatrix& own() const { return static_cast<const CudaMatrix&>(*matrix); }
   QuantWeight quant() const {
@@ -73,7 +73,7 @@ Weights make_weights(Runtime& device, TensorType type, int64_t rows, int64_t col
   return weights;
 }
 
-// The inputs as the kernels see them, and their scales.
+// The inputs as the kernels read them, after rounding to 8 bits.
 struct Inputs {
   std::vector<double> values;
 };
@@ -130,7 +130,7 @@ TEST(quantized_rows_come_back) {
   }
 }
 
-// Nothing a file holds is refused for its type.
+// Every type that a file may contain is supported.
 TEST(quantized_types_are_all_kept) {
   for (const TensorType type : kAllTypes) {
     CHECK(is_quantized(type) == (traits_of(type).block_values > 1));
@@ -138,14 +138,14 @@ TEST(quantized_types_are_all_kept) {
   }
 }
 
-// What the packed form takes beyond the file's own, where nothing is padded.
+// Size of the packed form relative to the size in the file, without padding.
 TEST(quantized_matrices_take_about_their_own_size) {
   for (const TensorType type : kAllTypes) {
     if (!is_quantized(type)) continue;
     const TensorTypeTraits& traits = traits_of(type);
     const auto file = static_cast<double>(4096 / traits.block_values * traits.block_bytes * 4096);
     const auto own = static_cast<double>(matrix_bytes(Format::kQuant, type, 4096, 4096));
-    // A code for each value of a lattice: bits as quant/form.h says.
+    // I-quants are expanded to one code per value; quant/form.h gives the bits.
     const double opened = type == TensorType::kTQ1_0 || type == TensorType::kTQ2_0     ? 2.63
                           : type == TensorType::kIQ3_XXS || type == TensorType::kIQ3_S ? 4.57
                                                                                        : 3.57;
@@ -158,14 +158,14 @@ TEST(quantized_matrices_take_about_their_own_size) {
     if (ratio < 1.0 || ratio > 1.04)
       check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(ratio));
   }
-  CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);  // exact
+  CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);  // In exact arithmetic.
 }
 
 TEST(int8_inputs_are_what_they_say) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kRows = 11;
-  constexpr int64_t kCols = 160;  // the second chunk is padded
+  constexpr int64_t kCols = 160;  // The second chunk is padded.
   std::vector<float> x = random_floats(kRows * kCols, 5);
   for (int i = 0; i < 32; ++i) x[i] = 0;
   for (int i = 32; i < 64; ++i) x[i] *= 0x1p-110f;
@@ -235,7 +235,7 @@ TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
     const QuantWeight weight = weights.quant();
     std::vector<float> first;
     for (const QuantKernel kernel : kKernels) {
-      // All columns, then some that begin elsewhere in a tile.
+      // All columns, then some columns that start at other offsets in a tile.
       using enum emulator::Order;
       emulator::set_order(kernel == kSome ? kDescending : kernel == kMany ? kShuffled : kAscending);
       const bool few = kernel == kFew;
@@ -267,7 +267,7 @@ TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
           }
           const float* const before = &first[static_cast<size_t>((columns.from + c) * kStride)];
           if (std::memcmp(row, before, kRows * sizeof(float)) != 0)
-            return check::fail(__FILE__, __LINE__, name + std::to_string(c) + ": other bits");
+            return check::fail(__FILE__, __LINE__, name + std::to_string(c) + ": different bits");
         }
         for (int64_t i = columns.n * kStride; i < kColumns * kStride; ++i)
           CHECK(std::isnan(got[static_cast<size_t>(i)]));
@@ -277,8 +277,8 @@ TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
   emulator::set_order(emulator::Order::kAscending);
 }
 
-// Several targets of four types in one call, more of one type than a launch takes, with biases and sums to what is
-// there: the same bits as each alone.
+// Several targets of four types in one call, more of one type than a single launch takes, with biases and with sums
+// added to existing outputs. The bits are the same as for each target alone.
 TEST(quantized_groups_give_what_their_targets_give) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -328,13 +328,13 @@ TEST(quantized_groups_give_what_their_targets_give) {
   }
 }
 
-// Slots of experts in one launch: each gives what its row and its expert's matrix give alone, and slots that nothing is
-// in are not written.
+// Several expert slots in one launch. Each slot equals the product of its token and its expert's matrix alone, and
+// empty slots are not written.
 TEST(quantized_experts_give_what_each_gives_alone) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kExperts = 3, kXRows = 5, kSlots = 88;
-  constexpr int64_t kRows = 48, kCols = 256;  // of one expert
+  constexpr int64_t kRows = 48, kCols = 256;  // Shape of one expert.
   const std::vector<float> x = random_floats(kXRows * kCols, 31);
   const float* const device_x = to_device(*device, x);
   // 9 slots of expert 0, none of expert 1, 70 of expert 2.
@@ -381,8 +381,8 @@ TEST(quantized_experts_give_what_each_gives_alone) {
   }
 }
 
-// Whole mixtures with quantized experts: the weighted sums of what each expert gives alone, with gpt-oss's biases and
-// activation too, and the same bits in any company.
+// Whole MoE layers with quantized experts: the weighted sums of each expert's result, including the biases and the
+// activation of gpt-oss, with the same bits for any other tokens in the batch.
 TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
   constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};
   constexpr int kRows = 21;
@@ -471,7 +471,7 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
   }
 }
 
-// Every output of a column whose input is not finite is NaN; its neighbours do not notice.
+// Every output of a column with a non-finite input is NaN, and neighboring columns are unaffected.
 TEST(quantized_products_keep_columns_apart) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
@@ -502,13 +502,13 @@ TEST(quantized_kernels_by_size) {
   CHECK(quant_kernel_for(4096, 8, kH200) == kFew);
   CHECK(quant_kernel_for(4096, 9, kH200) == kSome);
   CHECK(quant_kernel_for(14336, 32, kH200) == kSome);
-  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);  // 8 blocks of kMany
+  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);  // Only 8 thread blocks of kMany.
   CHECK(quant_kernel_for(28672, 64, kH200) == kMany);
   CHECK(quant_kernel_for(4096, 256, kH200) == kMany);
   CHECK(quant_kernel_for(256, 8192, kH200) == kMany);
 }
 
-// Blocks that stay: on Hopper, where inputs fit into shared memory.
+// Persistent thread blocks on Hopper, for inputs that fit into shared memory.
 TEST(quantized_streams_by_size) {
   DeviceProperties hopper;
   hopper.major = 9;
@@ -528,10 +528,10 @@ TEST(quantized_streams_by_size) {
   CHECK_EQ(one->stages, 3);
   CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 3)->columns, 4);
   CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 16)->columns, 16);
-  CHECK_EQ(plan(TensorType::kQ4_K, 4096, 14336, 16)->columns, 8);  // 16 have no room
-  CHECK(!plan(TensorType::kQ4_K, 4096, 4096, 8));                  // too little work for so many inputs
+  CHECK_EQ(plan(TensorType::kQ4_K, 4096, 14336, 16)->columns, 8);  // There is no room for 16 columns.
+  CHECK(!plan(TensorType::kQ4_K, 4096, 4096, 8));                  // Too little work for this many inputs.
   CHECK(!plan(TensorType::kQ4_K, 14336, 4096, 17));
-  CHECK(!plan(TensorType::kQ4_K, 4096, 131072, 8));  // no room at all
+  CHECK(!plan(TensorType::kQ4_K, 4096, 131072, 8));  // There is no room at all.
   DeviceProperties ampere = hopper;
   ampere.major = 8;
   CHECK(!plan_stream(layout, 14336, 1, ampere));

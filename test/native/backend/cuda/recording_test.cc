@@ -1,5 +1,5 @@
-// When recording is tried, what devices are said to have failed at, and what memory they are thought to take: no device
-// needed for any of it.
+// Tests when CUDA graphs are captured, how device failures are reported, and how much device memory is assumed. No
+// device is needed.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -14,7 +14,8 @@ using namespace monolith::cuda;
 
 namespace {
 
-// The steps, counted from 0, of which `outcomes` are the tries; the last one goes on for ever.
+// Returns the steps, counted from 0, at which a capture is tried. `outcomes` are the results of the tries; the last one
+// repeats forever.
 std::vector<int64_t> tried(const std::vector<RecordingOutcome>& outcomes, int64_t n_steps) {
   RecordingTries tries;
   std::vector<int64_t> steps;

@@ -1,6 +1,6 @@
-// Recurrent layers on the CUDA backend: against double arithmetic, the convolution bit for bit as the processor's, and the
-// same bits wherever a sequence is cut, whichever slots its state goes through, who shares the step and in which order
-// threads run.
+// Recurrent layers on the CUDA backend. Results are compared with double precision, and the convolution equals the
+// CPU's bit for bit. Results have the same bits for any chunks, state slots, other sequences in the step, and order of
+// threads.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -20,9 +20,9 @@ using namespace monolith::testing;
 namespace {
 
 constexpr int kSlots = 6;
-constexpr float kNobodys = 1e30f;  // what slots hold that nobody may read
+constexpr float kNobodys = 1e30f;  // Content of slots that must not be read.
 
-// A backend, and slots of one layer in its memory.
+// A backend, with the state slots of one layer in its memory.
 class Device {
  public:
   explicit Device(int64_t state_floats) : floats_(state_floats), stride_((state_floats + 15) / 16 * 16) {
@@ -48,7 +48,7 @@ class Device {
     return values;
   }
 
-  // Segments know no pages here.
+  // Segments need no pages here.
   std::vector<float> run(const DeltaCase& one, std::span<const Segment> segments) {
     float* const x = put(one.x);
     float* const out =
@@ -98,14 +98,14 @@ class Device {
   float* slots_ = nullptr;
 };
 
-// Segments with page tables, which the step's tables want to see.
+// Returns the segments with page tables, which the step tables require.
 std::vector<Segment> with_pages(std::vector<Segment> segments) {
   static const std::vector<int32_t> pages(16);
   for (Segment& segment : segments) segment.pages = pages.data();
   return segments;
 }
 
-// Every cut and order of threads leaves what the whole does, in rows and in the slot.
+// Any split and order of threads gives the same outputs and the same final state as the whole sequence.
 template <typename Case>
 void check_cuts(Device& device, const Case& one, int rows, const std::string& what) {
   using enum cuda::emulator::Order;
@@ -118,9 +118,9 @@ void check_cuts(Device& device, const Case& one, int rows, const std::string& wh
         device.forget();
         const std::vector<Segment> segments = with_pages(pieces(rows, cuts, apart));
         if (!same_bits(device.run(one, segments), expected))
-          check::fail(__FILE__, __LINE__, what + ": other bits in rows");
+          check::fail(__FILE__, __LINE__, what + ": different output bits");
         if (!same_bits(device.state(segments.back().state_to), state))
-          check::fail(__FILE__, __LINE__, what + ": another state");
+          check::fail(__FILE__, __LINE__, what + ": different state");
         CHECK(device.state(5).front() == kNobodys);
       }
   cuda::emulator::set_order(kAscending);
@@ -132,7 +132,7 @@ TEST(cuda_convolutions_give_the_processors_bits) {
   for (const int n_channels : {5, 64, 100})
     for (const int n_taps : {1, 2, 3, 4, kMostTaps})
       for (const bool plain : {false, true}) {
-        const int rows = n_channels == 64 ? 41 : 19;  // more than are taken together
+        const int rows = n_channels == 64 ? 41 : 19;  // More tokens than the kernel processes together.
         const ConvolutionCase one(n_channels, n_taps, plain, rows);
         const std::string what = std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps";
         Device device(std::max<int64_t>(one.convolution.state_floats(), 1));
@@ -159,7 +159,7 @@ TEST(cuda_delta_rule_matches_double_however_cut) {
     check_near(device.run(one, with_pages(pieces(rows, {}, false))), one.expected(), 2e-5, what);
     check_cuts(device, one, rows, what);
   }
-  // The widest, which has another kernel.
+  // The largest size, which has a different kernel.
   const DeltaCase wide({1, 1, 200, 20, false, true}, 9);
   Device device(wide.rule.state_floats());
   check_near(device.run(wide, with_pages(pieces(9, {4}, false))), wide.expected(), 2e-5, "keys of 200");
@@ -182,8 +182,8 @@ TEST(cuda_state_space_matches_double_however_cut) {
   }
 }
 
-// Forks read one slot side by side; what one segment leaves another goes on from within the step; sequences beside them
-// have states of their own.
+// Several forks read the same slot, a segment continues from a slot that another segment of the same step wrote, and
+// other sequences have their own states.
 TEST(cuda_segments_of_a_step_keep_to_their_own_state) {
   const DeltaCase one({2, 4, 16, 16, true, false}, 16);
   Device device(one.rule.state_floats());
@@ -195,7 +195,7 @@ TEST(cuda_segments_of_a_step_keep_to_their_own_state) {
   std::vector<std::vector<float>> states;
   for (int32_t slot = 0; slot < 4; ++slot) states.push_back(device.state(slot));
   device.forget();
-  for (const Segment& segment : step) {  // one after the other
+  for (const Segment& segment : step) {  // One segment after another.
     const std::vector<float> alone = device.run(one, {&segment, 1});
     const size_t first = static_cast<size_t>(segment.first_row) * 64, n = 4 * 64;
     CHECK(std::memcmp(alone.data() + first, all.data() + first, n * sizeof(float)) == 0);
@@ -216,16 +216,17 @@ TEST(segments_that_share_a_written_slot_are_one_chain) {
     return next;
   };
   const auto uses = [](int32_t from, int32_t to) { return Segment{0, 1, 0, nullptr, from, to}; };
-  using Links = std::vector<int>;  // the next one of each; 10 less where it leads no chain
+  // Index of the next segment in each chain; minus 10 for a segment that does not start a chain.
+  using Links = std::vector<int>;
   CHECK((linked({uses(0, 0), uses(1, 1), uses(kNoSlot, 2)}) == Links{-1, -1, -1}));
-  CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));  // forks
+  CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));  // Forks of one slot are independent.
   CHECK((linked({uses(kNoSlot, 1), uses(4, 4), uses(1, 2), uses(2, 2)}) == Links{2, -1, -7, -11}));
-  CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));  // written after it was read
+  CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));  // The slot is written after it was read.
   CHECK((linked({uses(3, 7), uses(4, 7)}) == Links{1, -11}));
-  // Two chains meet: all are one, in order.
+  // If two chains meet, they form one chain in order.
   CHECK((linked({uses(1, 1), uses(2, 2), uses(5, 5), uses(1, 2)}) == Links{1, -8, -7, -11}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(3, 7)}) == Links{1, -8, -11}));
-  CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));  // no state at all
+  CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));  // No state at all.
 }
 
 TEST(cuda_recurrences_that_are_not_computed_are_refused_by_name) {

@@ -1,5 +1,5 @@
-// Sampling on the GPU, here in the emulator, against the host's sampler: the same tokens and the same logprob bits,
-// whatever is asked.
+// Sampling on the GPU (here in the emulator) gives the same tokens and the same bits of logprobs as the host's sampler,
+// for all sampling options.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -16,14 +16,14 @@
 namespace monolith {
 namespace {
 
-// A task and what it refers to.
+// A sampling task and the data that it refers to.
 struct Case {
   std::vector<float> logits;
   std::vector<std::pair<int32_t, float>> bias;
   std::vector<int32_t> banned, allowed;
   std::vector<UsedToken> used;
   std::vector<uint64_t> mask;
-  SampleTask task;  // its logits are set where they lie
+  SampleTask task;  // The pointer to the logits is set later, when they are in device memory.
 };
 
 class Cases {
@@ -37,10 +37,10 @@ class Cases {
     std::normal_distribution<float> normal(0, spread);
     for (float& logit : one.logits) logit = normal(random_);
     switch (random_() % 8) {
-      case 0:  // many ties
+      case 0:  // Many ties.
         for (float& logit : one.logits) logit = std::round(logit);
         break;
-      case 1:  // nothing but ties, some of them zeros of either sign
+      case 1:  // Only ties, some of them zeros of either sign.
         for (float& logit : one.logits) logit = random_() % 2 ? 0.0f : -0.0f;
         break;
       case 2: one.logits[random_() % one.logits.size()] += 30; break;
@@ -72,7 +72,7 @@ class Cases {
       for (uint32_t i = 0, n = 1 + random_() % 5; i < n; ++i) one.allowed.push_back(token());
       std::ranges::sort(one.allowed);
       one.allowed.erase(std::ranges::unique(one.allowed).begin(), one.allowed.end());
-      if (random_() % 3 == 0) one.banned = one.allowed;  // and bans are not applied
+      if (random_() % 3 == 0) one.banned = one.allowed;  // Bans have no effect on a list of allowed tokens.
     } else if (kind == 1) {
       one.mask.resize(static_cast<size_t>(n_vocab_ + 63) / 64);
       const uint32_t one_in = 1 + random_() % 300;
@@ -85,7 +85,7 @@ class Cases {
           pick({std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                 -std::numeric_limits<float>::infinity()});
     if (n_vocab_ < 100 && random_() % 10 == 0)
-      for (int id = 0; id < n_vocab_; ++id) one.bias.emplace_back(id, -100.0f);  // nothing is left
+      for (int id = 0; id < n_vocab_; ++id) one.bias.emplace_back(id, -100.0f);  // No token is left.
     return one;
   }
 
@@ -125,7 +125,7 @@ void check_same(const SampleResult& got, const SampleResult& expected, const Cas
     differs("top logprobs");
 }
 
-// Rows one behind the other, `n_cases` at once, as a step has them.
+// Samples `n_cases` consecutive rows in one call, as in a step.
 void check_cases(Backend& backend, int n_vocab, int n_cases, uint32_t seed) {
   Cases cases(n_vocab, seed);
   std::vector<Case> all;
@@ -153,7 +153,7 @@ void check_cases(Backend& backend, int n_vocab, int n_cases, uint32_t seed) {
   }
   backend.sample(n_vocab, tasks, results);
   for (size_t i = 0; i < all.size(); ++i) check_same(results[i], expected[i], all[i], n_vocab);
-  // Nothing of a row was changed: other choices may be taken from it.
+  // The logits are unchanged, because other choices may sample from the same row.
   std::vector<float> after(static_cast<size_t>(n_vocab));
   for (size_t i = 0; i < all.size(); ++i) {
     backend.read_floats(after.data(), tasks[i].logits, n_vocab);
@@ -181,12 +181,12 @@ TEST(cuda_samples_what_the_host_samples) {
     cuda::emulator::set_order(seed % 3 == 0   ? Order::kDescending
                               : seed % 3 == 1 ? Order::kAscending
                                               : Order::kShuffled);
-    check_cases(*backend, n_vocab, n_vocab < 100 ? 60 : 45, seed++);  // several rounds
+    check_cases(*backend, n_vocab, n_vocab < 100 ? 60 : 45, seed++);  // Enough rows for several rounds.
   }
   cuda::emulator::set_order(Order::kAscending);
 }
 
-// Logits about where weights become nothing: the last that has one is drawn, and those before it.
+// Logits near the point where weights round to zero: the last token with a weight is drawn, and the tokens before it.
 TEST(cuda_samples_the_smallest_weights) {
   constexpr int kVocab = 5000;
   auto backend = open_backend(kVocab, 1);
@@ -195,7 +195,7 @@ TEST(cuda_samples_the_smallest_weights) {
   REQUIRE(memory.ok());
   Sampler sampler(kVocab);
   std::vector<float> logits(kVocab);
-  // to -25
+  // Logits down to -25.
   for (int i = 0; i < kVocab; ++i)
     logits[static_cast<size_t>(i)] = i == 0 ? 0.0f : -22.5f - 0.0005f * static_cast<float>(i);
   backend->write_floats(*memory, logits.data(), kVocab);
@@ -204,7 +204,7 @@ TEST(cuda_samples_the_smallest_weights) {
     SampleTask task;
     task.logits = logits.data();
     task.n_top = 0;
-    task.random = ~uint64_t{0} - (back * 60 << 30);  // some quanta of 2^34 and a few
+    task.random = ~uint64_t{0} - (back * 60 << 30);  // A few quanta of 2^34.
     SampleResult expected, got;
     sampler.sample(task, expected);
     task.logits = *memory;
@@ -213,10 +213,10 @@ TEST(cuda_samples_the_smallest_weights) {
     CHECK(std::memcmp(&got.logprob, &expected.logprob, sizeof got.logprob) == 0);
     last = std::max(last, got.token);
   }
-  CHECK(last > 3400 && last < 3600);  // 24.26 below the best
+  CHECK(last > 3400 && last < 3600);  // 24.26 below the largest logit.
 }
 
-// Rows that no histogram of distances tells apart: of equal logits, and of ones that differ in their last bits.
+// Rows that a histogram of distances cannot separate: equal logits, and logits that differ in their last bits.
 TEST(cuda_samples_rows_of_ties) {
   constexpr int kVocab = 9001;
   auto backend = open_backend(kVocab, 1);
@@ -295,11 +295,11 @@ TEST(cuda_samples_with_room_for_every_list) {
   }
 }
 
-// More rows whose logits are changed than there is room for at once, asked for in two parts, after others that nobody
+// More rows with modified logits than the buffer holds, sampled in two calls, after another call whose results were not
 // waited for.
 TEST(cuda_samples_in_two_parts) {
   constexpr int kVocab = 500, kTasks = 20;
-  auto backend = open_backend(1 << 20, kTasks);  // 8 such rows fit
+  auto backend = open_backend(1 << 20, kTasks);  // Room for 8 such rows.
   REQUIRE(backend != nullptr);
   auto memory = backend->allocate(kVocab);
   REQUIRE(memory.ok());
