@@ -181,7 +181,7 @@ void check_guesses_of(EngineSetup setup, const std::string& what) {
   }
   const EngineStats stats = engine->stats();
   check::note(what + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) +
-              " guesses right");
+              " draft tokens accepted");
   CHECK(stats.drafted_tokens > 0);
   CHECK(pages_come_back(*engine));
 }

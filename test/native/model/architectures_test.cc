@@ -56,7 +56,7 @@ TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all
         if (first.empty()) first = logits;
         if (std::memcmp(first.data(), logits.data(), logits.size() * sizeof(float)) != 0)
           check::fail(__FILE__, __LINE__,
-                      one.name + ": other bits on " + std::string(cpu_isa_name(isa)) + " in pieces of " +
+                      one.name + ": different bits on " + std::string(cpu_isa_name(isa)) + " in chunks of " +
                           std::to_string(piece));
       }
     }

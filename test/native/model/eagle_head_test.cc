@@ -133,7 +133,7 @@ void check_head(const HeadOf& how) {
       for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{guessed[i]}));
       if (!(worst < 1e-3))
         check::fail(__FILE__, __LINE__,
-                    "pieces of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " +
+                    "chunks of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " +
                         std::to_string(worst));
       const auto best = static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin());
       rows.emplace_back(how.own_ends ? (*loaded)->guessed_tokens()[static_cast<size_t>(best)] : best, left);

@@ -124,7 +124,7 @@ void judge_pieces_of_7(const GoldenFile& file, const Golden& golden, GoldenRunne
     if (!distance(runs[i].greedy.front(), prompt.after_pieces->exact, tolerance).within(tolerance) ||
         !distance(runs[i].greedy.back(), prompt.last_after_pieces->exact, tolerance).within(tolerance))
       check::fail(__FILE__, __LINE__,
-                  std::string(file.name) + " " + prompt.id + " in pieces of 7 is outside the tolerance");
+                  std::string(file.name) + " " + prompt.id + " in chunks of 7 is outside the tolerance");
   }
 }
 
@@ -164,7 +164,7 @@ TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
     judge_pieces_of_7(file, *golden, runner);
     for (const int piece : {1, 16, 32, 100}) {
       const auto pieces = runner.run(golden->prompts, piece, true);
-      check_same_bits(whole, pieces, std::string(file.name) + " in pieces of " + std::to_string(piece) + ", batched");
+      check_same_bits(whole, pieces, std::string(file.name) + " in chunks of " + std::to_string(piece) + ", batched");
     }
   }
 }
@@ -231,9 +231,9 @@ TEST(production_results_are_the_same_bits_for_any_pieces_batch_and_threads) {
       REQUIRE(one_thread != nullptr && threads != nullptr);
       const auto alone = GoldenRunner(*one_thread->model).run(golden->prompts, 1024, false);
       check_same_bits(alone, GoldenRunner(*threads->model).run(golden->prompts, 32, true),
-                      label + ", pieces of 32, 3 threads");
+                      label + ", chunks of 32, 3 threads");
       check_same_bits(alone, GoldenRunner(*one_thread->model).run(golden->prompts, 100, true),
-                      label + ", pieces of 100");
+                      label + ", chunks of 100");
     }
   }
 }

@@ -247,7 +247,7 @@ void check_levels(uint32_t n_levels) {
       for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{guessed[i]}));
       if (!(worst < 1e-3))
         check::fail(__FILE__, __LINE__,
-                    std::to_string(n_levels) + " levels, pieces of " + std::to_string(piece) + ", guess " +
+                    std::to_string(n_levels) + " levels, chunks of " + std::to_string(piece) + ", guess " +
                         std::to_string(depth) + " is off by " + std::to_string(worst));
       text.push_back(static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin()));
     }

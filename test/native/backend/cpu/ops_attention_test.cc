@@ -545,7 +545,7 @@ TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_and_howev
                                .window = window,
                                .soft_cap = soft_cap}),
                           expected, row_size,
-                          shape.name() + ", window " + std::to_string(window) + ", pieces of " +
+                          shape.name() + ", window " + std::to_string(window) + ", chunks of " +
                               std::to_string(cuts[0]) + " on " + std::string(cpu_isa_name(isa)));
         }
     }
@@ -581,7 +581,7 @@ TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threade
         check_same_bits(
             run(shape, rows, rope, {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 5, .page_step = 3}),
             expected, row_size,
-            shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " + std::to_string(threads) + " threads");
+            shape.name() + ", chunks of " + std::to_string(cuts[0]) + ", " + std::to_string(threads) + " threads");
   }
 }
 

@@ -221,7 +221,7 @@ TEST(latents_give_the_same_bits_on_every_instruction_set_however_cut_paged_and_t
           check_same_bits(
               run(shape, rows, rope, {.isa = isa, .threads = threads, .cuts = cuts, .first_page = 3, .page_step = 2}),
               expected,
-              shape.name() + ", pieces of " + std::to_string(cuts[0]) + ", " + std::to_string(threads) +
+              shape.name() + ", chunks of " + std::to_string(cuts[0]) + ", " + std::to_string(threads) +
                   " threads on " + std::string(cpu_isa_name(isa)));
         }
   }

@@ -210,7 +210,7 @@ TEST(cublaslt_failures_lose_nothing) {
     int products;  // Number of products computed before the failure.
   };
   for (const Way& way : {Way{"no algorithm", true, -1, 0}, Way{"the first part fails", false, 0, 0},
-                         Way{"the second piece fails", false, 1, 1}}) {
+                         Way{"the second part fails", false, 1, 1}}) {
     fake = {};
     auto library = DenseLibrary::open(*runtime, MONOLITH_FAKE_CUBLASLT, size_t{64} * 256 * sizeof(uint16_t));
     REQUIRE(library.ok());

@@ -57,7 +57,7 @@ void read_all(const GgufFile& file) {
     if (row == 0 || tensor.bytes() == 0 || row > kMostData) continue;
     for (const size_t at : {size_t{0}, tensor.bytes() - row}) {
       const auto bytes = file.read(tensor, at, row, scratch);
-      insist(bytes.size() == row, "as many bytes are read as were asked for");
+      insist(bytes.size() == row, "as many bytes are read as requested");
       for (const std::byte byte : bytes) sum = sum ^ static_cast<uint8_t>(byte);
     }
   }

@@ -44,7 +44,7 @@ FUZZ_TARGET(tokenizer_json) {
     std::string out;
     for (const TokenId id : ids) stream.push(tokenizer.bytes(id), out);
     stream.finish(out);
-    insist(stream.pending() == 0, "a text that has ended holds nothing back");
+    insist(stream.pending() == 0, "nothing of a finished text is held back");
     tokenizer.decode(ids);
   }
   ++n_reached();

@@ -36,7 +36,7 @@ void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, 
   if (run->total() > kMostWork) return;
   while (!run->advance(1 << 20)) continue;
   insist(static_cast<int64_t>(run->take_rows().size()) == n_rows * model->row_width(),
-         "a piece has as many rows as were planned");
+         "a part has as many embeddings as planned");
   ++n_reached();
 }
 }  // namespace
@@ -53,7 +53,7 @@ FUZZ_TARGET(vision) {
   const auto model = VisionModel::load(**file, bounds);
   if (!model) return check_refusal(model.error());
   insist((*model)->row_width() > 0 && (*model)->most_rows() > 0 && (*model)->most_piece_pixels() > 0,
-         "a tower has rows");
+         "an encoder has embeddings");
   static const std::unique_ptr<const Tokenizer> tokenizer =
       testing::load(testing::VocabularyFile::byte_level({"< i", "i m"})).value();
   const auto fit = (*model)->fit({.architecture = "qwen3vl",
@@ -74,14 +74,14 @@ FUZZ_TARGET(vision) {
       check_refusal(plan.error());
       continue;
     }
-    insist(width > 0 && height > 0, "a picture has sides");
-    insist(!plan->pieces.empty() && plan->n_rows() > 0, "a picture becomes rows");
+    insist(width > 0 && height > 0, "an image is not empty");
+    insist(!plan->pieces.empty() && plan->n_rows() > 0, "an image becomes embeddings");
     insist(plan->n_tokens() <= (*model)->most_tokens(), "no plan has more tokens than the most");
     int64_t work = int64_t{width} * height;
     for (const ImagePiece& piece : plan->pieces) {
-      insist(piece.n_rows <= (*model)->most_rows(), "no piece has more rows than the most");
+      insist(piece.n_rows <= (*model)->most_rows(), "no part has more embeddings than the limit");
       insist(int64_t{piece.width} * piece.height <= (*model)->most_piece_pixels(),
-             "no piece has more pixels than the most");
+             "no part has more pixels than the limit");
       work += int64_t{piece.width} * piece.height;
     }
     if (work > kMostPixels || int64_t{plan->resized_width} * plan->resized_height > kMostPixels) continue;
@@ -91,11 +91,11 @@ FUZZ_TARGET(vision) {
       check_refusal(prepared.error());
       continue;
     }
-    insist(prepared->size() == plan->pieces.size(), "every piece is cut");
+    insist(prepared->size() == plan->pieces.size(), "every part is prepared");
     see(**file, *model, prepared->back(), plan->pieces.back().n_rows, i % 4 != 0);
     for (const PreparedPiece& piece : *prepared)
       insist(piece.pixels.size() == static_cast<size_t>(piece.width) * static_cast<size_t>(piece.height) * 3,
-             "a piece is as large as it says");
+             "a part has the size that it reports");
   }
 }
 

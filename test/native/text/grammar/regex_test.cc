@@ -195,7 +195,7 @@ TEST(derivatives_agree_with_a_plain_matcher) {
         check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + " differs on \"" + text + "\"");
     }
     if (any && !pool.alive(e))
-      check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + " is taken for empty");
+      check::fail(__FILE__, __LINE__, "round " + std::to_string(round) + " is considered empty");
   }
   CHECK(!pool.failed());
 }
@@ -226,7 +226,7 @@ TEST(number_ranges_hold_exactly_the_numbers_within) {
                       (!bounds.most || (bounds.below_most ? value < std::stod(high) : value <= std::stod(high)));
       if (pool.fits(all, text) != in)
         check::fail(__FILE__, __LINE__,
-                    text + (in ? " is refused" : " is taken") + " with least " + (bounds.least ? low : "none") +
+                    text + (in ? " is refused" : " is accepted") + " with least " + (bounds.least ? low : "none") +
                         " most " + (bounds.most ? high : "none"));
       if (text.find('.') == std::string::npos && pool.fits(whole, text) != in)
         check::fail(__FILE__, __LINE__, text + " as an integer, " + low + " to " + high);
