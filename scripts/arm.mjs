@@ -24,7 +24,7 @@ const kRuns = [
   {
     cpu: 'max',
     name: 'tests_model',
-    filters: ['production_arithmetic', 'observed_residuals', 'every_type_computes', 'damaged_images'],
+    filters: ['production_arithmetic', 'observed_residuals', 'every_type_matches', 'damaged_images'],
   },
   {
     cpu: 'max',

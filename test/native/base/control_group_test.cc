@@ -62,7 +62,7 @@ TEST(groups_without_limits_limit_nothing) {
 }
 
 // A container with its own cgroup namespace sees its own group as the root.
-TEST(the_root_group_of_version_2_counts) {
+TEST(the_limits_of_a_version_2_root_group_apply) {
   Root root;
   root.write("/sys/fs/cgroup/cpu.max", "150000 100000\n").write("/sys/fs/cgroup/memory.max", "2097152\n");
   const GroupLimits limits = group_limits(root.path());
@@ -71,7 +71,7 @@ TEST(the_root_group_of_version_2_counts) {
 }
 
 // The files that CPUQuota= and MemoryMax= of a systemd unit, and of the slice above the unit, produce.
-TEST(the_smallest_limit_from_the_group_to_the_root_counts) {
+TEST(the_smallest_limit_between_group_and_root_applies) {
   const auto with = [](const std::vector<std::pair<std::string, std::string>>& files) {
     Root root;
     root.write("/proc/self/cgroup", "0::/system.slice/monolith.service\n").write("/proc/self/mountinfo", kMountV2);
@@ -90,7 +90,7 @@ TEST(the_smallest_limit_from_the_group_to_the_root_counts) {
   CHECK_EQ(with({{"/system.slice/other.service/cpu.max", "100000 100000"}}).processors, kNoProcessors);
 }
 
-TEST(version_1_counts_with_each_controller_in_its_own_hierarchy) {
+TEST(version_1_limits_apply_with_one_hierarchy_per_controller) {
   Root root;
   root.write("/proc/self/cgroup", "5:cpu,cpuacct:/batch/job\n4:memory:/batch\n1:name=systemd:/elsewhere\n0::/\n")
       .write("/proc/self/mountinfo", kMountsV1);
@@ -106,7 +106,7 @@ TEST(version_1_counts_with_each_controller_in_its_own_hierarchy) {
 }
 
 // Both cgroup versions are mounted: version 1 has the controllers, and version 2 only tracks processes.
-TEST(both_versions_side_by_side_count) {
+TEST(limits_apply_with_both_versions_mounted) {
   Root root;
   root.write("/proc/self/cgroup", "4:memory:/job\n0::/job\n")
       .write("/proc/self/mountinfo", kMountsV1 + "40 30 0:37 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
@@ -118,7 +118,7 @@ TEST(both_versions_side_by_side_count) {
 }
 
 // A container without its own cgroup namespace: the path is the host's, and only part of the hierarchy is mounted.
-TEST(a_path_is_taken_relative_to_what_is_mounted) {
+TEST(a_group_path_is_relative_to_the_mounted_part) {
   const auto limit_with = [](const std::string& group, const std::string& top) {
     Root root;
     root.write("/proc/self/cgroup", "0::" + group + "\n")
@@ -133,7 +133,7 @@ TEST(a_path_is_taken_relative_to_what_is_mounted) {
   CHECK_EQ(limit_with("/inner", "/"), 4 * kMiB);
 }
 
-TEST(free_memory_of_a_group_is_what_its_page_cache_may_make_room_for_too) {
+TEST(free_memory_of_a_group_includes_reclaimable_page_cache) {
   Root root;
   root.write("/proc/self/cgroup", "0::/a/b\n").write("/proc/self/mountinfo", kMountV2);
   root.write("/sys/fs/cgroup/a/b/memory.max", "10485760").write("/sys/fs/cgroup/a/b/memory.current", "6291456");
@@ -154,7 +154,7 @@ TEST(free_memory_of_a_group_is_what_its_page_cache_may_make_room_for_too) {
   CHECK_EQ(group_limits(old.path()).free_memory_bytes, 7 * kMiB);
 }
 
-TEST(memory_is_the_machines_where_no_group_allows_less) {
+TEST(available_memory_is_the_machines_without_a_smaller_group_limit) {
   Root root;
   root.write("/proc/meminfo",
              "MemTotal:       8192 kB\nMemFree:   100 kB\nMemAvailable:    5120 kB\nHugePages_Total:       0\n");
@@ -165,7 +165,7 @@ TEST(memory_is_the_machines_where_no_group_allows_less) {
   CHECK_EQ(machine_memory(root.path()).available, 3 * kMiB);
 }
 
-TEST(strict_accounting_of_address_space_leaves_less_available) {
+TEST(strict_overcommit_reduces_available_memory) {
   Root root;
   root.write("/proc/meminfo",
              "MemTotal: 8192 kB\nMemAvailable: 5120 kB\nCommitLimit: 4096 kB\nCommitted_AS: 3072 kB\n");

@@ -36,7 +36,7 @@ void check_value(float value) {
 
 }  // namespace
 
-TEST(e4m3_codes_are_their_numbers) {
+TEST(e4m3_codes_decode_to_their_values) {
   for (int code = 0; code < 256; ++code) {
     const float value = e4m3_to_float(static_cast<uint8_t>(code));
     if ((code & 127) == 127) {
@@ -48,7 +48,7 @@ TEST(e4m3_codes_are_their_numbers) {
   }
 }
 
-TEST(e4m3_takes_the_nearest_number) {
+TEST(e4m3_encodes_to_the_nearest_value) {
   for (int code = 0; code < 0x7e; ++code) {
     const auto tie = static_cast<float>((value_of(code) + value_of(code + 1)) / 2);
     for (const float value : {tie, std::nextafter(tie, 0.0f), std::nextafter(tie, 1e9f)}) {

@@ -4,7 +4,7 @@
 
 using namespace monolith;
 
-TEST(claims_add_up_and_end) {
+TEST(memory_claims_add_up_and_are_released) {
   const uint64_t before = MemoryClaim::all();
   {
     MemoryClaim a(100), b;

@@ -7,7 +7,7 @@
 
 using namespace monolith;
 
-TEST(sha256_gives_the_standards_digests_however_bytes_are_cut) {
+TEST(sha256_matches_the_standard_with_any_chunks) {
   const auto hex = [](std::string_view text) { return Sha256::hex_of(std::as_bytes(std::span(text))); };
   // The examples of FIPS 180-4.
   CHECK_EQ(hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -24,7 +24,7 @@ void meet(ThreadPool& pool, int threads) {
 
 }  // namespace
 
-TEST(thread_pool_all_threads_come_and_caller_is_thread_zero) {
+TEST(thread_pool_uses_all_threads_and_the_caller_is_thread_zero) {
   for (int size : {1, 2, 3, 8}) {
     ThreadPool pool(size);
     CHECK_EQ(pool.size(), size);
@@ -58,7 +58,7 @@ TEST(thread_pool_parallel_for_covers_every_index_once) {
   }
 }
 
-TEST(thread_pool_runs_cover_every_index_once_and_begin_apart) {
+TEST(thread_pool_runs_cover_every_index_once_from_separate_starts) {
   for (int size : {1, 2, 3, 8}) {
     ThreadPool pool(size);
     for (int64_t n : {0, 1, 2, 7, 64, 1000}) {
@@ -75,7 +75,7 @@ TEST(thread_pool_runs_cover_every_index_once_and_begin_apart) {
 
 // A thread that is delayed in its first task keeps only the tasks that it took together with the first one. The other
 // threads take the rest.
-TEST(thread_pool_runs_of_a_slow_thread_are_taken_over) {
+TEST(thread_pool_tasks_of_a_slow_thread_are_stolen) {
   ThreadPool pool(3);
   for (int slow = 0; slow < 3; ++slow) {
     constexpr int kPieces = 300;
@@ -89,7 +89,7 @@ TEST(thread_pool_runs_of_a_slow_thread_are_taken_over) {
 }
 
 // A new section must reach its threads in every waiting state: spinning, yielding, parked, just woken.
-TEST(thread_pool_sections_after_pauses) {
+TEST(thread_pool_runs_sections_after_pauses) {
   ThreadPool pool(4);
   std::atomic<int64_t> sum{0};
   int64_t expected = 0;
@@ -117,7 +117,7 @@ TEST(thread_pool_waits_for_slow_threads) {
 }
 
 // The calling thread does alone whatever no worker has picked up, so sections finish even if no worker wakes up.
-TEST(thread_pool_does_not_wait_for_threads_that_have_not_begun) {
+TEST(thread_pool_does_not_wait_for_threads_that_have_not_started) {
   ThreadPool pool(2);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // By now the worker is parked.
   std::atomic<int64_t> sum{0};
@@ -126,7 +126,7 @@ TEST(thread_pool_does_not_wait_for_threads_that_have_not_begun) {
   CHECK_EQ(sum.load(), 20'000);
 }
 
-TEST(thread_pool_idle_threads_use_no_processor_time) {
+TEST(thread_pool_idle_threads_use_no_cpu_time) {
   for (bool in_step : {false, true}) {
     ThreadPool pool(3);
     if (in_step) pool.begin_step();

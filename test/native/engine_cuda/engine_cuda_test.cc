@@ -69,7 +69,7 @@ void check_all(Consumer& consumer, const std::vector<RequestId>& ids, const std:
 
 }  // namespace
 
-TEST(engine_cuda_answers_do_not_depend_on_company) {
+TEST(engine_cuda_responses_do_not_depend_on_the_batch) {
   const std::vector<GenerationRequest> requests = short_requests();
   const std::vector<ChoiceOutcome> expected = answers_alone(requests, setup_for(Speculation::kOff));
   if (expected.empty()) return;
@@ -95,7 +95,7 @@ TEST(engine_cuda_answers_do_not_depend_on_company) {
 
 // 8-bit KV pages that are shared, copied for a fork, found again in the prefix cache, and taken from the most recent
 // request when pages run out.
-TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
+TEST(engine_cuda_responses_with_fp8_pages_do_not_depend_on_the_batch) {
   std::vector<GenerationRequest> requests = short_requests();
   for (GenerationRequest& request : requests) request.max_tokens += 28;
   const std::vector<ChoiceOutcome> expected = answers_alone(requests, setup_for(Speculation::kOff, KvType::kFp8));
@@ -122,7 +122,7 @@ TEST(engine_cuda_answers_over_fp8_pages_do_not_depend_on_company) {
 
 // Recurrent state in slots is forked, restored from snapshots in the prefix cache, and rolled back after rejected draft
 // tokens. When slots and pages run out, it is taken from the most recent request.
-TEST(engine_cuda_recurrent_answers_do_not_depend_on_company) {
+TEST(engine_cuda_recurrent_responses_do_not_depend_on_the_batch) {
   std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup_for(Speculation::kOff);
   alone.model = "models/qwen35.f16.gguf";
@@ -186,7 +186,7 @@ void check_guesses_of(EngineSetup setup, const std::string& what) {
   CHECK(pages_come_back(*engine));
 }
 
-TEST(engine_cuda_guesses_of_own_layers_change_no_answer) {
+TEST(engine_cuda_mtp_drafts_do_not_change_responses) {
   EngineSetup setup = setup_for(Speculation::kOff);
   setup.model = "models/qwen35.f16.gguf";
   setup.limits.n_slots = 64;
@@ -194,7 +194,7 @@ TEST(engine_cuda_guesses_of_own_layers_change_no_answer) {
   check_guesses_of(setup, "own layer");
 }
 
-TEST(engine_cuda_guesses_of_a_head_change_no_answer) {
+TEST(engine_cuda_eagle_drafts_do_not_change_responses) {
   EngineSetup setup = setup_for(Speculation::kOff);
   setup.make_room_for_guesses();
   setup.head = [](const LooseModel& loose) { return EagleFile(loose, {120, 50, 7, 200, 8}).build(); };

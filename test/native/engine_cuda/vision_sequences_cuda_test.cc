@@ -22,9 +22,9 @@ void check_pair(const std::string& name, bool in_pieces) {
   }
 }
 
-TEST(vision_sequences_cuda_with_rows_that_see_one_another) { check_pair("gemma3", false); }
-TEST(vision_sequences_cuda_with_three_positions) { check_pair("qwen25vl", true); }
-TEST(vision_sequences_cuda_with_rows_behind_layers) { check_pair("qwen3vl", true); }
+TEST(vision_sequences_cuda_with_bidirectional_spans) { check_pair("gemma3", false); }
+TEST(vision_sequences_cuda_with_mrope) { check_pair("qwen25vl", true); }
+TEST(vision_sequences_cuda_with_deepstack) { check_pair("qwen3vl", true); }
 
 }  // namespace
 }  // namespace monolith::testing

@@ -66,7 +66,7 @@ constexpr std::string_view kReadAsOne[] = {"model", "vision", "gguf",      "toke
 
 // Mutators keep most valid inputs valid; otherwise they would find no more than byte mutations. The fuzz target's
 // checks must also hold for the mutants.
-TEST(fuzz_mutators) {
+TEST(fuzz_mutators_keep_most_inputs_valid) {
   const std::vector<Seed> seeds = made_seeds();
   size_t n_mutators = 0;
   for (const Target& target : targets()) {
@@ -99,7 +99,7 @@ TEST(fuzz_mutators) {
   CHECK_EQ(n_mutators, 12u);
 }
 
-TEST(fuzz_corpora) {
+TEST(fuzz_corpora_pass) {
   CHECK(targets().size() >= 12);
   const std::vector<Seed> seeds = made_seeds();
   for (const Target& target : targets()) {

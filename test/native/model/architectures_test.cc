@@ -23,7 +23,7 @@ Loaded load(const TinyModel& tiny, const CpuBackendOptions& options) {
 
 }  // namespace
 
-TEST(every_architecture_computes_its_network) {
+TEST(every_architecture_matches_its_float64_network) {
   const Tokens tokens = some_tokens(37);
   for (const Case& one : processor_cases()) {
     const Loaded loaded = load(one.model, {.threads = 2, .arithmetic = Arithmetic::kExact});
@@ -44,7 +44,7 @@ TEST(every_architecture_computes_its_network) {
   }
 }
 
-TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all_instruction_sets) {
+TEST(every_architecture_is_independent_of_chunks_threads_and_instruction_set) {
   const Tokens tokens = some_tokens(37);
   for (const Case& one : processor_cases()) {
     std::vector<float> first;
@@ -64,7 +64,7 @@ TEST(every_architecture_gives_the_same_bits_in_any_pieces_and_threads_and_on_all
 }
 
 // A missing tensor, a misshapen tensor and an unknown tensor are each named in the error.
-TEST(every_architecture_names_the_tensors_it_misses) {
+TEST(every_architecture_names_invalid_tensors) {
   for (const Case& one : processor_cases()) {
     for (const auto& [name, tensor] : one.model.tensors) {
       if (!name.starts_with("blk.1.")) continue;

@@ -123,7 +123,7 @@ std::vector<float> logits_of(Model& model, const std::vector<int32_t>& rows, int
 
 }  // namespace
 
-TEST(matrices_by_key_head_give_the_bits_of_matrices_apart) {
+TEST(matrices_grouped_by_key_head_equal_separate_matrices) {
   std::vector<std::vector<float>> found;
   std::vector<int32_t> every(kTokens);
   std::iota(every.begin(), every.end(), 0);
@@ -142,7 +142,7 @@ TEST(matrices_by_key_head_give_the_bits_of_matrices_apart) {
   CHECK(std::memcmp(found[0].data(), found[1].data(), found[0].size() * sizeof(float)) == 0);
 }
 
-TEST(rows_of_delta_nets_are_the_same_alone_and_in_any_cut) {
+TEST(delta_nets_do_not_depend_on_chunks) {
   for (const uint32_t interval : {1000u, 2u, 3u}) {  // No attention layer, the middle layer, the last layer.
     const ParsedModel parsed(delta_model(interval));
     REQUIRE(parsed.file != nullptr);

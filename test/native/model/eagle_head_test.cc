@@ -141,13 +141,13 @@ void check_head(const HeadOf& how) {
   }
 }
 
-TEST(eagle_head_computes_its_formula) {
+TEST(eagle_head_matches_its_formula) {
   check_head({.n_embd = kEmbd, .own_ends = false, .norms = false, .sources = {0, 2, 3}});
 }
-TEST(eagle_head_of_its_own_width_and_tokens_computes_its_formula) {
+TEST(eagle_head_with_its_own_width_and_tokens_matches_its_formula) {
   check_head({.n_embd = 48, .own_ends = true, .norms = false, .sources = {1, 2, 4}});
 }
-TEST(eagle_head_with_norms_before_computes_its_formula) {
+TEST(eagle_head_with_input_norms_matches_its_formula) {
   check_head({.n_embd = 96, .own_ends = true, .norms = true, .sources = {2, 1, 3}});
 }
 
@@ -160,7 +160,7 @@ std::string refusal(const TinyModel& head) {
   return loaded.ok() ? "none" : loaded.error().message;
 }
 
-TEST(eagle_head_that_does_not_fit_is_refused_by_what_does_not) {
+TEST(eagle_head_that_does_not_fit_is_rejected_with_the_reason) {
   const HeadOf usual{.n_embd = 48, .own_ends = true, .norms = false, .sources = {0, 2, 3}};
   CHECK_EQ(refusal(head_file(usual)), std::string("none"));
   const auto check = [&](const std::function<void(TinyModel&)>& change, const std::string& expected) {

@@ -87,7 +87,7 @@ constexpr ModelLimits kLimits = {
 
 }  // namespace
 
-TEST(pages_of_a_loaded_file_are_given_back_also_where_rows_lie_in_runs) {
+TEST(pages_of_a_loaded_file_are_released_even_if_rows_alternate) {
   const TinyModel model = fused_experts();
   const ModelFile on_disk(model);
   const auto file = GgufFile::open(on_disk.path());
@@ -105,7 +105,7 @@ TEST(pages_of_a_loaded_file_are_given_back_also_where_rows_lie_in_runs) {
   CHECK(resident_of(on_disk.path()) < in_runs / 4);
 }
 
-TEST(a_file_leaves_the_systems_cache_as_a_whole_or_in_parts) {
+TEST(a_file_leaves_the_page_cache_whole_or_in_parts) {
   const ModelFile on_disk(fused_experts());
   if (!settle_on_disk(on_disk.path())) return;
   const auto file = GgufFile::open(on_disk.path());
@@ -132,7 +132,7 @@ TEST(a_file_leaves_the_systems_cache_as_a_whole_or_in_parts) {
   CHECK(cached_of(on_disk.path()) <= all / 4);
 }
 
-TEST(whether_file_and_weights_fit_beside_each_other_follows_from_the_machines_memory) {
+TEST(the_memory_size_decides_whether_file_and_weights_both_fit) {
   const ModelFile on_disk{TinyModel()};
   const auto file = GgufFile::open(on_disk.path());
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
@@ -143,7 +143,7 @@ TEST(whether_file_and_weights_fit_beside_each_other_follows_from_the_machines_me
   CHECK(!(*file)->fits_beside(SIZE_MAX));
 }
 
-TEST(memory_is_gathered_without_a_change_of_what_it_holds_and_not_beyond_its_time) {
+TEST(huge_page_collapse_keeps_the_contents_and_its_time_limit) {
   constexpr size_t kHuge = size_t{2} << 20, kBytes = 3 * kHuge + 4096;
   auto mapping = Mapping::create(kBytes);
   REQUIRE(mapping.ok());

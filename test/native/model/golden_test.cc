@@ -151,7 +151,7 @@ void check_same_bits(const std::vector<PromptRun>& a, const std::vector<PromptRu
 
 }  // namespace
 
-TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
+TEST(exact_arithmetic_is_within_the_f32_tolerance_with_any_chunks) {
   if (vectors_absent()) return;
   for (const GoldenFile& file : files_here()) {
     const Golden* golden = golden_of(file);
@@ -169,7 +169,7 @@ TEST(exact_arithmetic_meets_the_f32_row_in_one_piece_and_in_any) {
   }
 }
 
-TEST(exact_arithmetic_meets_the_f32_row_on_the_other_instruction_sets) {
+TEST(exact_arithmetic_is_within_the_f32_tolerance_on_the_other_instruction_sets) {
   if (vectors_absent()) return;
   for (const CpuIsa isa : available_cpu_isas()) {
     if (isa == available_cpu_isas().back()) continue;  // The test above covers the instruction set that "auto" selects.
@@ -188,7 +188,7 @@ TEST(exact_arithmetic_meets_the_f32_row_on_the_other_instruction_sets) {
   }
 }
 
-TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
+TEST(production_arithmetic_is_within_its_tolerance_on_every_instruction_set) {
   if (vectors_absent()) return;
   for (const CpuIsa isa : available_cpu_isas()) {
     for (const GoldenFile& file : files_here()) {
@@ -205,7 +205,7 @@ TEST(production_arithmetic_meets_its_row_on_every_instruction_set) {
 }
 
 // 8-bit keys and values add less error than 8-bit activations do. The tolerance of the latter covers both.
-TEST(eight_bit_pages_meet_the_int8_row) {
+TEST(eight_bit_pages_are_within_the_int8_tolerance) {
   if (vectors_absent()) return;
   for (const GoldenFile& file : files_here()) {
     const Golden* golden = golden_of(file);
@@ -218,7 +218,7 @@ TEST(eight_bit_pages_meet_the_int8_row) {
   }
 }
 
-TEST(production_results_are_the_same_bits_for_any_pieces_batch_and_threads) {
+TEST(production_results_do_not_depend_on_chunks_batch_and_threads) {
   if (vectors_absent()) return;
   for (const CpuIsa isa : available_cpu_isas()) {
     if (spared(isa)) continue;

@@ -169,7 +169,7 @@ void check_family(const Family& family) {
   if (!(worst < 1e-4)) check::fail(__FILE__, __LINE__, std::string(family.file) + " gives different draft logits");
 }
 
-TEST(guess_layers_of_every_family_compute_their_formula) {
+TEST(mtp_layers_of_every_family_match_their_formula) {
   if (check::vectors_path("models/qwen35.f16.gguf").empty()) return check::skip("golden models not found");
   for (const Family& family : kFamilies) check_family(family);
 }
@@ -254,14 +254,14 @@ void check_levels(uint32_t n_levels) {
   }
 }
 
-TEST(guess_layer_computes_the_network_written_out) { check_levels(1); }
-TEST(guess_layers_behind_one_another_compute_the_network_written_out) {
+TEST(mtp_layer_matches_the_float64_network) { check_levels(1); }
+TEST(consecutive_mtp_layers_match_the_float64_network) {
   check_levels(2);
   check_levels(3);
 }
 
 // A file that does not declare an MTP layer, and one that lacks some of its tensors.
-TEST(guess_layer_needs_all_its_tensors) {
+TEST(mtp_layer_needs_all_its_tensors) {
   const auto load = [](const TinyModel& model) {
     const ParsedModel parsed(model);
     auto backend = make_cpu_backend({.threads = 1});

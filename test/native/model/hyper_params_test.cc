@@ -29,7 +29,7 @@ void check_refused(const TinyModel& model, ErrorCode code, const std::string& pa
 
 }  // namespace
 
-TEST(every_value_is_read) {
+TEST(all_hyperparameters_are_read) {
   TinyModel model("qwen3");
   model.key("attention.key_length", 32u);
   model.key("attention.value_length", 32u);
@@ -56,7 +56,7 @@ TEST(every_value_is_read) {
   CHECK(!params->tied_output && !params->qkv_bias && params->qk_norm == QkNorm::kEachHead);
 }
 
-TEST(delta_nets_lie_between_layers_that_attend) {
+TEST(delta_nets_alternate_with_attention_layers) {
   TinyModel model("qwen35");
   for (const auto& [key, value] :
        {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 16u}, std::pair{"ssm.group_count", 2u},
@@ -94,7 +94,7 @@ TEST(delta_nets_lie_between_layers_that_attend) {
   }
 }
 
-TEST(absent_keys_have_the_defaults_of_the_format) {
+TEST(missing_keys_have_the_defaults_of_the_format) {
   TinyModel model;
   model.keys.erase("llama.attention.head_count_kv");
   model.tensors.erase("output.weight");
@@ -158,7 +158,7 @@ TEST(values_out_of_range_are_named) {
   check_refused(odd, ErrorCode::kInvalidFile, "not a multiple of 'llama.attention.head_count'");
 }
 
-TEST(layers_have_shapes_of_their_own) {
+TEST(layers_can_have_different_shapes) {
   TinyModel model;
   model.key("feed_forward_length", std::vector<uint32_t>{96, 96});
   const auto params = read(model);
@@ -199,7 +199,7 @@ TEST(layers_have_shapes_of_their_own) {
   CHECK(std::abs(windowed->layers[0].attention_scale * std::sqrt(32.0f) - 1) < 1e-6f);
 }
 
-TEST(what_is_not_computed_is_refused_by_name) {
+TEST(unsupported_features_are_rejected_by_name) {
   const std::tuple<const char*, TinyModel::Value, const char*> cases[] = {
       {"attn_logit_softcapping", 50.0f, "soft cap"},
       {"final_logit_softcapping", 30.0f, "soft cap"},
@@ -232,7 +232,7 @@ TEST(what_is_not_computed_is_refused_by_name) {
   CHECK(read(harmless).ok());
 }
 
-TEST(layers_have_windows_and_rotations_of_their_own) {
+TEST(layers_can_have_different_windows_and_rope) {
   TinyModel gemma("gemma3", 7);
   gemma.key("attention.sliding_window", 32u);
   gemma.key("rope.freq_base", 1e6f);
@@ -270,7 +270,7 @@ TEST(layers_have_windows_and_rotations_of_their_own) {
   for (size_t i = 0; i < 5; ++i) CHECK_EQ(smol->layers[i].rope, i == 3 ? -1 : 0);
 }
 
-TEST(last_layers_read_the_keys_and_values_of_others) {
+TEST(last_layers_share_the_keys_and_values_of_earlier_ones) {
   TinyModel model("gemma4", 6);
   model.key("attention.sliding_window", 32u);
   model.key("attention.sliding_window_pattern", std::vector<bool>{true, true, false, true, true, false});
@@ -298,7 +298,7 @@ TEST(last_layers_read_the_keys_and_values_of_others) {
 
 // Gemma 3n: the values for its residual streams and activation sparsity that files state, and the defaults if they are
 // missing.
-TEST(streams_have_their_numbers_from_the_file_or_the_usual_ones) {
+TEST(residual_streams_use_values_of_the_file_or_defaults) {
   TinyModel model("gemma3n", 12);
   model.key("attention.sliding_window", 32u);
   model.tensors["per_layer_token_embd.weight"] = {{12 * 16, TinyModel::kVocab}};
@@ -327,7 +327,7 @@ TEST(streams_have_their_numbers_from_the_file_or_the_usual_ones) {
   check_refused(model, ErrorCode::kInvalidFile, "'gemma3n.altup.num_inputs' is 40, expected 2 to 16");
 }
 
-TEST(layers_have_limits_and_rotated_shares_of_their_own) {
+TEST(layers_can_have_different_limits_and_rotated_dimensions) {
   TinyModel model("step35", 3);
   model.key("expert_count", 8u);
   model.key("expert_used_count", 2u);
@@ -376,7 +376,7 @@ TEST(groups_of_experts_must_fit) {
 }
 
 // MTP layers are included in the file's layer count and left out here. Experts start after the dense layers.
-TEST(layers_with_experts_are_those_the_file_says) {
+TEST(the_file_determines_which_layers_have_experts) {
   TinyModel model("glm4moe", 6);
   model.key("expert_count", 8u);
   model.key("expert_used_count", 2u);
@@ -393,7 +393,7 @@ TEST(layers_with_experts_are_those_the_file_says) {
   check_refused(model, ErrorCode::kInvalidFile, "'glm4moe.nextn_predict_layers' is 6 of 6 layers");
 }
 
-TEST(mixtures_are_read_and_what_they_cannot_be_is_refused) {
+TEST(moe_settings_are_read_and_invalid_ones_rejected) {
   TinyModel model;
   model.key("expert_count", 8u);
   check_refused(model, ErrorCode::kInvalidFile, "'llama.expert_used_count' is missing");
@@ -436,7 +436,7 @@ TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   CHECK(params.ok() && params->n_vocab == TinyModel::kVocab);
 }
 
-TEST(what_files_leave_out_is_as_their_networks_have_it) {
+TEST(missing_settings_have_the_defaults_of_the_architecture) {
   TinyModel spaces("mamba2");
   for (const auto& [key, value] :
        {std::pair{"ssm.conv_kernel", 4u}, std::pair{"ssm.state_size", 8u}, std::pair{"ssm.group_count", 2u},
@@ -487,7 +487,7 @@ TEST(what_files_leave_out_is_as_their_networks_have_it) {
 }
 
 // Without a key, only a selection bias indicates that the router uses sigmoids.
-TEST(a_router_with_a_bias_has_sigmoids_in_latent_networks) {
+TEST(a_router_with_a_bias_uses_sigmoids_in_mla_models) {
   TinyModel model("deepseek2");
   for (const auto& [key, value] :
        {std::pair{"attention.kv_lora_rank", 32u}, std::pair{"rope.dimension_count", 8u},

@@ -98,7 +98,7 @@ const Mixed kMixed[] = {
      {.n_kv_heads = 2, .key_dim = 128, .value_dim = 128}},
 };
 
-TEST(small_layers_fill_the_room_of_large_ones) {
+TEST(small_layers_share_the_slot_of_a_large_one) {
   for (const Mixed& shape : kMixed) {
     HyperParams params = network(shape.n_layers, shape.period, 128);
     for (LayerParams& layer : params.layers) {
@@ -127,7 +127,7 @@ TEST(small_layers_fill_the_room_of_large_ones) {
   }
 }
 
-TEST(shapes_are_those_of_the_layers_where_pages_have_them) {
+TEST(kv_shapes_match_the_layers_of_a_page) {
   HyperParams params = network(6, 3, 128);
   for (size_t i = 0; i < 6; ++i) {
     LayerParams& layer = params.layers[i];
@@ -149,7 +149,7 @@ TEST(shapes_are_those_of_the_layers_where_pages_have_them) {
   }
 }
 
-TEST(window_pages_are_as_many_as_rows_can_see) {
+TEST(window_pages_cover_the_positions_in_the_window) {
   for (const int window : {1, 2, 15, 16, 17, 37, 64}) {
     const KvLayout layout{.full = 1, .windowed = 2, .window = window};
     for (const int rows : {1, 2, 16, 33}) {
@@ -163,7 +163,7 @@ TEST(window_pages_are_as_many_as_rows_can_see) {
   }
 }
 
-TEST(the_longest_sequence_is_what_the_pages_hold) {
+TEST(the_longest_sequence_fits_the_pages) {
   for (const KvLayout& layout : {KvLayout{.full = 1, .windowed = 5, .window = 100},
                                  KvLayout{.full = 2, .windowed = 1, .window = 40}, KvLayout{}}) {
     for (int64_t n_pages = layout.tables(); n_pages < 300; ++n_pages) {
@@ -179,7 +179,7 @@ TEST(the_longest_sequence_is_what_the_pages_hold) {
 }
 
 // Saved KV memory of a decoding sequence, measured in layers times positions.
-TEST(long_sequences_of_windowed_models_take_a_fraction) {
+TEST(long_sequences_of_sliding_window_models_need_a_fraction_of_the_memory) {
   const KvLayout layout = kv_layout(network(48, 6, 1024), true);
   const auto taken = [&](int64_t positions) {
     return layout.pages_at_once(positions, 1) * layout.layers_per_page * kPageTokens;

@@ -126,7 +126,7 @@ Rows attend(const P& net, const std::string& block, const Rows& h, bool low_rank
 
 }  // namespace
 
-TEST(latent_attention_of_every_form_computes_its_network) {
+TEST(mla_of_every_form_matches_its_float64_network) {
   const Tokens tokens = some_tokens(37);
   for (const bool low_rank : {false, true})
     for (const bool grows : {false, true}) {
@@ -179,7 +179,7 @@ TEST(the_memory_plan_counts_latents) {
   CHECK_EQ(plan->page_bytes, size_t{2 * 16 * (kRank + kShared) * 4});  // 4 bytes per F32 element.
 }
 
-TEST(faults_of_latent_attention_are_named) {
+TEST(invalid_mla_tensors_are_named) {
   const auto told = [](const TinyModel& model, const std::string& what) {
     const ParsedModel parsed(model);
     REQUIRE(parsed.file != nullptr);

@@ -73,7 +73,7 @@ Row experts(const P& net, const std::string& block, const Row& x) {
 
 }  // namespace
 
-TEST(latent_experts_compute_their_network) {
+TEST(latent_experts_match_their_float64_network) {
   const TinyModel model = latent_experts();
   const P net(model);
   const Tokens tokens = some_tokens(31);

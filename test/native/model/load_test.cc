@@ -38,7 +38,7 @@ void check_contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST(what_was_planned_is_what_was_allocated) {
+TEST(allocated_memory_equals_the_plan) {
   std::vector<TinyModel> models = {TinyModel("llama"), TinyModel("qwen2"), TinyModel("qwen3")};
   models[1].tensors.erase("output.weight");
   for (const TensorType type : {TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0}) {
@@ -71,7 +71,7 @@ TEST(what_was_planned_is_what_was_allocated) {
   }
 }
 
-TEST(keys_and_values_that_only_a_gpu_keeps_are_refused_by_name) {
+TEST(kv_types_for_gpus_only_are_rejected_by_name) {
   const ParsedModel parsed{TinyModel()};
   const auto backend = make_backend();
   ModelLimits limits = kLimits;
@@ -86,7 +86,7 @@ TEST(keys_and_values_that_only_a_gpu_keeps_are_refused_by_name) {
   CHECK(!backend->kv_cache(KvShape::of_equal_layers(1, 1, 64, 4, KvType::kFp8)).ok());
 }
 
-TEST(a_tied_output_is_held_once) {
+TEST(a_tied_output_matrix_is_stored_once) {
   TinyModel model;
   const auto backend = make_backend();
   const ParsedModel untied(model);
@@ -100,7 +100,7 @@ TEST(a_tied_output_is_held_once) {
   CHECK_EQ(load_error(model), "");
 }
 
-TEST(weights_in_fp8_need_a_backend_that_keeps_them) {
+TEST(fp8_weights_need_a_backend_that_supports_them) {
   TinyModel model;
   for (const bool floats : {true, false}) {
     if (!floats)
@@ -117,7 +117,7 @@ TEST(weights_in_fp8_need_a_backend_that_keeps_them) {
   }
 }
 
-TEST(every_fault_among_the_tensors_is_named) {
+TEST(every_invalid_tensor_is_named) {
   TinyModel model;
   model.tensors.erase("blk.1.ffn_up.weight");
   model.matrix("blk.0.attn_k.weight", 16, TinyModel::kEmbedding);
@@ -128,7 +128,7 @@ TEST(every_fault_among_the_tensors_is_named) {
   check_contains(error, "tensor 'blk.0.ffn_norm.bias'");
 }
 
-TEST(tensors_that_would_change_results_are_refused_and_harmless_ones_are_not) {
+TEST(unknown_tensors_are_rejected_unless_harmless) {
   for (const char* name : {"blk.0.attn_norm.bias", "blk.0.attn_post_norm.weight", "blk.2.attn_norm.weight"}) {
     TinyModel model;
     model.bias(name, TinyModel::kEmbedding);
@@ -145,7 +145,7 @@ TEST(tensors_that_would_change_results_are_refused_and_harmless_ones_are_not) {
   CHECK_EQ(load_error(llama), "");
 }
 
-TEST(biases_on_q_k_and_v_go_together) {
+TEST(biases_of_q_k_and_v_must_be_complete) {
   TinyModel model;
   for (const char* block : {"blk.0.", "blk.1."}) {
     model.bias(std::string(block) + "attn_q.bias", TinyModel::kHeads * TinyModel::kHeadDim);
@@ -160,7 +160,7 @@ TEST(biases_on_q_k_and_v_go_together) {
   check_contains(load_error(qwen), "tensor 'blk.0.attn_q.bias' is missing");
 }
 
-TEST(more_layers_than_the_file_holds_is_one_error) {
+TEST(missing_layers_give_a_single_error) {
   TinyModel model;
   model.key("block_count", 1000u);
   check_contains(load_error(model), "'llama.block_count' is 1000, but the file has only 21 tensors");
@@ -200,7 +200,7 @@ TEST(a_file_that_was_only_parsed_keeps_its_bytes) {
   CHECK(parsed.bytes == before);
 }
 
-TEST(damaged_images_are_planned_or_refused_with_a_message) {
+TEST(damaged_images_are_planned_or_rejected_with_a_message) {
   uint64_t state = 1;
   const auto random = [&state](uint64_t below) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -239,7 +239,7 @@ TEST(damaged_images_are_planned_or_refused_with_a_message) {
   CHECK(refused > 100);
 }
 
-TEST(rows_without_logits_do_not_change_those_with) {
+TEST(tokens_without_logits_do_not_change_the_others) {
   for (const char* architecture : {"llama", "qwen2", "qwen3"}) {
     const ParsedModel parsed{TinyModel(architecture)};
     const auto backend = make_backend();

@@ -72,7 +72,7 @@ std::unique_ptr<Transformer> load(const ParsedModel& parsed, std::unique_ptr<Bac
 
 }  // namespace
 
-TEST(networks_that_carry_state_on_are_served_near_to_their_float64) {
+TEST(recurrent_models_are_close_to_their_float64_networks) {
   const Tokens tokens = some_tokens(kTokens);
   for (const Served& served : kServed) {
     for (Case one : recurrent_cases()) {

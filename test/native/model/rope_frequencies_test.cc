@@ -83,7 +83,7 @@ TEST(longrope_has_factors_for_short_and_for_long_contexts) {
   CHECK(rope.error().message.find("'rope_factors_long.weight' is missing") != std::string::npos);
 }
 
-TEST(sections_of_m_rope_lie_in_runs_or_take_turns) {
+TEST(mrope_sections_are_consecutive_or_interleaved) {
   using Axes = std::vector<uint8_t>;
   const int sections[] = {2, 3, 3}, uneven[] = {4, 2, 2}, none[] = {0, 0, 0};
   CHECK(rope_axes(8, sections, false) == (Axes{0, 0, 1, 1, 1, 2, 2, 2}));

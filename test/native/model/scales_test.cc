@@ -73,7 +73,7 @@ std::string refusal_of(const LooseModel& model) {
 
 }  // namespace
 
-TEST(scales_beside_matrices_multiply_their_products) {
+TEST(scale_tensors_multiply_matmul_results) {
   for (const Case& one : all_cases()) {
     const ParsedModel parsed(one.model);
     REQUIRE(parsed.file != nullptr);
@@ -89,7 +89,7 @@ TEST(scales_beside_matrices_multiply_their_products) {
   }
 }
 
-TEST(what_is_no_scale_of_a_matrix_is_named) {
+TEST(invalid_scale_tensors_are_named) {
   const Case mixture = qwen3moe();
   const ParsedModel parsed(mixture.model);
   REQUIRE(parsed.file != nullptr);

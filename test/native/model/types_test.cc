@@ -79,7 +79,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }  // namespace
 
 // A device that does not support a type: planning and loading both name the tensor before anything is stored.
-TEST(a_type_that_the_device_does_not_have_is_refused_by_name) {
+TEST(unsupported_tensor_types_are_rejected_by_name) {
   class Without : public testing::BackendAround {
    public:
     using BackendAround::BackendAround;
@@ -100,7 +100,7 @@ TEST(a_type_that_the_device_does_not_have_is_refused_by_name) {
   }
 }
 
-TEST(every_type_computes_what_its_decoded_weights_do) {
+TEST(every_type_matches_its_decoded_weights) {
   for (const TensorType type : kAllTypes) {
     if (traits_of(type).block_values == 1) continue;
     const std::string name(traits_of(type).name);

@@ -38,7 +38,7 @@ void see(const std::string& name, const GgufFile& file, const std::shared_ptr<co
 
 }  // namespace
 
-TEST(vision_files_that_mean_harm_are_refused_by_what_is_wrong_or_see) {
+TEST(malicious_vision_files_are_rejected_with_the_reason_or_run) {
   for (const HostileVision& one : hostile_vision()) {
     Bytes image = one.model.build();
     if (one.tamper) one.tamper(image);
@@ -53,7 +53,7 @@ TEST(vision_files_that_mean_harm_are_refused_by_what_is_wrong_or_see) {
   }
 }
 
-TEST(a_vision_file_under_the_name_of_another_projector_is_refused_or_sees) {
+TEST(a_vision_file_with_another_projector_name_is_rejected_or_runs) {
   for (const char* type : kProjectorNames)
     for (const char* other : kProjectorNames) {
       TinyVision model(type);

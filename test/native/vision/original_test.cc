@@ -66,7 +66,7 @@ TinyVision with_newline() {
 
 }  // namespace
 
-TEST(resampling_gives_the_bytes_of_pillow) {
+TEST(resampling_matches_pillow_byte_for_byte) {
   const auto two = grey({0, 255}), four = grey({0, 100, 200, 250});
   CHECK(resample(ResampleFilter::kBilinear, two.data(), {2, 1}, {4, 1}) == grey({0, 64, 191, 255}));
   // (3 * 0 + 3 * 100 + 200) / 7 and (100 + 3 * 200 + 3 * 250) / 7.
@@ -84,7 +84,7 @@ TEST(resampling_gives_the_bytes_of_pillow) {
   CHECK(middle_of(four.data(), {4, 1}, {2, 1}) == grey({100, 200}));
 }
 
-TEST(sizes_are_those_of_the_makers_programs) {
+TEST(image_sizes_match_the_original_programs) {
   CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));  // 2.5 is rounded to the even number.
   const PictureSize less = qwen_size({5000, 3000}, 28, 4 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
@@ -107,7 +107,7 @@ TEST(sizes_are_those_of_the_makers_programs) {
   CHECK((nearest_grid({300, 310}, 12, 448, 1) == PictureSize{1, 1}));
 }
 
-TEST(pieces_are_made_as_the_makers_make_them) {
+TEST(image_tiles_match_the_original_programs) {
   struct Case {
     const char* type;
     ResampleFilter filter;
@@ -164,7 +164,7 @@ TEST(pieces_are_made_as_the_makers_make_them) {
   CHECK(bound.ok() && (*bound)->plan(1000, 1000).ok() && !(*bound)->plan(1, 60'000).ok());
 }
 
-TEST(llava_16_chooses_grids_and_cuts_padding_off_as_its_makers_do) {
+TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   // Width and height.
   const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
   CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
@@ -195,7 +195,7 @@ TEST(llava_16_chooses_grids_and_cuts_padding_off_as_its_makers_do) {
 
 // LLaVA 1.6 processes an image as one part: the whole image, then the tiles. The embeddings of all tiles form one grid
 // without padding, and the newline embedding follows each row.
-TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
+TEST(llava_16_is_one_part_with_newline_embeddings) {
   constexpr int kSide = 24, kPatches = 6;  // A view has 24 x 24 pixels and 6 x 6 embeddings.
   const ParsedModel parsed{with_newline()}, square{one_square()};
   const auto model = loaded(parsed), single = loaded(square);
@@ -289,7 +289,7 @@ TEST(llava_16_is_seen_in_one_piece_with_vectors_behind_its_rows) {
   CHECK_EQ(pieces_of(*model, 3000, 1).plan.n_tokens(), 36);
 }
 
-TEST(llava_16_without_its_vector_is_refused_by_name) {
+TEST(llava_16_without_its_newline_tensor_is_rejected_by_name) {
   const ParsedModel parsed{TinyVision("mlp")};
   const auto model = VisionModel::load(*parsed.file, {.resize = VisionResize::kOriginal});
   CHECK(!model.ok() && model.error().code == ErrorCode::kInvalidFile &&
@@ -304,7 +304,7 @@ TEST(llava_16_without_its_vector_is_refused_by_name) {
 }
 
 // With the position table rotated by one entry, llama.cpp's order and the original order compute the same function.
-TEST(class_vectors_come_first) {
+TEST(class_embeddings_come_first) {
   for (const bool llava : {false, true}) {
     TinyVision model = llava ? one_square() : TinyVision("internvl"), turned = model;
     const std::vector<float> table = model.floats("v.position_embd.weight");

@@ -23,7 +23,7 @@ std::vector<uint8_t> grey(std::initializer_list<int> levels) {
 
 }  // namespace
 
-TEST(resizing_gives_the_same_bytes_with_wider_registers) {
+TEST(resizing_gives_the_same_bytes_with_every_instruction_set) {
   const PictureSize sizes[] = {{1, 1}, {2, 3}, {17, 5}, {64, 40}, {133, 71}, {1, 90}, {300, 2}};
   uint32_t seed = 0;
   for (const PictureSize from : sizes)
@@ -47,7 +47,7 @@ TEST(bilinear_aligns_corners_and_truncates_bicubic_aligns_at_zero_and_rounds) {
     for (const uint8_t byte : stretch(kernels, filter, even.data(), {2, 2}, {13, 9})) CHECK_EQ(int{byte}, 77);
 }
 
-TEST(a_picture_keeps_its_shape_and_lies_in_the_middle_of_the_padding) {
+TEST(an_image_keeps_its_aspect_ratio_and_is_centered_in_the_padding) {
   const auto wide = grey({200, 200, 200, 200});
   const uint8_t pad[3] = {1, 2, 3};
   const auto out = fit_with_padding(resize_kernels(), Filter::kBilinear, wide.data(), {4, 1}, {8, 5}, pad);
@@ -58,7 +58,7 @@ TEST(a_picture_keeps_its_shape_and_lies_in_the_middle_of_the_padding) {
   CHECK(fit_with_padding(resize_kernels(), Filter::kBicubic, wide.data(), {4, 1}, {4, 1}, pad) == wide);
 }
 
-TEST(sizes_follow_the_picture_within_bounds) {
+TEST(sizes_follow_the_image_within_limits) {
   CHECK((smart_size({130, 75}, 28, 8 * 784, 4096 * 784) == PictureSize{140, 84}));
   CHECK((smart_size({20, 20}, 28, 8 * 784, 4096 * 784) == PictureSize{84, 84}));
   const PictureSize less = smart_size({5000, 3000}, 28, 8 * 784, 1024 * 784);

@@ -99,7 +99,7 @@ constexpr Known kKnown[] = {
 
 }  // namespace
 
-TEST(towers_give_the_same_bits_however_runs_are_cut) {
+TEST(vision_encoders_do_not_depend_on_the_split) {
   for (const char* type : kProjectorNames) {
     const TinyVision model(type);
     const Seen whole = see(model);
@@ -128,7 +128,7 @@ TEST(a_norm_without_a_bias_is_a_layer_norm_whose_bias_is_zero) {
   CHECK(!same_bits(see(none), see(TinyVision("idefics3"))));
 }
 
-TEST(towers_give_the_numbers_they_gave_when_all_vectors_were_met) {
+TEST(vision_encoders_match_recorded_results) {
   for (const Known& known : kKnown) {
     const Seen seen =
         see(std::string_view(known.type) == "mlp of SigLIP" ? without_class_vector() : TinyVision(known.type));
@@ -190,7 +190,7 @@ double distance(const Seen& a, const Seen& b) {
   return std::sqrt(error / size);
 }
 
-TEST(fast_towers_are_about_as_exact_as_floats_of_sixteen_bits_and_cut_alike) {
+TEST(fast_vision_encoders_have_16_bit_precision_with_any_split) {
   const auto backend = make_cpu_backend({});
   REQUIRE(backend.ok());
   const bool has_integers = (*backend)->towers()->has_fixed16(64);
@@ -209,7 +209,7 @@ TEST(fast_towers_are_about_as_exact_as_floats_of_sixteen_bits_and_cut_alike) {
     }
 }
 
-TEST(towers_compute_with_weights_of_fewer_bits) {
+TEST(vision_encoders_accept_quantized_weights) {
   for (const char* type : kProjectorNames) {
     const Seen exact = see(TinyVision(type));
     for (const auto& [stored, most] :

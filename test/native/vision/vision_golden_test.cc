@@ -209,7 +209,7 @@ void check_embeddings(Arithmetic arithmetic, const char* row) {
 
 }  // namespace
 
-TEST(pixels_plans_tokens_and_positions_are_those_of_the_vision_vectors) {
+TEST(pixels_plans_tokens_and_positions_match_the_vision_vectors) {
   bool any = false;
   for (const char* name : kVisionPairs) {
     const auto json = vision_cases(name);
@@ -220,8 +220,6 @@ TEST(pixels_plans_tokens_and_positions_are_those_of_the_vision_vectors) {
   if (!any) check::skip("vision vectors not found; set $MONOLITH_VISION (docs/internals/performance.md)");
 }
 
-TEST(embeddings_in_exact_arithmetic_are_those_of_the_vision_vectors) { check_embeddings(Arithmetic::kExact, "f32"); }
+TEST(embeddings_in_exact_arithmetic_match_the_vision_vectors) { check_embeddings(Arithmetic::kExact, "f32"); }
 
-TEST(embeddings_in_production_arithmetic_are_those_of_the_vision_vectors) {
-  check_embeddings(Arithmetic::kProduction, "f16");
-}
+TEST(embeddings_in_production_arithmetic_match_the_vision_vectors) { check_embeddings(Arithmetic::kProduction, "f16"); }

@@ -31,7 +31,7 @@ std::shared_ptr<const VisionModel> loaded(const TinyModel& model, const VisionBo
 
 }  // namespace
 
-TEST(vision_files_of_every_kind_load_and_what_they_lack_is_named) {
+TEST(vision_files_of_every_kind_load_and_missing_tensors_are_named) {
   for (const char* type : kProjectorNames) {
     const TinyVision whole(type);
     CHECK_EQ(refusal(whole), "");
@@ -76,7 +76,7 @@ TEST(vision_files_of_every_kind_load_and_what_they_lack_is_named) {
   CHECK(mentions(refusal(TinyModel("llama")), "not a vision file"));
 }
 
-TEST(sizes_that_no_tower_has_are_refused) {
+TEST(invalid_vision_sizes_are_rejected) {
   const std::pair<const char*, uint32_t> kBad[] = {
       {"image_size", 0},           {"image_size", 4000000000u}, {"patch_size", 0},      {"patch_size", 100000},
       {"attention.head_count", 7}, {"block_count", 0},          {"embedding_length", 0}};
@@ -120,7 +120,7 @@ TEST(damaged_vision_files_never_crash) {
   CHECK(n_loaded > 50);  // Some damaged files load, so the loader does not simply reject every file.
 }
 
-TEST(pictures_are_planned_within_what_the_operator_allows) {
+TEST(images_are_planned_within_the_operators_limits) {
   for (const char* type : kProjectorNames) {
     const auto model = loaded(TinyVision(type));
     REQUIRE(model != nullptr);
@@ -158,7 +158,7 @@ TEST(pictures_are_planned_within_what_the_operator_allows) {
   CHECK(small && int64_t{small->pieces[0].width} * small->pieces[0].height <= 4096);
 }
 
-TEST(the_same_picture_has_the_same_hash_and_another_has_another) {
+TEST(content_hashes_depend_on_image_and_model) {
   const auto model = loaded(TinyVision("pixtral"));
   auto pixels = striped_picture(60, 40);
   const auto plan = model->plan(60, 40);
@@ -173,7 +173,7 @@ TEST(the_same_picture_has_the_same_hash_and_another_has_another) {
   CHECK(!model->prepare(*plan, {40, 60, pixels}));
 }
 
-TEST(a_pair_that_does_not_fit_is_refused_by_what_differs) {
+TEST(a_mismatched_pair_is_rejected_with_the_difference) {
   const auto qwen = loaded(TinyVision("qwen3vl_merger")), pixtral = loaded(TinyVision("pixtral"));
   TextModelFacts facts{.architecture = "qwen3vl", .n_embd = 24, .mrope = true, .n_deepstack = 1, .tokenizer = nullptr};
   const auto message = [&](const VisionModel& model) { return model.fit(facts).error().message; };

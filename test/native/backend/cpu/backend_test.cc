@@ -35,7 +35,7 @@ TEST(backend_forced_isa_is_the_one_that_runs) {
 }
 
 // Each instruction set has its own kernels, so the name of the table identifies the code that ran.
-TEST(backend_instruction_sets_have_kernels_of_their_own) {
+TEST(backend_instruction_sets_have_separate_kernels) {
   const auto isas = available_cpu_isas();
   for (size_t a = 0; a < isas.size(); ++a) {
     const MatmulKernels& first = matmul_kernels(isas[a]);

@@ -54,7 +54,7 @@ std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<i
 
 }  // namespace
 
-TEST(attention_to_blocks_matches_double_on_every_instruction_set_wherever_it_is_cut) {
+TEST(compressed_attention_matches_double_with_any_chunks_and_instruction_set) {
   for (const auto& [block, overlaps] : {std::pair{4, true}, std::pair{32, false}}) {
     const Sequence s(block, overlaps);
     const std::vector<double> expected = exact(s);
@@ -82,7 +82,7 @@ TEST(attention_to_blocks_matches_double_on_every_instruction_set_wherever_it_is_
   }
 }
 
-TEST(streams_are_mixed_as_in_double_on_every_instruction_set) {
+TEST(hyper_connections_match_double_on_every_instruction_set) {
   const StreamCase one;
   StreamMix mix = one.mix;
   mix.scale = one.scale.data();

@@ -88,7 +88,7 @@ struct Attention : TowerAttentionCase {
 
 }  // namespace
 
-TEST(fixed16_products_are_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
+TEST(fixed16_matmul_has_16_bit_precision_and_does_not_depend_on_the_split) {
   if (kernels() == nullptr) return;
   for (const Products& one : {Products(37, 70, 600), Products(1, 1, 1), Products(13, 33, 257), Products(5, 32, 255)}) {
     const std::vector<float> out = one.computed(1, one.n_rows);
@@ -98,7 +98,7 @@ TEST(fixed16_products_are_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
   }
 }
 
-TEST(fixed16_products_hold_at_their_bounds) {
+TEST(fixed16_matmul_is_correct_at_its_limits) {
   if (kernels() == nullptr) return;
   // All values have the same sign and size, which gives the largest possible sums.
   Products same(3, 40, 700);
@@ -117,7 +117,7 @@ TEST(fixed16_products_hold_at_their_bounds) {
   for (size_t i = 0; i < 20; ++i) CHECK(std::isnan(out[20 + i]) && std::isfinite(out[i]) && std::isfinite(out[40 + i]));
 }
 
-TEST(fixed16_attention_is_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
+TEST(fixed16_attention_has_16_bit_precision_and_does_not_depend_on_the_split) {
   if (kernels() == nullptr) return;
   const std::vector<Attention> cases = {
       {300, 2, 72, {300}},   {1, 3, 32, {1}},     {530, 1, 20, {64, 64, 30, 272, 100}},
@@ -137,7 +137,7 @@ TEST(fixed16_attention_is_as_exact_as_sixteen_bits_and_the_same_in_every_cut) {
   }
 }
 
-TEST(fixed16_attention_holds_at_its_bounds) {
+TEST(fixed16_attention_is_correct_at_its_limits) {
   if (kernels() == nullptr) return;
   // Equal keys and values of one size: the weights of all positions are 1, and the sums are the largest possible.
   Attention flat(520, 1, 48, {520});

@@ -10,7 +10,7 @@
 
 using namespace monolith;
 
-TEST(isa_plain_is_always_there_and_first) {
+TEST(isa_plain_is_always_available_and_first) {
   const auto isas = available_cpu_isas();
   REQUIRE(!isas.empty());
   CHECK(isas.front() == CpuIsa::kPlain);
@@ -46,7 +46,7 @@ TEST(isa_agrees_with_the_operating_system) {
 }
 
 // A test run on a chosen CPU (scripts/arm.mjs) sets the instruction set that must be detected.
-TEST(isa_is_the_one_that_was_announced) {
+TEST(isa_equals_the_expected_one) {
   const char* announced = std::getenv("MONOLITH_TEST_ISA");
   if (announced == nullptr) return check::skip("MONOLITH_TEST_ISA is not set");
   CHECK_EQ(cpu_isa_name(available_cpu_isas().back()), announced);

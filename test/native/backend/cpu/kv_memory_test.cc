@@ -31,7 +31,7 @@ void write_page(const CpuKvCache& cache, int64_t page) {
 
 }  // namespace
 
-TEST(pages_become_memory_when_they_are_first_written) {
+TEST(pages_use_memory_only_after_the_first_write) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0}) {
     const auto cache = CpuKvCache::create(KvShape::of_equal_layers(3, 2, 64, 8'000, type));
     REQUIRE(cache.ok() && (*cache)->bytes > 90 * kMiB);

@@ -22,7 +22,7 @@ TEST(small_layers_share_a_slot_with_a_large_one) {
   }
 }
 
-TEST(states_that_are_not_kept_are_refused_by_name) {
+TEST(unsupported_states_are_rejected_by_name) {
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
   testing::check_refused_states(**backend, {.other_values = true, .latents = true, .blocks = true, .places = true});

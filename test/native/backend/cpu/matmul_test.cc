@@ -185,7 +185,7 @@ TEST(matmul_vector_versions_equal_the_plain_one) {
   }
 }
 
-TEST(matmul_rows_do_not_depend_on_their_company) {
+TEST(matmul_rows_do_not_depend_on_the_batch) {
   for (CpuIsa isa : available_cpu_isas()) {
     for (int threads : {1, 2, 3}) {
       auto backend = backend_for(isa, threads);

@@ -99,7 +99,7 @@ bool same_bits(const std::vector<float>& a, const float* b) {
 
 }  // namespace
 
-TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
+TEST(moe_is_the_weighted_sum_of_its_experts) {
   const auto x = random_floats(kRows * kShape.n_embd, 4);
   const auto logits = random_floats(kRows * kShape.n_experts, 5);
   for (const TensorType type : {TensorType::kF32, TensorType::kQ8_0, TensorType::kQ4_K}) {
@@ -138,7 +138,7 @@ TEST(a_mixture_is_the_weighted_sum_of_its_experts) {
 
 // Experts with the router weight applied to their input, and experts without a gate. Also compared with ordinary matrix
 // products.
-TEST(experts_may_weigh_their_input_and_lack_a_gate) {
+TEST(experts_may_apply_router_weights_to_their_input_and_lack_a_gate) {
   const auto x = random_floats(kRows * kShape.n_embd, 4), logits = random_floats(kRows * kShape.n_experts, 5);
   const auto backend = backend_for(available_cpu_isas().back(), 2);
   REQUIRE(backend != nullptr);
@@ -183,7 +183,7 @@ TEST(experts_may_weigh_their_input_and_lack_a_gate) {
   }
 }
 
-TEST(a_row_has_the_same_bits_in_any_company_on_any_threads_and_instruction_set) {
+TEST(moe_results_do_not_depend_on_batch_threads_and_instruction_set) {
   const auto x = random_floats(kRows * kShape.n_embd, 6);
   auto logits = random_floats(kRows * kShape.n_experts, 7);
   // Many tokens for one expert, so that several tiles are needed.
@@ -211,7 +211,7 @@ TEST(a_row_has_the_same_bits_in_any_company_on_any_threads_and_instruction_set) 
   }
 }
 
-TEST(among_equal_logits_the_lower_index_is_chosen) {
+TEST(equal_logits_select_the_lower_index) {
   const auto backend = backend_for(available_cpu_isas().back(), 1);
   REQUIRE(backend != nullptr);
   const Experts experts = make_experts(*backend, TensorType::kF32);
@@ -224,7 +224,7 @@ TEST(among_equal_logits_the_lower_index_is_chosen) {
   CHECK(same_bits(one_larger, by({-9, 2, -9, 2, -9, 0, 1, 2.5f, -9}).data()));
 }
 
-TEST(logits_that_are_no_numbers_harm_no_other_row) {
+TEST(nan_logits_affect_only_their_own_row) {
   const auto backend = backend_for(available_cpu_isas().back(), 1);
   REQUIRE(backend != nullptr);
   const Experts experts = make_experts(*backend, TensorType::kQ8_0);
@@ -247,7 +247,7 @@ TEST(logits_that_are_no_numbers_harm_no_other_row) {
 }
 
 // All sigmoids are close to 0, so the shares are computed from tiny numbers.
-TEST(scores_near_nothing_still_share) {
+TEST(scores_near_zero_still_give_weights) {
   const auto backend = backend_for(available_cpu_isas().back(), 1);
   REQUIRE(backend != nullptr);
   const Experts experts = make_experts(*backend, TensorType::kF32);
@@ -260,7 +260,7 @@ TEST(scores_near_nothing_still_share) {
   }
 }
 
-TEST(mixtures_that_cannot_be_are_not_reserved_for) {
+TEST(reserve_rejects_invalid_moe_shapes) {
   auto backend = make_cpu_backend({.threads = 1});
   REQUIRE(backend.ok());
   for (const MixtureShape& shape :

@@ -6,7 +6,7 @@
 
 using namespace monolith;
 
-TEST(node_lists_are_read_as_the_system_writes_them) {
+TEST(node_lists_of_the_kernel_are_parsed) {
   CHECK_EQ(parse_node_list("0\n"), uint64_t{1});
   CHECK_EQ(parse_node_list("0-1"), uint64_t{3});
   CHECK_EQ(parse_node_list("0-1,3"), uint64_t{11});
@@ -15,13 +15,13 @@ TEST(node_lists_are_read_as_the_system_writes_them) {
   CHECK_EQ(parse_node_list("63"), uint64_t{1} << 63);
 }
 
-TEST(node_lists_that_make_no_sense_name_no_node) {
+TEST(invalid_node_lists_give_no_node) {
   for (const char* list : {"", "\n", "x", "-", "-1", "0-", "1-0", "0-64", "64", "0,", ",0", "0,,1", "0 1", "0-1-2",
                            "99999999999999999999"})
     CHECK_EQ(parse_node_list(list), uint64_t{0});
 }
 
-TEST(one_node_is_left_alone_and_a_refusal_harms_nothing) {
+TEST(interleave_skips_a_single_node_and_ignores_errors) {
   CHECK(!interleave(nullptr, 4096, 0));
   CHECK(!interleave(nullptr, 4096, 1));
   auto mapping = Mapping::create(size_t{8} << 20);

@@ -275,7 +275,7 @@ TEST(attention_over_8_bit_pages_stays_close_to_unrounded_keys_and_values) {
 }
 
 // Half the bytes of binary16, plus the scales: one byte in 17.
-TEST(an_8_bit_page_takes_little_more_than_half) {
+TEST(an_8_bit_page_takes_just_over_half_the_memory) {
   for (const int head_dim : {64, 80, 128, 256}) {
     const size_t half = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kF16));
     const size_t eight = CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, head_dim, 100, KvType::kQ8_0));
@@ -287,7 +287,7 @@ TEST(an_8_bit_page_takes_little_more_than_half) {
 // far from the exact result as with keys and values in binary16 and unrounded queries and sums. That factor occurs if
 // attention is spread over all positions; otherwise it is smaller. It is three if one key dimension is thirty times as
 // large as the others: the others then keep fewer bits of the row, whereas binary16 loses nothing.
-TEST(wide_heads_are_as_exact_as_binary16) {
+TEST(wide_heads_are_as_precise_as_binary16) {
   constexpr int kRows = 600, kHeads = 8;
   for (const int dim : {128, 256})
     for (const float outlier : {1.0f, 30.0f}) {
@@ -360,7 +360,7 @@ TEST(sums_of_wide_heads_never_overflow) {
 }
 
 // Two bytes per number, plus four bytes per row for every 256 numbers.
-TEST(pages_of_wide_heads_hold_a_step_for_every_256_numbers) {
+TEST(pages_of_wide_heads_have_a_scale_per_256_numbers) {
   CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(2, 3, 128, 100, KvType::kF16)),
            size_t{2 * 2 * 3 * 100 * 16 * (128 * 2 + 4)});
   CHECK_EQ(CpuKvCache::bytes_for(KvShape::of_equal_layers(1, 1, 512, 100, KvType::kF16)),
@@ -370,7 +370,7 @@ TEST(pages_of_wide_heads_hold_a_step_for_every_256_numbers) {
 }
 
 // Zeros, values too small or too large for the scale, NaN and infinity.
-TEST(quantizing_to_8_bits_holds_at_the_edges) {
+TEST(quantizing_to_8_bits_is_correct_at_the_limits) {
   for (const CpuIsa isa : available_cpu_isas()) {
     const OpKernels& kernels = op_kernels(isa);
     const auto quantized = [&](std::vector<float> x) {
@@ -404,7 +404,7 @@ TEST(attention_over_several_spans_matches_the_definition_in_double) {
 // Tokens of a span with bidirectional attention: within a page, across pages and across spans of the attention kernel.
 // The sliding window limits only how far back they attend. Results have the same bits for any chunks before and after
 // the span.
-TEST(rows_that_see_one_another_match_the_definition_in_double) {
+TEST(bidirectional_attention_matches_the_definition_in_double) {
   for (const Shape& shape : {Shape{4, 2, 32, KvType::kF32}, Shape{7, 1, 80, KvType::kF16},
                              Shape{4, 1, 48, KvType::kQ8_0}, Shape{5, 1, 128, KvType::kF16}}) {
     const auto frequency = frequencies(shape.head_dim);
@@ -438,7 +438,7 @@ TEST(rows_that_see_one_another_match_the_definition_in_double) {
 }
 
 // M-RoPE: each pair is rotated by one of three numbers, which can differ from the token's position.
-TEST(rows_turn_by_three_numbers) {
+TEST(mrope_rotates_by_three_positions) {
   const Shape shape = {4, 2, 32, KvType::kF32};
   const auto frequency = frequencies(32);
   std::vector<uint8_t> axes;
@@ -481,7 +481,7 @@ TEST(windows_and_soft_caps_match_the_definition_in_double) {
 
 // Attention sinks below, among and above the scores, and far above and below them. Over several spans of the attention
 // kernel, in one call and in chunks that are merged.
-TEST(sinks_take_their_share_of_every_head) {
+TEST(attention_sinks_match_the_definition_in_double) {
   const Shape shape = {6, 2, 48, KvType::kF32};
   const auto frequency = frequencies(shape.head_dim);
   const RopeParams rope = {RopeStyle::kHalves, shape.head_dim, frequency.data(), 1.0f};
@@ -508,7 +508,7 @@ TEST(sinks_take_their_share_of_every_head) {
   }
 }
 
-TEST(chunks_match_the_definition_in_double_however_cut) {
+TEST(chunked_attention_matches_the_definition_in_double_with_any_split) {
   const Shape shape = {4, 2, 64, KvType::kF32};
   const auto frequency = frequencies(64);
   const RopeParams rope = {RopeStyle::kHalves, 64, frequency.data(), 1.0f};
@@ -523,7 +523,7 @@ TEST(chunks_match_the_definition_in_double_however_cut) {
   }
 }
 
-TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_and_however_cut) {
+TEST(windows_and_soft_caps_give_the_same_bits_on_every_instruction_set_with_any_split) {
   for (const Shape& shape : {Shape{6, 2, 48, KvType::kF16}, Shape{2, 1, 144, KvType::kF16}})
     for (const int window : {7, 40, 270}) {
       const auto frequency = frequencies(shape.head_dim);
@@ -565,7 +565,7 @@ TEST(attention_gives_the_same_bits_on_every_instruction_set) {
   }
 }
 
-TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threaded) {
+TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
   const CpuIsa isa = available_cpu_isas().back();
   for (const Shape& shape :
        {Shape{8, 1, 64, KvType::kF16}, Shape{3, 3, 80, KvType::kF32}, Shape{14, 2, 128, KvType::kF16},
@@ -586,7 +586,7 @@ TEST(attention_gives_the_same_bits_however_the_sequence_is_cut_paged_and_threade
 }
 
 // Sequences of one step do not affect each other's results, and an infinity in a later row does not spread.
-TEST(attention_keeps_rows_of_a_step_apart) {
+TEST(attention_keeps_sequences_of_a_step_apart) {
   for (const Shape& shape : {Shape{6, 3, 64, KvType::kF32}, Shape{6, 3, 128, KvType::kF16}})
     for (const CpuIsa isa : available_cpu_isas()) {
       const int dim = shape.head_dim;
@@ -634,7 +634,7 @@ TEST(attention_keeps_rows_of_a_step_apart) {
 }
 
 // Long sequences are split into spans next to short ones that are not. The results of all have the same bits as alone.
-TEST(attention_of_long_and_short_sequences_together_is_that_of_each_alone) {
+TEST(attention_of_mixed_sequence_lengths_equals_each_alone) {
   const int n_heads = 6, n_kv_heads = 2;
   const std::vector<int> positions = {5, 1999, 40, 700, 3, 1300, 0};
   for (const auto& [dim, window] : {std::pair{64, 0}, {64, 600}, {128, 0}, {128, 600}}) {
@@ -697,7 +697,7 @@ TEST(copy_page_copies_all_layers_and_heads_and_nothing_else) {
   }
 }
 
-TEST(kv_cache_refuses_shapes_that_cannot_be) {
+TEST(kv_cache_rejects_invalid_shapes) {
   for (const KvShape& shape :
        {KvShape::of_equal_layers(0, 1, 64, 1, KvType::kF16), KvShape::of_equal_layers(1, -1, 64, 1, KvType::kF16),
         KvShape::of_equal_layers(1, 1, 64, int64_t{1} << 62, KvType::kF32),

@@ -183,7 +183,7 @@ RopeParams rope_of(const Shape& shape, const std::vector<float>& frequency) {
 
 }  // namespace
 
-TEST(latents_match_the_definition_in_double) {
+TEST(mla_matches_the_definition_in_double) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.row - shape.value);
     const RopeParams rope = rope_of(shape, frequency);
@@ -206,7 +206,7 @@ TEST(latents_match_the_definition_in_double) {
   }
 }
 
-TEST(latents_give_the_same_bits_on_every_instruction_set_however_cut_paged_and_threaded) {
+TEST(mla_does_not_depend_on_instruction_set_chunks_pages_and_threads) {
   for (const Shape& shape : kShapes) {
     const auto frequency = frequencies(shape.row - shape.value);
     const RopeParams rope = rope_of(shape, frequency);
@@ -230,7 +230,7 @@ TEST(latents_give_the_same_bits_on_every_instruction_set_however_cut_paged_and_t
 // Latents are stored as 16-bit integers with scales instead of binary16. The result may be at most 1.5 times as far
 // from the exact result as with latents in binary16 and floats otherwise. That factor occurs if attention is spread
 // over all positions; otherwise it is smaller.
-TEST(latents_of_16_bits_are_as_exact_as_binary16) {
+TEST(latents_of_16_bits_are_as_precise_as_binary16) {
   const Shape shape{16, 576, 512, KvType::kF16};
   constexpr int kRows = 600, kHeads = 16;
   const Rows rows = random_rows(shape, kRows, 21);
@@ -302,7 +302,7 @@ TEST(sums_of_latents_never_overflow) {
 
 // NaN and infinity spread to every token that attends to them and to no other. Numbers that a page contained before
 // have no effect.
-TEST(latents_that_are_no_numbers_spread_to_those_who_see_them) {
+TEST(nan_latents_affect_only_tokens_that_attend_to_them) {
   for (const KvType type : {KvType::kF16, KvType::kQ8_0, KvType::kF32})
     for (const CpuIsa isa : available_cpu_isas())
       for (const float bad : {std::nanf(""), INFINITY}) {
@@ -409,7 +409,7 @@ TEST(keys_and_values_of_different_sizes_attend_as_if_padded) {
 }
 
 // Each head's product equals the product with its matrix alone.
-TEST(products_of_each_head_are_those_of_its_own_matrix) {
+TEST(batched_matmul_equals_the_matmul_of_each_head) {
   std::mt19937 random(9);
   std::normal_distribution<float> normal;
   ThreadPool pool(3);
@@ -468,7 +468,7 @@ TEST(products_of_each_head_are_those_of_its_own_matrix) {
 // Sparse attention: tokens select positions by the sum of the indexer's scores over its heads, and attend to the
 // selected positions as to a sequence that consists only of those. Tokens with no more positions than top-k attend to
 // all. With every instruction set, any chunks and any threads.
-TEST(rows_attend_to_the_latents_they_choose) {
+TEST(sparse_attention_uses_the_selected_latents) {
   constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMost = 20, kRows = 60;
   std::mt19937 random(3);
   std::normal_distribution<float> normal;

@@ -89,7 +89,7 @@ TEST(rms_norm_heads_equals_rms_norm_of_each_head) {
   }
 }
 
-TEST(norms_of_groups_have_weights_of_their_own_and_norms_of_heads_may_have_none) {
+TEST(group_norms_have_separate_weights_and_head_norms_may_have_none) {
   const int n_rows = 5, n_groups = 3, dim = 72;
   const auto x = random_floats(n_rows * n_groups * dim, 4), weight = random_floats(n_groups * dim, 5);
   const std::vector<float> ones(dim, 1.0f);
@@ -430,7 +430,7 @@ TEST(xielu_matches_double_and_every_instruction_set) {
   }
 }
 
-TEST(scaled_and_gated_rows_are_added_the_same_everywhere) {
+TEST(scaled_and_gated_sums_are_equal_on_every_instruction_set) {
   const int n_rows = 3;
   const int64_t dim = 77;
   const auto x = random_floats(n_rows * dim, 22), y = random_floats(n_rows * dim, 23);
@@ -463,7 +463,7 @@ TEST(gather_rows_picks_rows) {
   for (int i = 0; i < 3; ++i) CHECK(std::memcmp(&out[i * 5], &x[rows[i] * 5], 5 * sizeof(float)) == 0);
 }
 
-TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
+TEST(exponential_is_within_one_ulp_and_equal_on_every_instruction_set) {
   std::vector<float> x;
   for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // Up to 88.7.
   for (int i = 0; i < 40000; ++i) x.push_back(-1.0f + float(i) * 5e-5f);
@@ -490,7 +490,7 @@ TEST(exponential_is_within_one_ulp_and_the_same_everywhere) {
 }
 
 // soft_cap with a cap of 1 is the hyperbolic tangent.
-TEST(soft_cap_is_within_three_ulp_and_the_same_everywhere) {
+TEST(soft_cap_is_within_three_ulp_and_equal_on_every_instruction_set) {
   std::vector<float> x;
   for (float at = 1e-30f; at < 30.0f; at *= 1.0007f) x.push_back(at), x.push_back(-at);
   std::vector<float> first;

@@ -41,7 +41,7 @@ struct AttentionCase : TowerAttentionCase {
 
 }  // namespace
 
-TEST(tower_attention_matches_double_whatever_the_cut_and_the_instruction_set) {
+TEST(vision_attention_matches_double_with_any_split_and_instruction_set) {
   const std::vector<AttentionCase> cases = {
       {300, 2, 72, {300}}, {1, 3, 32, {1}}, {530, 1, 20, {64, 64, 30, 272, 100}}, {37, 2, 64, {16, 21}}};
   for (const AttentionCase& one : cases) {
@@ -65,7 +65,7 @@ TEST(tower_attention_matches_double_whatever_the_cut_and_the_instruction_set) {
   }
 }
 
-TEST(tower_rows_turn_by_the_factors_they_are_given) {
+TEST(vision_rope_uses_the_given_factors) {
   const int n_rows = 9, n_heads = 3, head_dim = 24;
   for (const auto& [style, section] : {std::pair{RopeStyle::kAdjacentPairs, 24}, std::pair{RopeStyle::kHalves, 24},
                                        std::pair{RopeStyle::kHalves, 12}}) {
@@ -90,7 +90,7 @@ TEST(tower_rows_turn_by_the_factors_they_are_given) {
   }
 }
 
-TEST(patches_are_taken_by_colour_row_and_column) {
+TEST(patches_are_ordered_by_color_row_and_column) {
   const int width = 11, height = 9, patch = 3;  // A margin that no patch covers.
   std::vector<uint8_t> pixels(size_t(width) * height * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(i * 37);
@@ -109,7 +109,7 @@ TEST(patches_are_taken_by_colour_row_and_column) {
         }
 }
 
-TEST(rows_of_tables_are_added_and_rows_are_added_up) {
+TEST(table_rows_are_added_and_rows_are_summed) {
   const int dim = 21, n_rows = 8;
   const auto table = random_floats(size_t(5 * dim), 8), x = random_floats(size_t(n_rows * dim), 9);
   std::vector<int32_t> rows;
@@ -143,7 +143,7 @@ TEST(rows_of_tables_are_added_and_rows_are_added_up) {
   }
 }
 
-TEST(quick_gelu_matches_double_with_a_gate_and_without) {
+TEST(quick_gelu_matches_double_with_and_without_a_gate) {
   auto x = random_floats(4099, 20, 3.0f);
   x[0] = 80.0f, x[1] = -50.0f, x[2] = 0.0f;
   const auto up = random_floats(x.size(), 21);

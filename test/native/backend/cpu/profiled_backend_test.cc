@@ -20,7 +20,7 @@ const OpFigures* find(const std::vector<OpFigures>& all, const std::string& name
 
 }  // namespace
 
-TEST(profiled_backend_computes_the_same_and_counts) {
+TEST(profiled_backend_gives_the_same_results_and_counts) {
   constexpr int64_t kRows = 48, kCols = 64;
   auto plain = make_cpu_backend({.threads = 1});
   auto inner = make_cpu_backend({.threads = 1});
@@ -58,7 +58,7 @@ TEST(profiled_backend_computes_the_same_and_counts) {
 
 // Tokens at positions 20 and 21 attend to 21 + 22 positions, of which 22 are distinct. With a sliding window of 8 they
 // attend to 8 + 8 positions, of which 9 are distinct.
-TEST(profiled_backend_counts_what_attention_reaches) {
+TEST(profiled_backend_counts_the_positions_that_attention_reads) {
   constexpr int kHeads = 2, kHeadDim = 16;
   auto inner = make_cpu_backend({.threads = 1});
   REQUIRE(inner.ok());

@@ -96,7 +96,7 @@ TEST(quantize_follows_its_definition) {
   }
 }
 
-TEST(quantize_gives_the_same_bytes_everywhere) {
+TEST(quantize_gives_the_same_bytes_on_every_instruction_set) {
   const auto x = awkward_values();
   const auto expected = pack(CpuIsa::kPlain, x, 2);
   for (CpuIsa isa : available_cpu_isas()) {
@@ -145,7 +145,7 @@ TEST(quantize_bf16_rounds_to_nearest_even) {
   }
 }
 
-TEST(quantize_strips_give_back_every_row) {
+TEST(quantize_panels_return_every_row) {
   for (TensorType type : kAllTypes) {
     const TensorTypeTraits& traits = traits_of(type);
     const int64_t cols = traits.block_values == 1 ? 45 : 2 * traits.block_values;

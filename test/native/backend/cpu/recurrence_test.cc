@@ -49,7 +49,7 @@ TEST(the_delta_rule_matches_double_and_every_instruction_set) {
   }
 }
 
-TEST(no_cut_changes_a_bit_of_the_delta_rule) {
+TEST(the_delta_rule_does_not_depend_on_chunks) {
   for (const DeltaShape& shape : kDeltaShapes) {
     const DeltaCase one(shape, 23);
     for (const CpuIsa isa : available_cpu_isas()) {
@@ -71,7 +71,7 @@ TEST(no_cut_changes_a_bit_of_the_delta_rule) {
   }
 }
 
-TEST(sequences_of_a_step_keep_to_their_own_state_and_forks_leave_theirs_alone) {
+TEST(sequences_of_a_step_use_their_own_state_and_forks_do_not_modify_theirs) {
   const DeltaShape shape{2, 4, 16, 16, true, false};
   const DeltaCase one(shape, 12);
   for (const CpuIsa isa : available_cpu_isas()) {
@@ -92,7 +92,7 @@ TEST(sequences_of_a_step_keep_to_their_own_state_and_forks_leave_theirs_alone) {
   }
 }
 
-TEST(a_convolution_matches_double_wherever_it_is_cut) {
+TEST(a_convolution_matches_double_with_any_chunks) {
   for (const int n_channels : {5, 16, 100, 300, 700}) {
     for (const int n_taps : {1, 2, 4, kMostTaps}) {
       for (const bool plain : {false, true}) {

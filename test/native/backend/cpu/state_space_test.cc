@@ -57,7 +57,7 @@ TEST(the_state_space_matches_double_and_every_instruction_set) {
   }
 }
 
-TEST(no_cut_changes_a_bit_of_the_state_space) {
+TEST(the_state_space_does_not_depend_on_chunks) {
   for (size_t i = 0; i < 4; ++i) {
     const StateSpaceCase& one = cases(i);
     const auto floats = static_cast<size_t>(one.space.state_floats());

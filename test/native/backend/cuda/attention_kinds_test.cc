@@ -185,7 +185,7 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
 
 }  // namespace
 
-TEST(cuda_latents_match_the_definition_however_cut) {
+TEST(cuda_mla_matches_the_definition_with_any_chunks) {
   const LatentShape shapes[] = {{2, 48, 32, 40, KvType::kF32},           {17, 72, 64, 21, KvType::kF16},
                                 {5, 96, 64, 30, KvType::kQ8_0},          {3, 48, 40, 20, KvType::kFp8},
                                 {2, 34, 32, 300, KvType::kF32},          {3, 576, 512, 18, KvType::kF16},
@@ -231,7 +231,7 @@ TEST(cuda_latents_match_the_definition_however_cut) {
 
 // A token whose attention is split over many thread blocks, by chunks or groups of chunks, has the same result as in a
 // single tile.
-TEST(cuda_latents_of_long_contexts_are_the_same_split_or_not) {
+TEST(cuda_mla_of_long_contexts_does_not_depend_on_the_split) {
   constexpr int kRow = 34, kValue = 32, kHeads = 2, kContext = 2300;
   auto made = make_cuda_backend({});
   REQUIRE(made.ok());
@@ -271,7 +271,7 @@ TEST(cuda_latents_of_long_contexts_are_the_same_split_or_not) {
 }
 
 // Batched matrix products: each head's product equals the product with its matrix alone, for every kind of matrix.
-TEST(cuda_products_of_each_head_are_those_of_its_own_matrix) {
+TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
   for (const bool exact : {true, false})
     for (const TensorType type :
          {TensorType::kF32, TensorType::kF16, TensorType::kBF16, TensorType::kQ8_0, TensorType::kQ4_0})
@@ -433,7 +433,7 @@ TEST(cuda_attention_of_every_kind_matches_the_definition) {
   }
 }
 
-TEST(cuda_latents_that_are_not_kept_are_refused_by_name) {
+TEST(cuda_unsupported_latents_are_rejected_by_name) {
   const auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   KvShape shape{{{StateKind::kLatents, 1, 1100, 1024, 0}}, 4, KvType::kF16};

@@ -126,7 +126,7 @@ double furthest(const std::vector<float>& found, const std::vector<double>& expe
 
 }  // namespace
 
-TEST(cuda_attention_to_blocks_matches_double_wherever_it_is_cut) {
+TEST(cuda_compressed_attention_matches_double_with_any_chunks) {
   using enum cuda::emulator::Order;
   for (const auto& [block, overlaps] : {std::pair{4, true}, std::pair{32, false}}) {
     const Sequence s(block, overlaps);
@@ -158,7 +158,7 @@ TEST(cuda_attention_to_blocks_matches_double_wherever_it_is_cut) {
   }
 }
 
-TEST(cuda_mixes_streams_as_in_double) {
+TEST(cuda_hyper_connections_match_double) {
   const StreamCase one;
   Device device;
   StreamMix mix = one.mix;

@@ -104,7 +104,7 @@ TEST(cublaslt_serves_wide_products_of_bfloat16) {
   CHECK(!library_serves(Format::kQuant, 4096, 4096, 8192));
 }
 
-TEST(cublaslt_weights_are_written_out_row_by_row) {
+TEST(cublaslt_weights_are_unpacked_row_by_row) {
   const auto runtime = open_runtime();
   for (const auto& [rows, cols] : {std::pair{int64_t{48}, int64_t{64}}, std::pair{int64_t{70}, int64_t{650}}}) {
     const Weights w = weights(*runtime, TensorType::kBF16, rows, cols);
@@ -127,7 +127,7 @@ TEST(cublaslt_weights_are_written_out_row_by_row) {
   }
 }
 
-TEST(cublaslt_products_are_right) {
+TEST(cublaslt_matmul_is_correct) {
   const auto runtime = open_runtime();
   // Workspace for 64 rows of weights: the product runs whole and in parts.
   for (const size_t bytes : {DenseLibrary::kWeightBytes, size_t{64} * 256 * sizeof(uint16_t)}) {
@@ -164,7 +164,7 @@ TEST(cublaslt_products_are_right) {
   }
 }
 
-TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
+TEST(cublaslt_caches_algorithms_and_evicts_the_oldest) {
   const auto runtime = open_runtime();
   if (!is_emulated(*runtime)) return check::skip("the real library does not count heuristic queries");
   auto workspace = runtime->allocate(CublasLt::kWorkspaceBytes);
@@ -195,7 +195,7 @@ TEST(cublaslt_asks_once_for_a_shape_and_forgets_the_oldest) {
   CHECK_EQ(fake.handles, 0);
 }
 
-TEST(cublaslt_failures_lose_nothing) {
+TEST(cublaslt_failures_fall_back_without_losing_results) {
   const auto runtime = open_runtime();
   if (!is_emulated(*runtime)) return check::skip("the real library cannot be made to fail");
   const Weights w = weights(*runtime, TensorType::kBF16, kRows, kCols);
@@ -232,7 +232,7 @@ TEST(cublaslt_failures_lose_nothing) {
   fake = {};
 }
 
-TEST(cublaslt_that_cannot_be_used_is_refused) {
+TEST(unusable_cublaslt_is_rejected) {
   const auto runtime = open_runtime();
   if (!is_emulated(*runtime)) return check::skip("the real library cannot be changed");
   const auto why = [&](const std::string& path) {

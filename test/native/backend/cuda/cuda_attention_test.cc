@@ -298,7 +298,7 @@ constexpr double kTolerance = 1.5e-3;
 
 }  // namespace
 
-TEST(cuda_attention_is_right_and_does_not_depend_on_how_a_sequence_is_cut) {
+TEST(cuda_attention_is_correct_and_does_not_depend_on_chunks) {
   const Shape shapes[] = {
       {4, 1, 64, {.scale = 0.125f}},
       {1, 2, 80, {.scale = 0.11f, .window = 20}},
@@ -396,7 +396,7 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
   }
 }
 
-TEST(cuda_attention_form_and_shares) {
+TEST(cuda_attention_kernel_choice_and_work_shares) {
   CHECK(attention_form(KvType::kF16, 128, 4096, 4096) == AttentionForm::kWalk);
   CHECK(attention_form(KvType::kFp8, 128, 4096, 4096) == AttentionForm::kWalk);
   CHECK(attention_form(KvType::kQ8_0, 80, 4096, 4096) == AttentionForm::kWalk);

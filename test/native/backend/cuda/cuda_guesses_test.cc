@@ -101,7 +101,7 @@ constexpr Guesser kGuessers[] = {
 
 }  // namespace
 
-TEST(cuda_guesses_what_the_processor_does) {
+TEST(cuda_drafts_match_the_cpu) {
   bool any = false;
   for (const Guesser& guesser : kGuessers) {
     const auto files = files_of(guesser);
@@ -129,7 +129,7 @@ TEST(cuda_guesses_what_the_processor_does) {
 }
 
 // Production arithmetic: steps run, and have the same bits for any chunks of the prompt.
-TEST(cuda_guesses_in_served_arithmetic_do_not_depend_on_cuts) {
+TEST(cuda_drafts_in_production_arithmetic_do_not_depend_on_chunks) {
   for (const Guesser& guesser : {kGuessers[0], kGuessers[3], kGuessers[5]}) {
     const auto files = files_of(guesser);
     if (!files) return check::skip("golden vectors not found");
@@ -141,7 +141,7 @@ TEST(cuda_guesses_in_served_arithmetic_do_not_depend_on_cuts) {
 }
 
 // Two sequences alternate with steps of one token, which a device could mistake for a replay of the same captured step.
-TEST(cuda_guesses_of_sequences_that_take_turns_are_their_own) {
+TEST(cuda_drafts_of_alternating_sequences_are_independent) {
   for (const Guesser& guesser : {kGuessers[0], kGuessers[5]}) {
     const auto files = files_of(guesser);
     if (!files) return check::skip("golden vectors not found");

@@ -131,7 +131,7 @@ TEST(cuda_models_give_golden_logits) {
   if (!any) check::skip("golden vectors not found");
 }
 
-TEST(cuda_rows_do_not_depend_on_what_is_computed_beside_them) {
+TEST(cuda_results_do_not_depend_on_the_batch) {
   const std::string path = check::vectors_path("models/llama.bf16.gguf");
   if (path.empty()) return check::skip("golden vectors not found");
   const auto golden = Golden::read(check::vectors_path("models/llama.bf16.json"));

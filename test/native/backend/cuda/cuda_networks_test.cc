@@ -144,7 +144,7 @@ TEST(cuda_computes_every_architecture) {
 }
 
 // Both backends round activations to 8 bits, but in a different order. Neither is far from the result without rounding.
-TEST(cuda_computes_quantized_mixtures_as_the_processor_does) {
+TEST(cuda_quantized_moe_matches_the_cpu) {
   constexpr int kTokens = 20;
   const Tokens tokens = some_tokens(kTokens);
   const auto device = make_cuda_backend({});
@@ -175,7 +175,7 @@ TEST(cuda_computes_quantized_mixtures_as_the_processor_does) {
   }
 }
 
-TEST(cuda_sequences_of_quantized_networks_do_not_depend_on_their_company) {
+TEST(cuda_quantized_models_do_not_depend_on_the_batch) {
   constexpr int kTokens = 22, kPrompt = 19;  // The third decode step after the prompt is replayed from a CUDA graph.
   using enum cuda::emulator::Order;
   struct Way {

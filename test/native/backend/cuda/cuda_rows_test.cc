@@ -344,7 +344,7 @@ TEST(cuda_rope_rotates_and_stores) {
 }
 
 // Cached RoPE angles depend on the segment list and the frequencies, not on the addresses at which they were stored.
-TEST(cuda_rope_angles_are_those_of_the_list_and_of_the_frequencies) {
+TEST(cuda_rope_angles_follow_the_segments_and_the_frequencies) {
   constexpr int kDim = 8, kHalf = kDim / 2;
   auto made = make_cuda_backend({.exact = true});
   REQUIRE(made.ok());

@@ -136,7 +136,7 @@ void check_product(const Weights& w, const std::vector<float>& x, int64_t n, Ten
 
 }  // namespace
 
-TEST(dense_products_are_right_on_every_kernel) {
+TEST(dense_matmul_is_correct_with_every_kernel) {
   using enum emulator::Order;
   const auto runtime = open_runtime();
   struct Shape {
@@ -217,7 +217,7 @@ TEST(dense_products_are_right_on_every_kernel) {
   emulator::set_order(kAscending);
 }
 
-TEST(dense_columns_have_the_same_bits_in_every_company) {
+TEST(dense_columns_do_not_depend_on_the_batch) {
   const auto runtime = open_runtime();
   constexpr int64_t kRows = 72, kCols = 1100, kMost = 250;
   REQUIRE(dense_segments(kRows, kCols) > 1);
@@ -248,7 +248,7 @@ TEST(dense_columns_have_the_same_bits_in_every_company) {
   }
 }
 
-TEST(dense_groups_of_targets_are_one_product_each) {
+TEST(dense_grouped_targets_equal_single_ones) {
   const auto runtime = open_runtime();
   constexpr int64_t kCols = 520, kColumns = 11;
   const Weights w[] = {weights(*runtime, TensorType::kF16, 48, kCols), weights(*runtime, TensorType::kF16, 130, kCols),
@@ -274,7 +274,7 @@ TEST(dense_groups_of_targets_are_one_product_each) {
   }
 }
 
-TEST(dense_binary16_takes_activations_of_every_size) {
+TEST(dense_binary16_accepts_activations_of_every_magnitude) {
   const auto runtime = open_runtime();
   constexpr int64_t kRows = 16, kCols = 64;
   const Weights w = weights(*runtime, TensorType::kF16, kRows, kCols);
@@ -308,7 +308,7 @@ TEST(dense_binary16_takes_activations_of_every_size) {
   }
 }
 
-TEST(dense_tables_give_their_rows) {
+TEST(dense_embedding_tables_return_their_rows) {
   const auto runtime = open_runtime();
   for (const TensorType type : {TensorType::kBF16, TensorType::kF16, TensorType::kF8E4M3}) {
     const Weights w = weights(*runtime, type, 45, 70);

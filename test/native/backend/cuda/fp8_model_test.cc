@@ -36,7 +36,7 @@ int best_of(const std::vector<float>& logits) {
 
 }  // namespace
 
-TEST(cuda_models_in_fp8_are_near_what_they_were) {
+TEST(cuda_models_in_fp8_are_close_to_the_originals) {
   bool any = false;
   for (const std::string name : {"llama.bf16", "qwen3.f16"}) {
     const std::string path = check::vectors_path("models/" + name + ".gguf");

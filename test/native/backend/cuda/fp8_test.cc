@@ -60,7 +60,7 @@ std::vector<std::byte> bytes_of(Runtime& runtime, const Matrix& matrix) {
 
 }  // namespace
 
-TEST(fp8_words_give_back_every_code) {
+TEST(fp8_packing_preserves_every_code) {
   for (int code = 0; code < 256; ++code) {
     if ((code & 127) == 127) continue;
     const auto byte = static_cast<uint8_t>(code), other = static_cast<uint8_t>(code ^ 0x95);
@@ -75,7 +75,7 @@ TEST(fp8_words_give_back_every_code) {
   }
 }
 
-TEST(fp8_rows_of_every_size_are_rounded_as_one_by_one) {
+TEST(fp8_rows_of_every_size_are_rounded_correctly) {
   auto runtime = Runtime::open(0);
   REQUIRE(runtime.ok());
   using enum emulator::Order;
@@ -133,7 +133,7 @@ TEST(fp8_rows_of_every_size_are_rounded_as_one_by_one) {
   emulator::set_order(kAscending);
 }
 
-TEST(fp8_of_what_is_not_finite_is_refused) {
+TEST(fp8_of_nonfinite_weights_is_rejected) {
   auto runtime = Runtime::open(0);
   REQUIRE(runtime.ok());
   for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()})

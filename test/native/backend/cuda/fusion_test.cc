@@ -150,7 +150,7 @@ int launches_per_layer(const char* architecture, TensorType type, bool fused, co
 
 }  // namespace
 
-TEST(cuda_fused_operations_are_those_that_one_product_reads) {
+TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   auto device = Runtime::open(0).value();
   const auto matrix = [&](Format format, int64_t cols) {
     auto made = std::make_unique<CudaMatrix>(*device, format, nullptr);
@@ -358,7 +358,7 @@ TEST(cuda_fused_models_give_the_same_bits) {
 
 // Each batch size has two CUDA graphs, with and without the kernel that sums up the parts of split tokens. The right
 // one must be replayed.
-TEST(cuda_recorded_steps_know_whether_rows_are_split) {
+TEST(cuda_graphs_with_and_without_split_tokens_are_separate) {
   Floats results[2];
   for (const bool recording : {false, true}) {
     Steps steps(wide_model(TensorType::kBF16, 1), {.recording = recording});
@@ -371,7 +371,7 @@ TEST(cuda_recorded_steps_know_whether_rows_are_split) {
 
 // A failed capture is reported once and tried again: without programmatic dependent launch immediately, otherwise after
 // some steps.
-TEST(cuda_recordings_that_fail_are_said_and_tried_again) {
+TEST(cuda_failed_graph_captures_are_reported_and_retried) {
   struct Reset {
     ~Reset() { faults() = {}; }
   } reset;
@@ -409,7 +409,7 @@ TEST(cuda_recordings_that_fail_are_said_and_tried_again) {
 }
 
 // Kernel launches per layer. The numbers may decrease. If one increases, a step of every model takes longer.
-TEST(cuda_launches_of_a_layer) {
+TEST(cuda_kernel_launches_per_layer) {
   struct Row {
     const char* architecture;
     TensorType type;

@@ -102,7 +102,7 @@ const char* name(KvType type) { return type == KvType::kFp8 ? "fp8" : "q8_0"; }
 
 }  // namespace
 
-TEST(cuda_8bit_pages_hold_what_the_codec_says) {
+TEST(cuda_8bit_pages_match_the_codec) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal(0, 1);
   using enum emulator::Order;
@@ -156,7 +156,7 @@ TEST(cuda_8bit_pages_round_to_nearest_even) {
   store.check(own, between, "q8_0");
 }
 
-TEST(cuda_8bit_pages_of_numbers_out_of_range) {
+TEST(cuda_8bit_pages_handle_numbers_out_of_range) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0})
     for (const int dim : {64, 33}) {

@@ -13,7 +13,7 @@ TEST(cuda_layers_of_different_shapes_share_pages) {
   }
 }
 
-TEST(cuda_states_that_are_not_kept_are_refused_by_name) {
+TEST(cuda_unsupported_states_are_rejected_by_name) {
   auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   testing::check_refused_states(**backend, {.other_values = true, .latents = true, .blocks = true});

@@ -46,7 +46,7 @@ std::vector<std::byte> packed_plainly(const std::byte* rows, int64_t n_rows, int
 
 }  // namespace
 
-TEST(loader_packs_dense_matrices_as_a_host_would) {
+TEST(loader_packs_dense_matrices_like_the_host) {
   auto runtime = Runtime::open(0);
   REQUIRE(runtime.ok());
   using enum emulator::Order;
@@ -66,7 +66,7 @@ TEST(loader_packs_dense_matrices_as_a_host_would) {
   emulator::set_order(kAscending);
 }
 
-TEST(loader_sends_matrices_in_pieces_of_any_size) {
+TEST(loader_uploads_matrices_with_buffers_of_any_size) {
   auto runtime = Runtime::open(0);
   REQUIRE(runtime.ok());
   Loader whole(**runtime), small(**runtime, 3000);

@@ -42,7 +42,7 @@ std::vector<float> get(Runtime& runtime, const float* from, int64_t n) {
 
 }  // namespace
 
-TEST(cuda_f32_products_are_right_and_the_same_in_every_company) {
+TEST(cuda_f32_matmul_is_correct_and_does_not_depend_on_the_batch) {
   using enum emulator::Order;
   auto opened = Runtime::open(0);
   REQUIRE(opened.ok());

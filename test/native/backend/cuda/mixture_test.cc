@@ -147,7 +147,7 @@ bool same_bits(const std::vector<float>& a, const float* b) {
 
 }  // namespace
 
-TEST(cuda_mixtures_are_the_weighted_sums_of_their_experts_in_any_company) {
+TEST(cuda_moe_is_the_weighted_sum_of_its_experts_in_any_batch) {
   using enum cuda::emulator::Order;
   struct Way {
     TensorType type;
@@ -248,7 +248,7 @@ std::vector<float> weights_of(Backend& backend, const MixtureShape& shape, Route
 
 }  // namespace
 
-TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
+TEST(cuda_routers_match_the_cpu) {
   using enum cuda::emulator::Order;
   struct Way {
     int experts, used;
@@ -318,7 +318,7 @@ TEST(cuda_routers_choose_and_weigh_as_the_processor_does) {
   cuda::emulator::set_order(kAscending);
 }
 
-TEST(cuda_tiles_of_experts_are_sized_for_what_they_may_expect) {
+TEST(cuda_expert_tiles_fit_the_expected_tokens) {
   using cuda::columns_of_group;
   CHECK_EQ(columns_of_group(8, 128), 1);  // A single token: one column per expert.
   CHECK_EQ(columns_of_group(128, 128), 1);
@@ -330,7 +330,7 @@ TEST(cuda_tiles_of_experts_are_sized_for_what_they_may_expect) {
 }
 
 // The expert selection changes from token to token and from launch to launch; each token's result stays the same.
-TEST(cuda_mixtures_of_random_company_do_not_change_a_row) {
+TEST(cuda_moe_does_not_depend_on_a_random_batch) {
   using enum cuda::emulator::Order;
   const auto backend = backend_for(true);
   REQUIRE(backend != nullptr);
@@ -358,7 +358,7 @@ TEST(cuda_mixtures_of_random_company_do_not_change_a_row) {
 }
 
 // Enough tokens per expert for wide tiles.
-TEST(cuda_mixtures_of_prompts_give_each_row_what_it_gets_alone) {
+TEST(cuda_moe_of_prompts_gives_each_token_its_own_result) {
   constexpr int kMany = 160;
   auto backend = make_cuda_backend({});
   REQUIRE(backend && (*backend)->reserve(kMany, 96, 16, 16, kShape).ok());
@@ -373,7 +373,7 @@ TEST(cuda_mixtures_of_prompts_give_each_row_what_it_gets_alone) {
 }
 
 // Experts without a gate, and experts whose input is multiplied by the router weight and whose output is not.
-TEST(cuda_mixtures_without_gates_and_with_weighed_input) {
+TEST(cuda_moe_without_gates_and_with_weighted_input) {
   for (const TensorType type : {TensorType::kF32, TensorType::kBF16, TensorType::kF16})
     for (const bool weighed : {false, true}) {
       const auto backend = backend_for(true);
@@ -426,7 +426,7 @@ TEST(cuda_mixtures_without_gates_and_with_weighed_input) {
     }
 }
 
-TEST(cuda_mixtures_that_are_not_computed_are_refused_by_name) {
+TEST(cuda_unsupported_moe_is_rejected_by_name) {
   const auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   const auto refused = [&](const Mixture& mixture, const char* what) {
@@ -449,7 +449,7 @@ TEST(cuda_mixtures_that_are_not_computed_are_refused_by_name) {
   refused(mixture, "MoE layers with 17 experts per token id");
 }
 
-TEST(cuda_mixtures_that_cannot_be_are_refused) {
+TEST(cuda_invalid_moe_is_rejected) {
   const auto refused = [](const MixtureShape& shape) {
     auto backend = make_cuda_backend({});
     return backend.ok() && !(*backend)->reserve(4, 64, 16, 16, shape).ok();

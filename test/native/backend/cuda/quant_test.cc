@@ -104,7 +104,7 @@ int64_t odd_cols(TensorType type) { return traits_of(type).block_values == 32 ? 
 
 }  // namespace
 
-TEST(quantized_rows_come_back) {
+TEST(quantized_rows_are_unpacked_unchanged) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   for (const TensorType type : kAllTypes) {
@@ -131,7 +131,7 @@ TEST(quantized_rows_come_back) {
 }
 
 // Every type that a file may contain is supported.
-TEST(quantized_types_are_all_kept) {
+TEST(quantized_types_are_all_supported) {
   for (const TensorType type : kAllTypes) {
     CHECK(is_quantized(type) == (traits_of(type).block_values > 1));
     CHECK(keeps_type(type, false) && keeps_type(type, true));
@@ -139,7 +139,7 @@ TEST(quantized_types_are_all_kept) {
 }
 
 // Size of the packed form relative to the size in the file, without padding.
-TEST(quantized_matrices_take_about_their_own_size) {
+TEST(quantized_matrices_take_about_the_size_in_the_file) {
   for (const TensorType type : kAllTypes) {
     if (!is_quantized(type)) continue;
     const TensorTypeTraits& traits = traits_of(type);
@@ -161,7 +161,7 @@ TEST(quantized_matrices_take_about_their_own_size) {
   CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);  // In exact arithmetic.
 }
 
-TEST(int8_inputs_are_what_they_say) {
+TEST(int8_inputs_are_rounded_correctly) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kRows = 11;
@@ -215,7 +215,7 @@ TEST(int8_inputs_are_what_they_say) {
   emulator::set_order(emulator::Order::kAscending);
 }
 
-TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
+TEST(quantized_matmul_is_correct_and_equal_with_every_kernel) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kColumns = 70;
@@ -279,7 +279,7 @@ TEST(quantized_products_are_right_and_the_same_by_every_kernel) {
 
 // Several targets of four types in one call, more of one type than a single launch takes, with biases and with sums
 // added to existing outputs. The bits are the same as for each target alone.
-TEST(quantized_groups_give_what_their_targets_give) {
+TEST(quantized_grouped_targets_equal_single_ones) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int64_t kCols = 512;
@@ -330,7 +330,7 @@ TEST(quantized_groups_give_what_their_targets_give) {
 
 // Several expert slots in one launch. Each slot equals the product of its token and its expert's matrix alone, and
 // empty slots are not written.
-TEST(quantized_experts_give_what_each_gives_alone) {
+TEST(quantized_experts_equal_each_expert_alone) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kExperts = 3, kXRows = 5, kSlots = 88;
@@ -383,7 +383,7 @@ TEST(quantized_experts_give_what_each_gives_alone) {
 
 // Whole MoE layers with quantized experts: the weighted sums of each expert's result, including the biases and the
 // activation of gpt-oss, with the same bits for any other tokens in the batch.
-TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
+TEST(quantized_moe_is_the_weighted_sum_of_its_experts) {
   constexpr MixtureShape kShape = {.n_experts = 5, .n_used = 2, .n_embd = 256, .n_ff = 512};
   constexpr int kRows = 21;
   for (const TensorType type : {TensorType::kQ4_K, TensorType::kMXFP4}) {
@@ -472,7 +472,7 @@ TEST(quantized_mixtures_are_the_weighted_sums_of_their_experts) {
 }
 
 // Every output of a column with a non-finite input is NaN, and neighboring columns are unaffected.
-TEST(quantized_products_keep_columns_apart) {
+TEST(quantized_matmul_keeps_columns_independent) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int64_t kRows = 20, kCols = 256;
@@ -496,7 +496,7 @@ TEST(quantized_products_keep_columns_apart) {
   }
 }
 
-TEST(quantized_kernels_by_size) {
+TEST(quantized_kernels_are_chosen_by_size) {
   constexpr int kH200 = 132;
   CHECK(quant_kernel_for(4096, 1, kH200) == kFew);
   CHECK(quant_kernel_for(4096, 8, kH200) == kFew);
@@ -509,7 +509,7 @@ TEST(quantized_kernels_by_size) {
 }
 
 // Persistent thread blocks on Hopper, for inputs that fit into shared memory.
-TEST(quantized_streams_by_size) {
+TEST(quantized_persistent_kernels_are_chosen_by_size) {
   DeviceProperties hopper;
   hopper.major = 9;
   hopper.multiprocessors = 132;

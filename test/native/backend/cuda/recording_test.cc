@@ -29,7 +29,7 @@ std::vector<int64_t> tried(const std::vector<RecordingOutcome>& outcomes, int64_
 
 }  // namespace
 
-TEST(cuda_recording_is_tried_less_and_less_often_but_never_given_up) {
+TEST(cuda_graph_capture_is_retried_ever_less_often) {
   using enum RecordingOutcome;
   using Steps = std::vector<int64_t>;
   CHECK(tried({kNoMemory}, 600) == (Steps{1, 66, 195, 452}));
@@ -45,7 +45,7 @@ TEST(cuda_recording_is_tried_less_and_less_often_but_never_given_up) {
   CHECK(!tries.early());
 }
 
-TEST(cuda_failures_say_what_failed) {
+TEST(cuda_failures_name_the_operation) {
   const Error memory = allocation_error("NVIDIA H200", 4096, true, "out of memory (cudaErrorMemoryAllocation)");
   CHECK(memory.code == ErrorCode::kOutOfMemory);
   CHECK_EQ(memory.message, "NVIDIA H200 has less than 4096 bytes free: out of memory (cudaErrorMemoryAllocation)");
@@ -59,7 +59,7 @@ TEST(cuda_failures_say_what_failed) {
            "the NVIDIA driver is too old: it supports CUDA 12.4, this build needs CUDA 14");
 }
 
-TEST(cuda_counts_what_the_device_takes_unasked) {
+TEST(cuda_counts_memory_that_the_driver_takes) {
   constexpr size_t kMiB = size_t{1} << 20;
   const auto recording = make_cuda_backend({}), plain = make_cuda_backend({.recording = false});
   REQUIRE(recording.ok() && plain.ok());

@@ -128,7 +128,7 @@ void check_cuts(Device& device, const Case& one, int rows, const std::string& wh
 
 }  // namespace
 
-TEST(cuda_convolutions_give_the_processors_bits) {
+TEST(cuda_convolutions_equal_the_cpus_bit_for_bit) {
   for (const int n_channels : {5, 64, 100})
     for (const int n_taps : {1, 2, 3, 4, kMostTaps})
       for (const bool plain : {false, true}) {
@@ -150,7 +150,7 @@ TEST(cuda_convolutions_give_the_processors_bits) {
       }
 }
 
-TEST(cuda_delta_rule_matches_double_however_cut) {
+TEST(cuda_delta_rule_matches_double_with_any_chunks) {
   for (const DeltaShape& shape : kDeltaShapes) {
     const int rows = shape.key_dim > 64 ? 12 : 23;
     const DeltaCase one(shape, rows);
@@ -165,7 +165,7 @@ TEST(cuda_delta_rule_matches_double_however_cut) {
   check_near(device.run(wide, with_pages(pieces(9, {4}, false))), wide.expected(), 2e-5, "keys of 200");
 }
 
-TEST(cuda_state_space_matches_double_however_cut) {
+TEST(cuda_state_space_matches_double_with_any_chunks) {
   struct Shape {
     int heads, groups, head_dim, state_dim;
   };
@@ -184,7 +184,7 @@ TEST(cuda_state_space_matches_double_however_cut) {
 
 // Several forks read the same slot, a segment continues from a slot that another segment of the same step wrote, and
 // other sequences have their own states.
-TEST(cuda_segments_of_a_step_keep_to_their_own_state) {
+TEST(cuda_segments_of_a_step_use_their_own_state) {
   const DeltaCase one({2, 4, 16, 16, true, false}, 16);
   Device device(one.rule.state_floats());
   const std::vector<Segment> step = with_pages({{0, 4, 0, nullptr, kNoSlot, 0},
@@ -204,7 +204,7 @@ TEST(cuda_segments_of_a_step_keep_to_their_own_state) {
   CHECK(device.state(4).front() == kNobodys);
 }
 
-TEST(segments_that_share_a_written_slot_are_one_chain) {
+TEST(segments_that_share_a_written_slot_form_a_chain) {
   cuda::SlotChains chains;
   chains.reserve(8);
   const auto linked = [&](const std::vector<Segment>& segments) {
@@ -229,7 +229,7 @@ TEST(segments_that_share_a_written_slot_are_one_chain) {
   CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));  // No state at all.
 }
 
-TEST(cuda_recurrences_that_are_not_computed_are_refused_by_name) {
+TEST(cuda_unsupported_recurrences_are_rejected_by_name) {
   const auto backend = make_cuda_backend({});
   REQUIRE(backend.ok());
   const auto refused = [](const Status& status, const char* what) {

@@ -172,7 +172,7 @@ std::unique_ptr<Backend> open_backend(int n_vocab, int most_tasks) {
   return std::move(*backend);
 }
 
-TEST(cuda_samples_what_the_host_samples) {
+TEST(cuda_sampling_matches_the_host) {
   using cuda::emulator::Order;
   auto backend = open_backend(20'011, 16);
   REQUIRE(backend != nullptr);
@@ -297,7 +297,7 @@ TEST(cuda_samples_with_room_for_every_list) {
 
 // More rows with modified logits than the buffer holds, sampled in two calls, after another call whose results were not
 // waited for.
-TEST(cuda_samples_in_two_parts) {
+TEST(cuda_samples_in_two_calls) {
   constexpr int kVocab = 500, kTasks = 20;
   auto backend = open_backend(1 << 20, kTasks);  // Room for 8 such rows.
   REQUIRE(backend != nullptr);

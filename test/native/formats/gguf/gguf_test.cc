@@ -113,7 +113,7 @@ TEST(gguf_reads_every_value_type) {
   touch_everything(file, bytes);
 }
 
-TEST(gguf_refuses_numbers_that_are_not_finite) {
+TEST(gguf_rejects_nonfinite_numbers) {
   for (float value : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
     const Bytes bytes = GgufBuilder().scalar<float>("rope", value).build();
     const auto file = GgufFile::parse(bytes);
@@ -184,7 +184,7 @@ TEST(gguf_open_names_the_path_and_the_reason) {
   CHECK(nul.error().code == ErrorCode::kInvalidArgument);
 }
 
-TEST(gguf_mapped_file_moves) {
+TEST(gguf_mapped_file_is_movable) {
   const TemporaryFile source({std::byte{1}, std::byte{2}});
   Result<MappedFile> first = MappedFile::open(source.path());
   Result<MappedFile> second = MappedFile::open(source.path());
@@ -365,7 +365,7 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
   }
 }
 
-TEST(gguf_refuses_split_models_that_are_not_whole_by_the_part) {
+TEST(gguf_rejects_incomplete_split_models_and_names_the_part) {
   const TemporaryFile folder({});
   const std::string at = folder.folder();
   SplitModel().write(at);

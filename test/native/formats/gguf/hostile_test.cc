@@ -242,7 +242,7 @@ GgufBuilder small_file() {
 
 }  // namespace
 
-TEST(gguf_refuses_each_attack_by_name) {
+TEST(gguf_rejects_each_attack_with_its_reason) {
   for (const Attack& attack : kAttacks) {
     const Bytes bytes = attack.make();
     const auto file = GgufFile::parse(bytes);
@@ -257,7 +257,7 @@ TEST(gguf_refuses_each_attack_by_name) {
 }
 
 // Unusual but harmless properties that occur in real files.
-TEST(gguf_tolerates_what_is_harmless) {
+TEST(gguf_accepts_unusual_but_harmless_files) {
   Bytes trailing = with_tensor(kF32, {16});
   trailing.resize(trailing.size() + 1000);
   for (const Bytes& bytes : {trailing, GgufBuilder().build(), with_name(std::string(256, 'n')), with_alignment(32),
@@ -269,7 +269,7 @@ TEST(gguf_tolerates_what_is_harmless) {
   }
 }
 
-TEST(gguf_refuses_a_file_cut_at_any_byte) {
+TEST(gguf_rejects_a_file_truncated_at_any_byte) {
   const Bytes whole = small_file().build();
   const auto intact = GgufFile::parse(whole);
   REQUIRE(intact.ok());

@@ -12,7 +12,7 @@
 
 using namespace monolith;
 
-TEST(quantized_matrices_are_llama_cpps_bytes) {
+TEST(quantized_matrices_equal_those_of_llama_cpp) {
   const std::string source = check::vectors_path("models/llama.f32.gguf");
   if (source.empty()) return check::skip("golden vectors not found");
   const auto floats = GgufFile::open(source);
@@ -38,7 +38,7 @@ TEST(quantized_matrices_are_llama_cpps_bytes) {
   }
 }
 
-TEST(quantizing_is_as_near_as_the_scale_allows) {
+TEST(quantization_error_is_within_the_rounding_error) {
   uint32_t random = 9;
   for (int round = 0; round < 200; ++round) {
     std::vector<float> values(64), back(64);

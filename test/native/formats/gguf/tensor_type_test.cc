@@ -286,7 +286,7 @@ TEST(dequantize_iq4_xs) {
 
 // Results of an independent decoder: FNV-1a over the floats that ggml 0.18.1 (dequantize_row_*) computes for the same
 // random blocks.
-TEST(dequantize_gives_the_bits_of_ggml) {
+TEST(dequantize_matches_ggml_bit_for_bit) {
   struct Digest {
     TensorType type;
     uint64_t fnv;

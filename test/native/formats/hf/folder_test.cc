@@ -90,7 +90,7 @@ std::vector<float> values_of(const GgufFile& file, std::string_view name) {
 
 }  // namespace
 
-TEST(folders_become_the_keys_and_names_of_gguf) {
+TEST(folders_are_translated_to_gguf_keys_and_names) {
   const auto file = open({});
   REQUIRE(file != nullptr);
   CHECK(*file->string("general.architecture").value() == "llama");
@@ -122,7 +122,7 @@ TEST(folders_become_the_keys_and_names_of_gguf) {
 }
 
 // transformers saves only those settings of a text part that differ from the defaults of its class.
-TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
+TEST(text_configs_use_the_defaults_of_their_class) {
   const auto with_text = [](const std::string& name, const std::string& text) {
     Parts parts;
     parts.config =
@@ -182,7 +182,7 @@ TEST(text_parts_have_what_their_class_has_where_they_say_nothing) {
 }
 
 // GGUF stores the magnitude (mscale) as the difference from 0.1 ln(factor) + 1.
-TEST(the_magnitude_of_yarn_is_the_checkpoints) {
+TEST(yarn_magnitude_is_translated) {
   for (const auto& [stated_there, want] :
        {std::pair{"1.2079441541679836", 1.0}, std::pair{"0.6039720770839918", 0.5}}) {
     Parts parts;
@@ -199,7 +199,7 @@ TEST(the_magnitude_of_yarn_is_the_checkpoints) {
 }
 
 // The model's source is modeling_phimoe.py.
-TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
+TEST(phi_moe_states_the_rope_magnitude) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "PhiMoEForCausalLM");
   replace(parts.config, "\"hidden_size\"",
@@ -220,7 +220,7 @@ TEST(phi_mixtures_state_the_magnitude_of_what_they_rotate) {
 }
 
 // Arrays with a number per layer are built before the model checks the layer count, so the count is limited earlier.
-TEST(layers_are_counted_before_there_is_memory_for_them) {
+TEST(layer_count_is_limited_before_memory_is_allocated) {
   for (const char* name : {"LlamaForCausalLM", "DeepseekV4ForCausalLM", "Gemma3nForConditionalGeneration"})
     expect_refused(
         [&](Parts& p) {
@@ -231,7 +231,7 @@ TEST(layers_are_counted_before_there_is_memory_for_them) {
 }
 
 // Python writes Infinity and NaN into JSON. They are harmless in settings that nothing reads.
-TEST(infinity_and_no_number_are_read_in_settings) {
+TEST(infinity_and_nan_are_accepted_in_settings) {
   Parts parts;
   replace(parts.config, "\"hidden_size\"",
           "\"time_step_limit\":[0.0,Infinity,-Infinity,NaN],\"note\":\"NaN \\\"Infinity\",\"hidden_size\"");
@@ -242,7 +242,7 @@ TEST(infinity_and_no_number_are_read_in_settings) {
 
 // modeling_hunyuan_v1_dense.py: the RoPE base is base * alpha^(dim / (dim - 2)). With a head size of 4, alpha is
 // squared.
-TEST(hunyuan_stretches_the_base_of_its_rotation) {
+TEST(hunyuan_scales_the_rope_base) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "HunYuanDenseV1ForCausalLM");
   replace(parts.config, "\"hidden_size\"",
@@ -252,7 +252,7 @@ TEST(hunyuan_stretches_the_base_of_its_rotation) {
   CHECK_EQ(**file->number("hunyuan-dense.rope.freq_base"), 10000.0 * 2500);
 }
 
-TEST(norms_of_gemma_gain_one) {
+TEST(norms_of_gemma_are_increased_by_one) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "Gemma2ForCausalLM");
   const auto file = open(parts);
@@ -287,7 +287,7 @@ TEST(experts_are_joined) {
   CHECK(error.find("'blk.0.ffn_gate_exps.weight' has 1 experts, expected 2") != std::string::npos);
 }
 
-TEST(fused_experts_come_apart) {
+TEST(fused_experts_are_split) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "GraniteMoeForCausalLM");
   replace(parts.config, "\"hidden_size\"", "\"num_local_experts\":2,\"num_experts_per_tok\":1,\"hidden_size\"");
@@ -299,7 +299,7 @@ TEST(fused_experts_come_apart) {
 }
 
 // MiMo-V2-Flash: layers with a sliding window have their own RoPE base.
-TEST(windowed_layers_of_mimo_turn_by_a_base_of_their_own) {
+TEST(sliding_window_layers_of_mimo_have_their_own_rope_base) {
   Parts parts;
   replace(parts.config, "LlamaForCausalLM", "MiMoV2FlashForCausalLM");
   replace(parts.config, "\"hidden_size\"",
@@ -365,7 +365,7 @@ TEST(kimi_folders_have_tokens_by_rank) {
   refused("\"6\":", "\"5\":", "gives the id 5 to");
 }
 
-TEST(special_tokens_take_white_space_with_them) {
+TEST(special_tokens_remove_adjacent_white_space) {
   Parts parts;
   replace(parts.tokenizer, "\"content\":\"<s>\"", "\"lstrip\":true,\"rstrip\":true,\"content\":\"<s>\"");
   const auto file = open(parts);
@@ -377,7 +377,7 @@ TEST(special_tokens_take_white_space_with_them) {
   CHECK(ids == (std::vector<TokenId>{0, 3, 1, 3, 3}));
 }
 
-TEST(configurations_that_cannot_be_are_named) {
+TEST(invalid_configurations_are_rejected_by_name) {
   const auto config = [](std::string_view from, std::string_view to) {
     return [=](Parts& parts) { replace(parts.config, from, to); };
   };
@@ -411,7 +411,7 @@ TEST(configurations_that_cannot_be_are_named) {
                  "'scale_emb' is missing");
 }
 
-TEST(tensors_that_cannot_be_are_named) {
+TEST(invalid_tensors_are_rejected_by_name) {
   const auto tensor = [](size_t i, SafetensorData data) { return [=](Parts& parts) { parts.tensors[i] = data; }; };
   expect_refused(tensor(1, {"model.layers.0.self_attn.q_proj.weight", "F8_E4M3", {8, 4}, std::string(32, 'x')}),
                  "'model.layers.0.self_attn.q_proj.weight' has type 'F8_E4M3'");
@@ -455,7 +455,7 @@ TEST(tensors_that_cannot_be_are_named) {
   CHECK(!hf::open_folder(folder.path()).ok());
 }
 
-TEST(tokenizers_that_cannot_be_are_named) {
+TEST(invalid_tokenizers_are_rejected_by_name) {
   const auto tokenizer = [](std::string_view from, std::string_view to) {
     return [from = std::string(from), to = std::string(to)](Parts& parts) { replace(parts.tokenizer, from, to); };
   };
@@ -526,7 +526,7 @@ TEST(normalizers_of_folders_are_applied) {
   CHECK(ids == (std::vector<TokenId>{2, 4, 3, 1}));
 }
 
-TEST(escapes_in_expressions_count_as_their_characters) {
+TEST(escapes_in_regular_expressions_equal_their_characters) {
   // DeepSeek V3's file contains a carriage return and a line feed as characters, other files as escapes in several
   // spellings.
   for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {  // As written in JSON.
@@ -545,7 +545,7 @@ TEST(escapes_in_expressions_count_as_their_characters) {
   }
 }
 
-TEST(damaged_json_never_does_harm) {
+TEST(damaged_json_never_crashes) {
   uint32_t random = 23;
   const auto next = [&] { return random = random * 1664525 + 1013904223; };
   const Parts whole;

@@ -328,7 +328,7 @@ void expect_refused(Folder folder, const std::function<void(Folder&)>& change, c
 
 }  // namespace
 
-TEST(fp8_checkpoints_hold_what_their_blocks_say) {
+TEST(fp8_checkpoints_are_decoded_by_block) {
   expect_values(fp8(Scales::kPowers, "F32"), TensorType::kBF16, "powers of two");
   expect_values(fp8(Scales::kPowers, "F8_E8M0"), TensorType::kBF16, "exponents");
   expect_values(fp8(Scales::kAny, "F32"), TensorType::kF32, "any scales");
@@ -361,7 +361,7 @@ TEST(fp8_checkpoints_of_whole_blocks_keep_their_codes) {
 
 // Reading the tensor as floats, or as a smaller type made from floats, gives the same result as a checkpoint with those
 // floats.
-TEST(fp8_checkpoints_of_whole_blocks_give_floats_and_smaller_types) {
+TEST(fp8_checkpoints_of_whole_blocks_convert_to_floats_and_smaller_types) {
   for (const Scales kind : {Scales::kPowers, Scales::kAny}) {
     const Folder folder = fp8(kind, "F32", kWholeCols);
     const auto opened = [&](TensorType type) {
@@ -383,7 +383,7 @@ TEST(fp8_checkpoints_of_whole_blocks_give_floats_and_smaller_types) {
   }
 }
 
-TEST(nvfp4_checkpoints_hold_what_their_blocks_say) {
+TEST(nvfp4_checkpoints_are_decoded_by_block) {
   for (const bool compressed : {false, true}) {
     const std::string what = compressed ? "compressed-tensors" : "ModelOpt";
     expect_values(fp4(compressed), TensorType::kNVFP4, what);
@@ -392,7 +392,7 @@ TEST(nvfp4_checkpoints_hold_what_their_blocks_say) {
 }
 
 // DeepSeek V4: FP8 with differently named scales, and experts in MXFP4 (its inference/convert.py).
-TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
+TEST(fp8_checkpoints_of_deepseek4_have_mxfp4_experts) {
   Folder folder = fp8(Scales::kPowers, "F8_E8M0", kWholeCols);
   folder.tensors[1].name = std::string(kStem) + ".scale";
   expect_values(folder, TensorType::kF8Scaled, "FP8");
@@ -422,7 +422,7 @@ TEST(fp8_checkpoints_of_deepseek4_have_experts_of_four_bits) {
       "weight_scale' has the shape [300, 4], expected [150, 8]");
 }
 
-TEST(gptq_checkpoints_hold_what_their_groups_say) {
+TEST(gptq_checkpoints_are_decoded_by_group) {
   for (const bool second : {false, true}) {
     const std::string what = second ? "second format: " : "first format: ";
     expect_values(gptq({4, 32, Zeros::kMiddle}, second), TensorType::kQ4_0, what + "symmetric");
@@ -435,12 +435,12 @@ TEST(gptq_checkpoints_hold_what_their_groups_say) {
   }
 }
 
-TEST(awq_checkpoints_hold_what_their_groups_say) {
+TEST(awq_checkpoints_are_decoded_by_group) {
   expect_values(awq({4, 32, Zeros::kAny}), TensorType::kQ5_0, "with zeros");
   expect_values(awq({4, 128, Zeros::kMiddle}), TensorType::kQ4_0, "symmetric");
 }
 
-TEST(compressed_tensors_hold_what_their_groups_say) {
+TEST(compressed_tensors_are_decoded_by_group) {
   expect_values(compressed({4, 32, Zeros::kMiddle}), TensorType::kQ4_0, "symmetric");
   expect_values(compressed({4, 32, Zeros::kAny}), TensorType::kQ5_0, "with zeros");
   expect_values(compressed({8, 64, Zeros::kMiddle}), TensorType::kQ8_0, "8 bits");
@@ -468,7 +468,7 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
 }
 
 // A matrix that is stored as floats can be quantized to a smaller type while loading, as in any other checkpoint.
-TEST(fp8_checkpoints_quantize_while_they_load) {
+TEST(fp8_checkpoints_can_be_quantized_while_loading) {
   Folder folder = fp8(Scales::kAny, "F32");
   folder.tensors[0].shape = {100, 300};  // Rows do not consist of whole blocks, so the matrix is not quantized.
   folder.tensors[1].shape = {1, 3};
@@ -482,7 +482,7 @@ TEST(fp8_checkpoints_quantize_while_they_load) {
   CHECK(!whole.ok());  // The tensors belong to a different quantization method. Another test checks the message.
 }
 
-TEST(quantized_checkpoints_that_cannot_be_are_named) {
+TEST(invalid_quantized_checkpoints_are_rejected_by_name) {
   const auto drop = [](size_t i) {
     return [i](Folder& f) { f.tensors.erase(f.tensors.begin() + static_cast<ptrdiff_t>(i)); };
   };
@@ -549,7 +549,7 @@ TEST(quantized_checkpoints_that_cannot_be_are_named) {
       f, [](Folder& x) { x.tensors[0].shape = {150 * 200}; }, "which is not an FP8 matrix");
 }
 
-TEST(damaged_quantized_checkpoints_never_do_harm) {
+TEST(damaged_quantized_checkpoints_never_crash) {
   size_t accepted = 0;
   for (const Folder& folder :
        {fp8(Scales::kAny, "F32"), fp4(false), gptq({4, 32, Zeros::kAny, Groups::kShuffled}, false),

@@ -39,7 +39,7 @@ std::string entry(const std::string& name, const std::string& type, const std::s
 
 }  // namespace
 
-TEST(safetensors_heads_are_read) {
+TEST(safetensors_headers_are_read) {
   const std::string file = safetensors_of({{"b", "F16", {2, 3}, std::string(12, 'b')},
                                            {"a", "F32", {}, "scal"},
                                            {"none", "BF16", {0, 4}, ""},
@@ -55,7 +55,7 @@ TEST(safetensors_heads_are_read) {
   CHECK(parse(file_of("{}", 0)).ok());
 }
 
-TEST(safetensors_heads_that_lie_are_refused) {
+TEST(malicious_safetensors_headers_are_rejected) {
   const auto one = [](const std::string& shape, const std::string& offsets, const std::string& type = "F16") {
     return file_of("{" + entry("t", type, shape, offsets) + "}", 8);
   };
@@ -92,7 +92,7 @@ TEST(safetensors_heads_that_lie_are_refused) {
   expect_refused(file_of("{" + entry("a\nb", "F16", "[4]", "[0,8]") + "}", 8), "'a\\x0ab'");
 }
 
-TEST(damaged_safetensors_heads_never_do_harm) {
+TEST(damaged_safetensors_headers_never_crash) {
   const std::string whole = safetensors_of(
       {{"a.weight", "F16", {2, 3}, std::string(12, 'b')}, {"b.weight", "F32", {2}, std::string(8, 'c')}});
   size_t accepted = 0;
@@ -126,7 +126,7 @@ TEST(damaged_safetensors_heads_never_do_harm) {
   CHECK(accepted > 0);
 }
 
-TEST(base64_is_read_strictly) {
+TEST(base64_is_parsed_strictly) {
   std::vector<std::byte> out;
   const auto text = [&] { return std::string(reinterpret_cast<const char*>(out.data()), out.size()); };
   CHECK(decode_base64("", out) && out.empty());

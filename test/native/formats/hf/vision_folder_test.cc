@@ -52,7 +52,7 @@ Parts with(std::string Parts::*member, const std::string& from, const std::strin
 
 }  // namespace
 
-TEST(towers_of_folders_have_the_keys_and_names_of_vision_files) {
+TEST(vision_encoders_of_folders_are_translated_to_gguf_keys_and_names) {
   const auto file = opened({});
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "gemma3");
@@ -63,7 +63,7 @@ TEST(towers_of_folders_have_the_keys_and_names_of_vision_files) {
   CHECK((*file)->tensor("v.post_ln.weight") != nullptr);
 }
 
-TEST(towers_that_cannot_be_are_named) {
+TEST(invalid_vision_encoders_are_rejected_by_name) {
   refused(with(&Parts::name, "Gemma3ForConditionalGeneration", "Llama4ForConditionalGeneration"),
           "'architectures' is 'Llama4ForConditionalGeneration', whose vision encoder is not supported in Hugging Face "
           "folders (known: "
@@ -87,7 +87,7 @@ TEST(towers_that_cannot_be_are_named) {
   refused(parts, "contains no preprocessor_config.json");
 }
 
-TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
+TEST(invalid_settings_of_qwen2_vl_are_rejected_by_name) {
   Parts whole;
   whole.name = "Qwen2VLForConditionalGeneration";
   whole.config =
@@ -119,7 +119,7 @@ TEST(settings_of_qwen2_vl_that_cannot_be_are_named) {
   }
 }
 
-TEST(settings_of_gemma_4_that_cannot_be_are_named) {
+TEST(invalid_settings_of_gemma_4_are_rejected_by_name) {
   Parts whole;
   whole.name = "Gemma4ForConditionalGeneration";
   whole.config =
@@ -170,7 +170,7 @@ TEST(settings_of_gemma_4_that_cannot_be_are_named) {
   refused(whole, "tensors 'std_bias' and 'std_scale' are missing, but 'vision_config.standardize' requires them");
 }
 
-TEST(settings_of_kimi_that_cannot_be_are_named) {
+TEST(invalid_settings_of_kimi_are_rejected_by_name) {
   Parts whole;
   whole.name = "KimiK25ForConditionalGeneration";
   whole.config =
@@ -207,7 +207,7 @@ TEST(settings_of_kimi_that_cannot_be_are_named) {
   }
 }
 
-TEST(settings_of_llava_16_that_cannot_be_are_named) {
+TEST(invalid_settings_of_llava_16_are_rejected_by_name) {
   Parts whole;
   whole.name = "LlavaNextForConditionalGeneration";
   whole.config =
@@ -254,7 +254,7 @@ TEST(settings_of_llava_16_that_cannot_be_are_named) {
   refused(whole, "'model.image_newline' is not known for this kind of vision encoder");
 }
 
-TEST(tensors_of_towers_that_cannot_be_are_named) {
+TEST(invalid_tensors_of_vision_encoders_are_rejected_by_name) {
   const std::string at = "model.vision_tower.vision_model.";
   for (const auto& [tensor, message] : std::vector<std::pair<SafetensorData, std::string>>{
            {{at + "other.weight", "F32", {8}, std::string(32, 'a')},
@@ -273,7 +273,7 @@ TEST(tensors_of_towers_that_cannot_be_are_named) {
   CHECK(opened(parts).ok());
 }
 
-TEST(damaged_settings_of_towers_never_do_harm) {
+TEST(damaged_settings_of_vision_encoders_never_crash) {
   const Parts whole;
   for (size_t cut = 0; cut < whole.config.size(); cut += 3) {
     Parts parts;
@@ -285,7 +285,7 @@ TEST(damaged_settings_of_towers_never_do_harm) {
   }
 }
 
-TEST(squares_of_lfm2_that_no_tower_has_are_named) {
+TEST(invalid_tile_sizes_of_lfm2_are_rejected_by_name) {
   Parts parts;
   parts.name = "Lfm2VlForConditionalGeneration";
   parts.config =

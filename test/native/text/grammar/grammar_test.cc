@@ -55,7 +55,7 @@ Read read(Grammar& grammar, std::string_view text) {
   return position.accepts ? Read::kWhole : Read::kBeginning;
 }
 
-TEST(grammar_of_a_regular_expression_is_its_whole_text) {
+TEST(grammar_of_a_regular_expression_matches_the_whole_text) {
   const auto grammar = compiled(of(GrammarOptions::Kind::kRegex, "\"?[a-c\\\\]{2,3}(é|日本|\\n)?"));
   for (const char* text : {"ab", "\"abc", "a\\", "ab\n", "abcé", "ab日本"}) CHECK(read(*grammar, text) == Read::kWhole);
   for (const char* text : {"", "a", "\"", "ab\xE6", "ab\xC3"}) CHECK(read(*grammar, text) == Read::kBeginning);
@@ -84,7 +84,7 @@ TEST(grammar_of_choices_ends_with_them) {
   CHECK(position.ends);  // The position is unchanged.
 }
 
-TEST(grammar_goes_on_with_its_suffix) {
+TEST(grammar_continues_with_its_suffix) {
   const auto grammar = compiled(of(GrammarOptions::Kind::kJsonSchema, R"({"type":"number"})", "}\n</call>"));
   CHECK(read(*grammar, "12") == Read::kBeginning);
   CHECK(read(*grammar, "12}\n</call>") == Read::kWhole);
@@ -103,7 +103,7 @@ TEST(grammar_goes_on_with_its_suffix) {
   CHECK(position.ends);
 }
 
-TEST(grammar_white_space_is_none_or_between_tokens_or_there_alone) {
+TEST(grammar_white_space_modes) {
   GrammarOptions options =
       of(GrammarOptions::Kind::kJsonSchema,
          R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"number"}}},"required":["a"]})");
@@ -135,7 +135,7 @@ GrammarOptions tagged(std::string schema) {
   return options;
 }
 
-TEST(grammar_spells_members_between_tags) {
+TEST(grammar_writes_members_between_tags) {
   const auto grammar = compiled(
       tagged(R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},"n":{"type":["integer","string"]},
       "u":{"type":["string","null"],"maxLength":2}},"required":["s"],"additionalProperties":{"type":"string"}})"));
@@ -158,7 +158,7 @@ TEST(grammar_spells_members_between_tags) {
 
 // Members are written between tags that repeat the name, <NAME>VALUE</NAME>. Nested objects are written in the same
 // way, and array items as <i>VALUE</i>.
-TEST(grammar_spells_objects_and_arrays_in_tags) {
+TEST(grammar_writes_objects_and_arrays_in_tags) {
   GrammarOptions options =
       of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{"s":{"type":"string","maxLength":9},
       "o":{"type":"object","properties":{"x":{"type":["string","integer"]},"y":{"type":"array","items":{"type":"array","items":{"type":"boolean"},"maxItems":2},"minItems":1}},
@@ -193,7 +193,7 @@ TEST(grammar_spells_objects_and_arrays_in_tags) {
 // Empty content between two tags is an empty string if a string is possible, as readers interpret it, and not the empty
 // object of another alternative. Array items match the schemas of their positions, and no more items than allowed are
 // accepted.
-TEST(grammar_takes_nothing_in_tags_for_a_string_and_items_for_those_of_their_places) {
+TEST(grammar_reads_empty_tags_as_strings_and_items_by_position) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"object","properties":{
       "b":{"anyOf":[{"type":"string","minLength":1},{"type":"object","properties":{"k":{"type":"integer"}},"additionalProperties":false}]},
       "l":{"anyOf":[{"type":"string","minLength":1},{"type":"array","items":{"type":"integer"}}]},
@@ -220,7 +220,7 @@ TEST(grammar_takes_nothing_in_tags_for_a_string_and_items_for_those_of_their_pla
     if (read(*grammar, text) != Read::kNot) check::fail(__FILE__, __LINE__, text);
 }
 
-TEST(grammar_keeps_what_ends_a_value_out_of_strings_within_json) {
+TEST(grammar_bans_closing_tags_in_json_strings) {
   const auto grammar = compiled(tagged(
       R"({"type":"object","properties":{"n":{"type":"object","properties":{"a":{"type":"string"}},"additionalProperties":{"type":"integer"}}},"required":["n"]})"));
   CHECK(read(*grammar, "<p=n>{\"a\":\"</q>\\u003c\",\"</\":1}</p></f>") == Read::kWhole);
@@ -228,7 +228,7 @@ TEST(grammar_keeps_what_ends_a_value_out_of_strings_within_json) {
   CHECK(read(*grammar, "<p=n>{\"</p>") == Read::kNot);
 }
 
-TEST(grammar_spells_objects_within_and_marks_strings) {
+TEST(grammar_writes_nested_objects_and_marks_strings) {
   GrammarOptions options = of(
       GrammarOptions::Kind::kJsonSchema,
       R"({"type":"object","properties":{"s":{"type":"string"},"o":{"type":"object","properties":{"x":{"type":"array","items":{"type":"string"}}},
@@ -255,7 +255,7 @@ TEST(grammar_spells_objects_within_and_marks_strings) {
   for (const char* text : {"b:true", "o:{x", "s:a"}) CHECK(read(*python, text) == Read::kNot);
 }
 
-TEST(grammar_reads_what_stands_before_its_value) {
+TEST(grammar_reads_the_text_before_its_value) {
   GrammarOptions options = of(GrammarOptions::Kind::kJsonSchema, R"({"type":"boolean"})");
   options.lead = {.letters = false, .least = 1, .most = 3, .close = "[A]"};
   const auto digits = compiled(options);
@@ -269,7 +269,7 @@ TEST(grammar_reads_what_stands_before_its_value) {
   CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);
 }
 
-TEST(grammar_masks_are_what_tokens_do) {
+TEST(grammar_masks_agree_with_tokens) {
   std::mt19937 random(4);
   for (
       const GrammarOptions& options :
@@ -336,7 +336,7 @@ size_t walk_to_its_end(Grammar& grammar) {
   return members;
 }
 
-TEST(grammar_of_a_large_counted_object_is_followed_to_its_end) {
+TEST(grammar_of_a_large_counted_object_reaches_its_end) {
   std::string schema =
       R"({"type":"object","minProperties":500,"maxProperties":900,"additionalProperties":false,"properties":{)";
   for (int i = 0; i < 1000; ++i)
@@ -349,7 +349,7 @@ TEST(grammar_of_a_large_counted_object_is_followed_to_its_end) {
 
 // An object with many names that are not listed. All possible names but one are required, so that most of the possible
 // starts get used up.
-TEST(grammar_of_an_object_of_many_names_is_followed_to_its_end) {
+TEST(grammar_of_an_object_with_many_names_reaches_its_end) {
   const auto grammar = compiled(of(
       GrammarOptions::Kind::kJsonSchema,
       R"({"type":"object","minProperties":999,"additionalProperties":{"type":"boolean"},"propertyNames":{"pattern":"^[a-j]{3}$"}})"));
@@ -374,7 +374,7 @@ int follow(Grammar& grammar, std::string_view text, size_t between_masks, Gramma
   return -1;
 }
 
-TEST(grammar_of_long_counted_texts_is_followed_to_their_end) {
+TEST(grammar_of_long_counted_texts_reaches_their_end) {
   std::string items = "[0";
   for (int i = 1; i < 15'000; ++i) items += ",7";
   struct Case {
@@ -402,7 +402,7 @@ TEST(grammar_of_long_counted_texts_is_followed_to_their_end) {
 }
 
 // Limits the immediate work for each token, as the engine does; the rest of the work would run on a worker thread.
-TEST(grammar_of_long_counted_texts_needs_little_at_once) {
+TEST(grammar_of_long_counted_texts_needs_little_work_per_token) {
   std::string items = "[0";
   for (int i = 1; i < 20'000; ++i) items += ",7";
   struct Case {
@@ -432,7 +432,7 @@ TEST(grammar_of_long_counted_texts_needs_little_at_once) {
   }
 }
 
-TEST(grammar_of_wide_schemas_is_followed_at_their_own_instances) {
+TEST(grammar_of_wide_schemas_accepts_their_instances) {
   std::string properties, instance = "{", words, last;
   for (int i = 0; i < 120; ++i) {
     const std::string name = "\"property_" + std::to_string(i * 7919 % 1000) + "\"";
@@ -474,7 +474,7 @@ TEST(grammar_of_wide_schemas_is_followed_at_their_own_instances) {
     }
 }
 
-TEST(grammar_finds_where_a_token_leads_before_it_is_read) {
+TEST(grammar_computes_transitions_before_a_token_is_read) {
   const auto grammar = compiled(of(GrammarOptions::Kind::kRegex, "(a|b)*a(a|b){9}"));
   REQUIRE(grammar != nullptr);
   Grammar::Position position = grammar->start();
@@ -496,7 +496,7 @@ TEST(grammar_finds_where_a_token_leads_before_it_is_read) {
   CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOk);
 }
 
-TEST(grammar_positions_outlive_an_automaton_that_was_full) {
+TEST(grammar_positions_survive_a_reset_of_the_automaton) {
   GrammarLimits tight;
   tight.most_states = 400;
   // Nesting, counters and remembered names: everything that a state consists of.
@@ -527,7 +527,7 @@ TEST(grammar_positions_outlive_an_automaton_that_was_full) {
   CHECK(std::ranges::equal(mask.words(), again.words()));
 }
 
-TEST(grammar_spends_no_more_than_it_is_given_and_goes_on_from_there) {
+TEST(grammar_stops_at_its_budget_and_resumes) {
   const GrammarOptions cases[] = {
       of(GrammarOptions::Kind::kJsonSchema,
          R"({"type":"string","allOf":[{"pattern":"(a|b)*a(a|b){5}$"},{"pattern":"x"}]})"),
@@ -563,7 +563,7 @@ TEST(grammar_spends_no_more_than_it_is_given_and_goes_on_from_there) {
   }
 }
 
-TEST(grammar_of_multiples_leads_to_them) {
+TEST(grammar_of_multiples_reaches_them) {
   std::mt19937_64 random(11);
   for (const uint64_t divisor : {7u, 9973u, 20011u, 999'983u, 1u << 19}) {
     const std::string multiple = "\"multipleOf\":" + std::to_string(divisor);

@@ -35,7 +35,7 @@ void compile(Compiled& out, const std::string& pattern) {
   out.whole = regex.whole(*out.pool);
 }
 
-TEST(patterns_match_where_ecma_262_says) {
+TEST(patterns_match_as_in_ecma_262) {
   struct Case {
     const char* pattern;
     std::vector<const char*> yes, no;
@@ -81,7 +81,7 @@ TEST(patterns_match_where_ecma_262_says) {
   }
 }
 
-TEST(what_cannot_be_an_automaton_is_refused_by_name) {
+TEST(unsupported_patterns_are_rejected_by_name) {
   struct Case {
     const char* pattern;
     bool unsupported;
@@ -108,7 +108,7 @@ TEST(what_cannot_be_an_automaton_is_refused_by_name) {
   }
 }
 
-TEST(nested_quantifiers_cost_nothing) {
+TEST(nested_quantifiers_are_cheap) {
   Compiled c;
   compile(c, "^(a+)+$");
   CHECK(!c.pool->fits(c.found, std::string(100'000, 'a') + "b"));
@@ -174,7 +174,7 @@ ExprId expression(const Tree& tree, ExpressionPool& pool) {
   }
 }
 
-TEST(derivatives_agree_with_a_plain_matcher) {
+TEST(derivatives_agree_with_a_simple_matcher) {
   std::mt19937 random(20261121);
   std::vector<std::string> texts{""};
   for (size_t i = 0; i < texts.size() && texts[i].size() < 5; ++i)
@@ -200,7 +200,7 @@ TEST(derivatives_agree_with_a_plain_matcher) {
   CHECK(!pool.failed());
 }
 
-TEST(number_ranges_hold_exactly_the_numbers_within) {
+TEST(number_ranges_accept_exactly_the_numbers_in_range) {
   std::mt19937 random(7);
   CharPartition partition;
   for (const char c : std::string("+-.0123456789eE")) partition.separate(static_cast<uint32_t>(c));
@@ -234,7 +234,7 @@ TEST(number_ranges_hold_exactly_the_numbers_within) {
   }
 }
 
-TEST(formats_take_what_their_specifications_do) {
+TEST(formats_match_their_specifications) {
   struct Case {
     const char* format;
     std::vector<const char*> yes, no;

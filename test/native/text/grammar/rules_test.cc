@@ -59,7 +59,7 @@ char read(Grammar& grammar, std::string_view text) {
   return position.accepts ? 'w' : 'b';
 }
 
-TEST(rules_mean_what_the_notation_says) {
+TEST(rules_match_as_the_notation_defines) {
   struct Case {
     const char* rules;
     std::vector<const char*> whole, not_whole;
@@ -103,7 +103,7 @@ TEST(rules_mean_what_the_notation_says) {
   CHECK(read(*nested, "((x)") == 'b' && read(*nested, "((x)))") == 'n' && read(*nested, ")") == 'n');
 }
 
-TEST(rules_that_are_wrong_are_told_where) {
+TEST(errors_in_rules_report_the_location) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "line 1, column 1: the rule \"root\" is missing"},
       {"start ::= \"a\"", "line 1, column 14: the rule \"root\" is missing"},
@@ -197,7 +197,7 @@ class Recognizer {
   std::vector<uint64_t> ends_;  // Bit sets of positions.
 };
 
-TEST(random_rules_read_what_another_recognizer_reads) {
+TEST(random_rules_agree_with_another_recognizer) {
   std::mt19937 random(11);
   const auto draw = [&](uint32_t below) { return static_cast<uint32_t>(random() % below); };
   size_t read_whole = 0, read_not = 0, impossible = 0, too_large = 0;
@@ -256,7 +256,7 @@ TEST(random_rules_read_what_another_recognizer_reads) {
   CHECK(read_whole > 3000 && read_not > 3000 && too_large < 10);
 }
 
-TEST(rules_mask_what_tokens_do_and_never_lead_astray) {
+TEST(rule_masks_agree_with_tokens_and_have_no_dead_ends) {
   // Every allowed text can be completed. The shortest completion, which closes everything that is open, is computed
   // independently.
   const auto grammar = compiled(
@@ -294,7 +294,7 @@ TEST(rules_nest_as_deep_as_their_text) {
   CHECK(read(*twofold, std::string(2'000, '(') + "x" + std::string(1'999, ')') + "x") == 'n');
 }
 
-TEST(hostile_rules_end_soon) {
+TEST(malicious_rules_end_within_their_limits) {
   std::vector<std::pair<std::string, std::string>> cases;
   cases.emplace_back("root ::= (\"a\"*)*", "aaa");
   cases.emplace_back("root ::= ((\"a\"*)*)* ((\"\"*)* | \"a\"?)*", "aaaaaaaa");

@@ -53,7 +53,7 @@ bool fits(Run& run, std::string_view text) {
 }
 
 // Tries every order of members in small objects with a limited number of members.
-TEST(counted_members_in_order_come_where_they_lead_to_an_end) {
+TEST(counted_members_have_no_dead_ends) {
   std::mt19937 random(5);
   for (int round = 0; round < 300; ++round) {
     const uint32_t required = random() % 32 & random() % 32, forbidden = random() % 32 & random() % 32 & random() % 32,
@@ -125,7 +125,7 @@ std::string stuck_at(Automaton& automaton) {
 }
 
 // Tries every order of members in small objects with a limited number of members that depend on one another.
-TEST(members_that_need_others_come_where_these_can) {
+TEST(dependent_members_have_no_dead_ends) {
   constexpr uint32_t kMembers = 5, kSets = 1 << kMembers;
   std::mt19937 random(7);
   const auto name = [](uint32_t i) { return std::string("\"") + static_cast<char>('a' + i) + "\""; };
@@ -184,7 +184,7 @@ TEST(members_that_need_others_come_where_these_can) {
 
 // Many pairs of dependent members: the possible numbers of members are computed. If that would take too long, an error
 // is reported.
-TEST(many_members_that_need_one_another_are_counted) {
+TEST(many_dependent_members_are_counted) {
   const auto schema = [](int n_pairs, int least, int most, bool entangled) {
     std::string properties, needs;
     for (int i = 0; i < n_pairs; ++i) {
@@ -231,7 +231,7 @@ TEST(many_members_that_need_one_another_are_counted) {
 }
 
 // If the schema requires a number of members and allows only a few names, each member uses up one name.
-TEST(names_that_are_few_are_not_used_up_too_early) {
+TEST(few_possible_names_are_not_used_up_too_early) {
   struct Case {
     const char* names;
     uint32_t n;
@@ -283,7 +283,7 @@ TEST(names_that_are_few_are_not_used_up_too_early) {
 
 // Half of a surrogate pair is not a character. If a prefix of an escape can only become one, nothing may follow the
 // prefix; rejecting the last digit would be too late.
-TEST(escapes_of_strings_lead_to_characters) {
+TEST(string_escapes_form_valid_characters) {
   for (const char* json :
        {"{}", R"({"type":"string"})", R"({"type":"string","maxLength":2})", R"({"type":"string","pattern":"^."})"}) {
     Run run = open(json);
@@ -302,7 +302,7 @@ TEST(escapes_of_strings_lead_to_characters) {
   }
 }
 
-TEST(documents_fit_or_do_not) {
+TEST(documents_match_their_schemas) {
   struct Case {
     const char* schema;
     std::vector<const char*> yes, no;
@@ -393,7 +393,7 @@ TEST(documents_fit_or_do_not) {
   }
 }
 
-TEST(members_come_in_the_order_of_the_schema_where_asked) {
+TEST(members_follow_the_schema_order_if_requested) {
   Run run = open(R"({"type":"object","properties":{"a":{},"b":{},"c":{}},"required":["b"]})", PropertyOrder::kSchema);
   CHECK(fits(run, R"({"a":1,"b":2,"c":3,"z":4})"));
   CHECK(fits(run, R"({"b":2})"));
@@ -402,7 +402,7 @@ TEST(members_come_in_the_order_of_the_schema_where_asked) {
   CHECK(!fits(run, R"({"z":1,"b":2})"));
 }
 
-TEST(names_and_listed_strings_are_written_as_json_writers_do) {
+TEST(names_and_enum_strings_are_written_as_standard_json) {
   const char* json =
       R"({"type":"object","properties":{"age":{"enum":["a\nb","x\u0001y","é/"]},"free":{"type":"string"}},"additionalProperties":false})";
   Run written = open(json, PropertyOrder::kSchema), read = open(json, PropertyOrder::kAny);
@@ -418,7 +418,7 @@ TEST(names_and_listed_strings_are_written_as_json_writers_do) {
   }
 }
 
-TEST(what_is_not_served_is_named_with_its_place) {
+TEST(unsupported_keywords_are_reported_with_their_location) {
   const auto refused = [](const char* json, SchemaProblem::Kind kind, const char* pointer, const char* keyword) {
     Run run = open(json);
     if (run.schema || run.problems.empty()) return check::fail(__FILE__, __LINE__, std::string(json) + " compiles");
@@ -450,7 +450,7 @@ TEST(what_is_not_served_is_named_with_its_place) {
 }
 
 // A long chain of dependent members, listed from its start and from its end.
-TEST(long_chains_of_needs_are_followed) {
+TEST(long_dependency_chains_are_followed) {
   for (const bool backwards : {false, true}) {
     constexpr int kMembers = 2000;
     std::string properties, chain;
@@ -473,7 +473,7 @@ TEST(long_chains_of_needs_are_followed) {
   }
 }
 
-TEST(hostile_schemas_end_within_their_bounds) {
+TEST(malicious_schemas_end_within_their_limits) {
   std::string deep = "true", wide = "{\"anyOf\":[", refs = "{\"$defs\":{", nested = "{}";
   for (int i = 0; i < 400; ++i) deep = "{\"items\":" + deep + "}";
   for (int i = 0; i < 2000; ++i)
@@ -507,7 +507,7 @@ TEST(hostile_schemas_end_within_their_bounds) {
 
 // Any keyword with any value is either a schema or rejected with a reason, wherever it occurs. The code that negates
 // schemas examines each keyword separately, and once read an array as a number.
-TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
+TEST(keywords_with_any_value_are_accepted_or_rejected) {
   constexpr const char* kKeywords[] = {"type",
                                        "enum",
                                        "const",
@@ -602,7 +602,7 @@ TEST(keywords_with_values_of_any_kind_are_taken_or_refused) {
 
 // Random walks under the masks. A token is allowed if and only if its bytes are accepted, some token is always allowed
 // until the text is complete, and a complete text is JSON.
-TEST(masks_say_what_bytes_do_and_never_lead_nowhere) {
+TEST(masks_agree_with_bytes_and_have_no_dead_ends) {
   std::vector<std::string> bytes;
   for (int c = 0; c < 256; ++c) bytes.emplace_back(1, static_cast<char>(c));
   for (const char* text : {"{\"", "\":", "\",\"", "\"}", "true", "na", "name", "12", "é", "日\xE6", "\x9C\xAC", "}}",

@@ -8,7 +8,7 @@
 using namespace monolith;
 using namespace monolith::testing;
 
-TEST(damaged_files_are_refused_or_read_without_harm) {
+TEST(damaged_files_are_rejected_or_read_safely) {
   VocabularyFile bpe = VocabularyFile::byte_level({"a b", "ab c", "Ġ a"});
   bpe.add("<|im_end|>", TokenKind::kControl);
   bpe.add("\n\n", TokenKind::kUserDefined);

@@ -106,7 +106,7 @@ TEST(odd_vocabularies_still_work) {
   CHECK_EQ(show(encode(**with_unknown, "aé")), show({0, 1, 0}));
 }
 
-TEST(bytes_that_no_token_has_become_replacement_characters) {
+TEST(bytes_without_a_token_become_replacement_characters) {
   VocabularyFile file = VocabularyFile::byte_level();
   file.tokens[0xFF] = "[FF]";
   const auto loaded = load(file);

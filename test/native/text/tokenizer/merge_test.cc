@@ -29,7 +29,7 @@ std::vector<Symbol> merge_plainly(const MergeTable& table, std::vector<Symbol> s
 
 }  // namespace
 
-TEST(merging_equals_the_plain_way_for_short_and_long_words) {
+TEST(merging_equals_the_simple_implementation) {
   uint32_t random = 3;
   const auto below = [&](uint32_t n) {
     random = random * 1664525 + 1013904223;
@@ -53,7 +53,7 @@ TEST(merging_equals_the_plain_way_for_short_and_long_words) {
 
 // One megabyte of each text. The time limit is far above the actual time (at most 0.4 s without sanitizers) and far
 // below that of a quadratic algorithm.
-TEST(a_megabyte_of_anything_is_quick) {
+TEST(a_megabyte_of_any_text_is_fast) {
   const auto bpe = load(VocabularyFile::byte_level(
       {"a a", "aa aa", "aaaa aaaa", "a b", "ab ab", "Ġ Ġ", "ĠĠ ĠĠ", "Ġ a", "Ċ Ċ", "' '", "1 2"}));
   VocabularyFile pieces = VocabularyFile::sentencepiece();

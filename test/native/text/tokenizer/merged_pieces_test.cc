@@ -51,7 +51,7 @@ std::vector<std::string> slow(const std::string& text) {
 
 }  // namespace
 
-TEST(listed_merges_decide_in_their_order) {
+TEST(listed_merges_apply_in_order) {
   const auto loaded = load(with_merges().builder().scalar<bool>("tokenizer.ggml.add_space_prefix", false));
   REQUIRE(loaded.ok());
   uint32_t random = 11;
@@ -70,7 +70,7 @@ TEST(listed_merges_decide_in_their_order) {
   CHECK_EQ(show(encode(**loaded, "ü")), show({3 + 0xC3, 3 + 0xBC}));
 }
 
-TEST(the_space_in_front_follows_the_files_scheme) {
+TEST(the_leading_space_follows_the_files_scheme) {
   const VocabularyFile file = with_merges();
   const auto ids = [](const Tokenizer& tokenizer, std::string_view text) {
     return show(encode(tokenizer, text, {.parse_special = true}));
@@ -90,7 +90,7 @@ TEST(the_space_in_front_follows_the_files_scheme) {
   CHECK_EQ(ids(**once, "</s> "), show({2, space}));
 }
 
-TEST(gemma4_files_merge_line_breaks_apart) {
+TEST(gemma4_files_merge_line_breaks_separately) {
   VocabularyFile file = with_merges();
   file.model = "gemma4";
   file.add("a\n");
@@ -101,7 +101,7 @@ TEST(gemma4_files_merge_line_breaks_apart) {
            show({(*loaded)->find("a"), (*loaded)->find("\n\n"), (*loaded)->find("b")}));
 }
 
-TEST(sarvam_files_have_pieces_by_another_name) {
+TEST(sarvam_files_use_a_different_model_name) {
   VocabularyFile file = with_merges();
   file.model = "gpt2";
   file.pre = "sarvam-moe";
@@ -114,7 +114,7 @@ TEST(sarvam_files_have_pieces_by_another_name) {
   CHECK_EQ((*loaded)->decode(encode(**loaded, "a b ?")), std::string("a b ?"));
 }
 
-TEST(embedding_models_of_granite_have_pieces_as_gemma_4_has) {
+TEST(embedding_models_of_granite_merge_like_gemma_4) {
   VocabularyFile file = with_merges();
   file.model = "gpt2";
   file.pre = "granite-embed-multi-311m";
@@ -130,7 +130,7 @@ TEST(embedding_models_of_granite_have_pieces_as_gemma_4_has) {
   CHECK(!load(file).ok());
 }
 
-TEST(words_between_white_space_merge_on_their_own) {
+TEST(words_between_white_space_merge_separately) {
   VocabularyFile file = with_merges();
   file.pre = "whitespace";
   file.add("a▁");
@@ -156,7 +156,7 @@ TEST(words_between_white_space_merge_on_their_own) {
   }
 }
 
-TEST(ids_that_are_not_there_have_no_default_where_the_file_says_so) {
+TEST(missing_special_ids_have_no_default_if_the_file_disables_it) {
   const auto usual = load(with_merges());
   REQUIRE(usual.ok());
   CHECK_EQ((*usual)->bos(), 1);

@@ -69,7 +69,7 @@ TEST(text_in_each_normal_form) {
   }
 }
 
-TEST(normalized_text_is_left_alone) {
+TEST(normalized_text_is_unchanged) {
   std::string out = "before";
   for (const std::string_view text : {"", "The quick brown fox\n", "\u00FCber", "\u0995\u09CB \u1026", "\uD55C\uAD6D",
                                       "\u0628\u0650\u0633\u0652\u0645\u0650", "\u4E2D\u6587"}) {
@@ -78,7 +78,7 @@ TEST(normalized_text_is_left_alone) {
   }
 }
 
-TEST(bytes_that_are_not_utf8_stay) {
+TEST(invalid_utf8_is_unchanged) {
   for (const NormalForm form : {NormalForm::kNfc, NormalForm::kNfd, NormalForm::kNfkc, NormalForm::kNfkd}) {
     CHECK_EQ(show(in(form, "\xFF\xCC e\xCC")), show("\xFF\xCC e\xCC"));
     CHECK_EQ(show(in(form, "\xED\xA0\x80\xC0\x80")), show("\xED\xA0\x80\xC0\x80"));
@@ -86,7 +86,7 @@ TEST(bytes_that_are_not_utf8_stay) {
   CHECK_EQ(show(in(NormalForm::kNfc, "e\xFF\xCC\x81 e\xCC\x81")), show("e\xFF\xCC\x81 \xC3\xA9"));
 }
 
-TEST(normalization_agrees_with_itself) {
+TEST(normalization_is_idempotent) {
   // Normalizing twice gives the same result as normalizing once, and composition and decomposition are inverses.
   uint32_t random = 5;
   const auto next = [&](uint32_t n) { return (random = random * 1664525 + 1013904223) / 65536 % n; };
@@ -114,7 +114,7 @@ TEST(a_long_run_of_marks_is_normalized) {
   CHECK(in(NormalForm::kNfc, text) == sorted);
 }
 
-TEST(byte_level_vocabularies_compose_text_where_their_originals_do) {
+TEST(byte_level_vocabularies_compose_text_like_the_originals) {
   VocabularyFile file = VocabularyFile::byte_level();
   const std::string decomposed = "e\u0301", composed = "\u00E9";
   const auto bytes_of = [](std::string_view text) {
@@ -148,7 +148,7 @@ TEST(byte_level_vocabularies_compose_text_where_their_originals_do) {
   CHECK(unknown.error().message.find("normal_form is 'NFX' (known: NFC, NFD, NFKC, NFKD)") != std::string::npos);
 }
 
-TEST(special_tokens_part_text_before_it_is_normalized) {
+TEST(special_tokens_split_text_before_normalization) {
   VocabularyFile file = VocabularyFile::byte_level();
   file.pre = "qwen2";
   const TokenId mark = file.add("<e>", TokenKind::kControl), word = file.add("nai\u0308ve", TokenKind::kUserDefined);
@@ -172,7 +172,7 @@ TEST(special_tokens_part_text_before_it_is_normalized) {
   }
 }
 
-TEST(runs_of_the_space_sign_are_tokens_of_the_text_as_it_is) {
+TEST(runs_of_the_space_marker_match_the_original_text) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* piece : {"\u2581", "b"}) file.add(piece, TokenKind::kNormal, -9);
   const TokenId two = file.add("\u2581\u2581", TokenKind::kNormal, -1),

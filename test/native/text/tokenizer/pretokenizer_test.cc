@@ -679,7 +679,7 @@ void check_table(const char* name, const char* const (&table)[n]) {
 
 }  // namespace
 
-TEST(pretokenizers_split_like_their_regular_expressions) {
+TEST(pretokenizers_match_their_regular_expressions) {
   check_table("gpt-2", kGpt2);
   check_table("llama-bpe", kLlama3);
   check_table("qwen2", kQwen2);
@@ -718,7 +718,7 @@ TEST(jais_2_halves_long_runs_of_spaces) {
   CHECK_EQ(std::ranges::count(joined, '\036'), (1 << 11) - 1);
 }
 
-TEST(words_joined_are_the_text_even_if_it_is_not_utf8) {
+TEST(joined_words_equal_the_text_even_if_it_is_not_utf8) {
   uint32_t random = 1;
   for (int round = 0; round < 2000; ++round) {
     std::string text;
@@ -741,7 +741,7 @@ TEST(words_joined_are_the_text_even_if_it_is_not_utf8) {
   }
 }
 
-TEST(pretokenizer_names_of_the_field_are_known) {
+TEST(known_pretokenizer_names_are_accepted) {
   for (const char* name : {"", "roberta-bpe", "jina-v1-en", "jina-v2-code", "default", "gpt-2", "llama-bpe", "llama3",
                            "llama-v3", "qwen2", "qwen3", "deepseek-r1-qwen", "deepseek-coder", "starcoder", "smollm"})
     CHECK(find_pretokenizer(name) != nullptr);

@@ -33,7 +33,7 @@ std::string guarded(const std::string& text, uint32_t& random) {
 
 }  // namespace
 
-TEST(special_tokens_match_only_when_asked_user_defined_ones_always) {
+TEST(special_tokens_match_on_request_and_user_defined_tokens_always) {
   const auto loaded = load(chat_vocabulary());
   REQUIRE(loaded.ok());
   const Tokenizer& tokenizer = **loaded;
@@ -99,7 +99,7 @@ TEST(guards_in_ordinary_text_change_nothing) {
 
 // Longer special tokens are matched first, anywhere in the text, then from left to right. Compared with an
 // implementation that tries all tokens in turn.
-TEST(special_matches_are_chosen_as_by_trying_all_tokens_longest_first) {
+TEST(special_tokens_match_longest_first) {
   VocabularyFile file = VocabularyFile::byte_level();
   std::vector<std::string> spellings = {"ab", "aba", "bab", "babb", "aaaa", "aaaaa", "bb", "b<", "<abab>"};
   for (const std::string& spelling : spellings) file.add(spelling, TokenKind::kUserDefined);
@@ -150,7 +150,7 @@ TEST(ordinary_text_never_becomes_a_control_token) {
   }
 }
 
-TEST(ends_of_generation_come_from_keys_and_spellings) {
+TEST(end_tokens_come_from_keys_and_spellings) {
   const auto ends_of = [](VocabularyFile file, TokenId eos, TokenId eot) {
     GgufBuilder gguf = file.builder();
     if (eos >= 0) gguf.scalar<uint32_t>("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(eos));
@@ -212,7 +212,7 @@ TEST(bos_and_eos_follow_the_file_and_the_kind_of_tokenizer) {
            std::string("tokenizer.ggml.add_bos_token is true, but tokenizer.ggml.bos_token_id is missing"));
 }
 
-TEST(decoding_cleans_up_spaces_where_the_pre_tokenizer_asks_for_it) {
+TEST(decoding_cleans_up_spaces_if_the_pre_tokenizer_requires_it) {
   VocabularyFile file = VocabularyFile::byte_level();
   const auto gpt2 = load(file);
   file.pre = "qwen2";
@@ -238,7 +238,7 @@ TEST(decoding_cleans_up_spaces_where_the_pre_tokenizer_asks_for_it) {
   }
 }
 
-TEST(pieces_with_spaces_inside_merge_across_words) {
+TEST(tokens_with_inner_spaces_merge_across_words) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* piece : {"▁", "a", "b", "▁a", "▁b"}) file.add(piece, TokenKind::kNormal, -2);
   const TokenId both = file.add("a▁b", TokenKind::kNormal, -1);
@@ -253,7 +253,7 @@ TEST(pieces_with_spaces_inside_merge_across_words) {
 }
 
 // GGUF files of Phi-3 have no key for this; like llama.cpp, the tokenizer decides by the model's name.
-TEST(special_tokens_of_phi_3_take_the_white_space_behind_them) {
+TEST(special_tokens_of_phi_3_remove_the_white_space_after_them) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* spelling : {"<|user|>", "<|end|>", "<|assistant|>", "<|endoftext|>"})
     file.add(spelling, TokenKind::kControl);

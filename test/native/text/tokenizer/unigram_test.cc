@@ -88,7 +88,7 @@ std::vector<std::byte> charsmap_of(const std::map<std::string, std::string>& rep
 
 }  // namespace
 
-TEST(unigram_takes_the_best_of_all_cuts) {
+TEST(unigram_finds_the_best_segmentation) {
   const std::map<std::string, double> scores = {{"a", -2},  {"b", -2.5}, {"ab", -3},  {"ba", -3.25}, {"aba", -4.5},
                                                 {"bb", -6}, {"bab", -5}, {"aab", -7}, {"c", -9},     {"abab", -5.75}};
   VocabularyFile file = unigram({});
@@ -119,7 +119,7 @@ TEST(unigram_takes_the_best_of_all_cuts) {
   CHECK_EQ(show(encode(**loaded, "dad")), show({2, (*loaded)->find("a"), 2}));
 }
 
-TEST(unigram_treats_spaces_as_the_file_says) {
+TEST(unigram_handles_spaces_as_the_file_specifies) {
   const VocabularyFile file = unigram({{"▁", -3}, {"▁a", -1}, {"a", -2}, {"▁b", -1}, {"b", -2}});
   const auto plain = load(file);
   REQUIRE(plain.ok());
@@ -143,7 +143,7 @@ TEST(unigram_treats_spaces_as_the_file_says) {
   CHECK_EQ(show(encode(**spared, "a")), show({4}));
 }
 
-TEST(unigram_spells_unknown_characters_in_bytes_if_it_has_them) {
+TEST(unigram_encodes_unknown_characters_as_bytes_if_available) {
   VocabularyFile file = unigram({{"▁", -1}, {"a", -1}});
   const TokenId c3 = file.add("<0xC3>", TokenKind::kByte), a9 = file.add("<0xA9>", TokenKind::kByte);
   const auto loaded = load(file);
@@ -168,7 +168,7 @@ TEST(unigram_normalizes_by_the_files_map) {
   CHECK_EQ(show(encode(**loaded, "ﬁ\t\t")), show({3, 4, 4}));
 }
 
-TEST(broken_charsmaps_are_refused_or_harmless) {
+TEST(damaged_charsmaps_are_rejected_or_harmless) {
   const auto whole = charsmap_of({{"ﬁ", "fi"}, {"ab", "c"}});
   CHECK(!Charsmap::parse(std::span(whole).first(3)).ok());
   CHECK(!Charsmap::parse(std::span(whole).first(100)).ok());
@@ -192,7 +192,7 @@ TEST(unigram_is_linear_in_long_words) {
   CHECK_EQ(encode(**loaded, std::string(400000, 'a')).size(), size_t{100001});
 }
 
-TEST(unigram_files_that_lie_are_refused) {
+TEST(inconsistent_unigram_files_are_rejected) {
   VocabularyFile file = unigram({{"a", -1}});
   file.scores[3] = std::numeric_limits<float>::infinity();
   auto loaded = load(file);

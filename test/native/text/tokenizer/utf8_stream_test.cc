@@ -130,7 +130,7 @@ TEST(utf8_stream_gives_the_same_at_every_split) {
   }
 }
 
-TEST(utf8_stream_never_holds_what_is_complete) {
+TEST(utf8_stream_never_holds_back_complete_characters) {
   Utf8Stream stream;
   std::string out;
   stream.push("a\xF0\x9F", out);

@@ -14,7 +14,7 @@ VocabularyFile unreachable_word() { return VocabularyFile::byte_level({"b c", "a
 
 }  // namespace
 
-TEST(a_word_that_merging_cannot_reach_is_not_taken_whole) {
+TEST(a_word_that_merging_cannot_produce_is_not_matched_whole) {
   VocabularyFile file = unreachable_word();
   const auto gpt2 = load(file);
   file.pre = "llama-bpe";
@@ -28,7 +28,7 @@ TEST(a_word_that_merging_cannot_reach_is_not_taken_whole) {
   }
 }
 
-TEST(a_piece_that_merging_cannot_reach_is_not_taken_whole) {
+TEST(a_sentencepiece_token_that_merging_cannot_produce_is_not_matched_whole) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* piece : {"a", "b", "c"}) file.add(piece, TokenKind::kNormal, -9);
   const TokenId a = (file.add("abc"), 259), b = 260, c = 261;
