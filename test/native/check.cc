@@ -42,7 +42,7 @@ void skip(const std::string& why) { skipped = why.empty() ? "no reason given" : 
 
 namespace {
 std::string repository() {
-  std::string here = __FILE__;  // <repository>/test/native/check.cc
+  std::string here = __FILE__;  // The path of this file: <repository>/test/native/check.cc.
   const size_t at = here.rfind("test/native/");
   return at == std::string::npos || at == 0 ? "./" : here.substr(0, at);
 }

@@ -27,7 +27,7 @@ void skip(const std::string& why);   // Marks the running test as skipped. The t
 bool needs(std::string (*what_is_missing)());
 // Returns the path of a test data file in the repository: <repository>/test/data/<relative>.
 std::string data_path(const std::string& relative);
-std::string repository_path(const std::string& relative);  // Returns <repository>/<relative>.
+std::string repository_path(const std::string& relative);  // Returns the path <repository>/<relative>.
 // Returns the path of a golden-vector file, from either of the two vector sets. Searches $MONOLITH_VECTORS and
 // $MONOLITH_VECTORS2, test/data/vectors and vectors2, and ../shared/vectors2. Returns an empty string if the file does
 // not exist, in which case the test calls skip().

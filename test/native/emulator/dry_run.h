@@ -18,7 +18,7 @@ struct DryRun {
   uint64_t uploads = 0, upload_bytes = 0, downloads = 0, download_bytes = 0, launches = 0, replays = 0;
   void reset();
 
-  // Called by the emulated Runtime.
+  // The emulated Runtime calls these functions for each launch and each wait.
   void note_work();
   void note_wait();
 

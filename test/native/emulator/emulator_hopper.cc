@@ -15,7 +15,7 @@ namespace {
 struct State {
   uint16_t arrivals;
   uint16_t to_come;
-  int32_t bytes_and_parity;  // Bytes * 2 + parity.
+  int32_t bytes_and_parity;  // Bytes still missing * 2 + parity of the current phase.
 
   static State of(uint64_t bits) { return std::bit_cast<State>(bits); }
   int parity() const { return bytes_and_parity & 1; }
@@ -55,7 +55,7 @@ struct Product {
   float (*decode)(uint16_t);
 };
 struct Pending {
-  std::vector<Product> products;  // Oldest first.
+  std::vector<Product> products;  // Matrix products that were issued and not waited for, oldest first.
   std::vector<size_t> batches;    // Number of products in each committed batch.
   size_t open = 0;                // Number of products in the batch that is not committed.
   bool fenced = false;

@@ -149,7 +149,7 @@ class EmulatedRuntime final : public Runtime {
   std::vector<void*> memory_;
   std::unique_ptr<EmulatedRecording> recording_;  // Null: no recording is in progress.
   bool records_early_ = false;
-  std::deque<std::function<void()>> queue_;  // In the order of the stream.
+  std::deque<std::function<void()>> queue_;  // Deferred work items, in the order of the stream.
   uint64_t done_ = 0;                        // Number of work items done since the start.
 };
 

@@ -88,13 +88,13 @@ struct Entry {
   // For a write: file offset. For a sync: number of log entries when the sync started. For a truncation: new length of
   // the file.
   uint64_t at;
-  uint32_t n;  // Number of bytes that follow the entry.
+  uint32_t n;  // Number of data bytes that follow the log entry.
   uint32_t what;
 };
 static_assert(sizeof(Entry) == 16);
 uint64_t entries = 0;
 
-// The caller holds the lock.
+// Appends an entry to the log. The caller holds the lock.
 void record(Did what, uint64_t at, const void* bytes, size_t n) {
   static const int file = open64(setting("FAULT_SEEN"), O_CREAT | O_WRONLY | O_APPEND, 0600);
   static auto* const call = real<ssize_t(int, const void*, size_t)>("write");
@@ -312,7 +312,7 @@ int msync(void* from, size_t n, int flags) {
   static auto* const call = real<int(void*, size_t, int)>("msync");
   pthread_mutex_lock(&lock);
   const bool fails = meets_fault(false, 0, [] {});
-  if (records()) _exit(140);  // The data of a mapping cannot be recorded.
+  if (records()) _exit(140);  // The process ends, because the data of a mapping cannot be recorded.
   pthread_mutex_unlock(&lock);
   if (fails) return -1;
   const int result = call(from, n, flags);

@@ -216,7 +216,7 @@ class JsonMutator {
     const size_t at = 1 + chance.below(was.size() - 1);
     switch (chance.below(4)) {
       case 0: out.erase(at, std::min<size_t>(1 + chance.below(3), out.size() - 1 - at)); break;
-      case 1: out.insert(at, std::string(was, 1, was.size() - 2)); break;  // Inserts the string into itself.
+      case 1: out.insert(at, std::string(was, 1, was.size() - 2)); break;  // Inserts a copy of the string into itself.
       default: out.insert(at, chance.of(kPieces)); break;
     }
     return out;

@@ -46,7 +46,8 @@ class Donors {
     else if (chance.one_in(4))
       all_[chance.below(kMost)] = std::move(one);
   }
-  const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }  // Requires a previous call of keep().
+  // Returns a random earlier input. Requires a previous call of keep().
+  const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }
 
  private:
   std::vector<T> all_;

@@ -78,7 +78,8 @@ struct QkvOf {
   Row frequency = P::frequencies(10000);  // RoPE frequencies. Empty: no rotation.
   bool halves = true;
   double magnitude = 1;
-  std::function<Row(const std::string&, const Row&)> qk_norm = {};  // Arguments: tensor name, row.
+  // Normalizes queries and keys. Arguments: tensor name, row.
+  std::function<Row(const std::string&, const Row&)> qk_norm = {};
 };
 inline Rows attention(const P& net, const std::string& block, const Rows& h, const QkvOf& qkv,
                       const P::Attention& how = {}) {
@@ -246,7 +247,7 @@ inline Case gemma() {
   TinyModel model("gemma");
   model.tensors.erase("output.weight");
   return {"gemma", model, [](const P& net, const Tokens& tokens) {
-            Rows x = net.embed(tokens, 8);  // The embedding scale, sqrt(64).
+            Rows x = net.embed(tokens, 8);  // The embedding scale of 8 is sqrt(64).
             for (uint32_t layer = 0; layer < 2; ++layer) {
               const std::string block = block_name(layer);
               x = sum(x, attention(net, block, normed(net, block + "attn_norm", x), {}));

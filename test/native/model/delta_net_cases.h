@@ -25,7 +25,8 @@ inline TinyModel delta_nets(const char* architecture, bool in_runs) {
     model.tensors.erase(block + "ffn_norm.weight");
     model.norm(block + "post_attention_norm.weight", kEmbd);
     if (layer + 1 == kInterval) {
-      model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);  // For each head, the query and then its gate.
+      // The query matrix has, for each head, the query and then its gate.
+      model.matrix(block + "attn_q.weight", 2 * kQ, kEmbd);
       model.norm(block + "attn_q_norm.weight", TinyModel::kHeadDim);
       model.norm(block + "attn_k_norm.weight", TinyModel::kHeadDim);
       continue;

@@ -143,7 +143,8 @@ TEST(matrices_grouped_by_key_head_equal_separate_matrices) {
 }
 
 TEST(delta_nets_do_not_depend_on_chunks) {
-  for (const uint32_t interval : {1000u, 2u, 3u}) {  // No attention layer, the middle layer, the last layer.
+  // Attention in no layer, in the middle layer, and in the last layer.
+  for (const uint32_t interval : {1000u, 2u, 3u}) {
     const ParsedModel parsed(delta_model(interval));
     REQUIRE(parsed.file != nullptr);
     auto backend = make_cpu_backend({.threads = 1});

@@ -20,12 +20,12 @@ inline constexpr GoldenFile kGoldenFiles[] = {
     {"llama.q4_0", "llama", "int8", false, true},
     {"llama.q4_k", "llama", "int8"},
     {"llama.q6_k", "llama", "int8"},
-    {"llama.q4_k_m", "llama", "int8", false, true},  // A mix of Q4_K and Q6_K.
+    {"llama.q4_k_m", "llama", "int8", false, true},  // A file with a mix of Q4_K and Q6_K weights.
     {"llama-rope3.f16", "llama", "f16", true},
     {"qwen2.f16", "qwen2", "f16", true},
     {"qwen3.f16", "qwen3", "f16", true},
     {"gemma3.f16", "gemma3", "f16", true},
-    // The second set of golden vectors.
+    // Files of the second set of golden vectors.
     {"exaone-moe.q8_0", "exaone-moe", "int8", true, true},
     {"cohere2.q8_0", "cohere2", "int8", true},
     {"command-r.f16", "command-r", "f16", true},

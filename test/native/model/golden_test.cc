@@ -75,7 +75,7 @@ bool greedy_agrees(const GoldenPrompt& prompt, const PromptRun& run, const Toler
 void note_layers(LoadedModel& loaded, const GoldenPrompt& prompt) {
   if (!loaded.model->observe()) return;
   GoldenPrompt alone = prompt;
-  alone.greedy.resize(1);  // Ends after the prompt.
+  alone.greedy.resize(1);  // The run ends after the prompt.
   alone.positions = {{static_cast<int>(prompt.tokens.size()) - 1, {}}};
   GoldenRunner(*loaded.model).run({alone}, 1024, false);
   const std::vector<float> observed = loaded.model->observed();

@@ -93,7 +93,7 @@ double furthest(const std::vector<float>& a, const std::vector<float>& b) {
 
 struct Family {
   const char* file;
-  bool normed;  // Hidden states pass the final norm.
+  bool normed;  // True if the hidden states that MTP layers read have passed the final norm.
   double eps;
 };
 

@@ -104,7 +104,7 @@ TEST(missing_keys_have_the_defaults_of_the_format) {
   CHECK_EQ(params->layers[0].key_dim, 16);
   CHECK_EQ(params->ropes[0].n_dims, 16);
   CHECK(params->rope_style == RopeStyle::kAdjacentPairs);
-  CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-2f) < 1e-8f);  // The default base is 10000.
+  CHECK(std::abs(params->ropes[0].inverse_frequency[4] - 1e-2f) < 1e-8f);  // The default RoPE base is 10000.
   CHECK_EQ(params->ropes[0].magnitude, 1.0f);
   CHECK(params->tied_output && !params->qkv_bias && params->qk_norm == QkNorm::kNone);
 }
@@ -255,7 +255,7 @@ TEST(layers_can_have_different_windows_and_rope) {
   params = read(gemma);
   REQUIRE(params.ok());
   CHECK(params->layers[0].window == 0 && params->layers[6].window == 32);
-  // The form used in files of MiMo.
+  // Files of MiMo list the sliding-window layers in this form.
   gemma.key("attention.sliding_window_pattern", std::vector<uint32_t>{1, 0, 1, 1, 0, 1, 1});
   params = read(gemma);
   REQUIRE(params.ok());
@@ -341,7 +341,7 @@ TEST(layers_can_have_different_limits_and_rotated_dimensions) {
   model.key("swiglu_clamp_shexp", std::vector<float>{0, 16, 0});
   const auto params = read(model);
   REQUIRE(params.ok());
-  // Determined by the tensors of each layer.
+  // The tensors of each layer determine whether it has experts.
   CHECK(!params->layers[0].has_experts() && params->layers[1].has_experts());
   CHECK(params->layers[2].expert_limit == 7 && params->layers[1].expert_limit == 0);
   CHECK(params->layers[1].gate_limit == 16 && params->layers[2].gate_limit == 0);
@@ -428,10 +428,11 @@ TEST(moe_settings_are_read_and_invalid_ones_rejected) {
 
 TEST(the_vocabulary_must_agree_with_the_embedding_table) {
   TinyModel model;
-  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);  // Only the number of tokens matters here.
+  // Only the number of tokens matters in this array.
+  model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(39, 0);
   check_refused(model, ErrorCode::kInvalidFile, "'tokenizer.ggml.tokens' has 39 tokens");
   model.keys["tokenizer.ggml.tokens"] = std::vector<uint32_t>(TinyModel::kVocab, 0);
-  model.key("vocab_size", 39u);  // The vocabulary size from before tokens were added.
+  model.key("vocab_size", 39u);  // A vocab_size from before tokens were added is ignored.
   const auto params = read(model);
   CHECK(params.ok() && params->n_vocab == TinyModel::kVocab);
 }
@@ -483,7 +484,8 @@ TEST(missing_settings_have_the_defaults_of_the_architecture) {
   ministral.key("attention.temperature_scale", 0.1f);
   params = read(ministral);
   REQUIRE(params.ok());
-  CHECK_EQ(params->layers[0].temperature_length, 256);  // The whole context, so no position exceeds it.
+  // The default length is the whole context, so no position exceeds it.
+  CHECK_EQ(params->layers[0].temperature_length, 256);
 }
 
 // Without a key, only a selection bias indicates that the router uses sigmoids.

@@ -90,7 +90,7 @@ inline Rows unrotated_latent_attention(const P& net, const std::string& block, c
         for (uint32_t i = 0; i < kLatentValue; ++i)
           value[i] += of_values[(head * kLatentValue + i) * kLatentRank + r] * latent[r];
       }
-      key.insert(key.end(), kept.begin() + kLatentRank, kept.end());  // Shared by all heads.
+      key.insert(key.end(), kept.begin() + kLatentRank, kept.end());  // This part of the keys is shared by all heads.
       keys[head].push_back(key);
       values[head].push_back(value);
       Row result(kLatentValue);

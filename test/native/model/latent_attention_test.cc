@@ -83,7 +83,7 @@ void turn(double* x, size_t position) {
 
 Rows attend(const P& net, const std::string& block, const Rows& h, bool low_rank, bool grows) {
   Rows out;
-  std::vector<Rows> keys, values;  // [position][head]
+  std::vector<Rows> keys, values;  // Indexed by [position][head].
   for (size_t position = 0; position < h.size(); ++position) {
     const Row row = net.times(block + "attn_kv_a_mqa", h[position]);
     Row shared(row.begin() + kRank, row.end());
@@ -176,7 +176,7 @@ TEST(the_memory_plan_counts_latents) {
   auto backend = make_cpu_backend({.threads = 1});
   const auto plan = Model::plan(*parsed.file, **backend, kNetworkLimits);
   REQUIRE(plan.ok());
-  CHECK_EQ(plan->page_bytes, size_t{2 * 16 * (kRank + kShared) * 4});  // 4 bytes per F32 element.
+  CHECK_EQ(plan->page_bytes, size_t{2 * 16 * (kRank + kShared) * 4});  // Latents are F32, with 4 bytes per element.
 }
 
 TEST(invalid_mla_tensors_are_named) {

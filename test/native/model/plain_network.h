@@ -16,7 +16,7 @@
 namespace monolith::testing {
 
 using Row = std::vector<double>;
-using Rows = std::vector<Row>;  // One row per position.
+using Rows = std::vector<Row>;  // A matrix of activations, with one row per position.
 
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
 inline double gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
@@ -116,10 +116,10 @@ class PlainNetwork {
   }
 
   struct Attention {
-    double scale = 0.25;  // 1 / sqrt(kHeadDim)
+    double scale = 0.25;  // The default scale of the scores is 1 / sqrt(kHeadDim).
     int window = 0;
     double cap = 0;
-    Row sinks = {};  // One per head.
+    Row sinks = {};  // Attention sinks, one per head. Empty: none.
   };
   static Rows attend(const Rows& q, const Rows& k, const Rows& v, const Attention& how) {
     Rows out(q.size(), Row(q[0].size()));

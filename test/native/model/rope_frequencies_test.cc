@@ -31,7 +31,7 @@ TEST(yarn_keeps_fast_pairs_interpolates_slow_ones_and_blends_between) {
   for (size_t i = 40; i < 64; ++i) CHECK(near(scaled[i], plain[i] / 4));
   // 7 of 17 steps along the ramp: 7/17 interpolated, 10/17 unchanged.
   CHECK(near(scaled[30], plain[30] * (7.0 / 17 / 4 + 10.0 / 17)));
-  CHECK(std::abs(magnitude - 1.1386294f) < 1e-6f);  // 0.1 ln 4 + 1
+  CHECK(std::abs(magnitude - 1.1386294f) < 1e-6f);  // The magnitude is 0.1 ln 4 + 1.
 }
 
 TEST(yarn_without_extrapolation_is_plain_interpolation) {
@@ -49,7 +49,7 @@ TEST(yarn_keys_are_read) {
   model.key("rope.scaling.factor", 4.0f);
   model.key("rope.scaling.original_context_length", 32768u);
   model.key("rope.scaling.attn_factor", 0.5f);
-  model.key("rope.scaling.yarn_attn_factor", 3.0f);  // Does not change the magnitude.
+  model.key("rope.scaling.yarn_attn_factor", 3.0f);  // This key does not change the magnitude.
   const testing::ParsedModel parsed(model);
   REQUIRE(parsed.file != nullptr);
   const auto rope = read_rope_frequencies(*parsed.file, "qwen2", 128, 256, 256, false);

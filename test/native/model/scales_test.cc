@@ -34,7 +34,7 @@ LooseModel scaled(const GgufFile& file) {
     for (size_t i = 0; i < values.size(); ++i) values[i] /= scales[i / (values.size() / count)];
     model.put_floats(name, tensor.dims, values);
     model.put_floats(stem_of(name) + ".scale", {count}, scales);
-    model.put_floats(stem_of(name) + ".input_scale", {1}, {3.0f});  // Has no effect.
+    model.put_floats(stem_of(name) + ".input_scale", {1}, {3.0f});  // Input scales have no effect.
   }
   return model;
 }

@@ -34,7 +34,7 @@ class Alone {
   const Shape shape_;
   SamplingParams sampling_;
   const int min_tokens_, n_prompt_;
-  std::vector<std::vector<uint64_t>> kept_;  // Indexed by table and position.
+  std::vector<std::vector<uint64_t>> kept_;  // Keys and values, indexed by page table and position.
   Seen seen_;
   uint64_t row_ = 0;
   TokenId last_ = 0;

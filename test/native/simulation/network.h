@@ -33,7 +33,7 @@ struct Shape {
 
 // Running hash of the earlier positions that every following token attends to.
 struct Seen {
-  std::array<uint64_t, kMostTables> full{};  // Indexed by page table.
+  std::array<uint64_t, kMostTables> full{};  // One hash per page table of full-attention layers.
   uint64_t state = 0;
 };
 

@@ -13,7 +13,7 @@ KvLayout make_layout(Random& random) {
   KvLayout layout;
   switch (random.below(6)) {
     case 0:
-    case 1: break;  // One page table for all layers.
+    case 1: break;  // The model has one page table for all layers.
     case 2: layout.full = 2; break;
     case 3: layout.windowed = 1, layout.window = random.from(2, 40); break;
     case 4: layout.windowed = random.from(2, 3), layout.window = random.from(10, 33); break;

@@ -75,7 +75,7 @@ struct Action {
 
 struct Scenario {
   Setup setup;
-  std::vector<Action> actions;  // Sorted by time.
+  std::vector<Action> actions;  // The actions of the scenario, sorted by time.
 };
 
 // Returns scenario `number` of the simulation with that seed.
@@ -84,7 +84,7 @@ Scenario make_scenario(uint64_t seed, uint64_t number);
 std::vector<TokenId> prompt_of(const Ask& ask);
 std::vector<float> rows_of(const Span& span);
 
-// Human-readable form in one line.
+// These functions return a human-readable form in one line.
 std::string to_text(const Setup& setup);
 std::string to_text(const Action& action);
 

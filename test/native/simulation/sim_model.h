@@ -34,7 +34,7 @@ struct Cell {
 };
 
 struct SimCache final : KvCache {
-  std::vector<Cell> cells;  // Shape: [page][kPageTokens].
+  std::vector<Cell> cells;  // Stored positions, with the shape [page][kPageTokens].
 };
 
 // Wraps a CPU backend that is never asked to compute. It reports itself as asynchronous if steps are to overlap, and

@@ -33,7 +33,7 @@ class Witness {
   struct Known {
     const Ask* ask;
     int channel;
-    int64_t submitted_ns, deadline_ns;  // Deadline in the queue; 0 = none.
+    int64_t submitted_ns, deadline_ns;  // Time of submission, and the deadline in the queue (0 = none).
     int64_t submitted_step = 0;
     bool started = false, failed = false;
     bool forgotten = false;  // The request was cancelled, or its reader is gone.

@@ -119,7 +119,7 @@ void World::run() {
     witness_->drop_finished();
     SimClock::advance(computed ? kMs / 100 : kStalledNs);
   }
-  compute();  // Publishes the remaining records.
+  compute();  // A last step publishes the remaining records.
   retire();
   read_channels(true);
   check();

@@ -92,8 +92,8 @@ class World {
   uint64_t trace_ = 0;
   bool breaks_ = false;  // The next forward pass throws.
   std::vector<std::byte> drained_;
-  std::vector<int32_t> references_;  // Scratch of check_pages().
-  std::vector<Request*> requests_;   // See look().
+  std::vector<int32_t> references_;  // Scratch buffer of check_pages(): references per page.
+  std::vector<Request*> requests_;   // Result of look(): all requests that the scheduler knows.
   Figures figures_;
 };
 

@@ -16,7 +16,7 @@
 
 namespace monolith::testing {
 
-// The last dimension is the row length.
+// A float32 tensor. The last dimension of its shape is the row length.
 struct FloatTensor {
   std::vector<int64_t> shape;
   std::vector<float> values;
@@ -79,7 +79,8 @@ inline Bytes gguf_of(
   return builder.build();
 }
 
-inline bool is_named(std::string_view name, std::string_view stem) {  // "blk.3.ssm_a" has the stem "ssm_a".
+// Whether a tensor has this stem; "blk.3.ssm_a" has the stem "ssm_a".
+inline bool is_named(std::string_view name, std::string_view stem) {
   return name == stem || name.ends_with("." + std::string(stem));
 }
 

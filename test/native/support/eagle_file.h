@@ -34,7 +34,7 @@ struct EagleFile {
   }
 
   uint64_t n_tokens() const { return tokens.empty() ? n_vocab : tokens.size(); }
-  std::map<std::string, std::vector<uint64_t>> shapes() const {  // Shapes with the row length first.
+  std::map<std::string, std::vector<uint64_t>> shapes() const {  // Returns the shapes of all tensors, row length first.
     const uint64_t n = n_embd, n_ff = 2 * n;
     return {{"fc.weight", {3 * n, n}},           {"output_norm.weight", {n}},
             {"output.weight", {n, n_tokens()}},  {"token_embd.weight", {n, n_vocab}},

@@ -56,7 +56,7 @@ struct GoldenLogits {
 struct GoldenPrompt {
   std::string id;
   std::vector<int32_t> tokens;
-  std::vector<GoldenLogits> positions;  // In ascending order.
+  std::vector<GoldenLogits> positions;  // Expected logits at some positions, in ascending order.
   std::vector<int32_t> greedy;          // The 24 tokens of greedy decoding.
   std::vector<double> exact_margins;    // For each greedy token, the margin between the two largest exact logits.
   GoldenLogits last;                    // Logits after the prompt and all greedy tokens except the last.
@@ -151,7 +151,8 @@ struct Distance {
   double max = 0, rms = 0, kl = 0;
   bool same_top = false;  // Also true if the two best logits of the reference are too close to separate.
 
-  bool within(const Tolerance& t) const { return max <= t.max && rms <= t.rms && kl <= t.kl; }  // False for NaN.
+  // Returns false if a distance is NaN.
+  bool within(const Tolerance& t) const { return max <= t.max && rms <= t.rms && kl <= t.kl; }
 };
 
 inline Distance distance(std::span<const float> engine, std::span<const float> reference, const Tolerance& tolerance) {

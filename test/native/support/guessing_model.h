@@ -18,11 +18,11 @@ namespace monolith::testing {
 struct LooseModel {
   struct Value {
     uint32_t type;
-    Bytes payload;  // In the form that GgufBuilder::raw() takes.
+    Bytes payload;  // The value in the form that GgufBuilder::raw() takes.
   };
   struct Tensor {
     TensorType type;
-    std::vector<uint64_t> dims;  // Row length first.
+    std::vector<uint64_t> dims;  // Dimensions with the row length first.
     Bytes data;
     int64_t values() const {
       int64_t count = 1;

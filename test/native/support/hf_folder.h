@@ -63,7 +63,7 @@ inline std::string json_text(std::string_view text) {
 // One tensor of a safetensors file.
 struct SafetensorData {
   std::string name, type;
-  std::vector<int64_t> shape;  // The last dimension is the row length.
+  std::vector<int64_t> shape;  // Shape; the last dimension is the row length.
   std::string bytes;
 };
 

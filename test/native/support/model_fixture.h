@@ -13,7 +13,7 @@
 namespace monolith::testing {
 
 struct LoadedModel {
-  std::unique_ptr<Backend> backend;  // Must outlive the model.
+  std::unique_ptr<Backend> backend;  // The backend must outlive the model.
   std::unique_ptr<Transformer> model;
 };
 
@@ -47,7 +47,7 @@ inline Result<LoadedModel> load_model(const std::string& path, const CpuBackendO
 
 // The logits that an engine computed for one golden prompt.
 struct PromptRun {
-  std::vector<std::vector<float>> positions;  // At the positions of GoldenPrompt::positions.
+  std::vector<std::vector<float>> positions;  // The logits at the positions of GoldenPrompt::positions.
   std::vector<std::vector<float>> greedy;     // The logits that select greedy[i], along the golden path.
 };
 
@@ -75,7 +75,7 @@ class GoldenRunner {
   struct Sequence {
     const GoldenPrompt* golden;
     PromptRun* run;
-    std::vector<int32_t> tokens;  // The prompt and the greedy path.
+    std::vector<int32_t> tokens;  // The tokens of the prompt and of the greedy path.
     std::vector<int32_t> pages;   // Pages of each page table.
     int position = 0;
     bool odd = false;

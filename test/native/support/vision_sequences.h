@@ -144,7 +144,7 @@ inline void judge(const VisionSequence& sequence, const std::vector<std::vector<
 
 // How the sequences of a pair are run.
 struct VisionRun {
-  std::string how;  // Description for messages.
+  std::string how;  // Description of the run for error messages.
   bool exact = false;
   int rows = 512;                    // Maximum tokens per step.
   size_t most_sequences = SIZE_MAX;  // Runs only the first N sequences.
@@ -184,7 +184,7 @@ inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, c
       while (!consumer.outcomes()[id].ended())
         if (!consumer.pump(std::chrono::minutes(5)))
           return check::fail(__FILE__, __LINE__,
-                             // Minutes, because steps are slow in the emulator.
+                             // The timeout is 5 minutes, because steps are slow in the emulator.
                              sequence.name + ": the engine sent nothing for 5 minutes");
       const Outcome& outcome = consumer.outcomes()[id];
       REQUIRE(!outcome.failed);

@@ -85,16 +85,18 @@ TEST(resampling_matches_pillow_byte_for_byte) {
 }
 
 TEST(image_sizes_match_the_original_programs) {
-  CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));  // 2.5 is rounded to the even number.
+  // The width of 2.5 units is rounded to the even number.
+  CHECK((qwen_size({70, 130}, 28, 4 * 784, 4096 * 784) == PictureSize{56, 140}));
   const PictureSize less = qwen_size({5000, 3000}, 28, 4 * 784, 1024 * 784);
   CHECK(less.pixels() <= 1024 * 784 && less.width % 28 == 0 && less.height % 28 == 0);
   CHECK((pixtral_size({1600, 1200}, 1024, 16) == PictureSize{1024, 768}));
   CHECK((pixtral_size({100, 30}, 1024, 16) == PictureSize{112, 32}));  // Images are never enlarged.
   CHECK((idefics_size({1600, 1200}, 1456) == PictureSize{1456, 1092}));
-  CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // 33 is made even.
+  CHECK((idefics_size({100, 301}, 100) == PictureSize{34, 100}));  // A width of 33 is made even.
   CHECK((idefics_tiled({1456, 1000}, 364) == PictureSize{1456, 1092}));
-  CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));  // 19 x 14 of at most 280 embeddings.
-  CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));     // Small images are enlarged.
+  // The image becomes 19 x 14 of at most 280 embeddings.
+  CHECK((gemma4_size({1600, 1200}, 48, 280 * 48 * 48) == PictureSize{912, 672}));
+  CHECK((gemma4_size({100, 80}, 48, 280 * 48 * 48) == PictureSize{864, 672}));  // Small images are enlarged.
   CHECK((gemma4_size({100'000, 10}, 48, 280 * 48 * 48) == PictureSize{280 * 48, 48}));
   CHECK((gemma4_size({2, 900}, 48, 280 * 48 * 48) == PictureSize{48, 280 * 48}));
   // 114 x 85 patches exceed the limit of 4096, so the image is scaled by 0.6501...
@@ -132,7 +134,7 @@ TEST(image_tiles_match_the_original_programs) {
   const Pieces padded = pieces_of(*loaded(kimi), 30, 21);
   REQUIRE(padded.prepared.size() == 1 && padded.prepared[0].width == 32 && padded.prepared[0].height == 24);
   const auto as_it_is = striped_picture(30, 21);
-  // The second row of pixels.
+  // Compares the second row of pixels.
   CHECK(std::equal(as_it_is.begin() + 90, as_it_is.begin() + 180, padded.prepared[0].pixels.begin() + 96));
   CHECK(padded.prepared[0].pixels[95] == 0 && padded.prepared[0].pixels.back() == 0);
   CHECK(!rows_of(kimi, loaded(kimi), padded.prepared[0]).empty());
@@ -148,7 +150,7 @@ TEST(image_tiles_match_the_original_programs) {
   CHECK(tiled.prepared[6].pixels == resample(ResampleFilter::kLanczos, all.data(), {72, 48}, {24, 24}));
   CHECK(std::equal(all.begin(), all.begin() + 3 * 24, tiled.prepared[0].pixels.begin()));
   const ParsedModel intern{TinyVision("internvl")};
-  // A small image that is closest to a square.
+  // A small image whose shape is closest to a square is not split.
   CHECK_EQ(pieces_of(*loaded(intern), 22, 25).prepared.size(), size_t{1});
   // Of two equally good grids, the image must fill half of the larger one.
   CHECK_EQ(pieces_of(*loaded(intern), 100, 100).prepared.size(), size_t{10});
@@ -165,7 +167,7 @@ TEST(image_tiles_match_the_original_programs) {
 }
 
 TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
-  // Width and height.
+  // Grids as pairs of width and height.
   const std::vector<std::pair<int, int>> grids = {{672, 336}, {336, 672}, {672, 672}, {336, 1008}, {1008, 336}};
   CHECK((llava_candidate({640, 480}, grids) == PictureSize{672, 672}));
   // These grids keep the full resolution; this one wastes the fewest pixels.
@@ -175,7 +177,7 @@ TEST(llava_16_selects_grids_and_crops_padding_like_the_original) {
   CHECK((llava_candidate({4000, 1000}, grids) == PictureSize{1008, 336}));
   CHECK((llava_candidate({1, 20'000}, grids) == PictureSize{672, 336}));  // No grid keeps any pixel.
   CHECK((llava_scaled({640, 480}, {672, 672}) == PictureSize{672, 504}));
-  CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // 335.66 is rounded up.
+  CHECK((llava_scaled({1000, 333}, {1008, 336}) == PictureSize{1008, 336}));  // The height of 335.66 is rounded up.
   CHECK((llava_scaled({20'000, 1}, {672, 336}) == PictureSize{672, 1}));
   // A grid of 48 x 48 patches of 14 pixels. A 640 x 480 image fills 36 rows and a 641 x 480 image 35.9. Of the 13
   // remaining rows, six are cut off at each side.

@@ -22,7 +22,7 @@ struct Seen {
 };
 
 struct Asked {
-  int width = 150, height = 100, threads = 1;  // Two attention windows of Qwen2.5-VL.
+  int width = 150, height = 100, threads = 1;  // By default an image with two attention windows of Qwen2.5-VL.
   std::string_view isa = "auto";
   int64_t budget = INT64_MAX;
   VisionPrecision precision = VisionPrecision::kFast;

@@ -166,7 +166,7 @@ TEST(content_hashes_depend_on_image_and_model) {
   const ContentHash first = hash(*model);
   CHECK(hash(*model) == first);
   TinyVision other("pixtral");
-  other.tensors["mm.1.bias"].scale = 0.3f;  // A file with different weights.
+  other.tensors["mm.1.bias"].scale = 0.3f;  // The content hash depends on the weights.
   CHECK(!(hash(*loaded(other)) == first));
   pixels[600] ^= 1;
   CHECK(!(hash(*model) == first));

@@ -73,8 +73,9 @@ TEST(backend_rejects_bad_matrices) {
     CHECK(!matrix.ok());
     if (!matrix.ok()) CHECK(matrix.error().code == code);
   };
-  reject(TensorType::kQ8_0, 5, 32, ErrorCode::kInvalidArgument);  // There is data for only four rows.
-  reject(TensorType::kQ8_0, 4, 33, ErrorCode::kUnsupported);      // Rows do not consist of whole blocks.
+  // Rejected: there is data for only four of the five rows.
+  reject(TensorType::kQ8_0, 5, 32, ErrorCode::kInvalidArgument);
+  reject(TensorType::kQ8_0, 4, 33, ErrorCode::kUnsupported);  // Rejected: the rows do not consist of whole blocks.
   reject(TensorType::kQ4_K, 1, 128, ErrorCode::kUnsupported);
   reject(TensorType::kQ8_0, 0, 32, ErrorCode::kUnsupported);
   reject(TensorType::kQ8_0, -1, 32, ErrorCode::kUnsupported);

@@ -130,7 +130,8 @@ void check_close(TensorType type, Shape shape, const std::vector<std::byte>& dat
     check::fail(__FILE__, __LINE__, what + ": " + std::to_string(worst) + " of the expected rounding error, " + where);
 }
 
-bool quantized(TensorType type) { return !is_float(type); }  // Activations are rounded to 8 bits.
+// For quantized weights, activations are rounded to 8 bits.
+bool quantized(TensorType type) { return !is_float(type); }
 bool rounds_to_bf16(TensorType type, CpuIsa isa) {
   return matmul_kernels(isa).activation[strip_type_index(type)] == ActivationKind::kBf16;
 }

@@ -28,7 +28,8 @@ class Random {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return static_cast<uint32_t>(state_ >> 32);
   }
-  float uniform() { return static_cast<float>(bits() >> 8) * 0x1p-23f - 1.0f; }  // Uniform in [-1, 1).
+  // Returns a random number, uniform in [-1, 1).
+  float uniform() { return static_cast<float>(bits() >> 8) * 0x1p-23f - 1.0f; }
 
  private:
   uint64_t state_;
@@ -88,7 +89,7 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
                                           float size = 1) {
   using monolith::TensorType;
   const auto& traits = monolith::traits_of(type);
-  if (type == TensorType::kF8Scaled) {  // All codes except NaN, with scales.
+  if (type == TensorType::kF8Scaled) {  // FP8: all codes except NaN, with block scales.
     Random codes(seed);
     std::vector<std::byte> data;
     for (int64_t block = 0; block < rows * cols / traits.block_values; ++block) {
@@ -125,11 +126,11 @@ inline std::vector<std::byte> matrix_data(monolith::TensorType type, int64_t row
       case TensorType::kMXFP4:
         block[0] = static_cast<std::byte>(118 + std::ilogb(size) + static_cast<int>(random.bits() % 8));
         break;
-      case TensorType::kNVFP4:  // Values are at most 12 times this scale.
+      case TensorType::kNVFP4:  // NVFP4: the values of a block are at most 12 times this scale.
         for (int j = 0; j < 4; ++j)
           block[j] = static_cast<std::byte>(8 * (std::ilogb(size) + 3) + static_cast<int>(random.bits() % 16));
         break;
-      case TensorType::kIQ1_M: {  // d is stored in the upper nibbles of four words.
+      case TensorType::kIQ1_M: {  // IQ1_M: the scale d is stored in the upper nibbles of four words.
         const uint16_t half = monolith::float_to_half(value / 17);
         for (int j = 0; j < 4; ++j)
           block[49 + 2 * j] = (block[49 + 2 * j] & std::byte{15}) | static_cast<std::byte>((half >> (4 * j) & 15) << 4);

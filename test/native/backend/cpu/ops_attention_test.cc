@@ -76,9 +76,10 @@ std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& r
     check::fail(__FILE__, __LINE__, cache.error().message);
     return {};
   }
-  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in both types.
+  // Fills the KV cache with 0xff, which is NaN in both types.
+  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);
   std::vector<int32_t> pages(n_pages_used);
-  for (int i = 0; i < n_pages_used; ++i)  // Descending page numbers with gaps.
+  for (int i = 0; i < n_pages_used; ++i)  // Pages in descending order, with gaps between them.
     pages[i] = setup.first_page + (n_pages_used - 1 - i) * setup.page_step;
 
   ThreadPool pool(setup.threads);
@@ -416,7 +417,7 @@ TEST(bidirectional_attention_matches_the_definition_in_double) {
         const auto expected = exact(shape, rows, rope, window, 0, false, {}, false, begin, end);
         std::vector<float> whole;
         for (const CpuIsa isa : available_cpu_isas()) {
-          // Skipped because the scalar kernels are slow.
+          // Skips the scalar kernels here, because they are slow.
           if (isa == CpuIsa::kPlain && window != 5 && available_cpu_isas().size() > 1) continue;
           for (const int cut : {n, 7}) {
             const auto got = run(shape, rows, rope,
@@ -493,7 +494,7 @@ TEST(attention_sinks_match_the_definition_in_double) {
     std::vector<float> first;
     for (const CpuIsa isa : available_cpu_isas())
       for (const std::vector<int>& cuts : std::vector<std::vector<int>>{{531}, {1}, {256, 9}}) {
-        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;  // The scalar kernels are slow.
+        if (isa == CpuIsa::kPlain && cuts[0] == 1) continue;  // Skips the scalar kernels here, because they are slow.
         const auto got =
             run(shape, rows, rope,
                 {.isa = isa, .threads = cuts[0] == 531 ? 1 : 3, .cuts = cuts, .window = window, .sinks = sinks.data()});
@@ -503,7 +504,7 @@ TEST(attention_sinks_match_the_definition_in_double) {
         if (first.empty()) first = got;
         check_same_bits(got, first, row_size, what);
       }
-    for (int row = 0; row < rows.n; ++row)  // A sink of 1000 leaves no weight for the values.
+    for (int row = 0; row < rows.n; ++row)  // An attention sink of 1000 leaves no weight for the values.
       for (int d = 0; d < shape.head_dim; ++d) CHECK_EQ(first[row * row_size + 4 * 48 + d], 0.0f);
   }
 }
@@ -572,7 +573,7 @@ TEST(attention_does_not_depend_on_chunks_pages_and_threads) {
         Shape{40, 1, 32, KvType::kF16}, Shape{8, 1, 64, KvType::kQ8_0}, Shape{3, 3, 80, KvType::kQ8_0}}) {
     const auto frequency = frequencies(shape.head_dim);
     const RopeParams rope = {RopeStyle::kAdjacentPairs, shape.head_dim, frequency.data(), 1.0f};
-    // Three spans of the attention kernel, or two.
+    // Long enough for three spans of the attention kernel, or for two.
     const Rows rows = random_rows(shape, shape.n_heads == 3 ? 531 : 275, 5);
     const int64_t row_size = int64_t{shape.n_heads} * shape.head_dim;
     const auto expected = run(shape, rows, rope, {.isa = isa});

@@ -67,13 +67,14 @@ struct Setup {
 
 constexpr AttentionParams kParams = {.scale = 0.11f, .temperature_scale = 0.3f, .temperature_length = 20};
 
-// Shape: [n][n_heads][value].
+// Computes attention for one sequence. Returns [n][n_heads][value].
 std::vector<float> run(const Shape& shape, const Rows& rows, const RopeParams& rope, const Setup& setup) {
   const int n_used = (rows.n + kPageTokens - 1) / kPageTokens;
   const int n_pages = setup.first_page + n_used * setup.page_step + 1;
   auto cache = CpuKvCache::create(shape.cache(n_pages));
   CHECK(cache.ok());
-  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);  // NaN in all types.
+  // Fills the KV cache with 0xff, which is NaN in all types.
+  std::memset((*cache)->layer(0).keys.of_head(0), 0xff, (*cache)->bytes);
   std::vector<int32_t> pages(n_used);
   for (int i = 0; i < n_used; ++i) pages[i] = setup.first_page + (n_used - 1 - i) * setup.page_step;
   ThreadPool pool(setup.threads);
@@ -454,7 +455,7 @@ TEST(batched_matmul_equals_the_matmul_of_each_head) {
               const auto at = out.begin() + (row * n_heads + head) * (rows + 3);
               got.insert(got.end(), at, at + rows);
               wanted.insert(wanted.end(), product.begin() + row * rows, product.begin() + (row + 1) * rows - 3);
-              wanted.insert(wanted.end(), 3, -1.0f);  // The elements after the requested rows are unchanged.
+              wanted.insert(wanted.end(), 3, -1.0f);  // Output elements after the requested rows stay unchanged.
             }
             check_same_bits(got, wanted,
                             std::string(traits.name) + ", head " + std::to_string(head) + " of " +
@@ -544,7 +545,7 @@ TEST(sparse_attention_uses_the_selected_latents) {
             CHECK(most - least < (type == KvType::kF32 ? 1e-3 : type == KvType::kF16 ? 0.1 : 2.0));
           }
           if (isa != available_cpu_isas().back() || threads > 1 || row % 7 != 4) continue;
-          // The same rows alone, in a separate cache.
+          // Computes attention for the same rows alone, in a separate KV cache.
           auto apart = CpuKvCache::create({{{StateKind::kLatents, 1, kRow, kValue, 0}}, 4, type});
           REQUIRE(apart.ok());
           const std::vector<int32_t> in_order = {0, 1, 2, 3};

@@ -116,7 +116,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           std::vector<float> frequency(n_dims / 2);
           for (int i = 0; i < n_dims / 2; ++i) frequency[i] = float(std::pow(5e5, -2.0 * i / n_dims));
           const RopeParams rope = {style, n_dims, frequency.data(), 0.9f};
-          const int n = 35, first = 100003, n_heads = 2;  // There is one KV head.
+          const int n = 35, first = 100003, n_heads = 2;  // Two query heads and one KV head.
           const auto q = random_floats(n * n_heads * head_dim, 6), k = random_floats(n * head_dim, 7);
           const auto v = random_floats(n * head_dim, 8);
           auto cache = CpuKvCache::create(KvShape::of_equal_layers(1, 1, head_dim, 4, KvType::kF16));
@@ -171,7 +171,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
                         float_to_half(v[row * head_dim + d]);
             }
           }
-          CHECK(worst < 1e-6);  // Values of order 1 with three roundings.
+          CHECK(worst < 1e-6);  // The error bound is for values of order 1 with three roundings.
           CHECK(stored);
           // A query head is rotated in the same way as a key with the same values.
           auto again = std::vector<float>(q.begin(), q.begin() + head_dim), zero = again;
@@ -179,7 +179,7 @@ TEST(rope_rotates_both_styles_at_far_positions_and_stores_what_it_rotated) {
           cpu_ops(isa).rope_and_store(pool, scratch, rope, {&one, 1}, zero.data(), head_dim, 0, again.data(), head_dim,
                                       v.data(), head_dim, 0, **cache);
           CHECK(std::memcmp(again.data(), rotated_q.data(), head_dim * sizeof(float)) == 0);
-          // rotate() alone gives the same result.
+          // rotate() alone gives the same queries as rope_and_store().
           auto alone = q;
           cpu_ops(isa).rotate(pool, scratch, rope, {&segment, 1}, alone.data(), n_heads * head_dim, n_heads, head_dim);
           CHECK(same_bits(alone, rotated_q));
@@ -220,7 +220,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
   for (const int64_t dim : {2, 15, 16, 63, 64, 65, 80, 2048, 4100}) {
     const int n_rows = 3;
     auto x = random_floats(n_rows * dim, uint32_t(dim));
-    for (float& value : x) value += 3;  // A mean that the layer norm must subtract.
+    for (float& value : x) value += 3;  // Adds a mean that the layer norm must subtract.
     const auto weight = random_floats(dim, 2), bias = random_floats(dim, 3);
     for (const bool biased : {false, true}) {
       std::vector<double> expected;
@@ -250,7 +250,7 @@ TEST(layer_norm_matches_double_and_every_instruction_set) {
 
 TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
   const int n_rows = 5, n_heads = 3;
-  const int64_t dim = 3 * 67;  // Whole vectors and a remainder.
+  const int64_t dim = 3 * 67;  // The row length covers whole SIMD vectors and a remainder.
   const auto size = static_cast<size_t>(n_rows * dim);
   const auto x = random_floats(size, 21), y = random_floats(size, 22), columns = random_floats(size_t(dim), 23);
   const auto gates = random_floats(size_t(n_rows * n_heads), 24), weights = random_floats(size_t(n_rows * 4), 25);
@@ -340,7 +340,7 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
 
 TEST(silu_multiply_matches_double_and_every_instruction_set) {
   const int n_rows = 7;
-  const int64_t dim = 2051;  // Whole vectors, a remainder, and several tasks.
+  const int64_t dim = 2051;  // The row length covers whole SIMD vectors, a remainder, and several tasks.
   auto gate = random_floats(n_rows * dim, 10, 4.0f);
   const auto up = random_floats(n_rows * dim, 11);
   std::vector<double> expected;
@@ -352,10 +352,10 @@ TEST(silu_multiply_matches_double_and_every_instruction_set) {
     auto out = gate;
     cpu_ops(isa).gated(pool, Activation::kSilu, out.data(), up.data(), n_rows, dim, out.data());
     check_relative(out, expected, 5 * 0x1p-24,
-                   std::string(cpu_isa_name(isa)));  // 1 ulp for exp, and three roundings.
+                   std::string(cpu_isa_name(isa)));  // The error bound allows 1 ulp for exp, and three roundings.
     if (plain.empty()) plain = out;
     CHECK(same_bits(out, plain));
-    // Far out of range, nothing overflows to NaN.
+    // Inputs far out of range must not overflow to NaN.
     const float far[] = {1000.0f, -1000.0f, kInfinity}, one[] = {1.0f, 1.0f, 1.0f};
     float result[3];
     cpu_ops(isa).gated(pool, Activation::kSilu, far, one, 1, 3, result);
@@ -465,7 +465,7 @@ TEST(gather_rows_picks_rows) {
 
 TEST(exponential_is_within_one_ulp_and_equal_on_every_instruction_set) {
   std::vector<float> x;
-  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // Up to 88.7.
+  for (int i = 0; i < 400000; ++i) x.push_back(-86.5f + float(i) * 0.000438f);  // Inputs of exp from -86.5 up to 88.7.
   for (int i = 0; i < 40000; ++i) x.push_back(-1.0f + float(i) * 5e-5f);
   std::vector<float> plain;
   for (const CpuIsa isa : available_cpu_isas()) {

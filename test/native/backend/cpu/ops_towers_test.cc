@@ -91,7 +91,7 @@ TEST(vision_rope_uses_the_given_factors) {
 }
 
 TEST(patches_are_ordered_by_color_row_and_column) {
-  const int width = 11, height = 9, patch = 3;  // A margin that no patch covers.
+  const int width = 11, height = 9, patch = 3;  // The image has a margin that no patch covers.
   std::vector<uint8_t> pixels(size_t(width) * height * 3);
   for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = uint8_t(i * 37);
   const auto levels = random_floats(3 * 256, 7);
@@ -115,7 +115,8 @@ TEST(table_rows_are_added_and_rows_are_summed) {
   std::vector<int32_t> rows;
   std::vector<float> weights;
   for (int row = 0; row < n_rows; ++row) {
-    rows.insert(rows.end(), {row % 5, 4 - row % 5, 1000000});  // Rows with weight 0 are not read.
+    // Rows with weight 0 are not read, so their index may be out of range.
+    rows.insert(rows.end(), {row % 5, 4 - row % 5, 1000000});
     weights.insert(weights.end(), {0.25f * static_cast<float>(row), -0.5f, 0.0f});
   }
   for (const CpuIsa isa : available_cpu_isas()) {

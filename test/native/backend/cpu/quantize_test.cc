@@ -115,7 +115,8 @@ TEST(quantize_floats_pads_the_last_line) {
       std::vector<float> x(static_cast<size_t>(cols));
       for (int64_t i = 0; i < cols; ++i) x[static_cast<size_t>(i)] = static_cast<float>(i + 1);
       const int64_t n = lines_per_row(ActivationKind::kF32, cols);
-      std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));  // This type has the required alignment.
+      // Memory for two lines per row; the element type has the required alignment.
+      std::vector<ActivationBlock> lines(static_cast<size_t>(2 * n));
       std::memset(static_cast<void*>(lines.data()), 0x5a, lines.size() * kLineBytes);
       matmul_kernels(isa).pack[static_cast<int>(ActivationKind::kF32)](
           x.data(), cols, reinterpret_cast<std::byte*>(lines.data()), 2 * kLineBytes);

@@ -154,7 +154,7 @@ Floats run_latents(const LatentShape& shape, const Way& way) {
   Floats all;
   for (Segment segment : pieces(n, way.piece, shape.span, pages.data())) {
     const int at = segment.first_position, rows = segment.n_tokens, n_others = way.company ? 1 : 0;
-    // A token of another sequence comes first.
+    // A token of another sequence comes first in the step.
     const auto some = [&](const Floats& from, size_t dim) {
       Floats numbers(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(dim) * n_others);
       numbers.insert(numbers.end(), from.begin() + static_cast<std::ptrdiff_t>(dim) * at,
@@ -302,7 +302,7 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
             backend.write_floats(at, values.data(), static_cast<int64_t>(values.size()));
             return at;
           };
-          const int wanted = rows - 3;  // Nothing is written after these rows.
+          const int wanted = rows - 3;  // Only these output rows are written.
           float* const out = put(Floats(size_t(n_rows * n_heads * rows), -1.0f));
           backend.matmul_heads(
               {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows}, n_rows);

@@ -59,7 +59,7 @@ std::vector<float> download(Runtime& runtime, const float* from, size_t n) {
 }
 
 struct Weights {
-  std::vector<float> values;  // As stored.
+  std::vector<float> values;  // Weights as stored, after rounding to the storage type.
   std::unique_ptr<Matrix> matrix;
 };
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
@@ -100,7 +100,8 @@ TEST(cublaslt_serves_wide_products_of_bfloat16) {
   CHECK(library_serves(Format::kBf16, 4096, 4096, kLibraryColumns));
   CHECK(!library_serves(Format::kBf16, 4096, 4096, kLibraryColumns - 1));
   CHECK(!library_serves(Format::kBf16, 16, 4096, 8192));
-  CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));  // Activations have their own scales.
+  // Binary16 activations have their own scales, so cuBLASLt is not used.
+  CHECK(!library_serves(Format::kF16, 4096, 4096, 8192));
   CHECK(!library_serves(Format::kQuant, 4096, 4096, 8192));
 }
 
@@ -183,9 +184,10 @@ TEST(cublaslt_caches_algorithms_and_evicts_the_oldest) {
     for (int64_t columns = 1; columns <= 63; ++columns) ask(columns), ask(columns);
     CHECK_EQ(fake.heuristics, 64);
     CHECK_EQ(fake.layouts, 3 * 64);
-    ask(1);  // The shape is still cached.
+    ask(1);  // The algorithm for this shape is still cached.
     CHECK_EQ(fake.heuristics, 64);
-    ask(64), ask(65), ask(1), ask(65), ask(64);  // Two new shapes replace the two oldest.
+    // The algorithms of two new shapes replace the two oldest in the cache.
+    ask(64), ask(65), ask(1), ask(65), ask(64);
     CHECK_EQ(fake.heuristics, 66);
     CHECK_EQ(fake.layouts, 3 * 64);
     ask(2);
@@ -252,7 +254,7 @@ TEST(unusable_cublaslt_is_rejected) {
   CHECK_EQ(fake.handles, 0);
   fake = {};
 
-  // How the backend handles the library.
+  // What the backend reports with and without a usable library.
   const auto isa = [](bool invariant, const std::string& path) {
     CudaBackendOptions options;
     options.invariant = invariant, options.cublaslt = path;

@@ -64,7 +64,7 @@ class Bench {
       for (int p = 0; p < length; p += kPageTokens) s.pages.push_back(numbers[next++]);
       sequences_.push_back(std::move(s));
     }
-    // Unwritten memory is NaN.
+    // Fills the pages with 0xff, so that unwritten memory reads as NaN.
     runtime_->fill(cache_->view(0).data + kSparePage * cache_->view(0).page_bytes, 0xff, cache_->bytes);
     tables_ = std::make_unique<StepTables>(*runtime_);
     tables_->set_kv_heads(shape.n_kv_heads);
@@ -318,7 +318,7 @@ TEST(cuda_attention_is_correct_and_does_not_depend_on_chunks) {
       {2, 1, 96, {.scale = 0.1f, .window = 0, .soft_cap = 2.0f}, false, KvType::kQ8_0},
       {2, 1, 128, {.scale = 0.09f, .window = 133}, true, KvType::kQ8_0},
       {2, 1, 256, {.scale = 0.0625f}, true, KvType::kQ8_0},
-      // Shapes that use the scalar kernel.
+      // Shapes that use the scalar attention kernel.
       {1, 2, 50, {.scale = 0.14f, .window = 40}, true},
       {1, 1, 64, {.scale = 0.125f}, true, KvType::kF32},
       {2, 1, 50, {.scale = 0.14f, .window = 40, .soft_cap = 2.0f}, true, KvType::kFp8},
@@ -374,16 +374,16 @@ TEST(cuda_attention_of_long_and_short_sequences_in_one_step) {
         CHECK(same_bits(rows.data() + static_cast<int64_t>(r) * bench.row_values(),
                         alone[static_cast<size_t>(sequences[r])].data(), bench.row_values()));
     };
-    check_rows({1, 2, 4, 0, 8}, 8);                  // Split by chunks.
-    check_rows({3, 0, 5, 6, 7}, 0);                  // Split by groups of chunks, one worker each.
-    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // Whole tokens, without a split.
+    check_rows({1, 2, 4, 0, 8}, 8);  // In this step, attention of a token is split by chunks.
+    check_rows({3, 0, 5, 6, 7}, 0);  // In this step, attention is split by groups of chunks, one worker each.
+    check_rows({9, 8, 7, 6, 5, 4, 3, 2, 1, 0}, 16);  // In this step, the attention of a token is not split.
     // Captured with short sequences and replayed with long ones, which are distributed differently. In both cases some
     // token is split.
     bench.record({{0, 3, 1}, {4, 128, 1}, {2, 17, 1}}, 4);
     check_rows({0, 1, 2}, 4);
     check_rows({3, 7, 9}, 4);
     bench.forget_recording();
-    // Next to a prompt, and as the end of a prompt: tiles.
+    // Decode tokens next to a prompt, and as the end of a prompt, are computed by the tile kernel.
     const auto mixed = bench.run({{0, 2270, 30}, last(3), {2, 0, 40}, last(1), {5, 2045, 4}});
     const auto row = [&](int r) { return mixed.data() + r * bench.row_values(); };
     CHECK(same_bits(row(29), alone[0].data(), bench.row_values()));
@@ -416,7 +416,8 @@ TEST(cuda_attention_kernel_choice_and_work_shares) {
 TEST(cuda_attention_work_covers_every_row_once) {
   CHECK(split_for(8, 8, 1024) == RowSplit::kWhole);
   CHECK(split_for(8, 7, 1024) == RowSplit::kChunks);
-  CHECK(split_for(8, 7, 7) == RowSplit::kWhole);  // There is no room, and one group.
+  // Not split, because there is no room for partial results and only one group.
+  CHECK(split_for(8, 7, 7) == RowSplit::kWhole);
   CHECK(split_for(40, 16, 1024) == RowSplit::kGroups);
   CHECK(split_for(40, 15, 1024) == RowSplit::kChunks);
   CHECK(split_for(40, 15, 39) == RowSplit::kGroups);
@@ -434,7 +435,7 @@ TEST(cuda_attention_work_covers_every_row_once) {
       rows += n;
     }
     planner.plan(segments, 1 + static_cast<int>(random() % 8), 528);
-    std::vector<int> seen(static_cast<size_t>(rows), 0);  // Number of chunks of each token.
+    std::vector<int> seen(static_cast<size_t>(rows), 0);  // Counts the chunks that the plan contains for each token.
     std::vector<int> slots(kMostSlots, 0);
     for (const AttentionItem& item : planner.items()) {
       CHECK(item.first_chunk < item.end_chunk);

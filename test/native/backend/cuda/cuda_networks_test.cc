@@ -97,7 +97,7 @@ std::vector<float> logits_beside(Transformer& model, const std::vector<int32_t>&
       for (int t = 0; t < kPages * kPageTokens; ++t)
         s.tokens.push_back(static_cast<int32_t>(next() % TinyModel::kVocab));
     }
-    for (size_t p = 0; p < kPages; ++p)  // Shuffled: 11 divides no number of sequences used here.
+    for (size_t p = 0; p < kPages; ++p)  // Pages are shuffled; 11 divides no number of sequences used here.
       s.pages.push_back(static_cast<int32_t>(p * sequences.size() + (i * 11 + 3) % sequences.size()));
   }
   std::vector<float> logits;

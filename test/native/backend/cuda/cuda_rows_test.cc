@@ -98,7 +98,7 @@ TEST(cuda_norms) {
         },
         1e-5, "rms_norm");
     emulator::set_order(kDescending);
-    float* const last = desk.put({x.end() - dim, x.end()});  // The last row alone, in place.
+    float* const last = desk.put({x.end() - dim, x.end()});  // Normalizes the last row alone and in place.
     rms_norm(desk.runtime(), last, w, 1e-5f, 1, dim, last);
     CHECK(std::memcmp(desk.get(last, width).data(), all.data() + 2 * dim, width * sizeof(float)) == 0);
   }

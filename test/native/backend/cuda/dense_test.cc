@@ -80,7 +80,7 @@ struct Weights {
 
 Weights weights(Runtime& runtime, TensorType type, int64_t rows, int64_t cols) {
   Weights made{rows, cols, numbers(static_cast<size_t>(rows * cols)), nullptr};
-  const bool fp8 = type == TensorType::kF8E4M3;  // Converted from bfloat16.
+  const bool fp8 = type == TensorType::kF8E4M3;  // FP8 weights are converted from bfloat16.
   if (fp8) type = TensorType::kBF16;
   std::vector<uint16_t> bits(made.values.size());
   for (size_t i = 0; i < bits.size(); ++i) {
@@ -101,7 +101,7 @@ std::unique_ptr<Runtime> open_runtime() {
 constexpr DenseDevice kHopper{.wgmma = true, .invariant = true, .multiprocessors = 4};
 constexpr DenseDevice kMixed{.wgmma = true, .invariant = false, .multiprocessors = 4};
 constexpr DenseDevice kAmpere{.wgmma = false, .invariant = true, .multiprocessors = 4};
-// Splits as much as possible.
+// With this many idle multiprocessors, work is split as much as possible.
 constexpr DenseDevice kAmpereIdle{.wgmma = false, .invariant = true, .multiprocessors = 1000};
 constexpr DenseDevice kHopperIdle{.wgmma = true, .invariant = true, .multiprocessors = 1000};
 
@@ -349,7 +349,8 @@ TEST(dense_kernels_are_chosen_by_shape_and_device) {
   CHECK((plan(hopper, gate, 8192) == DensePlan{kWgmma, 128, 256, false}));
   CHECK((plan(hopper, gate, 384) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(hopper, gate, 100) == DensePlan{kWgmma, 128, 128, false}));
-  constexpr DenseDevice single{true, true, 1}, two{true, true, 2};  // The devices of the test of equal bits.
+  // The device settings with which another test checks for equal bits.
+  constexpr DenseDevice single{true, true, 1}, two{true, true, 2};
   const DenseRows small{72, 2};
   CHECK((plan(single, small, 140) == DensePlan{kWgmma, 128, 192, false}));
   CHECK((plan(single, small, 65) == DensePlan{kWgmma, 128, 128, false}));

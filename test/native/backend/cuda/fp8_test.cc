@@ -21,7 +21,7 @@ using namespace monolith::cuda;
 
 namespace {
 
-// Returns values in a file's format.
+// Returns values in the format of a model file.
 std::vector<std::byte> stored(TensorType type, const std::vector<float>& values) {
   std::vector<std::byte> data(values.size() * static_cast<size_t>(traits_of(type).block_bytes));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -91,10 +91,10 @@ TEST(fp8_rows_of_every_size_are_rounded_correctly) {
       for (int64_t k = 0; k < kCols; ++k) {
         float& value = values[static_cast<size_t>(row * kCols + k)];
         value = normal(source);
-        if (row == 3) value = 0;                                             // All zero.
-        if (row == 4) value *= wide ? 1e37f : 1e4f;                          // The largest numbers possible.
-        if (row == 5) value *= wide ? 1e-37f : 1e-7f;                        // Almost the smallest numbers possible.
-        if (row == 6) value = std::ldexp(value, -static_cast<int>(k % 20));  // Codes of every magnitude.
+        if (row == 3) value = 0;                       // A row of zeros.
+        if (row == 4) value *= wide ? 1e37f : 1e4f;    // A row with the largest numbers possible.
+        if (row == 5) value *= wide ? 1e-37f : 1e-7f;  // A row with almost the smallest numbers possible.
+        if (row == 6) value = std::ldexp(value, -static_cast<int>(k % 20));  // A row with FP8 codes of every magnitude.
         if (row == 7) value = k == 8 ? -0.0f : k == 9 ? 1.0f : 0.0f;
       }
     const std::vector<std::byte> data = stored(type, values);

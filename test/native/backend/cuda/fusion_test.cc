@@ -58,7 +58,7 @@ TinyModel wide_model(TensorType type, uint32_t layers, const char* architecture 
     for (uint64_t& dim : tensor.dims)
       dim = dim == TinyModel::kEmbedding     ? 256
             : dim == TinyModel::kFeedForward ? 512
-            : dim == 32                      ? 128  // Keys and values.
+            : dim == 32                      ? 128  // The width of the key and value projections.
             : dim == TinyModel::kHeadDim     ? 64
                                              : dim;
   }
@@ -115,7 +115,8 @@ class Steps {
     Floats values;
     const auto add = [&](const Floats& more) { values.insert(values.end(), more.begin(), more.end()); };
     add(step({{0, 21, 0}, {1, 3, 0}}, false));
-    for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));  // Padded to 4 tokens.
+    // A step with three decode tokens, padded to 4.
+    for (int i = 0; i < 3; ++i) add(step({{0, 1, 21 + i}, {1, 1, 3 + i}, {2, 1, i}}));
     return values;
   }
 
@@ -140,9 +141,9 @@ int launches_per_layer(const char* architecture, TensorType type, bool fused, co
       check::fail(__FILE__, __LINE__, steps.error);
       return 0;
     }
-    steps.step(parts, all_logits);  // Computes the RoPE angles.
+    steps.step(parts, all_logits);  // The first step also computes the RoPE angles.
     const uint64_t before = emulator::launches();
-    steps.step(parts, all_logits);  // Captured as a CUDA graph, if possible.
+    steps.step(parts, all_logits);  // The second step is captured as a CUDA graph, if possible.
     counts[layers - 2] = emulator::launches() - before;
   }
   return static_cast<int>(counts[1] - counts[0]);
@@ -176,20 +177,23 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(decide(gate, {f16.get()}, rows, 3, kLast) == Fusion(kF16, false));
   CHECK(decide(gate, {quant.get(), quant.get()}, rows, 3, kLast) == Fusion(kInt8, false));
   CHECK(decide({}, {bf16.get()}, rows, 3, kLast) == none);
-  CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);              // Reads floats.
-  CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);  // Two different input formats.
+  CHECK(decide(norm, {f32.get()}, rows, 3, kLast) == none);  // Not fused: the matmul reads floats.
+  // Not fused: the matmuls read two different input formats.
+  CHECK(decide(norm, {bf16.get(), f32.get()}, rows, 3, kLast) == none);
   CHECK(decide(norm, {bf16.get(), quant.get()}, rows, 3, kLast) == none);
-  CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);  // Different rows.
+  CHECK(decide(norm, {bf16.get()}, other, 3, kLast) == none);  // Not fused: the matmul reads different rows.
   CHECK(decide(norm, {bf16.get()}, rows, 2, kLast) == none);
   CHECK(decide(norm, {narrow.get()}, rows, 3, kLast) == none);
   CHECK(attention_input(kBf16, KvType::kF16, 64, 1, 64, 64));
   CHECK(attention_input(kInt8, KvType::kF16, 96, 4, 384, 384));
-  CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));   // One scale for the whole row.
-  CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));    // Uses a different kernel.
-  CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));  // Blocks that span several heads.
-  CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));    // A padded row.
+  // Not fused: the input format has one scale for the whole row.
+  CHECK(!attention_input(kF16, KvType::kF16, 64, 2, 128, 128));
+  // Not fused: an F32 cache uses a different attention kernel.
+  CHECK(!attention_input(kBf16, KvType::kF32, 64, 1, 64, 64));
+  CHECK(!attention_input(kInt8, KvType::kF16, 80, 8, 640, 640));  // Not fused: input blocks would span several heads.
+  CHECK(!attention_input(kInt8, KvType::kF16, 64, 1, 64, 64));    // Not fused: the input row is padded.
   CHECK(!attention_input(kBf16, KvType::kF16, 80, 1, 80, 80));
-  CHECK(!attention_input(kBf16, KvType::kF16, 64, 1, 64, 128));  // Rows with gaps.
+  CHECK(!attention_input(kBf16, KvType::kF16, 64, 1, 64, 128));  // Not fused: there are gaps between the rows.
 
   RowList list;
   list.n_rows = 3;
@@ -207,10 +211,11 @@ TEST(cuda_operations_are_fused_if_a_single_matmul_reads_them) {
   CHECK(head_norms_for(of_q, norm, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_q, of_others, call, 64) == HeadNorms());
   CHECK(head_norms_for(of_few, of_k, call, 64) == HeadNorms());
-  CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());  // Processed number by number.
+  // Not fused: heads of this size are processed number by number.
+  CHECK(head_norms_for(of_q, of_k, call, 62) == HeadNorms());
   const PendingNorm odd_norm{nullptr, nullptr, 1e-5f, 3, 66, rows};
   const PendingGate odd_gate{Activation::kSilu, nullptr, nullptr, 3, 66, rows};
-  CHECK(decide(odd_norm, {odd.get()}, rows, 3, kLast) == none);  // There is no kernel for this size.
+  CHECK(decide(odd_norm, {odd.get()}, rows, 3, kLast) == none);  // Not fused: there is no kernel for this size.
   CHECK(decide(odd_gate, {odd.get()}, rows, 3, kLast) == none);
 }
 

@@ -70,7 +70,7 @@ class Store {
             uint16_t scale;
             std::memcpy(&scale, own + kPageTokens * dim_ + 2 * (b * kPageTokens + static_cast<size_t>(slot)), 2);
             written += 2;
-            if (blocks[b].codes.empty()) {  // The block is NaN.
+            if (blocks[b].codes.empty()) {  // The reference block contains a NaN, so only its scale is compared.
               wrong += !std::isnan(half_to_float(scale));
               const int n_codes = std::min(kv_block(type_, dim_), (slot + 1) * dim_ - d);
               d += n_codes;
@@ -82,7 +82,7 @@ class Store {
           }
         }
     if (wrong > 0) check::fail(__FILE__, __LINE__, what + ": " + std::to_string(wrong) + " numbers differ");
-    // No other bytes were written.
+    // No other bytes of the pages were written.
     int64_t touched = 0;
     for (int64_t i = 0; i < 5 * view.page_bytes; ++i) touched += page_[i] != 0xff;
     if (touched > written) check::fail(__FILE__, __LINE__, what + ": other bytes of the pages were written");
@@ -107,7 +107,8 @@ TEST(cuda_8bit_pages_match_the_codec) {
   std::normal_distribution<float> normal(0, 1);
   using enum emulator::Order;
   for (const KvType type : {KvType::kFp8, KvType::kQ8_0})
-    for (const int dim : {64, 80, 128, 256, 96, 50, 33, 7}) {  // The last three sizes are processed number by number.
+    // Heads of the last three sizes are processed number by number.
+    for (const int dim : {64, 80, 128, 256, 96, 50, 33, 7}) {
       Store store(type, 2, dim);
       emulator::set_order(dim % 3 == 0 ? kDescending : dim % 3 == 1 ? kShuffled : kAscending);
       std::vector<float> keys(static_cast<size_t>(20 * store.width())), values(keys.size());

@@ -110,7 +110,8 @@ TEST(loader_copies_floats_both_ways) {
   REQUIRE(there.ok());
   std::vector<std::byte> source = data, back(data.size());
   loader.write(*there, source.data(), source.size());
-  std::fill(source.begin(), source.end(), std::byte{0});  // The source was already read.
+  // The loader has already read the source, so it may be overwritten.
+  std::fill(source.begin(), source.end(), std::byte{0});
   loader.read(back.data(), *there, back.size());
   CHECK(back == data);
 }

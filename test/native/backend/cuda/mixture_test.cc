@@ -39,13 +39,14 @@ struct Experts {
     std::unique_ptr<Matrix> gate, up, down;
   };
   std::vector<One> each{static_cast<size_t>(kShape.n_experts)};
-  float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;  // Biases of all experts.
+  // Biases of the matrices, stacked over all experts.
+  float *gate_bias = nullptr, *up_bias = nullptr, *down_bias = nullptr;
   Activation activation = Activation::kSilu;
 };
 
 std::unique_ptr<Matrix> matrix(Backend& backend, TensorType type, int64_t rows, int64_t cols,
                                std::span<const std::byte> data) {
-  const bool fp8 = type == TensorType::kF8E4M3;  // Converted from binary16.
+  const bool fp8 = type == TensorType::kF8E4M3;  // FP8 weights are converted from binary16.
   auto made = backend.matrix({fp8 ? TensorType::kF16 : type, rows, cols, data, fp8});
   return made ? std::move(*made) : nullptr;
 }
@@ -176,16 +177,17 @@ TEST(cuda_moe_is_the_weighted_sum_of_its_experts_in_any_batch) {
       logits[2 * kShape.n_experts + e] = 0.25f;  // All logits are equal, so the first experts are selected.
       logits[3 * kShape.n_experts + e] = e % 2 ? 1.0f : -1.0f;
       for (int row = 10; row < 20; ++row)
-        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;  // Many tokens for few experts.
+        logits[row * kShape.n_experts + e] += e < 3 ? 9.0f : 0.0f;  // Ten tokens that select few experts.
     }
     logits[4 * kShape.n_experts + 1] = -INFINITY;
-    logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();  // A NaN is never among the largest.
+    // A NaN logit is never among the largest.
+    logits[5 * kShape.n_experts + 7] = std::numeric_limits<float>::quiet_NaN();
     const std::vector<float> x = numbers(kRows * kShape.n_embd);
     float* const logits_there = put(*backend, logits);
     float* const x_there = put(*backend, x);
     const std::vector<float> whole = run(*backend, mixture, logits_there, x_there, 0, kRows, false);
     for (const int row : {0, 2, 3, 4, 5, 12, 29}) {
-      if (row == 5 && !way.normalized) continue;  // The sum over all experts is NaN.
+      if (row == 5 && !way.normalized) continue;  // The softmax over all experts is NaN for this token.
       const float* own = &logits[static_cast<size_t>(row) * kShape.n_experts];
       std::vector<int> order(kShape.n_experts);
       std::iota(order.begin(), order.end(), 0);
@@ -254,7 +256,7 @@ TEST(cuda_routers_match_the_cpu) {
     int experts, used;
     Router router;
     bool biased;
-    int rows;  // 33: more than one thread block runs the routing.
+    int rows;  // Number of tokens. With 33, more than one thread block runs the routing.
     bool by_token = false;
   };
   using enum RouterScore;
@@ -320,7 +322,7 @@ TEST(cuda_routers_match_the_cpu) {
 
 TEST(cuda_expert_tiles_fit_the_expected_tokens) {
   using cuda::columns_of_group;
-  CHECK_EQ(columns_of_group(8, 128), 1);  // A single token: one column per expert.
+  CHECK_EQ(columns_of_group(8, 128), 1);  // A single token needs one column per expert.
   CHECK_EQ(columns_of_group(128, 128), 1);
   CHECK_EQ(columns_of_group(512, 128), 8);
   CHECK_EQ(columns_of_group(2048, 128), 24);

@@ -56,7 +56,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
 }
 
 struct Weights {
-  std::vector<float> values;  // As defined by the file format.
+  std::vector<float> values;  // Weights as defined by the file format.
   std::unique_ptr<Matrix> matrix;
   const CudaMatrix& own() const { return static_cast<const CudaMatrix&>(*matrix); }
   QuantWeight quant() const {
@@ -158,14 +158,15 @@ TEST(quantized_matrices_take_about_the_size_in_the_file) {
     if (ratio < 1.0 || ratio > 1.04)
       check::fail(__FILE__, __LINE__, std::string(traits.name) + " takes " + std::to_string(ratio));
   }
-  CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);  // In exact arithmetic.
+  // In exact arithmetic, quantized weights are stored as F32.
+  CHECK(format_for(TensorType::kQ4_K, 16, 256, true) == Format::kF32);
 }
 
 TEST(int8_inputs_are_rounded_correctly) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kRows = 11;
-  constexpr int64_t kCols = 160;  // The second chunk is padded.
+  constexpr int64_t kCols = 160;  // Two chunks of columns; the second one is padded.
   std::vector<float> x = random_floats(kRows * kCols, 5);
   for (int i = 0; i < 32; ++i) x[i] = 0;
   for (int i = 32; i < 64; ++i) x[i] *= 0x1p-110f;
@@ -334,7 +335,7 @@ TEST(quantized_experts_equal_each_expert_alone) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int kExperts = 3, kXRows = 5, kSlots = 88;
-  constexpr int64_t kRows = 48, kCols = 256;  // Shape of one expert.
+  constexpr int64_t kRows = 48, kCols = 256;  // Shape of the matrix of one expert.
   const std::vector<float> x = random_floats(kXRows * kCols, 31);
   const float* const device_x = to_device(*device, x);
   // 9 slots of expert 0, none of expert 1, 70 of expert 2.
@@ -502,7 +503,7 @@ TEST(quantized_kernels_are_chosen_by_size) {
   CHECK(quant_kernel_for(4096, 8, kH200) == kFew);
   CHECK(quant_kernel_for(4096, 9, kH200) == kSome);
   CHECK(quant_kernel_for(14336, 32, kH200) == kSome);
-  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);  // Only 8 thread blocks of kMany.
+  CHECK(quant_kernel_for(1024, 64, kH200) == kSome);  // With the kMany kernel there would be only 8 thread blocks.
   CHECK(quant_kernel_for(28672, 64, kH200) == kMany);
   CHECK(quant_kernel_for(4096, 256, kH200) == kMany);
   CHECK(quant_kernel_for(256, 8192, kH200) == kMany);
@@ -528,10 +529,10 @@ TEST(quantized_persistent_kernels_are_chosen_by_size) {
   CHECK_EQ(one->stages, 3);
   CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 3)->columns, 4);
   CHECK_EQ(plan(TensorType::kQ4_K, 14336, 4096, 16)->columns, 16);
-  CHECK_EQ(plan(TensorType::kQ4_K, 4096, 14336, 16)->columns, 8);  // There is no room for 16 columns.
+  CHECK_EQ(plan(TensorType::kQ4_K, 4096, 14336, 16)->columns, 8);  // Shared memory has no room for 16 columns.
   CHECK(!plan(TensorType::kQ4_K, 4096, 4096, 8));                  // Too little work for this many inputs.
   CHECK(!plan(TensorType::kQ4_K, 14336, 4096, 17));
-  CHECK(!plan(TensorType::kQ4_K, 4096, 131072, 8));  // There is no room at all.
+  CHECK(!plan(TensorType::kQ4_K, 4096, 131072, 8));  // Shared memory has no room for the inputs.
   DeviceProperties ampere = hopper;
   ampere.major = 8;
   CHECK(!plan_stream(layout, 14336, 1, ampere));

@@ -195,7 +195,7 @@ TEST(cuda_segments_of_a_step_use_their_own_state) {
   std::vector<std::vector<float>> states;
   for (int32_t slot = 0; slot < 4; ++slot) states.push_back(device.state(slot));
   device.forget();
-  for (const Segment& segment : step) {  // One segment after another.
+  for (const Segment& segment : step) {  // Runs the segments one after another.
     const std::vector<float> alone = device.run(one, {&segment, 1});
     const size_t first = static_cast<size_t>(segment.first_row) * 64, n = 4 * 64;
     CHECK(std::memcmp(alone.data() + first, all.data() + first, n * sizeof(float)) == 0);
@@ -221,12 +221,13 @@ TEST(segments_that_share_a_written_slot_form_a_chain) {
   CHECK((linked({uses(0, 0), uses(1, 1), uses(kNoSlot, 2)}) == Links{-1, -1, -1}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(7, 3)}) == Links{-1, -1, -1}));  // Forks of one slot are independent.
   CHECK((linked({uses(kNoSlot, 1), uses(4, 4), uses(1, 2), uses(2, 2)}) == Links{2, -1, -7, -11}));
-  CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));  // The slot is written after it was read.
+  CHECK((linked({uses(7, 1), uses(3, 7)}) == Links{1, -11}));  // The slot is written after another segment has read it.
   CHECK((linked({uses(3, 7), uses(4, 7)}) == Links{1, -11}));
   // If two chains meet, they form one chain in order.
   CHECK((linked({uses(1, 1), uses(2, 2), uses(5, 5), uses(1, 2)}) == Links{1, -8, -7, -11}));
   CHECK((linked({uses(7, 1), uses(7, 2), uses(3, 7)}) == Links{1, -8, -11}));
-  CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));  // No state at all.
+  // Segments without recurrent state.
+  CHECK((linked({uses(kNoSlot, kNoSlot), uses(kNoSlot, kNoSlot)}) == Links{-1, -1}));
 }
 
 TEST(cuda_unsupported_recurrences_are_rejected_by_name) {

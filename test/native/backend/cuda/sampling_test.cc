@@ -37,10 +37,10 @@ class Cases {
     std::normal_distribution<float> normal(0, spread);
     for (float& logit : one.logits) logit = normal(random_);
     switch (random_() % 8) {
-      case 0:  // Many ties.
+      case 0:  // Logits with many ties.
         for (float& logit : one.logits) logit = std::round(logit);
         break;
-      case 1:  // Only ties, some of them zeros of either sign.
+      case 1:  // Logits with nothing but ties, some of them zeros of either sign.
         for (float& logit : one.logits) logit = random_() % 2 ? 0.0f : -0.0f;
         break;
       case 2: one.logits[random_() % one.logits.size()] += 30; break;
@@ -85,7 +85,7 @@ class Cases {
           pick({std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                 -std::numeric_limits<float>::infinity()});
     if (n_vocab_ < 100 && random_() % 10 == 0)
-      for (int id = 0; id < n_vocab_; ++id) one.bias.emplace_back(id, -100.0f);  // No token is left.
+      for (int id = 0; id < n_vocab_; ++id) one.bias.emplace_back(id, -100.0f);  // Biases that leave no token.
     return one;
   }
 
@@ -195,7 +195,7 @@ TEST(cuda_samples_the_smallest_weights) {
   REQUIRE(memory.ok());
   Sampler sampler(kVocab);
   std::vector<float> logits(kVocab);
-  // Logits down to -25.
+  // Logits from 0 down to -25.
   for (int i = 0; i < kVocab; ++i)
     logits[static_cast<size_t>(i)] = i == 0 ? 0.0f : -22.5f - 0.0005f * static_cast<float>(i);
   backend->write_floats(*memory, logits.data(), kVocab);
@@ -204,7 +204,7 @@ TEST(cuda_samples_the_smallest_weights) {
     SampleTask task;
     task.logits = logits.data();
     task.n_top = 0;
-    task.random = ~uint64_t{0} - (back * 60 << 30);  // A few quanta of 2^34.
+    task.random = ~uint64_t{0} - (back * 60 << 30);  // Random numbers at the upper end, a few quanta of 2^34 apart.
     SampleResult expected, got;
     sampler.sample(task, expected);
     task.logits = *memory;
@@ -213,7 +213,7 @@ TEST(cuda_samples_the_smallest_weights) {
     CHECK(std::memcmp(&got.logprob, &expected.logprob, sizeof got.logprob) == 0);
     last = std::max(last, got.token);
   }
-  CHECK(last > 3400 && last < 3600);  // 24.26 below the largest logit.
+  CHECK(last > 3400 && last < 3600);  // The last token drawn is 24.26 below the largest logit.
 }
 
 // Rows that a histogram of distances cannot separate: equal logits, and logits that differ in their last bits.
@@ -299,7 +299,7 @@ TEST(cuda_samples_with_room_for_every_list) {
 // waited for.
 TEST(cuda_samples_in_two_calls) {
   constexpr int kVocab = 500, kTasks = 20;
-  auto backend = open_backend(1 << 20, kTasks);  // Room for 8 such rows.
+  auto backend = open_backend(1 << 20, kTasks);  // The sampler's buffer has room for 8 such rows.
   REQUIRE(backend != nullptr);
   auto memory = backend->allocate(kVocab);
   REQUIRE(memory.ok());

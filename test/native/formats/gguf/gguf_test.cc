@@ -265,7 +265,7 @@ namespace {
 // A model in several files as written by gguf-split. It has tensors t0, t1, ... of 8 floats, one or more in each part.
 struct SplitModel {
   uint16_t count = 3;
-  int n_tensors = 3;           // Value of split.tensors.count.
+  int n_tensors = 3;           // Value of the metadata key split.tensors.count.
   const char* twin = nullptr;  // Name of the tensor in the last part; null: unique.
 
   static std::string name(int number, int count) {
@@ -327,7 +327,8 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
     const int bits = i + 1, of_block = bits == 1 ? 128 : 64;
     std::vector<uint8_t> blocks;
     for (int block = 0; block < 6; ++block) {
-      constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};  // 1, -0.5, the smallest subnormal, 3.140625.
+      // The binary16 scales 1, -0.5, the smallest subnormal and 3.140625.
+      constexpr uint16_t kScales[] = {0x3c00, 0xb800, 0x0001, 0x4248};
       constexpr float kValues[] = {1, -0.5f, 0x1p-24f, 3.140625f};
       blocks.push_back(static_cast<uint8_t>(kScales[block % 4]));
       blocks.push_back(static_cast<uint8_t>(kScales[block % 4] >> 8));
@@ -356,7 +357,7 @@ TEST(gguf_reads_values_of_one_and_two_bits) {
     CHECK(tensor->type == TensorType::kQ4_0);
     const size_t row = tensor->bytes() / 3;
     const auto values = static_cast<size_t>(tensor->shape[0]);
-    for (size_t at = 0; at < 3; ++at) {  // Also reads single rows.
+    for (size_t at = 0; at < 3; ++at) {  // Reads each row separately, too.
       std::vector<float> floats(values);
       dequantize(tensor->type, (*file)->read(*tensor, at * row, row, scratch).data(), tensor->shape[0], floats.data());
       for (size_t value = 0; value < values; ++value) CHECK_EQ(floats[value], expected[i][at * values + value]);

@@ -76,7 +76,7 @@ const Attack kAttacks[] = {
     {"version_2", [] { return with_version(2); }, ErrorCode::kUnsupported, "version 2 of the format; only version 3"},
     {"version_4", [] { return with_version(4); }, ErrorCode::kUnsupported, "version 4"},
     {"big_endian", [] { return with_version(0x03000000); }, ErrorCode::kUnsupported, "big-endian"},
-    // Invalid counts.
+    // Files with invalid counts.
     {"metadata_count",
      [] {
        GgufBuilder builder;
@@ -105,7 +105,7 @@ const Attack kAttacks[] = {
        return builder.string("long", std::string(200, 'x')).build();
      },
      ErrorCode::kInvalidFile, "tensor table, which claims 2"},
-    // Invalid keys and values.
+    // Files with invalid keys and values.
     {"key_length", [] { return GgufBuilder().raw("k", 77, length_only(kHuge)).build(); }, ErrorCode::kInvalidFile,
      "'k' has unknown value type 77"},
     {"key_longer_than_file",
@@ -128,7 +128,7 @@ const Attack kAttacks[] = {
     {"boolean_2", [] { return GgufBuilder().raw("flag", kBool, one(2)).build(); }, ErrorCode::kInvalidFile,
      "'flag' holds the boolean 2"},
     {"boolean_in_array", [] { return with_array(kBool, 1, one(255)); }, ErrorCode::kInvalidFile, "boolean 255"},
-    // Invalid arrays.
+    // Files with invalid arrays.
     {"array_element_type", [] { return with_array(13, 1, Bytes(8)); }, ErrorCode::kInvalidFile,
      "'list' has unknown element type 13"},
     {"array_element_type_negative", [] { return with_array(0xffffffff, 1, Bytes(8)); }, ErrorCode::kInvalidFile,
@@ -143,7 +143,7 @@ const Attack kAttacks[] = {
      "claims 1073741824 elements of type string"},
     {"string_array_length", [] { return with_array(kString, 1, length_only(1)); }, ErrorCode::kInvalidFile,
      "string 0 of metadata key 'list'"},
-    // Invalid values of the two keys that control the parser.
+    // Files with invalid values of general.alignment or split.count, which control the parser.
     {"alignment_0", [] { return with_alignment(0); }, ErrorCode::kInvalidFile, "general.alignment is 0"},
     {"alignment_3", [] { return with_alignment(3); }, ErrorCode::kInvalidFile, "power of two"},
     {"alignment_4", [] { return with_alignment(4); }, ErrorCode::kInvalidFile, "at least 8"},
@@ -162,7 +162,7 @@ const Attack kAttacks[] = {
      "'general.alignment' is of type string"},
     {"split", [] { return GgufBuilder().scalar<uint16_t>("split.count", 3).build(); }, ErrorCode::kUnsupported,
      "one of 3 parts of a split model"},
-    // Invalid tensors.
+    // Files with invalid tensors.
     {"tensor_name_empty", [] { return with_name(""); }, ErrorCode::kInvalidFile, "tensor 0 has an invalid name"},
     {"tensor_name_nul", [] { return with_name(std::string_view("w\0x", 3)); }, ErrorCode::kInvalidFile, "'w\\x00x'"},
     {"tensor_name_257", [] { return with_name(std::string(257, 'n')); }, ErrorCode::kInvalidFile, "1 to 256 bytes"},
@@ -305,5 +305,5 @@ TEST(gguf_survives_bit_flips) {
       CHECK(!file.error().message.empty() && file.error().message.size() < 1000);
     }
   }
-  CHECK(accepted > 100 && accepted < 19900);  // Both outcomes occurred.
+  CHECK(accepted > 100 && accepted < 19900);  // Some damaged files were accepted and some were rejected.
 }

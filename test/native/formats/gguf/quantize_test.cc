@@ -102,10 +102,10 @@ TEST(rows_are_gathered) {
       .type = TensorType::kF32, .cols = 2, .parts = {std::as_bytes(std::span(a)), std::as_bytes(std::span(b))}};
   REQUIRE(source.rows() == 12);
   std::vector<float> out(8);
-  // The rows come from both parts.
+  // The four rows come from both parts of the source.
   read_rows(source, TensorType::kF32, 2, 4, 1, reinterpret_cast<std::byte*>(out.data()));
   CHECK(out == (std::vector<float>{4, 5, 6, 7, 8, 9, 10, 11}));
   CHECK(can_store(source, TensorType::kF32));
-  CHECK(!can_store(source, TensorType::kQ8_0));  // Two values do not fill a block.
+  CHECK(!can_store(source, TensorType::kQ8_0));  // Rows of two values do not fill a block.
   CHECK(!can_store(source, TensorType::kQ4_K));
 }

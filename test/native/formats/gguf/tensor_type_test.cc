@@ -234,7 +234,7 @@ TEST(dequantize_q2_k) {
 TEST(dequantize_q3_k) {
   std::array<uint8_t, 110> block{};
   put_half(block, 108, 0.25f);
-  const auto scale = [](size_t i) { return 23 * i % 64; };  // A scale of 32 represents 0.
+  const auto scale = [](size_t i) { return 23 * i % 64; };  // Q3_K stores scales with an offset: 32 represents 0.
   const auto quant = [](size_t i) { return (5 * i + i / 8) % 8; };
   for (size_t i = 0; i < 16; ++i) {
     block[96 + i % 8] |= static_cast<uint8_t>((scale(i) & 15) << (i < 8 ? 0 : 4));
@@ -324,7 +324,7 @@ TEST(dequantize_matches_ggml_bit_for_bit) {
                          : expected.type == TensorType::kQ6_K  ? 208
                          : expected.type == TensorType::kTQ1_0 ? 52
                          : expected.type == TensorType::kTQ2_0 ? 64
-                         // The upper nibble of this byte belongs to the scale.
+                         // IQ1_M: the upper nibble of this byte belongs to the scale.
                          : expected.type == TensorType::kIQ1_M ? 54
                                                                : 0;
     if (expected.type != TensorType::kMXFP4 && expected.type != TensorType::kNVFP4) {
@@ -353,11 +353,13 @@ TEST(dequantize_agrees_with_the_golden_f32_weights) {
     double step, rms;
   };
   const Bound table[] = {
-      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},     // Half a unit of an 11-bit mantissa.
-      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},     // Half a unit of an 8-bit mantissa.
-      {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},  // Half a step, plus the rounding error of the scale.
-      {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},  // A whole step at the end of the range that has no counterpart.
-      {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // The range from -max to max in 15 steps.
+      {"f16", TensorType::kF16, 1, 0x1p-11, 0x1p-12},  // Error bound of F16: half a unit of an 11-bit mantissa.
+      {"bf16", TensorType::kBF16, 1, 0x1p-8, 0x1p-9},  // Error bound of BF16: half a unit of an 8-bit mantissa.
+      // Error bound of Q8_0: half a step, plus the rounding error of the scale.
+      {"q8_0", TensorType::kQ8_0, 32, 0.57 / 127, 0.01},
+      // Error bound of Q4_0: a whole step at the end of the range that has no counterpart.
+      {"q4_0", TensorType::kQ4_0, 32, 1.01 / 8, 0.15},
+      {"q4_k", TensorType::kQ4_K, 256, 2.0 / 15, 0.12},  // Error bound of Q4_K: the range from -max to max in 15 steps.
       {"q6_k", TensorType::kQ6_K, 256, 1.0 / 31, 0.03},
   };
   const std::string reference_path = check::vectors_path("models/llama.f32.gguf");

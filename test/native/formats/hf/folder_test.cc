@@ -33,7 +33,7 @@ struct Parts {
       R"({"added_tokens":[{"id":3,"content":"<s>","special":true},{"id":4,"content":"<tool>","special":false}],
           "normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},
           "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})";
-  std::string ranks = "";  // Content of tiktoken.model.
+  std::string ranks = "";  // Content of the file tiktoken.model.
   std::string settings =
       R"({"bos_token":"<s>","chat_template":[{"name":"other","template":"x"},{"name":"default","template":"y"}]})";
   std::string generation = R"({"eos_token_id":[3,2]})";
@@ -110,7 +110,7 @@ TEST(folders_are_translated_to_gguf_keys_and_names) {
 
   const auto tokenizer = Tokenizer::load(*file);
   REQUIRE(tokenizer.ok());
-  CHECK_EQ((*tokenizer)->n_vocab(), 6);  // As many as the embedding table has rows.
+  CHECK_EQ((*tokenizer)->n_vocab(), 6);  // The vocabulary has as many tokens as the embedding table has rows.
   CHECK_EQ((*tokenizer)->bos(), 3);
   CHECK_EQ((*tokenizer)->eos(), 3);
   CHECK((*tokenizer)->is_end_of_generation(2));
@@ -140,7 +140,8 @@ TEST(text_configs_use_the_defaults_of_their_class) {
     CHECK_EQ(number(*file, "gemma3.embedding_length"), 2560u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count"), 8u);
     CHECK_EQ(number(*file, "gemma3.attention.head_count_kv"), 4u);
-    CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);  // The default of the class, not 2560 / 8.
+    // The head size is the default of the class, not 2560 / 8.
+    CHECK_EQ(number(*file, "gemma3.attention.key_length"), 256u);
     CHECK_EQ(number(*file, "gemma3.context_length"), 131072u);
     CHECK_EQ(number(*file, "gemma3.attention.sliding_window"), 1024u);
     CHECK_EQ(file->number("gemma3.rope.freq_base")->value_or(0), 1e6);
@@ -341,7 +342,7 @@ TEST(kimi_folders_have_tokens_by_rank) {
     return out;
   };
   using Ids = std::vector<TokenId>;
-  CHECK(ids("abab") == (Ids{2, 2}));  // "ab" ranks before "aba".
+  CHECK(ids("abab") == (Ids{2, 2}));  // The token "ab" ranks before "aba", so it is merged first.
   CHECK(ids("aba") == (Ids{4}));
   CHECK(ids("b ab[x]a[BOS]") == (Ids{1, 5, 8, 0, 6}));
   CHECK_EQ((*tokenizer)->n_vocab(), 10);
@@ -529,7 +530,8 @@ TEST(normalizers_of_folders_are_applied) {
 TEST(escapes_in_regular_expressions_equal_their_characters) {
   // DeepSeek V3's file contains a carriage return and a line feed as characters, other files as escapes in several
   // spellings.
-  for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {  // As written in JSON.
+  // The escapes as written in JSON.
+  for (const char* newline : {R"(\r\n)", R"(\\r\\n)", R"(\\x0D\\x0a)", R"(\\x{d}\\u000A)"}) {
     Parts parts;
     const std::string n = newline;
     replace(

@@ -36,7 +36,7 @@ struct Folder {
   std::string quantization;  // The quantization_config of config.json.
   std::vector<SafetensorData> tensors = {};
   int64_t out = kOut, in = kIn;
-  std::vector<float> want = {};  // Expected values, [out, in].
+  std::vector<float> want = {};  // Expected values of the matrix, [out, in].
   float scale = 1;               // Factor of the whole matrix.
 };
 
@@ -103,8 +103,9 @@ struct Integers {
 // Codes, zero points and scales of a matrix, and the values that they represent.
 struct Numbers {
   Integers form;
-  std::vector<uint32_t> codes, zeros, group_of;  // Shapes: [in * out], [groups * out], [in].
-  std::vector<uint16_t> scales;                  // Shape: [groups * out], as F16 or BF16.
+  // Shapes of codes, zeros and group_of: [in * out], [groups * out], [in].
+  std::vector<uint32_t> codes, zeros, group_of;
+  std::vector<uint16_t> scales;  // Shape of scales: [groups * out], as F16 or BF16.
   int64_t groups;
   std::vector<float> want;
 
@@ -248,7 +249,7 @@ Folder fp8(Scales kind, const char* scale_type, int64_t kCols = kCutCols) {
   std::vector<uint8_t> codes;
   for (int64_t row = 0; row < kRows; ++row)
     for (int64_t col = 0; col < kCols; ++col) {
-      codes.push_back(static_cast<uint8_t>(below(2) << 7 | below(127)));  // Any code except NaN.
+      codes.push_back(static_cast<uint8_t>(below(2) << 7 | below(127)));  // Any FP8 code except NaN.
       folder.want.push_back(e4m3_to_float(codes.back()) * scales[static_cast<size_t>(row / 128 * 2 + col / 128)]);
     }
   std::string bytes = bytes_of(scales);
@@ -456,7 +457,7 @@ TEST(fp8_checkpoints_of_modelopt_have_one_scale) {
   for (size_t i = 0; i < folder.want.size(); ++i)
     folder.want[i] = e4m3_to_float(static_cast<uint8_t>(folder.tensors[0].bytes[i])) * scale;
   expect_values(folder, TensorType::kF32, "one scale");
-  folder.tensors[0].shape = {75, 400};  // The same number of codes in a different shape.
+  folder.tensors[0].shape = {75, 400};  // The matrix has the same number of codes in a different shape.
   folder.in = 400, folder.out = 75;
   expect_values(folder, TensorType::kF32, "one scale of other rows");
   Folder whole = fp8(Scales::kAny, "F32", kWholeCols);

@@ -97,7 +97,7 @@ TEST(invalid_settings_of_qwen2_vl_are_rejected_by_name) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   CHECK_EQ((*file)->string("clip.projector_type")->value_or(""), "qwen2vl_merger");
-  // Not the size of the text model.
+  // The encoder's embedding size, not that of the text model.
   CHECK_EQ((*file)->unsigned_integer("clip.vision.embedding_length")->value_or(0), 8u);
   CHECK_EQ((*file)->unsigned_integer("clip.vision.feed_forward_length")->value_or(0), 32u);
   for (const auto& [member, from, to, message] :
@@ -219,7 +219,8 @@ TEST(invalid_settings_of_llava_16_are_rejected_by_name) {
   const auto file = opened(whole);
   if (!file) return check::fail(__FILE__, __LINE__, file.error().message);
   const auto points = (*file)->integers("clip.vision.image_grid_pinpoints");
-  CHECK(points.ok() && *points && **points == (std::vector<int64_t>{56, 112, 168, 56}));  // Width first.
+  // Grid sizes are stored with the width first.
+  CHECK(points.ok() && *points && **points == (std::vector<int64_t>{56, 112, 168, 56}));
   CHECK((*file)->tensor("model.image_newline") != nullptr);
   Parts usual = whole;
   for (std::string* const text : {&usual.config, &usual.processor}) {
@@ -278,10 +279,10 @@ TEST(damaged_settings_of_vision_encoders_never_crash) {
   for (size_t cut = 0; cut < whole.config.size(); cut += 3) {
     Parts parts;
     parts.config = whole.config.substr(0, cut) + "7" + whole.config.substr(cut + 1);
-    (void)opened(parts);  // Any result is fine.
+    (void)opened(parts);  // The damaged folder may open or be rejected; it must not crash.
     parts = {};
     parts.processor = whole.processor.substr(0, cut % whole.processor.size());
-    (void)opened(parts);  // Any result is fine.
+    (void)opened(parts);  // The damaged folder may open or be rejected; it must not crash.
   }
 }
 

@@ -21,7 +21,7 @@ Spelling spelling_of(uint8_t choice) {
       spelling.text_open = spelling.json_open = ">";
       spelling.value_close = spelling.text_end = "</p>";
       break;
-    case 1:  // Each kind of value has its own tags.
+    case 1:  // A format in which each kind of value has its own tags.
       spelling.name_open = "<k>";
       spelling.text_open = "</k><v s>";
       spelling.json_open = "</k><v>";
@@ -53,7 +53,7 @@ Spelling spelling_of(uint8_t choice) {
     default:
       spelling.name_open = "\n";
       spelling.text_open = spelling.json_open = "\n";
-      spelling.value_close = spelling.text_end = "<|end|>";  // A special token of the vocabulary.
+      spelling.value_close = spelling.text_end = "<|end|>";  // "<|end|>" is a special token of the vocabulary.
   }
   return spelling;
 }

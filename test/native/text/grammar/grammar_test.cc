@@ -73,7 +73,7 @@ TEST(grammar_of_choices_ends_with_them) {
   Grammar::Position position = grammar->start();
   TokenMask mask(vocabulary()->trie().n_tokens());
   CHECK(grammar->allowed(position, {}, mask) == Grammar::Outcome::kOk);
-  CHECK_EQ(mask.count(), size_t{4});  // y, n, ye, yes.
+  CHECK_EQ(mask.count(), size_t{4});  // The allowed tokens are y, n, ye and yes.
   std::vector<TokenId> before;
   for (const char c : std::string_view("no")) {
     CHECK(grammar->advance(position, before, c) == Grammar::Outcome::kOk);
@@ -81,7 +81,7 @@ TEST(grammar_of_choices_ends_with_them) {
   }
   CHECK(position.accepts && position.ends);
   CHECK(grammar->advance(position, before, 'x') == Grammar::Outcome::kRefused);
-  CHECK(position.ends);  // The position is unchanged.
+  CHECK(position.ends);  // A rejected token leaves the position unchanged.
 }
 
 TEST(grammar_continues_with_its_suffix) {
@@ -97,8 +97,8 @@ TEST(grammar_continues_with_its_suffix) {
   const std::vector<TokenId> before = {'{'};
   TokenMask mask(vocabulary()->trie().n_tokens());
   CHECK(object->allowed(position, before, mask) == Grammar::Outcome::kOk);
-  CHECK(mask.has(256 + 3));   // The token "}}".
-  CHECK(!mask.has(256 + 9));  // The token "}\n".
+  CHECK(mask.has(256 + 3));   // The token "}}" is allowed.
+  CHECK(!mask.has(256 + 9));  // The token "}\n" is not allowed.
   CHECK(object->advance(position, before, 256 + 3) == Grammar::Outcome::kOk);
   CHECK(position.ends);
 }
@@ -265,7 +265,7 @@ TEST(grammar_reads_the_text_before_its_value) {
   const auto letters = compiled(options);
   CHECK(read(*letters, "aZ09false") == Read::kWhole && read(*letters, "aZ0f") == Read::kBeginning &&
         read(*letters, "aZ-") == Read::kNot);
-  // One letter too few, one letter too many.
+  // The text before the value has one character too few, or one too many.
   CHECK(read(*letters, "aZ0false") == Read::kNot && read(*letters, "aZ091false") == Read::kNot);
 }
 

@@ -194,7 +194,7 @@ class Recognizer {
   const RuleTree& tree_;
   const std::string_view text_;
   const size_t n_;
-  std::vector<uint64_t> ends_;  // Bit sets of positions.
+  std::vector<uint64_t> ends_;  // Bit sets of end positions.
 };
 
 TEST(random_rules_agree_with_another_recognizer) {

@@ -25,7 +25,7 @@ const TokenTrie& vocabulary() {
           "ing", "12",  "123",   "\\n",   "\\u00", "\\\"", "é",    "日本",  "日\xE6", "\x9C\xAC", "}}",   "]}",
           ",{",  "[\"", "a\"",   "ab",    "abc",   "0.",   "e+",   "-1",    "\n  ",   "2024-"})
       tokens.emplace_back(text);
-    tokens.emplace_back();  // A control token.
+    tokens.emplace_back();  // The last token is a control token.
     return tokens;
   }());
   return trie;
@@ -463,7 +463,7 @@ TEST(long_dependency_chains_are_followed) {
     }
     SchemaOptions options;
     options.most_steps = 200'000;
-    for (const char* last : {"0", "1"}) {  // With and without a valid document.
+    for (const char* last : {"0", "1"}) {  // The limit is one member too low, or just enough.
       const std::string json = "{\"type\":\"object\",\"required\":[\"p0\"],\"properties\":{" + properties +
                                "},\"maxProperties\":" + std::to_string(kMembers - 1 + (*last - '0')) +
                                ",\"dependentRequired\":{" + chain + "}}";

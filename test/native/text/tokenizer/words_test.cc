@@ -32,7 +32,7 @@ TEST(a_sentencepiece_token_that_merging_cannot_produce_is_not_matched_whole) {
   VocabularyFile file = VocabularyFile::sentencepiece();
   for (const char* piece : {"a", "b", "c"}) file.add(piece, TokenKind::kNormal, -9);
   const TokenId a = (file.add("abc"), 259), b = 260, c = 261;
-  const TokenId xy = file.add("xy", TokenKind::kNormal, -5);  // Its characters are not tokens themselves.
+  const TokenId xy = file.add("xy", TokenKind::kNormal, -5);  // The characters of "xy" are not tokens themselves.
   const auto loaded = load(file.builder().scalar("tokenizer.ggml.add_space_prefix", false));
   REQUIRE(loaded.ok());
   for (int again = 0; again < 3; ++again) {
