@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
   const std::string why_none = check::missing ? check::missing() : "";
   int number = 0, failed = 0;
   for (const auto& test : check::tests()) {
-    if (!std::strstr(test.name, filter)) continue;
+    if (!std::strstr(std::strchr(filter, '/') ? test.file : test.name, filter)) continue;
     check::failures.clear();
     check::skipped.clear();
     if (why_none.empty())

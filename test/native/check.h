@@ -1,5 +1,5 @@
 // A minimal test harness: TEST(name) { ... CHECK(...) }. Each test executable prints TAP 14 to stdout and exits with 1
-// if a test failed. It accepts an optional substring filter and --list. --clock=SECONDS or --clock=max, given before
+// if a test failed. It accepts --list and an optional substring filter: of the test's name, or of its file's path if the filter contains a slash. --clock=SECONDS or --clock=max, given before
 // them, sets the start value of the engine's clock.
 #pragma once
 

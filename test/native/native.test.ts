@@ -26,7 +26,7 @@ for (const name of executables) t.spawn(join(folder, name), [], { cwd: packageRo
 for (const clock of ['0', '4294966', 'max']) {
   t.spawn(
     join(folder, 'tests_engine'),
-    [`--clock=${clock}`, 'engine_'],
+    [`--clock=${clock}`, 'native/engine/engine_'],
     { cwd: packageRoot, timeout: 1_200_000 },
     `tests_engine, its clock at ${clock}`,
   );
