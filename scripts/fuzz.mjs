@@ -19,6 +19,7 @@ import {
 import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { fuzzAll } from './fuzz/all.mjs';
+import { packFolder, packOf, unpackTo } from './fuzz/corpus-pack.mjs';
 import {
   buildNative as buildAddon,
   buildTypeScript,
@@ -172,10 +173,11 @@ async function buildNative(names) {
 
 async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build': built }) {
   if (!built) await buildNative([name]);
-  const committed = join(root, 'test', 'fuzz', 'corpus', name),
+  const committed = to(join('committed', name)), // the unpacked test/fuzz/corpus/NAME.pack
     working = to(join('corpus', name)),
     finds = to('finds');
-  for (const folder of [committed, working, finds]) mkdirSync(folder, { recursive: true });
+  for (const folder of [working, finds]) mkdirSync(folder, { recursive: true });
+  unpackTo(packOf(name), committed);
   const env = { ...process.env, UBSAN_OPTIONS: 'print_stacktrace=1' };
   const fuzzer = (args) => spawnSync(to(`fuzz_${name}`), args, { stdio: 'inherit', cwd: root, env }).status ?? 1;
   if (file !== undefined) {
@@ -199,6 +201,7 @@ async function fuzzNative(name, { seconds, seed, run: file, minimize, 'no-build'
     for (const one of readdirSync(committed)) if (!kept.has(one)) rmSync(join(committed, one));
     for (const { one, size } of chosen)
       if ((bytes += size) < MAX_CORPUS_BYTES) copyFileSync(join(merged, one), join(committed, one));
+    packFolder(committed, packOf(name));
     console.log(`${name}: ${readdirSync(committed).length} inputs`);
     return;
   }

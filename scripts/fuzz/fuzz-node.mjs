@@ -2,13 +2,14 @@
 // [--seed N] | --run FILE | --minimize. Started by scripts/fuzz.mjs. A find ends the process with exit code 1 and leaves the
 // input in build/fuzz/finds.
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { register } from 'node:module';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { parseArgs } from 'node:util';
 import { root } from '../setup.mjs';
+import { packFolder, packOf, unpackTo } from './corpus-pack.mjs';
 import { Mutator } from './mutations.mjs';
 
 const {
@@ -39,12 +40,12 @@ const counters = globalThis.__fuzzCounters;
 
 const finds = join(root, 'build', 'fuzz', 'finds'),
   working = join(root, 'build', 'fuzz', 'corpus', name),
-  committed = join(root, 'test', 'fuzz', 'corpus', name);
+  committed = join(root, 'build', 'fuzz', 'committed', name); // the unpacked test/fuzz/corpus/NAME.pack
 mkdirSync(finds, { recursive: true });
 mkdirSync(working, { recursive: true });
+unpackTo(packOf(name), committed);
 const hash = (input) => createHash('sha256').update(input).digest('hex').slice(0, 12);
-const filesOf = (folder) =>
-  existsSync(folder) ? readdirSync(folder).map((one) => readFileSync(join(folder, one))) : [];
+const filesOf = (folder) => readdirSync(folder).map((one) => readFileSync(join(folder, one)));
 
 // A watchdog thread: it saves an input that hangs or uses too much memory, and kills the process.
 const shared = new SharedArrayBuffer(8 + (1 << 17));
@@ -139,11 +140,11 @@ if (minimize) {
     await judged(input);
     if (isNew(false) && !seeds.has(hash(input)) && (bytes += input.length) < MAX_CORPUS_BYTES) kept.push(input);
   }
-  mkdirSync(committed, { recursive: true });
   const named = readdirSync(committed).filter((one) => !/^[0-9a-f]{12}$/.test(one)); // named inputs are kept
   const alike = new Set(named.map((one) => hash(readFileSync(join(committed, one)))));
   for (const one of readdirSync(committed)) if (!named.includes(one)) rmSync(join(committed, one));
   for (const input of kept) if (!alike.has(hash(input))) writeFileSync(join(committed, hash(input)), input);
+  packFolder(committed, packOf(name));
   const files = filesOf(committed);
   console.log(
     `${name}: ${files.length} of ${begin.length} inputs kept (${named.length} by name), ${files.reduce((sum, { length }) => sum + length, 0)} bytes`,

@@ -1,21 +1,28 @@
 // Runs the fuzz targets on their seeds and on the committed corpus, so that faults once found stay fixed. The engine's
 // targets are replayed by the native tests (test/native/fuzz/replay_test.cc).
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import t from 'tap';
 import { packageRoot } from '../../src/engine/load-addon.js';
 import { targets } from './targets.js';
+
+const { packOf, readPack } = (await import(
+  pathToFileURL(join(packageRoot, 'scripts', 'fuzz', 'corpus-pack.mjs')).href
+)) as {
+  packOf(target: string): string;
+  readPack(path: string): { name: string; bytes: Buffer }[];
+};
 
 const MAX_MS = 1_000;
 const MAX_CORPUS = 100_000;
 
 for (const [name, { seeds, run }] of Object.entries(targets)) {
   t.test(name, async (t) => {
-    const folder = join(packageRoot, 'test', 'fuzz', 'corpus', name);
-    const files = existsSync(folder) ? readdirSync(folder) : [];
+    const corpus = readPack(packOf(name));
+    t.ok(corpus.length > 0, 'the target has a committed corpus');
     const inputs = [
       ...seeds.map((seed, at) => [`seed ${at}`, Buffer.from(seed)] as const),
-      ...files.map((file) => [file, readFileSync(join(folder, file))] as const),
+      ...corpus.map((input) => [input.name, input.bytes] as const),
     ];
     const bytes = inputs.reduce((sum, [, input]) => sum + input.length, 0);
     const failures: string[] = [];
