@@ -17,7 +17,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/half.h"
-#include "engine/guess/draft_model.h"
+#include "engine/speculation/draft_model.h"
 #include "engine/loop/step_loop.h"
 #include "formats/gguf/gguf_builder.h"
 #include "text/tokenizer/support.h"
@@ -200,11 +200,11 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   if (!backend) fail(backend.error().message);
   run->backend = std::move(*backend);
   ModelLimits limits{.max_batch_tokens = 64,
-                     .max_logit_rows = 1 + Guesses::kMost,
-                     .guess_rows = Guesses::kMost,
+                     .max_logit_rows = 1 + SequenceDrafts::kMax,
+                     .guess_rows = SequenceDrafts::kMax,
                      .max_context = 2048,
                      .n_pages = 128};
-  limits.guess_layer = n_guess > 0;
+  limits.mtp_layer = n_guess > 0;
   const auto load = [&](const Bytes& image, const ModelLimits& own, const GgufFile* head) {
     auto file = GgufFile::parse(image);
     if (!file) fail(file.error().message);
@@ -218,7 +218,7 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   run->model = load(network(options, options.layers, n_guess), limits, with_head ? head->get() : nullptr);
   if (draft_layers > 0) {
     ModelLimits own = limits;
-    own.max_logit_rows = DraftModel::kMostSequences;
+    own.max_logit_rows = DraftModel::kMaxSequences;
     own.guess_rows = 0;
     run->draft = load(network(options, draft_layers, 0), own, nullptr);
   }

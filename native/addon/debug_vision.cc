@@ -10,7 +10,7 @@
 #include "addon/objects.h"
 #include "addon/options.h"
 #include "addon/promise_work.h"
-#include "engine/diagnose/debug_vision_logits.h"
+#include "engine/debug/debug_vision_logits.h"
 
 namespace monolith::addon {
 namespace {

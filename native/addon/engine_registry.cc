@@ -15,8 +15,8 @@
 #include "addon/load_vision.h"
 #include "addon/make_backend.h"
 #include "base/memory_claim.h"
-#include "engine/guess/draft_model.h"
-#include "engine/diagnose/file_hash.h"
+#include "engine/speculation/draft_model.h"
+#include "engine/debug/file_hash.h"
 #include "engine/memory/page_budget.h"
 #include "model/eagle_params.h"
 
@@ -170,7 +170,7 @@ Result<std::unique_ptr<LoadedEngine>> load_from(const GgufFile& file, std::uniqu
     draft = std::move(*opened);
   }
   draft_file->reset();
-  EngineSight sight;
+  EngineVision sight;
   if (vision->model) {
     auto tower = load_tower(options, *vision, *backend);
     if (!tower) return tower.error();

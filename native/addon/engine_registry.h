@@ -14,7 +14,7 @@
 #include "backend/profiled_backend.h"
 #include "base/result.h"
 #include "engine/engine.h"
-#include "engine/diagnose/inspect.h"
+#include "engine/debug/inspect.h"
 #include "vision/vision.h"
 
 namespace monolith::addon {

@@ -89,10 +89,10 @@ Result<InspectedVision> inspect_vision(const LoadOptions& options, const std::st
   return found;
 }
 
-Result<EngineSight> load_tower(const LoadOptions& options, const LoadedVision& vision, Backend& backend) {
+Result<EngineVision> load_tower(const LoadOptions& options, const LoadedVision& vision, Backend& backend) {
   auto file = open_vision_file(options.vision_path);
   if (!file) return named(options, file.error());
-  EngineSight sight;
+  EngineVision sight;
   auto tower = VisionTower::load(**file, vision.model, backend, options.vision_precision);
   if (!tower && tower.error().code == ErrorCode::kUnsupported && !backend.is_host_memory()) {
     auto processor = make_cpu_backend(options.cpu());

@@ -48,8 +48,7 @@ LoadOptions for_backend(LoadOptions options, const Backend& backend) {
     options.engine.max_batch_tokens = backend.free_memory() > 0 ? kBatchTokensOnDevice : kBatchTokens;
   // On a GPU, `auto` turns the MTP layer off: steps with an MTP layer do not use CUDA graphs, and `auto` does not
   // measure that cost. `always` still enables it.
-  if (!backend.is_host_memory() && options.engine.own_guesses == Speculation::kAuto)
-    options.engine.own_guesses = Speculation::kOff;
+  if (!backend.is_host_memory() && options.engine.mtp == Speculation::kAuto) options.engine.mtp = Speculation::kOff;
   return options;
 }
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "backend/profiled_backend.h"
-#include "engine/diagnose/debug_logits.h"
+#include "engine/debug/debug_logits.h"
 #include "engine/engine.h"
-#include "engine/diagnose/inspect.h"
+#include "engine/debug/inspect.h"
 #include "model/weights.h"
 
 namespace monolith::addon {

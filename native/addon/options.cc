@@ -7,7 +7,7 @@
 #include "addon/image_handle.h"
 #include "addon/make_backend.h"
 #include "backend/sampling.h"
-#include "engine/guess/speculation.h"
+#include "engine/speculation/speculation.h"
 #include "engine/text/marker_bans.h"
 
 namespace monolith::addon {
@@ -240,10 +240,9 @@ ModelLimits LoadOptions::limits() const {
   limits.max_batch_tokens = engine.max_batch_tokens;
   // A step samples at most once per running sequence.
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
-  limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : Guesses::kMost;
+  limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : SequenceDrafts::kMax;
   limits.kv_type = kv_type;
-  limits.guess_layer =
-      engine.speculation != Speculation::kOff && engine.own_guesses != Speculation::kOff && draft_path.empty();
+  limits.mtp_layer = engine.speculation != Speculation::kOff && engine.mtp != Speculation::kOff && draft_path.empty();
   return limits;
 }
 
@@ -260,7 +259,7 @@ bool LoadOptions::operator==(const LoadOptions& other) const {
          engine.max_sequences == other.engine.max_sequences && engine.step_ms == other.engine.step_ms &&
          engine.queue_max == other.engine.queue_max && engine.queue_max_tokens == other.engine.queue_max_tokens &&
          engine.prefix_cache == other.engine.prefix_cache && engine.snapshot_tokens == other.engine.snapshot_tokens &&
-         engine.speculation == other.engine.speculation && engine.own_guesses == other.engine.own_guesses;
+         engine.speculation == other.engine.speculation && engine.mtp == other.engine.mtp;
 }
 
 LoadOptions read_load_options(Arguments& arguments, const Named& options) {
@@ -315,7 +314,7 @@ LoadOptions read_load_options(Arguments& arguments, const Named& options) {
   load.engine.speculation =
       static_cast<Speculation>(arguments.one_of(arguments.field(options, "speculation"), kSpeculations));
   if (const Named own = arguments.field(options, "mtp"); !arguments.is_absent(own))
-    load.engine.own_guesses = static_cast<Speculation>(arguments.one_of(own, kSpeculations));
+    load.engine.mtp = static_cast<Speculation>(arguments.one_of(own, kSpeculations));
   return load;
 }
 

@@ -2,7 +2,7 @@
 // roles, and each user includes only the roles that it needs. Kernels never see requests.
 //
 //   role             header               purpose                       used by
-//   Loading          loading.h            memory, matrices, caches      model loading and memory planning
+//   BackendMemory    loading.h            memory, matrices, caches      model loading and memory planning
 //   StepControl      steps.h              begin, end and wait           the model and the engine loop
 //   Operations       operations.h         the forward pass              the model's layers
 //   HostThreads      host_threads.h       threads for host work         the host sampler
@@ -10,7 +10,7 @@
 //
 // Some backends also implement TowerOperations (tower_operations.h), the operations of vision encoders.
 //
-// Pointers of type `float*` point into memory that the backend allocated (Loading::allocate): host memory on the CPU,
+// Pointers of type `float*` point into memory that the backend allocated (BackendMemory::allocate): host memory on the CPU,
 // device memory with CUDA. Only read_floats() and arguments marked "host" use host memory on all backends.
 //
 // Batch invariance is part of the contract. The floating-point operations that compute an output row, and their order,
@@ -39,7 +39,7 @@ struct BackendInfo {
   int threads;
 };
 
-class Backend : public Loading, public StepControl, public Operations, public HostThreads, public DeviceSampling {
+class Backend : public BackendMemory, public StepControl, public Operations, public HostThreads, public DeviceSampling {
  public:
   virtual ~Backend() = default;
   virtual BackendInfo info() const = 0;

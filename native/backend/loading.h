@@ -8,19 +8,19 @@
 
 #include "backend/kv_cache.h"
 #include "backend/matrix.h"
-#include "backend/mixture.h"
+#include "backend/moe.h"
 #include "backend/recurrence.h"
 #include "base/result.h"
 
 namespace monolith {
 
-// Sizes of the largest matmul_heads() call, for its scratch memory. n_heads 0: the model does not use it.
+// Sizes of the largest batched_matmul() call, for its scratch memory. n_heads 0: the model does not use it.
 struct HeadProductShape {
   int n_heads = 0;
   int64_t rows = 0, cols = 0;  // Maximum size of one head's matrix.
 };
 
-class Loading {
+class BackendMemory {
  public:
   // Free bytes of the device's own memory. 0 if the backend computes in host memory.
   virtual uint64_t free_memory() const { return 0; }
@@ -49,7 +49,7 @@ class Loading {
   virtual Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) = 0;
   // Moves a matrix from small memory pages to huge pages where possible, until the given time. Returns the bytes of the
   // matrix that are known to be in huge pages. Returns 0 if there are no huge pages or the system does not report them.
-  virtual size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) {
+  virtual size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) {
     static_cast<void>(matrix), static_cast<void>(until);
     return 0;
   }
@@ -68,7 +68,7 @@ class Loading {
   virtual Status reserve(int max_rows, int64_t max_cols, int max_context, int max_head_dim,
                          const MixtureShape& mixture = {}) = 0;
 
-  // The same as scratch_bytes() and reserve(), for matmul_heads() in steps of up to max_rows tokens. Called after
+  // The same as scratch_bytes() and reserve(), for batched_matmul() in steps of up to max_rows tokens. Called after
   // reserve(). A backend that needs no additional memory allocates none.
   virtual size_t head_scratch_bytes(int max_rows, const HeadProductShape& shape) const {
     static_cast<void>(max_rows), static_cast<void>(shape);
@@ -91,7 +91,7 @@ class Loading {
   virtual Status can_compute(const StateSpace&) const { return {}; }
   // Whether several layers of equal shape may share one slot of a page (LayerState::place).
   virtual bool packs_layers() const { return false; }
-  // Whether the backend supports hyper-connections, i.e. several residual streams (StreamMix).
+  // Whether the backend supports hyper-connections, i.e. several residual streams (HyperConnections).
   virtual bool mixes_streams() const { return false; }
   // Whether mixture() supports such a MoE layer. Called during loading. kUnsupported names the unsupported feature.
   virtual Status can_mix(const Mixture&) const { return {}; }
@@ -104,7 +104,7 @@ class Loading {
   }
 
  protected:
-  ~Loading() = default;
+  ~BackendMemory() = default;
 };
 
 }  // namespace monolith

@@ -7,7 +7,7 @@
 
 #include "backend/kv_cache.h"
 #include "backend/matrix.h"
-#include "backend/mixture.h"
+#include "backend/moe.h"
 #include "backend/recurrence.h"
 
 namespace monolith {
@@ -40,7 +40,7 @@ struct LatentQueries {
 // A batched matmul with one matrix per head: out[row][head] = W_head x[row][head]. The matrices are stored one after
 // another. Head h's matrix starts at row h * (weight->rows / n_heads), a multiple of kExpertRowMultiple, and has `rows`
 // rows.
-struct HeadProducts {
+struct BatchedMatmul {
   const Matrix* weight;
   int n_heads;
   int64_t rows;
@@ -52,7 +52,7 @@ struct HeadProducts {
 
 // Sparse-attention indexer: selects the positions that each token attends to. `layer` of the cache holds one latent row
 // per position, which is the key for all `n_heads` indexer queries.
-struct PositionIndex {
+struct SparseIndexer {
   const float* q;        // Shape [n_rows][n_heads][key_dim], dense.
   const float* weights;  // Shape [n_rows][n_heads], dense.
   int n_heads;
@@ -76,7 +76,7 @@ struct AttentionParams {
   // temperature_offset) / temperature_length)).
   float temperature_scale = 0.0f;
   int temperature_length = 1, temperature_offset = 0;
-  // Latents only, sparse attention: positions that choose_positions() selected, [n_rows][most_chosen] integers of 32
+  // Latents only, sparse attention: positions that select_positions() selected, [n_rows][most_chosen] integers of 32
   // bits. A token with more than most_chosen positions attends only to these. Null: tokens attend to all positions.
   const float* chosen = nullptr;
   int most_chosen = 0;
@@ -102,8 +102,8 @@ struct BlockRows {
 //   in[s] = sigmoid + eps: weight of stream s in the input of the block
 //   out[s] = 2 sigmoid: weight of the block's output in stream s
 //   between[from][to]: softmax over `to`, + eps, then normalized alternately over `from` and `to` until both sum to one
-inline constexpr int kMostStreams = 8;
-struct StreamMix {
+inline constexpr int kMaxStreams = 8;
+struct HyperConnections {
   int n_streams = 0;
   int iterations = 0;  // Number of normalization passes. The last one is over `from`.
   float eps = 0;
@@ -171,9 +171,9 @@ class Operations {
   // [n_rows][n_heads][value_dim]. Query head h uses KV head h / (n_heads / n_kv_heads).
   virtual void attention(std::span<const Segment> segments, const float* q, int64_t q_stride, int n_heads, int layer,
                          const KvCache& cache, const AttentionParams& params, float* out, int64_t out_stride) = 0;
-  // Batched matmul, for layers with latents (MLA), which a backend may refuse (Loading::can_keep_states()). x and out
+  // Batched matmul, for layers with latents (MLA), which a backend may refuse (BackendMemory::can_keep_states()). x and out
   // must not overlap.
-  virtual void matmul_heads(const HeadProducts&, int n_rows) { static_cast<void>(n_rows); }
+  virtual void batched_matmul(const BatchedMatmul&, int n_rows) { static_cast<void>(n_rows); }
   // Completes the queries of MLA: appends the last dimensions of each head's query to its projection into the value
   // space, as many as a latent row has after its value. Applies RoPE to these dimensions, and to the same ones of
   // `rows` [n_rows][row_stride] in place, each row at its absolute position. Then stores `rows` into the pages of
@@ -187,7 +187,7 @@ class Operations {
   // Sparse-attention indexer: chosen[row] = the `most` positions up to the token's own with the largest sum over the
   // heads of weight * max(0, q . key), in ascending order. Ties are broken as by a bounded heap that processes
   // positions in order. Tokens with at most `most` positions are skipped. chosen: [n_rows][most] integers of 32 bits.
-  virtual void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+  virtual void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                                 float* chosen) {
     static_cast<void>(index), static_cast<void>(segments), static_cast<void>(cache), static_cast<void>(chosen);
   }
@@ -202,19 +202,19 @@ class Operations {
   virtual void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) {
     static_cast<void>(blocks), static_cast<void>(segments), static_cast<void>(rows), static_cast<void>(cache);
   }
-  // Hyper-connections only (Loading::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()] in
+  // Hyper-connections only (BackendMemory::mixes_streams()): computes the mixing coefficients [n_rows][mix.numbers()] in
   // place.
-  virtual void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) {
+  virtual void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(n_rows);
   }
   // out[row] = sum over s of in[s] * streams[row][s]. Rows of `streams` are dense, [n_streams][dim].
-  virtual void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
-                            float* out) {
+  virtual void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows,
+                            int64_t dim, float* out) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(streams), static_cast<void>(n_rows);
     static_cast<void>(dim), static_cast<void>(out);
   }
   // streams[row][to] = out[to] * x[row] + sum over `from` of between[from][to] * streams[row][from].
-  virtual void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  virtual void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
                              float* streams) {
     static_cast<void>(mix), static_cast<void>(numbers), static_cast<void>(x), static_cast<void>(n_rows);
     static_cast<void>(dim), static_cast<void>(streams);
@@ -230,10 +230,10 @@ class Operations {
   virtual void add_weighted(float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
                             int n_rows, int64_t dim) = 0;
   // Rescales x[row] to the L2 norm of y[row].
-  virtual void match_length(float* x, const float* y, int n_rows, int64_t dim) = 0;
+  virtual void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) = 0;
   // Gaussian top-k: x[row][i] = max(x[row][i] - cut, 0), where cut is the row's mean plus `deviations` times its sample
   // standard deviation.
-  virtual void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) = 0;
+  virtual void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) = 0;
   // out[row] = x[row], where rows of x are x_stride floats apart.
   virtual void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) = 0;
   // x[i] = activation(x[i]).

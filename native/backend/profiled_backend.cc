@@ -120,8 +120,8 @@ class ProfiledBackend final : public Backend {
     return inner_->matrix_bytes(type, rows, cols);
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_->kv_cache_bytes(shape); }
-  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
-    return inner_->gather(matrix, until);
+  size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
+    return inner_->collapse_huge_pages(matrix, until);
   }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_->matrix(source); }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override { return inner_->kv_cache(shape); }
@@ -214,26 +214,26 @@ class ProfiledBackend final : public Backend {
     timed(Op::kAttention, work,
           [&] { inner_->attention(segments, q, q_stride, n_heads, layer, cache, params, out, out_stride); });
   }
-  void matmul_heads(const HeadProducts& products, int n_rows) override {
+  void batched_matmul(const BatchedMatmul& products, int n_rows) override {
     const Matrix& weight = *products.weight;
     Work work{.inputs = weight.cols, .outputs = weight.rows, .bytes = weight.bytes};
     work.operations =
         2 * static_cast<uint64_t>(weight.cols * products.rows * products.n_heads) * static_cast<uint64_t>(n_rows);
-    timed(Op::kMatmul, work, [&] { inner_->matmul_heads(products, n_rows); });
+    timed(Op::kMatmul, work, [&] { inner_->batched_matmul(products, n_rows); });
   }
   void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
     timed(Op::kRopeAndStore, {},
           [&] { inner_->rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache); });
   }
-  void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+  void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {
     const Reach reach = reach_of(segments, 0);
     const LayerState& layer = cache.shape.layers[static_cast<size_t>(index.layer)];
     Work work;
     work.operations = 2 * static_cast<uint64_t>(reach.pairs) * static_cast<uint64_t>(index.n_heads) *
                       static_cast<uint64_t>(layer.key_dim);
-    timed(Op::kChoosePositions, work, [&] { inner_->choose_positions(index, segments, cache, chosen); });
+    timed(Op::kChoosePositions, work, [&] { inner_->select_positions(index, segments, cache, chosen); });
   }
   void pool_blocks(const BlockPool& pool, std::span<const Segment> segments, const LayerSlots& state,
                    const float* values, const float* scores, float* out) override {
@@ -242,14 +242,14 @@ class ProfiledBackend final : public Backend {
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
     timed(Op::kStoreBlocks, {}, [&] { inner_->store_blocks(blocks, segments, rows, cache); });
   }
-  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override {
-    timed(Op::kMixStreams, {}, [&] { inner_->weigh_streams(mix, numbers, n_rows); });
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) override {
+    timed(Op::kMixStreams, {}, [&] { inner_->hyper_connection_weights(mix, numbers, n_rows); });
   }
-  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
                     float* out) override {
     timed(Op::kMixStreams, {}, [&] { inner_->read_streams(mix, numbers, streams, n_rows, dim, out); });
   }
-  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
                      float* streams) override {
     timed(Op::kMixStreams, {}, [&] { inner_->write_streams(mix, numbers, x, n_rows, dim, streams); });
   }
@@ -266,11 +266,11 @@ class ProfiledBackend final : public Backend {
                     int64_t dim) override {
     timed(Op::kAddWeighted, {}, [&] { inner_->add_weighted(x, y, weights, weight_stride, offset, n_rows, dim); });
   }
-  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
-    timed(Op::kMatchLength, {}, [&] { inner_->match_length(x, y, n_rows, dim); });
+  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
+    timed(Op::kMatchLength, {}, [&] { inner_->rescale_to_norm(x, y, n_rows, dim); });
   }
-  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
-    timed(Op::kKeepOutliers, {}, [&] { inner_->keep_outliers(x, deviations, n_rows, dim); });
+  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
+    timed(Op::kKeepOutliers, {}, [&] { inner_->gaussian_topk(x, deviations, n_rows, dim); });
   }
   void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
     timed(Op::kCopyRows, {}, [&] { inner_->copy_rows(x, x_stride, n_rows, dim, out); });
@@ -306,7 +306,8 @@ class ProfiledBackend final : public Backend {
     Work work;
     for (const Segment& segment : segments) {
       work.bytes += 2 * static_cast<uint64_t>(convolution.state_floats()) * sizeof(float);
-      work.operations += 2 * static_cast<uint64_t>(segment.n_tokens) * static_cast<uint64_t>(convolution.n_taps) *
+      work.operations += 2 * static_cast<uint64_t>(segment.n_tokens) *
+                         static_cast<uint64_t>(convolution.conv_kernel_size) *
                          static_cast<uint64_t>(convolution.n_channels);
     }
     timed(Op::kConvolve, work, [&] { inner_->convolve(convolution, segments, state, x, stride); });

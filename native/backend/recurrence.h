@@ -24,17 +24,17 @@ struct LayerSlots {
 };
 
 // A causal depthwise convolution: each channel over its last inputs,
-//   y[t] = activation(bias + sum over j of weight[j] * x[t - n_taps + 1 + j])
-// The state is the last n_taps - 1 inputs of all channels, the oldest first. n_taps is the kernel size.
+//   y[t] = activation(bias + sum over j of weight[j] * x[t - conv_kernel_size + 1 + j])
+// The state is the last conv_kernel_size - 1 inputs of all channels, the oldest first. conv_kernel_size is the kernel size.
 struct Convolution {
-  int n_channels = 0, n_taps = 0;
-  const float* weight = nullptr;  // Backend memory, [n_channels][n_taps].
+  int n_channels = 0, conv_kernel_size = 0;
+  const float* weight = nullptr;  // Backend memory, [n_channels][conv_kernel_size].
   const float* bias = nullptr;    // Backend memory, [n_channels]. Null = no bias.
   bool silu = false;              // Apply SiLU. Otherwise there is no activation.
 
-  constexpr int64_t state_floats() const { return int64_t{n_taps - 1} * n_channels; }
+  constexpr int64_t state_floats() const { return int64_t{conv_kernel_size - 1} * n_channels; }
 };
-inline constexpr int kMostTaps = 8;
+inline constexpr int kMaxTaps = 8;
 
 // The gated delta rule (arXiv:2412.06464). Computed for each value head. S is the state. q and k belong to the
 // corresponding key head and are L2-normalized, and q is divided by sqrt(key_dim):
@@ -63,7 +63,7 @@ struct DeltaRule {
   constexpr int64_t value_blocks() const { return (value_dim + 15) / 16; }
   constexpr int64_t state_floats() const { return n_value_heads * value_blocks() * key_dim * 16; }
 };
-inline constexpr int kMostDeltaKeyDim = 1024;
+inline constexpr int kMaxDeltaKeyDim = 1024;
 
 // Inputs of the delta rule. The heads of a row are contiguous. All inputs except `v` are overwritten.
 struct DeltaInputs {

@@ -19,7 +19,7 @@ struct StepInput {
   // Whether the step may be captured in a CUDA graph: its operations depend only on this input and the model.
   bool recordable = true;
 };
-inline constexpr size_t kMostSegmentLists = 16;
+inline constexpr size_t kMaxSegmentLists = 16;
 
 class StepControl {
  public:

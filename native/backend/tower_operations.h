@@ -25,11 +25,11 @@ struct PatchImage {
   const float* levels;  // Host memory, [3][256].
 };
 
-// For each row, up to `n_taps` rows of a table whose weighted sum is added to it.
+// For each row, up to `conv_kernel_size` rows of a table whose weighted sum is added to it.
 struct TableTaps {
-  int n_taps;
-  const int32_t* rows;   // Host memory, [n_rows][n_taps].
-  const float* weights;  // Host memory, [n_rows][n_taps]. Taps of weight 0 are skipped.
+  int conv_kernel_size;
+  const int32_t* rows;   // Host memory, [n_rows][conv_kernel_size].
+  const float* weights;  // Host memory, [n_rows][conv_kernel_size]. Taps of weight 0 are skipped.
 };
 
 // Rotary embedding of a vision encoder. A head's dimensions are split into sections of `section`. In each section,

@@ -174,7 +174,7 @@ void ThreadPool::begin_step() { state_->in_step.store(true, std::memory_order_re
 
 void ThreadPool::end_step() { state_->in_step.store(false, std::memory_order_relaxed); }
 
-void ThreadPool::share_out(int64_t n) {
+void ThreadPool::split_budget(int64_t n) {
   const auto pieces = static_cast<uint64_t>(n), threads = static_cast<uint64_t>(size());
   for (uint64_t thread = 0; thread < threads; ++thread) {
     const uint64_t share = Range::pack(pieces * thread / threads, pieces * (thread + 1) / threads);
@@ -182,7 +182,7 @@ void ThreadPool::share_out(int64_t n) {
   }
 }
 
-// Takes up to kMostTaken indices of the thread's own range per atomic operation, at most an eighth of what is left. An
+// Takes up to kMaxTaken indices of the thread's own range per atomic operation, at most an eighth of what is left. An
 // atomic operation waits for all outstanding loads, so taking indices one by one is slower (2 % of single-stream
 // decoding on Zen 5, with 19 KiB per index).
 // Relaxed memory order is enough, because the gate publishes the data before and after the section.
@@ -190,7 +190,7 @@ ThreadPool::Pieces ThreadPool::take(int thread) {
   constexpr auto relaxed = std::memory_order_relaxed;
   std::atomic<uint64_t>& own = state_->ranges[static_cast<size_t>(thread)].word;
   for (uint64_t seen = own.load(relaxed); Range::left(seen) > 0;) {
-    const int64_t n = std::clamp<int64_t>(Range::left(seen) / 8, 1, kMostTaken);
+    const int64_t n = std::clamp<int64_t>(Range::left(seen) / 8, 1, kMaxTaken);
     if (own.compare_exchange_weak(seen, seen + Range::pack(static_cast<uint64_t>(n), 0), relaxed))
       return {Range::begin(seen), Range::begin(seen) + n};
   }

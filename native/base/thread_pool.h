@@ -42,8 +42,8 @@ class ThreadPool {
   // Calls fn(i, thread) for each i in [0, n), with n below 2^31. For loops over contiguous memory: each thread starts
   // at its own share of [0, n) and proceeds in order, so the hardware prefetcher loads what the thread needs next. A
   // thread that has finished takes half of the largest remaining share. So here, too, the assignment of i to threads is
-  // not fixed. A delayed thread keeps at most kMostTaken indices from the other threads.
-  static constexpr int64_t kMostTaken = 8;
+  // not fixed. A delayed thread keeps at most kMaxTaken indices from the other threads.
+  static constexpr int64_t kMaxTaken = 8;
   template <typename Fn>
   void parallel_runs(int64_t n, Fn&& fn) {
     if (size() == 1 || n == 1) {
@@ -51,7 +51,7 @@ class ThreadPool {
       return;
     }
     if (n <= 0) return;
-    share_out(n);
+    split_budget(n);
     const auto take_pieces = [&](int thread) {
       for (Pieces pieces; (pieces = take(thread)).begin < pieces.end;)
         for (int64_t i = pieces.begin; i < pieces.end; ++i) fn(i, thread);
@@ -68,7 +68,7 @@ class ThreadPool {
   // Calls fn(context, 0), and fn(context, thread) on each worker that arrives before that call returns. A worker may
   // run it twice.
   void run(Erased fn, const void* context);
-  void share_out(int64_t n);
+  void split_budget(int64_t n);
   struct Pieces {
     int64_t begin = 0, end = 0;
   };

@@ -38,7 +38,7 @@ constexpr std::chrono::milliseconds kStalledWait{20};
 // Inbox: everything that callers have posted since the last step. The step loop swaps it out as a whole. Its size is
 // bounded: submissions by the queue limits, one cancellation per live request, one finish per choice, and one close per
 // channel.
-struct Intake {
+struct Inbox {
   struct Cancellation {
     RequestId request;
     std::shared_ptr<Channel> channel;
@@ -55,11 +55,11 @@ struct Intake {
   bool tuned = false;
   bool drain = false;
   bool close = false;
-  bool nudge = false;  // Set when a full channel was drained, so that blocked sequences are checked again.
+  bool wake = false;  // Set when a full channel was drained, so that blocked sequences are checked again.
 
   bool empty() const {
     return submitted.empty() && cancelled.empty() && finished.empty() && closed.empty() && !tuned && !drain && !close &&
-           !nudge;
+           !wake;
   }
   void clear() {
     submitted.clear();
@@ -67,7 +67,7 @@ struct Intake {
     finished.clear();
     closed.clear();
     tunables = {};
-    tuned = drain = close = nudge = false;
+    tuned = drain = close = wake = false;
   }
 };
 
@@ -77,10 +77,10 @@ struct Live {
   std::bitset<kMaxChoices> finishing;  // Choices for which finish() was called.
 };
 
-RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool sees) {
+RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool has_vision) {
   const ModelLimits& limits = model.limits();
   const KvLayout layout = model.memory().layout;
-  // A sequence that runs alone always has pages for steps of kLeastRowsAlone tokens, and in many configurations for
+  // A sequence that runs alone always has pages for steps of kMinRowsAlone tokens, and in many configurations for
   // max_batch_tokens.
   const bool has_pages = layout.pages_at_once(max_context, limits.max_batch_tokens) <= limits.n_pages;
   // Models with a sparse-attention indexer or block attention do not support bidirectional spans.
@@ -90,19 +90,19 @@ RequestBounds bounds_of(const Model& model, int n_vocab, int max_context, bool s
       });
   return {.n_vocab = n_vocab,
           .max_context = max_context,
-          .sees = sees,
+          .has_vision = has_vision,
           .input_width = model.params().input_width(),
           .most_bidirectional_rows = chooses     ? 0
                                      : has_pages ? limits.max_batch_tokens
-                                                 : std::min(limits.max_batch_tokens, kLeastRowsAlone),
-          .turns_by_three = model.params().turns_by_three()};
+                                                 : std::min(limits.max_batch_tokens, kMinRowsAlone),
+          .uses_mrope = model.params().uses_mrope()};
 }
 
 class ThreadedEngine final : public Engine {
  public:
   ThreadedEngine(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                  std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options, std::unique_ptr<Model> draft,
-                 EngineSight sight)
+                 EngineVision sight)
       : backend_(std::move(backend)),
         model_(std::move(model)),
         sight_(std::move(sight)),
@@ -112,7 +112,7 @@ class ThreadedEngine final : public Engine {
         max_context_(StepLoop::max_context(*model_)),
         n_vocab_(StepLoop::vocabulary(*model_, *tokenizer_)),
         bounds_(bounds_of(*model_, n_vocab_, max_context_, sight_.tower != nullptr)),
-        grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMostBytes, GrammarCache::kMostEntries,
+        grammars_(*tokenizer_, n_vocab_, {}, GrammarCache::kMaxBytes, GrammarCache::kMaxEntries,
                   options.grammar_bytes_max),
         loop_(*model_, *tokenizer_, options, counters_, draft_.get(), sight_.tower.get()) {}
 
@@ -149,7 +149,7 @@ class ThreadedEngine final : public Engine {
       out.clear();
       return;
     }
-    if (channel->drain(out, since)) post([](Intake& intake) { intake.nudge = true; });
+    if (channel->drain(out, since)) post([](Inbox& inbox) { inbox.wake = true; });
   }
 
   void close_channel(ChannelId id) override {
@@ -229,7 +229,7 @@ class ThreadedEngine final : public Engine {
     // The request has already ended. Its last record is published but may not be drained yet.
     if (!was_live) return channel->discard(id);
     channel->forget(id);
-    post([&](Intake& intake) { intake.cancelled.push_back({id, std::move(channel)}); });
+    post([&](Inbox& inbox) { inbox.cancelled.push_back({id, std::move(channel)}); });
   }
 
   void finish(RequestId id, int choice) override {
@@ -258,20 +258,20 @@ class ThreadedEngine final : public Engine {
   }
 
   void configure(const EngineTunables& tunables) override {
-    post([&](Intake& intake) {
+    post([&](Inbox& inbox) {
       counters_.queue.configure(tunables.queue_max.value_or(counters_.queue.max_requests()),
                                 tunables.queue_max_tokens.value_or(counters_.queue.max_tokens()));
-      if (tunables.max_batch_tokens) intake.tunables.max_batch_tokens = tunables.max_batch_tokens;
-      if (tunables.max_sequences) intake.tunables.max_sequences = tunables.max_sequences;
-      if (tunables.step_ms) intake.tunables.step_ms = tunables.step_ms;
-      intake.tuned = true;
+      if (tunables.max_batch_tokens) inbox.tunables.max_batch_tokens = tunables.max_batch_tokens;
+      if (tunables.max_sequences) inbox.tunables.max_sequences = tunables.max_sequences;
+      if (tunables.step_ms) inbox.tunables.step_ms = tunables.step_ms;
+      inbox.tuned = true;
     });
   }
 
   void drain() override {
-    post([this](Intake& intake) {
+    post([this](Inbox& inbox) {
       draining_ = true;
-      intake.drain = true;
+      inbox.drain = true;
     });
   }
 
@@ -367,11 +367,11 @@ class ThreadedEngine final : public Engine {
   void apply_intake() {
     if (taken_.tuned) loop_.configure(taken_.tunables);
     for (auto& request : taken_.submitted) loop_.add(std::move(request));
-    for (const Intake::Cancellation& cancellation : taken_.cancelled) {
+    for (const Inbox::Cancellation& cancellation : taken_.cancelled) {
       loop_.cancel(cancellation.request);
       cancellation.channel->remember(cancellation.request);
     }
-    for (const Intake::Finish& finish : taken_.finished) loop_.finish_choice(finish.request, finish.choice);
+    for (const Inbox::Finish& finish : taken_.finished) loop_.finish_choice(finish.request, finish.choice);
     for (const auto& channel : taken_.closed) loop_.cancel_channel(*channel);
     if (taken_.drain) loop_.drain();
   }
@@ -407,7 +407,7 @@ class ThreadedEngine final : public Engine {
 
   const std::unique_ptr<Backend> backend_;  // Declared first, because it must outlive the models.
   const std::unique_ptr<Model> model_;
-  EngineSight sight_;
+  EngineVision sight_;
   const std::unique_ptr<Model> draft_;
   const std::shared_ptr<const Tokenizer> tokenizer_;
   const size_t channel_bytes_max_;
@@ -418,12 +418,12 @@ class ThreadedEngine final : public Engine {
   GrammarCompiler compiler_{grammars_};
   EngineCounters counters_;
   StepLoop loop_;                                // Used by the engine thread only, once that thread runs.
-  Intake taken_;                                 // Used by the engine thread only, once that thread runs.
+  Inbox taken_;                                  // Used by the engine thread only, once that thread runs.
   std::optional<Clock::time_point> checked_at_;  // Used by the engine thread only, once that thread runs.
 
   std::mutex mutex_;  // Guards the members below.
   std::condition_variable wake_;
-  Intake intake_;
+  Inbox intake_;
   std::unordered_map<ChannelId, std::shared_ptr<Channel>> channels_;
   std::unordered_map<RequestId, Live> live_;  // Requests that were submitted and have neither ended nor been cancelled.
   ChannelId next_channel_ = 1;
@@ -435,14 +435,14 @@ class ThreadedEngine final : public Engine {
 
 }  // namespace
 
-EngineSight::EngineSight() = default;
-EngineSight::EngineSight(EngineSight&&) noexcept = default;
-EngineSight& EngineSight::operator=(EngineSight&&) noexcept = default;
-EngineSight::~EngineSight() { tower.reset(); }  // The vision encoder must be destroyed before its backend.
+EngineVision::EngineVision() = default;
+EngineVision::EngineVision(EngineVision&&) noexcept = default;
+EngineVision& EngineVision::operator=(EngineVision&&) noexcept = default;
+EngineVision::~EngineVision() { tower.reset(); }  // The vision encoder must be destroyed before its backend.
 
 Result<std::unique_ptr<Engine>> Engine::start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                               std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
-                                              std::unique_ptr<Model> draft, EngineSight sight) {
+                                              std::unique_ptr<Model> draft, EngineVision sight) {
   try {
     auto engine = std::make_unique<ThreadedEngine>(std::move(model), std::move(backend), std::move(tokenizer), options,
                                                    std::move(draft), std::move(sight));

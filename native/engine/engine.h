@@ -53,7 +53,7 @@ struct EngineOptions {
   Speculation speculation = Speculation::kOff;
   // Speculative decoding with the model's MTP layer, if the model was loaded with one and there is no draft model.
   // Ignored if `speculation` is off.
-  Speculation own_guesses = Speculation::kAuto;
+  Speculation mtp = Speculation::kAuto;
   // Bytes of the image-embedding cache. The embeddings of active requests may take the same amount again.
   size_t embedding_bytes_max = 256 << 20;
   // Maximum undrained event bytes per channel. Above it, the channel's sequences are preempted until it is drained.
@@ -69,11 +69,11 @@ struct EngineOptions {
 };
 
 // The engine's vision encoder, and its backend if that is not the model's.
-struct EngineSight {
-  EngineSight();
-  EngineSight(EngineSight&&) noexcept;
-  EngineSight& operator=(EngineSight&&) noexcept;
-  ~EngineSight();
+struct EngineVision {
+  EngineVision();
+  EngineVision(EngineVision&&) noexcept;
+  EngineVision& operator=(EngineVision&&) noexcept;
+  ~EngineVision();
   std::unique_ptr<Backend> backend;  // Null: the vision encoder uses the model's backend.
   std::unique_ptr<VisionTower> tower;
 };
@@ -98,7 +98,7 @@ struct EngineStats {
   int max_batch_tokens = 0, max_sequences = 0, step_ms = 0, queue_max = 0, queue_max_tokens = 0;
   int loaded_batch_tokens = 0;  // max_batch_tokens at load time.
   // Allocated sizes: upper limits for max_batch_tokens and max_sequences.
-  int most_batch_tokens = 0, most_sequences = 0;
+  int batch_tokens_limit = 0, sequences_limit = 0;
   bool failed = false;  // The engine thread has stopped because of an internal error.
   std::string note;     // Text of Backend::note().
   // Counters since start.
@@ -124,7 +124,7 @@ class Engine {
   // `sight`: a vision encoder that fits the model (VisionModel::fit()); without one, requests with images are refused.
   static Result<std::unique_ptr<Engine>> start(std::unique_ptr<Model> model, std::unique_ptr<Backend> backend,
                                                std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options,
-                                               std::unique_ptr<Model> draft = nullptr, EngineSight sight = {});
+                                               std::unique_ptr<Model> draft = nullptr, EngineVision sight = {});
   virtual ~Engine() = default;  // The destructor cancels all requests and joins the thread.
 
   // Opens a channel: one consumer's event stream. The engine thread calls `wake` at most once per step, and only if the

@@ -30,17 +30,17 @@ struct InputSpan {
   // three dimensions.
   std::shared_ptr<const std::vector<RopePosition>> rope_offsets = nullptr;
   int n_rope_positions = 0;
-  int rope_saved = 0;  // Position minus rotary position at the end of the span; filled in by count_rope_positions().
+  int mrope_delta = 0;  // Position minus rotary position at the end of the span; filled in by count_rope_positions().
 
   int end() const { return first + n_rows; }
 };
 
-// Fills in rope_saved of each span. Spans must be in ascending order.
+// Fills in mrope_delta of each span. Spans must be in ascending order.
 inline void count_rope_positions(std::span<InputSpan> spans) {
   int saved = 0;
   for (InputSpan& span : spans) {
     if (span.n_rope_positions > 0) saved += span.n_rows - span.n_rope_positions;
-    span.rope_saved = saved;
+    span.mrope_delta = saved;
   }
 }
 

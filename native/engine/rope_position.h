@@ -12,11 +12,11 @@ inline RopePosition rope_position_at(std::span<const InputSpan> spans, int posit
   if (after == spans.begin()) return {position, position, position};
   const InputSpan& span = *(after - 1);
   if (position >= span.end() || !span.rope_offsets) {
-    // A span without own offsets advances like text, so its rope_saved also holds inside it.
-    const int count = position - span.rope_saved;
+    // A span without own offsets advances like text, so its mrope_delta also holds inside it.
+    const int count = position - span.mrope_delta;
     return {count, count, count};
   }
-  const int begin = span.first - (span.rope_saved - (span.n_rows - span.n_rope_positions));
+  const int begin = span.first - (span.mrope_delta - (span.n_rows - span.n_rope_positions));
   const RopePosition& offset = (*span.rope_offsets)[static_cast<size_t>(position - span.first)];
   return {begin + offset.time, begin + offset.height, begin + offset.width};
 }

@@ -120,7 +120,7 @@ struct ArchitectureTraits {
   RouterScore router = RouterScore::kSoftmax;  // Router scoring function if the file does not state it.
   bool latent_experts = false;                 // Reads moe_latent_size.
   bool expert_biases = false;                  // The router and the expert matrices have biases.
-  bool weighs_input = false;                   // See Mixture::weighs_input.
+  bool apply_router_weight_on_input = false;   // See Mixture::apply_router_weight_on_input.
   Sinks sinks = Sinks::kNone;
   float attention_scale = 0.0f;  // Scale of the attention scores; 0: 1 / sqrt(key length).
   bool value_norm = false;
@@ -140,7 +140,7 @@ struct ArchitectureTraits {
   std::optional<RopeStyle> position_index = std::nullopt;
   bool temperature_keys = false;  // Reads attention.temperature_scale and attention.temperature_length.
   YarnLog yarn_log = YarnLog::kRefused;
-  bool guess_layers = false;                         // The last layers may be MTP layers.
+  bool mtp_layers = false;                           // The last layers may be MTP layers.
   GuessHidden guess_hidden = GuessHidden::kLeftOut;  // Which hidden states the first MTP layer reads.
   SharedExpert shared_expert = SharedExpert::kNone;
 };

@@ -56,7 +56,7 @@ Status read_angles(const GgufFile& file, const MetadataReader& read, int max_con
 }
 
 Status read_streams(const MetadataReader& read, HyperParams& params) {
-  auto count = read.integer("hyper_connection.count", 1, kMostStreams);
+  auto count = read.integer("hyper_connection.count", 1, kMaxStreams);
   if (!count) return count.error();
   auto iterations = read.integer("hyper_connection.sinkhorn_iterations", 1, kMaxIterations);
   if (!iterations) return iterations.error();

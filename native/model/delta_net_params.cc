@@ -19,7 +19,7 @@ Status read_channel_decay(const GgufFile& file, const MetadataReader& read, Hype
   DeltaNetParams& delta = params.delta_net;
   auto heads = read.integers("attention.head_count", params.n_layers, 0, kMaxHeads);
   if (!heads) return heads.error();
-  auto dim = read.integer("kda.head_dim", 1, kMostDeltaKeyDim);
+  auto dim = read.integer("kda.head_dim", 1, kMaxDeltaKeyDim);
   if (!dim) return dim.error();
   for (int i = 0; i < params.n_layers; ++i) {
     const auto at = static_cast<size_t>(i);
@@ -42,7 +42,7 @@ Status read_channel_decay(const GgufFile& file, const MetadataReader& read, Hype
 Status read_head_decay(const MetadataReader& read, DeltaNetKind kind, DeltaNetParams& delta) {
   constexpr std::string_view kKeyHeads = "ssm.group_count", kValueHeads = "ssm.time_step_rank",
                              kInner = "ssm.inner_size";
-  auto key_dim = read.integer("ssm.state_size", 1, kMostDeltaKeyDim);
+  auto key_dim = read.integer("ssm.state_size", 1, kMaxDeltaKeyDim);
   if (!key_dim) return key_dim.error();
   auto key_heads = read.integer(kKeyHeads, 1, kMaxHeads);
   if (!key_heads) return key_heads.error();
@@ -68,9 +68,9 @@ Status read_delta_nets(const GgufFile& file, const MetadataReader& read, const A
   bool any = false;
   for (const LayerParams& layer : params.layers) any |= layer.mixer == MixerKind::kDeltaNet;
   if (!any) return {};
-  auto taps = read.integer("ssm.conv_kernel", 1, kMostTaps);
+  auto taps = read.integer("ssm.conv_kernel", 1, kMaxTaps);
   if (!taps) return taps.error();
-  params.delta_net.n_taps = *taps;
+  params.delta_net.conv_kernel_size = *taps;
   if (traits.delta_net == DeltaNetKind::kChannels) return read_channel_decay(file, read, params);
   for (int i = 0; i < params.n_layers && traits.delta_net == DeltaNetKind::kRuns; ++i)
     params.delta_net.grouped_mixed |= params.layers[static_cast<size_t>(i)].mixer == MixerKind::kDeltaNet &&

@@ -5,8 +5,8 @@
 namespace monolith {
 namespace {
 
-std::vector<GuessLayer::Parts> one_level(GuessLayer::Parts parts) {
-  std::vector<GuessLayer::Parts> levels;
+std::vector<MtpLayer::Parts> one_level(MtpLayer::Parts parts) {
+  std::vector<MtpLayer::Parts> levels;
   levels.push_back(std::move(parts));
   return levels;
 }
@@ -15,7 +15,7 @@ std::vector<GuessLayer::Parts> one_level(GuessLayer::Parts parts) {
 
 EagleHead::EagleHead(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
                      const Activations& activations, Parts parts)
-    : GuessLayer(params.guess.eagle->own.n_embd, limits, backend, activations, one_level(std::move(parts))),
+    : MtpLayer(params.guess.eagle->own.n_embd, limits, backend, activations, one_level(std::move(parts))),
       eagle_(*params.guess.eagle),
       weights_(weights),
       max_rows_(limits.max_batch_tokens) {

@@ -1,6 +1,6 @@
 // An EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one layer from a separate file that drafts tokens from the
 // residual stream at the input of three of the target model's layers. The computation matches llama.cpp
-// (src/models/eagle3.cpp). guess_layer.h manages the hidden states.
+// (src/models/eagle3.cpp). mtp_layer.h manages the hidden states.
 //
 //   hidden state of position j = W_fc [x before layer a, x before layer b, x before layer c] of j
 //   r[j] = hidden state of j - 1;  z[j] = r[j] + attention([norm(embedding of token j), norm(r[j])])
@@ -12,11 +12,11 @@
 #pragma once
 
 #include "model/eagle_params.h"
-#include "model/guess_layer.h"
+#include "model/mtp_layer.h"
 
 namespace monolith {
 
-class EagleHead final : public GuessLayer {
+class EagleHead final : public MtpLayer {
  public:
   // `parts` are the parts of the layer in EagleParams::own. `params` describes the target model, including the head.
   EagleHead(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,

@@ -57,7 +57,7 @@ constexpr std::array kRefusedKeys = {
     RefusedKey{"embedding_scale", 1, "a scale on embeddings", &ArchitectureTraits::scale_keys},
     RefusedKey{"residual_scale", 1, "a scale on residuals", &ArchitectureTraits::scale_keys},
     RefusedKey{"deepstack_mapping", -1, "DeepStack image features in inner layers"},
-    RefusedKey{"nextn_predict_layers", 0, "multi-token prediction layers", &ArchitectureTraits::guess_layers},
+    RefusedKey{"nextn_predict_layers", 0, "multi-token prediction layers", &ArchitectureTraits::mtp_layers},
     RefusedKey{"rope.scaling.alpha", 0, "a RoPE base scaled by 'alpha'", &ArchitectureTraits::rope_alpha},
     RefusedKey{"rope.dimension_sections", 0, "sectioned RoPE", &ArchitectureTraits::rope_sections},
     RefusedKey{"pooling_type", 0, "a pooled (embedding or reranking) model"},
@@ -150,7 +150,7 @@ void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, Hy
 }
 
 // Reads n_vocab, n_embd, n_layers and norm_eps.
-Status read_sizes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, bool guess_layer,
+Status read_sizes(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, bool mtp_layer,
                   HyperParams& params) {
   // Assigns a field or remembers the first error, so that the code below can be a plain list.
   Status failed;
@@ -168,7 +168,7 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, const Archit
       read.number(traits.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                   1e-30, 1.0));
   if (!failed) return failed;
-  if (traits.guess_layers) {
+  if (traits.mtp_layers) {
     set(params.n_guess_layers, read.integer("nextn_predict_layers", 0, kMaxGuessLayers, 0));
     if (!failed) return failed;
     if (params.n_guess_layers >= params.n_layers) {
@@ -177,7 +177,7 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, const Archit
                                                 std::to_string(params.n_layers) + " layers"};
     }
     params.n_layers -= params.n_guess_layers;
-    if (guess_layer) read_guess_layer(file, traits, params);
+    if (mtp_layer) read_guess_layer(file, traits, params);
   }
   set(params.n_vocab, read_vocab(file, read));
   return failed;
@@ -267,7 +267,7 @@ void read_carried_tensors(const GgufFile& file, const ArchitectureTraits& traits
 
 }  // namespace
 
-Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, bool guess_layer) {
+Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, bool mtp_layer) {
   auto known = read_architecture(file);
   if (!known) return known.error();
   const ArchitectureTraits& traits = **known;
@@ -286,7 +286,7 @@ Result<HyperParams> HyperParams::read(const GgufFile& file, int max_context, boo
   if (!context) return context.error();
   params.context_length = *context;
   if (Status s = refuse_what_is_not_computed(read, traits); !s) return s.error();
-  if (Status s = read_sizes(file, read, traits, guess_layer, params); !s) return s.error();
+  if (Status s = read_sizes(file, read, traits, mtp_layer, params); !s) return s.error();
   if (Status s = read_layers(file, read, traits, max_context, params); !s) return s.error();
   if (traits.deepstack) {
     auto layers = read.integer("n_deepstack_layers", 0, params.n_layers, 0);

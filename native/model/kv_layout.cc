@@ -12,7 +12,7 @@ namespace {
 
 // Two segment lists are reserved for the tokens with logits: one for each of two kinds of layers that read other
 // layers' keys and values.
-constexpr int64_t kMostTables = kMostSegmentLists - 2;
+constexpr int64_t kMaxTables = kMaxSegmentLists - 2;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -122,7 +122,7 @@ KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs) {
   for (int64_t slots = std::max(of_full, of_windowed); slots >= 1; --slots) {
     const int64_t n_full_tables = ceil_div(of_full, slots), n_windowed_tables = ceil_div(of_windowed, slots);
     const int64_t tables = n_full_tables + n_windowed_tables;
-    if (tables > kMostTables) continue;
+    if (tables > kMaxTables) continue;
     const int64_t cost =
         tables * weight_of(full, layout.full_in_slot, windowed, layout.windowed_in_slot, slots) * (100 + tables);
     if (cost >= least) continue;

@@ -23,7 +23,7 @@ struct HyperParams;
 
 // The pool must be large enough for a single sequence that computes this many tokens per step, or the maximum per step
 // if that is smaller.
-inline constexpr int kLeastRowsAlone = 128;
+inline constexpr int kMinRowsAlone = 128;
 
 struct KvLayout {
   // Slots per page. A slot holds one layer, or several if layers of one kind are small compared with those of the other
@@ -44,7 +44,7 @@ struct KvLayout {
 };
 
 // With `by_window` false there is one table for all layers, and no page is freed early. `packs` is
-// Loading::packs_layers().
+// BackendMemory::packs_layers().
 KvLayout kv_layout(const HyperParams& params, bool by_window, bool packs = false);
 
 // Fraction of the page bytes that hold data; 1: no padding.

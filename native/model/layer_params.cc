@@ -493,7 +493,7 @@ Status read_experts(const GgufFile& file, const MetadataReader& read, const Arch
   }
   experts.biases = traits.expert_biases;
   experts.gateless = traits.gateless;
-  experts.weighs_input = traits.weighs_input;
+  experts.apply_router_weight_on_input = traits.apply_router_weight_on_input;
   if (*count == traits.unnormed_experts) params.qk_norm = QkNorm::kNone;
   experts.fused_gate_up = file.tensor(block + "ffn_gate_up_exps.weight") != nullptr;
   auto by_token = read.integer("hash_layer_count", 0, params.n_layers, 0);

@@ -69,7 +69,7 @@ struct RopeSet {
 // Parameters of the delta-net layers (DeltaRule), the same for all of them.
 struct DeltaNetParams {
   int n_key_heads = 0, n_value_heads = 0, key_dim = 0, value_dim = 0;
-  int n_taps = 0;              // Kernel size of the convolution over queries, keys and values.
+  int conv_kernel_size = 0;    // Kernel size of the convolution over queries, keys and values.
   bool tiled = false;          // See DeltaRule::tiled.
   bool channel_decay = false;  // See DeltaRule::channel_decay.
   // Queries, keys and values have separate matrices and convolutions; gate and decay use low-rank projections.
@@ -98,8 +98,8 @@ struct DeltaNetParams {
 // Parameters of the layers with a state-space model (StateSpace), the same for all of them.
 struct StateSpaceParams {
   int n_heads = 0, n_groups = 0, head_dim = 0, state_dim = 0;
-  int n_taps = 0;         // Kernel size of the convolution over x, B and C.
-  bool out_norm = false;  // Whether the gated output is normalized in `n_groups` groups.
+  int conv_kernel_size = 0;  // Kernel size of the convolution over x, B and C.
+  bool out_norm = false;     // Whether the gated output is normalized in `n_groups` groups.
   bool convolution_bias = true;
 
   // Returns the state-space model without weights.
@@ -175,8 +175,8 @@ struct ExpertParams {
   int n_ff_shared = 0;       // Width of the shared expert; 0: there is none.
   // Whether the output of the shared expert is multiplied by a sigmoid gate computed from its input.
   bool shared_gate = false;
-  bool gateless = false;       // Whether experts and shared expert have no gate matrix.
-  bool weighs_input = false;   // See Mixture::weighs_input.
+  bool gateless = false;                      // Whether experts and shared expert have no gate matrix.
+  bool apply_router_weight_on_input = false;  // See Mixture::apply_router_weight_on_input.
   bool fused_gate_up = false;  // Whether one tensor holds the gate and up matrices of each expert, gate first.
   // Whether there is a scale per expert (Router::expert_scales); only with a parallel dense network.
   bool scales = false;
@@ -195,7 +195,7 @@ struct StreamParams {
   int laurel_rank = 0;
 };
 
-// Sparse attention indexer of MLA and block attention layers (PositionIndex), used if there are more positions than it
+// Sparse attention indexer of MLA and block attention layers (SparseIndexer), used if there are more positions than it
 // selects. Layers without an indexer of their own use the selection of the nearest earlier layer that has one.
 struct IndexParams {
   int most = 0;  // Number of selected positions (top-k); 0: there is no indexer.
@@ -218,7 +218,7 @@ struct LatentParams {
 
 struct EagleParams;  // Defined in eagle_params.h.
 
-// The model's drafter of draft tokens (guess_layer.h): MTP layers after the model's own layers, or an EAGLE-3 head from
+// The model's drafter of draft tokens (mtp_layer.h): MTP layers after the model's own layers, or an EAGLE-3 head from
 // a separate file.
 struct GuessLayerParams {
   bool used = false;  // Whether there is a drafter and it is loaded.
@@ -239,14 +239,14 @@ struct BlockAttentionParams {
   int n_rotated = 0;  // Number of trailing dimensions of each head with RoPE.
 };
 
-// Hyper-connections: several residual streams that each block reads from and writes to (StreamMix).
+// Hyper-connections: several residual streams that each block reads from and writes to (HyperConnections).
 struct StreamMixParams {
   int n_streams = 0;  // 0: a plain residual stream.
   int iterations = 0;
   float eps = 0;
 
-  // Returns the StreamMix without weights.
-  StreamMix mix(bool reads_only) const {
+  // Returns the HyperConnections without weights.
+  HyperConnections mix(bool reads_only) const {
     return {.n_streams = n_streams, .iterations = iterations, .eps = eps, .reads_only = reads_only};
   }
 };
@@ -311,7 +311,7 @@ struct HyperParams {
   // Values per row of an embedding span.
   int64_t input_width() const { return int64_t{n_embd} * (1 + n_deepstack); }
   // Whether RoPE positions have three components (M-RoPE).
-  bool turns_by_three() const { return !ropes.empty() && !ropes[0].axes.empty(); }
+  bool uses_mrope() const { return !ropes.empty() && !ropes[0].axes.empty(); }
   bool has_delta_nets() const { return delta_net.n_value_heads > 0; }
   bool has_state_spaces() const { return state_space.n_heads > 0; }
   // The maximum of a field over all layers.
@@ -322,10 +322,10 @@ struct HyperParams {
   }
 
   // `max_context` is the maximum number of positions per sequence and selects between LongRoPE's frequencies for short
-  // and long contexts; 0 stands for context_length. `guess_layer` includes the MTP layers if the file has any that the
+  // and long contexts; 0 stands for context_length. `mtp_layer` includes the MTP layers if the file has any that the
   // engine supports. Errors name the key: kInvalidFile (missing, out of range), kUnsupported (architecture, scaling
   // type).
-  static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool guess_layer = false);
+  static Result<HyperParams> read(const GgufFile& file, int max_context = 0, bool mtp_layer = false);
 };
 
 struct ModelLimits {
@@ -339,13 +339,13 @@ struct ModelLimits {
   // Whether layers with a sliding window have page tables of their own (see KvLayout). If false, all layers share one
   // page table.
   bool pages_by_window = false;
-  bool guess_layer = false;  // Whether to load the MTP layers if the file has any; see Model::guesses().
+  bool mtp_layer = false;  // Whether to load the MTP layers if the file has any; see Model::guesses().
 
   // Hidden states that are saved per sequence between steps for the drafter: of its last token and of draft tokens
   // after it.
   int kept_of_each() const { return 1 + guess_rows; }
-  int most_sequences() const { return std::max(1, max_logit_rows - guess_rows); }
-  int kept_rows() const { return most_sequences() * kept_of_each(); }
+  int sequences_limit() const { return std::max(1, max_logit_rows - guess_rows); }
+  int kept_rows() const { return sequences_limit() * kept_of_each(); }
 };
 
 // The memory that will be allocated, computed by the same functions that allocate it.
@@ -373,7 +373,7 @@ struct EmbeddedRows {
 
 // Consecutive tokens of one sequence in a step, for the drafter. Saved hidden states are numbered from 0 to
 // ModelLimits::kept_rows() - 1.
-struct HiddenRun {
+struct HiddenRange {
   int first_row, n_rows;
   // Number of the saved hidden state of the position before the first token; -1: there is none, as at the start of a
   // text.
@@ -393,7 +393,7 @@ struct Batch {
   bool leaves_logits = false;           // Whether the logits stay in the backend's memory for its sample().
   // Runs that cover all tokens in order; the drafter then saves the hidden states that it needs. Empty: the drafter is
   // not run.
-  std::span<const HiddenRun> hidden = {};
+  std::span<const HiddenRange> hidden = {};
   std::span<const EmbeddedRows> embedded = {};  // Tokens from embedding spans, in ascending order.
 };
 

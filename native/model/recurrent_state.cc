@@ -11,12 +11,12 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer) {
   switch (layer.mixer) {
     case MixerKind::kDeltaNet: {
       const DeltaNetParams& delta = params.delta_net;
-      return delta.rule(0).state_floats() + int64_t{delta.n_taps - 1} * delta.channels();
+      return delta.rule(0).state_floats() + int64_t{delta.conv_kernel_size - 1} * delta.channels();
     }
     case MixerKind::kMamba2:
     case MixerKind::kAttentionAndMamba2: {
       const StateSpaceParams& space = params.state_space;
-      return space.space().state_floats() + int64_t{space.n_taps - 1} * space.channels();
+      return space.space().state_floats() + int64_t{space.conv_kernel_size - 1} * space.channels();
     }
     case MixerKind::kBlockAttention:
       if (layer.block == 0) return 0;
@@ -37,20 +37,21 @@ std::vector<int64_t> recurrent_places(const HyperParams& params) {
 
 namespace {
 
-Status can_carry_on(const HyperParams& params, const LayerParams& layer, const Loading& backend) {
-  const auto convolves = [&](int64_t n_channels, int n_taps) {
-    return backend.can_compute(Convolution{.n_channels = static_cast<int>(n_channels), .n_taps = n_taps});
+Status can_carry_on(const HyperParams& params, const LayerParams& layer, const BackendMemory& backend) {
+  const auto convolves = [&](int64_t n_channels, int conv_kernel_size) {
+    return backend.can_compute(
+        Convolution{.n_channels = static_cast<int>(n_channels), .conv_kernel_size = conv_kernel_size});
   };
   switch (layer.mixer) {
     case MixerKind::kDeltaNet: {
       const DeltaNetParams& delta = params.delta_net;
-      if (Status status = convolves(delta.channels(), delta.n_taps); !status) return status;
+      if (Status status = convolves(delta.channels(), delta.conv_kernel_size); !status) return status;
       return backend.can_compute(delta.rule(params.norm_eps));
     }
     case MixerKind::kMamba2:
     case MixerKind::kAttentionAndMamba2: {
       const StateSpaceParams& space = params.state_space;
-      if (Status status = convolves(space.channels(), space.n_taps); !status) return status;
+      if (Status status = convolves(space.channels(), space.conv_kernel_size); !status) return status;
       return backend.can_compute(space.space());
     }
     case MixerKind::kShortConvolution: return convolves(params.n_embd, params.convolution_taps);
@@ -60,7 +61,7 @@ Status can_carry_on(const HyperParams& params, const LayerParams& layer, const L
 
 }  // namespace
 
-Status can_carry_on(const HyperParams& params, const Loading& backend) {
+Status can_carry_on(const HyperParams& params, const BackendMemory& backend) {
   for (size_t i = 0; i < params.layers.size(); ++i)
     if (Status status = can_carry_on(params, params.layers[i], backend); !status)
       return Error{status.error().code, "layer " + std::to_string(i) + ": " + status.error().message};

@@ -9,7 +9,7 @@
 
 namespace monolith {
 
-class Loading;
+class BackendMemory;
 struct HyperParams;
 struct LayerParams;
 
@@ -20,6 +20,6 @@ int64_t recurrent_floats(const HyperParams& params, const LayerParams& layer);
 std::vector<int64_t> recurrent_places(const HyperParams& params);
 
 // Whether the backend supports the recurrent operations of all layers. kUnsupported names the layer and the operation.
-Status can_carry_on(const HyperParams& params, const Loading& backend);
+Status can_carry_on(const HyperParams& params, const BackendMemory& backend);
 
 }  // namespace monolith

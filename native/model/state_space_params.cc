@@ -18,7 +18,7 @@ Error misfit(const MetadataReader& read, std::string_view key, int value, std::s
 
 Status read_state_space(const GgufFile& file, const MetadataReader& read, HyperParams& params) {
   constexpr std::string_view kInner = "ssm.inner_size", kHeads = "ssm.time_step_rank", kGroups = "ssm.group_count";
-  auto taps = read.integer("ssm.conv_kernel", 1, kMostTaps);
+  auto taps = read.integer("ssm.conv_kernel", 1, kMaxTaps);
   if (!taps) return taps.error();
   auto inner = read.integer(kInner, 1, kMaxInner);
   if (!inner) return inner.error();
@@ -30,8 +30,11 @@ Status read_state_space(const GgufFile& file, const MetadataReader& read, HyperP
   if (!state) return state.error();
   if (*inner % *heads != 0) return misfit(read, kInner, *inner, kHeads, *heads);
   if (*heads % *groups != 0) return misfit(read, kHeads, *heads, kGroups, *groups);
-  params.state_space = {
-      .n_heads = *heads, .n_groups = *groups, .head_dim = *inner / *heads, .state_dim = *state, .n_taps = *taps};
+  params.state_space = {.n_heads = *heads,
+                        .n_groups = *groups,
+                        .head_dim = *inner / *heads,
+                        .state_dim = *state,
+                        .conv_kernel_size = *taps};
   const auto carried = [&](const std::string& name) {
     for (int i = 0; i < params.n_layers; ++i)
       if (file.tensor("blk." + std::to_string(i) + "." + name) != nullptr) return true;
@@ -49,7 +52,7 @@ Status read_state_spaces(const GgufFile& file, const MetadataReader& read, Hyper
     if (Status s = read_state_space(file, read, params); !s) return s;
   const auto convolves = [](const LayerParams& layer) { return layer.mixer == MixerKind::kShortConvolution; };
   if (std::ranges::none_of(params.layers, convolves)) return {};
-  auto taps = read.integer("shortconv.l_cache", 1, kMostTaps);
+  auto taps = read.integer("shortconv.l_cache", 1, kMaxTaps);
   if (!taps) return taps.error();
   params.convolution_taps = *taps;
   return {};

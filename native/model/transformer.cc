@@ -12,7 +12,7 @@
 #include "model/layers/per_layer_input.h"
 #include "model/layers/stream_mix.h"
 #include "model/layers/streams.h"
-#include "model/own_guess_layers.h"
+#include "model/mtp_layers.h"
 #include "model/recurrent_state.h"
 
 namespace monolith {
@@ -51,7 +51,7 @@ KvShape kv_shape(const HyperParams& params, const KvLayout& layout, const ModelL
 }
 
 Result<HyperParams> read_params(const GgufFile& file, const ModelLimits& limits, const GgufFile* head) {
-  auto params = HyperParams::read(file, limits.max_context, limits.guess_layer && head == nullptr);
+  auto params = HyperParams::read(file, limits.max_context, limits.mtp_layer && head == nullptr);
   if (!params || head == nullptr) return params;
   if (Status status = add_eagle_head(*head, limits.max_context, *params); !status) return status.error();
   return params;
@@ -263,7 +263,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
 Status Transformer::build_layers(Backend& backend) {
   const std::vector<KvPlace> places = kv_places(params_, plan_.layout);
   const std::vector<int64_t> in_slot = recurrent_places(params_);
-  std::vector<GuessLayer::Parts> levels;
+  std::vector<MtpLayer::Parts> levels;
   for (int i = 0; i < static_cast<int>(params_.layers.size()); ++i) {
     const auto at = static_cast<size_t>(i);
     const LayerParams& layer = params_.layers[at];
@@ -291,7 +291,7 @@ Status Transformer::build_layers(Backend& backend) {
       levels.push_back(std::move(*made));
       continue;
     }
-    for (std::unique_ptr<LayerPart>& part : *made) {
+    for (std::unique_ptr<LayerBlock>& part : *made) {
       if (part->keeps()) {
         last_to_keep_ = parts_.size();
         logit_tables_.clear();
@@ -303,8 +303,7 @@ Status Transformer::build_layers(Backend& backend) {
     if (!made->empty()) parts_.back().ends_layer = true;
   }
   if (!levels.empty())
-    guess_layer_ =
-        std::make_unique<OwnGuessLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
+    guess_layer_ = std::make_unique<MtpLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
   for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
     repeated_.push_back(i / params_.stream_mix.n_streams);
   lists_.resize(n_tables_ + logit_tables_.size());

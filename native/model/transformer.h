@@ -1,5 +1,5 @@
 // The forward pass of all supported architectures: the single implementation of Model. Differences between models are
-// data (HyperParams), and the code never checks an architecture's name. It runs a list of blocks (layers/layer_part.h);
+// data (HyperParams), and the code never checks an architecture's name. It runs a list of blocks (layers/layer_block.h);
 // each kind of block has its own file.
 //
 //   x = embedding * scale, or a row of an embedding span    [tokens][n_embd]: the residual stream
@@ -16,8 +16,8 @@
 #include <memory>
 #include <vector>
 
-#include "model/guess_layer.h"
-#include "model/layers/layer_part.h"
+#include "model/mtp_layer.h"
+#include "model/layers/layer_block.h"
 #include "model/model.h"
 #include "model/weights.h"
 
@@ -63,7 +63,7 @@ class Transformer final : public Model {
 
   // One block of a layer; parts_ lists the blocks of all layers in order.
   struct Part {
-    std::unique_ptr<LayerPart> part;
+    std::unique_ptr<LayerBlock> part;
     int layer;
     bool ends_layer;
   };
@@ -86,7 +86,7 @@ class Transformer final : public Model {
   std::vector<std::span<const Segment>> logit_lists_;  // The lists in last_segments_, indexed by page table.
   std::vector<std::span<const Segment>> lists_;        // Segments of each page table, followed by last_segments_.
 
-  std::unique_ptr<GuessLayer> guess_layer_;  // The drafter; null: none.
+  std::unique_ptr<MtpLayer> guess_layer_;  // The drafter; null: none.
   std::vector<int32_t> repeated_;  // Each token's index, repeated once per residual stream, for hyper-connections.
 
   float* observed_ = nullptr;  // Null unless observe() was called.

@@ -15,7 +15,7 @@ namespace {
 // Number of problems that a message lists in full; a file of the wrong kind may have hundreds.
 constexpr size_t kNamedFaults = 8;
 // Maximum number of layers in wanted_tensors(), where the file does not limit the list by its number of tensors.
-constexpr int kMostWantedLayers = 4096;
+constexpr int kMaxWantedLayers = 4096;
 
 class Faults {
  public:
@@ -189,9 +189,9 @@ Result<std::vector<WeightSlot>> check_all(const GgufFile& file, std::vector<Weig
 Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file) {
   auto params = HyperParams::read(file, 0, true);
   if (!params) return params.error();
-  if (params->n_layers > kMostWantedLayers)
+  if (params->n_layers > kMaxWantedLayers)
     return Error{ErrorCode::kUnsupported, "'block_count' is " + std::to_string(params->n_layers) +
-                                              ", expected at most " + std::to_string(kMostWantedLayers)};
+                                              ", expected at most " + std::to_string(kMaxWantedLayers)};
   Weights none;
   const std::vector<WeightSlot> slots = list_all(*params, none);
   std::vector<WantedTensor> wanted;

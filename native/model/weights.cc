@@ -50,7 +50,7 @@ std::span<const std::byte> read_runs(const GgufFile& file, const WeightSlot& slo
   return gathered;
 }
 
-size_t slot_bytes(const WeightSlot& slot, const Loading& backend) {
+size_t slot_bytes(const WeightSlot& slot, const BackendMemory& backend) {
   if (slot.numbers != nullptr) return static_cast<size_t>(slot.cols) * sizeof(int32_t);
   return slot.vector != nullptr
              ? vector_bytes(slot)
@@ -162,19 +162,19 @@ Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend) {
   return {};
 }
 
-size_t weight_bytes(const std::vector<WeightSlot>& slots, const Loading& backend) {
+size_t weight_bytes(const std::vector<WeightSlot>& slots, const BackendMemory& backend) {
   size_t total = 0;
   for (const WeightSlot& slot : slots) total += slot_bytes(slot, backend);
   return total;
 }
 
-size_t weight_memory(const std::vector<WeightSlot>& slots, const Loading& backend) {
+size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& backend) {
   size_t total = 0;
   for (const WeightSlot& slot : slots) total += backend.memory_of(slot_bytes(slot, backend));
   return total;
 }
 
-Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loading& backend,
+Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, BackendMemory& backend,
                     const Model::Progress& progress, size_t& allocated) {
   size_t total = 0, done = 0;
   int64_t longest_vector = 0;
@@ -237,7 +237,7 @@ Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loadin
   return {};
 }
 
-size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend,
+size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backend,
                       std::chrono::steady_clock::duration most) {
   const auto until = std::chrono::steady_clock::now() + most;
   size_t gathered = 0, before = 0;
@@ -246,7 +246,7 @@ size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend,
     before = gathered;
     gathered = 0;
     for (const WeightSlot& slot : slots)
-      if (slot.matrix != nullptr) gathered += backend.gather(**slot.matrix, until);
+      if (slot.matrix != nullptr) gathered += backend.collapse_huge_pages(**slot.matrix, until);
     if (std::chrono::steady_clock::now() >= until) return std::max(before, gathered);
   }
   return gathered;

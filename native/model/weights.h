@@ -34,7 +34,7 @@ struct Weights {
 };
 
 // A part of each head's rows of a tensor. The parts of all heads are concatenated, each padded to a multiple of
-// kExpertRowMultiple, as HeadProducts::weight requires.
+// kExpertRowMultiple, as BatchedMatmul::weight requires.
 struct HeadPart {
   int64_t n_heads = 0;  // Number of heads; 0: the slot is not a head part.
   int64_t of_rows = 0;  // Rows per head in the tensor.
@@ -66,10 +66,10 @@ struct WeightSlot {
   std::shared_ptr<const GgufTensor> floats = {};
 
   // Type of the loaded matrix: F32 if there is a scale that the backend does not support.
-  TensorType kept_as(const Loading& backend) const {
+  TensorType kept_as(const BackendMemory& backend) const {
     return heads.transposed || is_widened(backend) ? TensorType::kF32 : tensor->kept_as();
   }
-  bool is_widened(const Loading& backend) const { return scale != nullptr && !backend.keeps_factors(); }
+  bool is_widened(const BackendMemory& backend) const { return scale != nullptr && !backend.keeps_factors(); }
 };
 
 // Resizes weights.layers and lists all tensors that `params` requires, each found in `file` with the right shape. The
@@ -96,17 +96,18 @@ Result<std::vector<WantedTensor>> wanted_tensors(const GgufFile& file);
 Status fit_types(std::vector<WeightSlot>& slots, const Backend& backend);
 
 // Total bytes of the loaded weights.
-size_t weight_bytes(const std::vector<WeightSlot>& slots, const Loading& backend);
-// The same as counted by Loading::memory_of(), with one allocation per slot.
-size_t weight_memory(const std::vector<WeightSlot>& slots, const Loading& backend);
+size_t weight_bytes(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
+// The same as counted by BackendMemory::memory_of(), with one allocation per slot.
+size_t weight_memory(const std::vector<WeightSlot>& slots, const BackendMemory& backend);
 
 // Fills all slots and adds the bytes that were actually allocated to `allocated`. Releases the file's pages along the
 // way.
-Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, Loading& backend,
+Status load_weights(const GgufFile& file, std::vector<WeightSlot>& slots, BackendMemory& backend,
                     const Model::Progress& progress, size_t& allocated);
 
-// Calls Loading::gather() for all matrices, within the time limit `most`. Returns the number of their bytes in huge
+// Calls BackendMemory::gather() for all matrices, within the time limit `most`. Returns the number of their bytes in huge
 // pages.
-size_t gather_weights(const std::vector<WeightSlot>& slots, Loading& backend, std::chrono::steady_clock::duration most);
+size_t gather_weights(const std::vector<WeightSlot>& slots, BackendMemory& backend,
+                      std::chrono::steady_clock::duration most);
 
 }  // namespace monolith

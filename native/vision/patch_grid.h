@@ -37,7 +37,7 @@ class PatchGrid {
 
   // taps() returns the rows of the position table, and their interpolation weights, for `count` patches from `first`
   // on. The class token uses row params.n_positions of the table, or row 0 if the class token comes first.
-  int n_taps() const { return n_taps_; }
+  int conv_kernel_size() const { return n_taps_; }
   void taps(int first, int count, std::vector<int32_t>& rows, std::vector<float>& weights) const;
 
  private:

@@ -22,7 +22,7 @@ namespace monolith {
 class TensorReader {
  public:
   // A null `backend` only checks tensors; a null `loading` only counts their bytes.
-  TensorReader(const GgufFile& file, const Loading* backend, Loading* loading, SixteenBits halves)
+  TensorReader(const GgufFile& file, const BackendMemory* backend, BackendMemory* loading, SixteenBits halves)
       : file_(file), backend_(backend), loading_(loading), halves_(halves) {}
 
   // The first error. Nothing is read after an error.
@@ -78,8 +78,8 @@ class TensorReader {
   void bias_and_clamps(TowerLinear& to, const std::string& name, int64_t first, int64_t of_rows);
 
   const GgufFile& file_;
-  const Loading* backend_;
-  Loading* loading_;
+  const BackendMemory* backend_;
+  BackendMemory* loading_;
   SixteenBits halves_;
   Status status_;
   size_t bytes_ = 0;

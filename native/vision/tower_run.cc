@@ -9,7 +9,7 @@ namespace monolith {
 namespace {
 
 // With fewer rows per operation, reading the weights would dominate. The upper limit is the encoder's chunk size.
-constexpr int kLeastRows = 32;
+constexpr int kMinRows = 32;
 
 }  // namespace
 
@@ -122,7 +122,7 @@ bool PieceRun::advance(int64_t budget) {
   do {
     const bool squares = phase_ == Phase::kDeepstack || phase_ == Phase::kProject;
     const int most = tower_.sizes().chunk_rows / (squares ? square_patches() : 1);
-    const int least = std::min(most, kLeastRows);
+    const int least = std::min(most, kMinRows);
     const int64_t work = std::max<int64_t>(1, work_of_row(phase_));
     const int wanted = static_cast<int>(std::clamp<int64_t>(left / work, least, most));
     const int count = std::min(wanted, rows_of(phase_) - next_row_);
@@ -160,10 +160,10 @@ void PieceRun::embed(int first, int count) {
                             grid_.places().subspan(static_cast<size_t>(first), static_cast<size_t>(patches)),
                             memory().patches);
     tower_.apply(weights().patches, memory().patches, patches, x);
-    if (grid_.n_taps() > 0) {
+    if (grid_.conv_kernel_size() > 0) {
       grid_.taps(first, patches, tap_rows_, tap_weights_);
-      operations.add_table_rows({grid_.n_taps(), tap_rows_.data(), tap_weights_.data()}, weights().positions, patches,
-                                p.width, x);
+      operations.add_table_rows({grid_.conv_kernel_size(), tap_rows_.data(), tap_weights_.data()}, weights().positions,
+                                patches, p.width, x);
     }
   }
   if (first + count > grid_.n_patches()) {  // The class token is the last row.

@@ -214,13 +214,13 @@ TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, SixteenBit
   return read_all(read, params);
 }
 
-size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, SixteenBits halves) {
+size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend, SixteenBits halves) {
   TensorReader read(file, &backend, nullptr, halves);
   read_all(read, params);
   return read.bytes();
 }
 
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend,
+Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,
                                         SixteenBits halves) {
   TensorReader read(file, &backend, &backend, halves);
   TowerWeights weights = read_all(read, params);

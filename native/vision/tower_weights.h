@@ -89,8 +89,8 @@ Status check_tower_tensors(const GgufFile& file, VisionParams& params);
 // Returns only the shapes, for a file that has been checked.
 TowerWeights tower_shapes(const GgufFile& file, VisionParams& params, SixteenBits halves = {});
 // Returns the bytes that the backend will hold.
-size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const Loading& backend, SixteenBits halves);
-Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, Loading& backend,
+size_t tower_weight_bytes(const GgufFile& file, VisionParams params, const BackendMemory& backend, SixteenBits halves);
+Result<TowerWeights> load_tower_weights(const GgufFile& file, VisionParams params, BackendMemory& backend,
                                         SixteenBits halves);
 
 }  // namespace monolith

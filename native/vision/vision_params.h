@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/mixture.h"
+#include "backend/moe.h"
 #include "base/content_hash.h"
 #include "base/result.h"
 #include "formats/gguf/gguf.h"

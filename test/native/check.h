@@ -1,6 +1,6 @@
 // A minimal test harness: TEST(name) { ... CHECK(...) }. Each test executable prints TAP 14 to stdout and exits with 1
-// if a test failed. It accepts --list and an optional substring filter: of the test's name, or of its file's path if the filter contains a slash. --clock=SECONDS or --clock=max, given before
-// them, sets the start value of the engine's clock.
+// if a test failed. Arguments: --list, or a filter: a substring of the test's name, or of the path of its file if the
+// filter contains a slash. --clock=SECONDS or --clock=max before them sets the start value of the engine's clock.
 #pragma once
 
 #include <cmath>

@@ -8,7 +8,7 @@ namespace monolith::bench {
 namespace {
 
 constexpr double kRunSeconds = 5e-3;  // of what is recorded together
-constexpr int kMostCalls = 400;
+constexpr int kMaxCalls = 400;
 
 void put_half(std::byte* at, uint64_t bits) {
   // 2^-9 .. 2^-6, of either sign never zero.
@@ -81,7 +81,7 @@ double time_calls(cuda::Runtime& runtime, const Options& options, int sets, cons
   for (int i = 0; i < sets; ++i) call(i);
   runtime.synchronize();
   const double one = std::max((now() - before) / sets, 1e-7);
-  int calls = options.tiny ? sets : std::clamp(static_cast<int>(kRunSeconds / one), sets, std::max(sets, kMostCalls));
+  int calls = options.tiny ? sets : std::clamp(static_cast<int>(kRunSeconds / one), sets, std::max(sets, kMaxCalls));
   calls = (calls + sets - 1) / sets * sets;
   runtime.begin_recording(true);
   for (int i = 0; i < calls; ++i) call(i);

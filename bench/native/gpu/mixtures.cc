@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "backend/cuda/mixture/mixture.h"
+#include "backend/cuda/moe/moe.h"
 #include "gpu/measure.h"
 
 namespace monolith::bench {

@@ -13,7 +13,7 @@
 #include "backend/cpu/machine/isa.h"
 #include "backend/cpu/machine/mapping.h"
 #include "backend/cpu/matmul/matmul.h"
-#include "backend/cpu/mixture.h"
+#include "backend/cpu/moe.h"
 #include "backend/cpu/ops/ops.h"
 #include "base/checked.h"
 
@@ -48,8 +48,8 @@ class CpuBackend final : public Backend, public TowerOperations {
     return std::unique_ptr<Matrix>(std::move(*matrix));
   }
 
-  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
-    return static_cast<const CpuMatrix&>(matrix).gather(until);
+  size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
+    return static_cast<const CpuMatrix&>(matrix).collapse_huge_pages(until);
   }
 
   Status can_keep(KvType type) const override {
@@ -146,12 +146,12 @@ class CpuBackend final : public Backend, public TowerOperations {
     ops_.rope_and_store(pool_, ops_scratch_, rope, segments, q, q_stride, n_heads, k, k_stride, v, v_stride, layer,
                         static_cast<CpuKvCache&>(cache));
   }
-  void matmul_heads(const HeadProducts& products, int n_rows) override {
+  void batched_matmul(const BatchedMatmul& products, int n_rows) override {
     cpu_matmul_heads(matmul_, pool_, scratch_, products, n_rows);
   }
-  void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+  void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {
-    ops_.choose_positions(pool_, ops_scratch_, index, segments, static_cast<const CpuKvCache&>(cache), chosen);
+    ops_.select_positions(pool_, ops_scratch_, index, segments, static_cast<const CpuKvCache&>(cache), chosen);
   }
   void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
@@ -165,14 +165,14 @@ class CpuBackend final : public Backend, public TowerOperations {
   void store_blocks(const BlockRows& blocks, std::span<const Segment> segments, float* rows, KvCache& cache) override {
     ops_.store_blocks(pool_, blocks, segments, rows, static_cast<CpuKvCache&>(cache));
   }
-  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override {
-    ops_.weigh_streams(pool_, mix, numbers, n_rows);
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) override {
+    ops_.hyper_connection_weights(pool_, mix, numbers, n_rows);
   }
-  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
                     float* out) override {
     ops_.read_streams(pool_, mix, numbers, streams, n_rows, dim, out);
   }
-  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
                      float* streams) override {
     ops_.write_streams(pool_, mix, numbers, x, n_rows, dim, streams);
   }
@@ -194,11 +194,11 @@ class CpuBackend final : public Backend, public TowerOperations {
                     int64_t dim) override {
     ops_.add_weighted(pool_, x, y, weights, weight_stride, offset, n_rows, dim);
   }
-  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
-    ops_.match_length(pool_, x, y, n_rows, dim);
+  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
+    ops_.rescale_to_norm(pool_, x, y, n_rows, dim);
   }
-  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
-    ops_.keep_outliers(pool_, x, deviations, n_rows, dim);
+  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
+    ops_.gaussian_topk(pool_, x, deviations, n_rows, dim);
   }
   void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
     ops_.copy_rows(pool_, x, x_stride, n_rows, dim, out);

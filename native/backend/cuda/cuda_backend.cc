@@ -15,11 +15,11 @@
 #include "backend/cuda/attention/kv_cache.h"
 #include "backend/cuda/matmul/matmul.h"
 #include "backend/cuda/matmul/matrix.h"
-#include "backend/cuda/mixture/mixture.h"
-#include "backend/cuda/pending.h"
+#include "backend/cuda/moe/moe.h"
+#include "backend/cuda/fusion_queue.h"
 #include "backend/cuda/recurrence/recurrence.h"
 #include "backend/cuda/attention/rope.h"
-#include "backend/cuda/recorded_steps.h"
+#include "backend/cuda/cuda_graph_cache.h"
 #include "backend/cuda/rows.h"
 #include "backend/cuda/sampling/sampling.h"
 #include "backend/cuda/streams/streams.h"
@@ -34,7 +34,7 @@ using namespace cuda;
 // one of 1 MiB or more occupies whole blocks. Code: loaded when a kernel is first launched; the code of all files, for
 // three GPU architectures, is 18 MB. CUDA graphs: one node per launch, whose arguments and descriptor stay on the
 // device.
-constexpr size_t kAllocationPiece = size_t{2} << 20, kLeastWholePieces = size_t{1} << 20, kSmallUnit = 512;
+constexpr size_t kAllocationPiece = size_t{2} << 20, kMinWholePieces = size_t{1} << 20, kSmallUnit = 512;
 constexpr size_t kCodeBytes = size_t{32} << 20;
 // Scratch allocations of a backend and a KV cache, which are counted here as a lump sum.
 constexpr size_t kScratchAllocations = 24;
@@ -68,13 +68,13 @@ class CudaBackend final : public Backend {
 
   uint64_t free_memory() const override { return runtime_->free_bytes(); }
   size_t memory_of(size_t bytes) const override {
-    const size_t unit = bytes >= kLeastWholePieces ? kAllocationPiece : kSmallUnit;
+    const size_t unit = bytes >= kMinWholePieces ? kAllocationPiece : kSmallUnit;
     return (bytes + unit - 1) / unit * unit;
   }
   size_t overhead_bytes(int n_layers) const override {
     const size_t nodes = kNodesOfLayer * static_cast<size_t>(n_layers) + kNodesBeside;
     // Each batch size can be captured with and without split attention rows.
-    const size_t recordings = options_.recording ? 2 * RecordedSteps::n_sizes() : 0;
+    const size_t recordings = options_.recording ? 2 * CudaGraphCache::n_sizes() : 0;
     return kCodeBytes + kScratchAllocations * kAllocationPiece + recordings * nodes * kNodeBytes;
   }
   bool keeps_fp8() const override { return true; }
@@ -161,7 +161,7 @@ class CudaBackend final : public Backend {
     runtime_->synchronize();  // The device may still be reading the tables of the previous step.
     ropes_.begin_step();
     n_rows_ = static_cast<int>(input.tokens.size());
-    const int rows = can_record(input) ? RecordedSteps::padded_rows(n_rows_) : 0;
+    const int rows = can_record(input) ? CudaGraphCache::padded_rows(n_rows_) : 0;
     tables_.send(input, rows, kSparePage);
     return steps_.begin(input.model, rows, tables_.has_splits());
   }
@@ -232,11 +232,11 @@ class CudaBackend final : public Backend {
                     int64_t dim) override {
     cuda::add_weighted(now(), x, y, weights, weight_stride, offset, padded(n_rows), dim);
   }
-  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
-    cuda::match_length(now(), x, y, padded(n_rows), dim);
+  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
+    cuda::rescale_to_norm(now(), x, y, padded(n_rows), dim);
   }
-  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
-    cuda::keep_outliers(now(), x, deviations, padded(n_rows), dim);
+  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
+    cuda::gaussian_topk(now(), x, deviations, padded(n_rows), dim);
   }
   void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
     cuda::copy_rows(now(), x, x_stride, padded(n_rows), dim, out);
@@ -288,18 +288,18 @@ class CudaBackend final : public Backend {
                                  .type = own.shape.type});
   }
   bool mixes_streams() const override { return true; }
-  void weigh_streams(const StreamMix& mix, float* numbers, int n_rows) override {
-    cuda::weigh_streams(now(), mix, numbers, n_rows);
+  void hyper_connection_weights(const HyperConnections& mix, float* numbers, int n_rows) override {
+    cuda::hyper_connection_weights(now(), mix, numbers, n_rows);
   }
-  void read_streams(const StreamMix& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
+  void read_streams(const HyperConnections& mix, const float* numbers, const float* streams, int n_rows, int64_t dim,
                     float* out) override {
     cuda::read_streams(now(), mix, numbers, streams, n_rows, dim, out);
   }
-  void write_streams(const StreamMix& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
+  void write_streams(const HyperConnections& mix, const float* numbers, const float* x, int n_rows, int64_t dim,
                      float* streams) override {
     cuda::write_streams(now(), mix, numbers, x, n_rows, dim, streams);
   }
-  void matmul_heads(const HeadProducts& products, int n_rows) override {
+  void batched_matmul(const BatchedMatmul& products, int n_rows) override {
     pending_.flush();
     heads_.run(matmul_, products, padded(n_rows));
   }
@@ -318,12 +318,12 @@ class CudaBackend final : public Backend {
                             .cache = own.view(layer),
                             .type = own.shape.type});
   }
-  void choose_positions(const PositionIndex& index, std::span<const Segment> segments, const KvCache& cache,
+  void select_positions(const SparseIndexer& index, std::span<const Segment> segments, const KvCache& cache,
                         float* chosen) override {
     const auto& own = static_cast<const CudaKvCache&>(cache);
     Runtime& runtime = now();
     const RowList rows = list_of(segments);
-    cuda::choose_positions(runtime, {.rows = &rows,
+    cuda::select_positions(runtime, {.rows = &rows,
                                      .index = index,
                                      .keys = own.view(index.layer),
                                      .type = own.shape.type,
@@ -353,7 +353,7 @@ class CudaBackend final : public Backend {
     pending_.flush();
     static_cast<CudaKvCache&>(cache).copy_page(from, to);
   }
-  bool can_sample(int n_vocab) const override { return n_vocab <= kMostSampled; }
+  bool can_sample(int n_vocab) const override { return n_vocab <= kMaxSampled; }
   Status reserve_samples(int n_vocab, int most_tasks) override { return sampler_.reserve(n_vocab, most_tasks); }
   void sample(int n_vocab, std::span<const SampleTask> tasks, std::span<SampleResult> results) override {
     pending_.flush();
@@ -411,7 +411,7 @@ class CudaBackend final : public Backend {
     if (!options_.recording || !input.recordable) return false;
     const size_t n = input.tokens.size();
     if (input.logit_rows.size() != n || input.segment_lists.empty() || input.segment_lists[0].size() != n) return false;
-    const int padded = RecordedSteps::padded_rows(static_cast<int>(n));
+    const int padded = CudaGraphCache::padded_rows(static_cast<int>(n));
     return padded > 0 && padded <= std::min(input.max_rows, max_rows_);
   }
 
@@ -431,7 +431,7 @@ class CudaBackend final : public Backend {
   Loader loader_{*runtime_};
   MatmulContext matmul_;
   std::string library_missing_;  // Why cuBLASLt could not be loaded; empty if it was loaded or not requested.
-  Pending pending_;
+  FusionQueue pending_;
   CudaMixture mixture_{*runtime_};
   CudaHeads heads_{*runtime_};
   StepTables tables_{*runtime_};
@@ -439,7 +439,7 @@ class CudaBackend final : public Backend {
   DeviceSampler sampler_{*runtime_};
   AttentionScratch partial_{*runtime_};
   int max_rows_ = 0;
-  RecordedSteps steps_;
+  CudaGraphCache steps_;
   int n_rows_ = 0;  // Number of tokens of the current step.
 };
 

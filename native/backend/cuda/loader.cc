@@ -9,7 +9,7 @@ namespace monolith::cuda {
 namespace {
 
 // Enough threads to read the page cache faster than a device accepts data.
-constexpr int kMostThreads = 8;
+constexpr int kMaxThreads = 8;
 
 }  // namespace
 
@@ -55,7 +55,7 @@ Status Loader::prepare(size_t bytes) {
     if (!memory) return memory.error();
     piece.staging = *memory;
   }
-  if (!threads_) threads_ = std::make_unique<ThreadPool>(std::min(usable_processors(), kMostThreads));
+  if (!threads_) threads_ = std::make_unique<ThreadPool>(std::min(usable_processors(), kMaxThreads));
   return {};
 }
 

@@ -350,7 +350,7 @@ bool in_quads(const void* place) { return reinterpret_cast<uintptr_t>(place) % s
 const Floats4* quads(const float* x) { return reinterpret_cast<const Floats4*>(x); }
 Floats4* quads(float* x) { return reinterpret_cast<Floats4*>(x); }
 
-constexpr int kMostGridRows = 65535;
+constexpr int kMaxGridRows = 65535;
 
 auto norm_kernel(InputForm form) {
   switch (form) {
@@ -404,8 +404,8 @@ void layer_norm(Runtime& runtime, const float* x, const float* weight, const flo
 }
 
 void add_bias(Runtime& runtime, float* x, const float* bias, int n_rows, int64_t dim) {
-  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
-    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+  for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
     launch(runtime, add_bias_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, bias, dim);
   }
 }
@@ -422,43 +422,43 @@ void xielu(Runtime& runtime, const Xielu& params, float* x, int64_t count) {
 
 void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n_heads, int head_dim) {
   const int64_t dim = int64_t{n_heads} * head_dim;
-  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
-    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+  for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
     launch(runtime, gate_heads_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, gate + row * n_heads, head_dim,
            dim);
   }
 }
 
 void scale_columns(Runtime& runtime, float* x, const float* factors, int n_rows, int64_t dim) {
-  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
-    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+  for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
     launch(runtime, scale_columns_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, factors, dim);
   }
 }
 
 void add_weighted(Runtime& runtime, float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
                   int n_rows, int64_t dim) {
-  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
-    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+  for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
     launch(runtime, add_weighted_kernel, grid_for(dim, n), kThreads, 0, x + row * dim, y + row * dim,
            weights + row * weight_stride, weight_stride, offset, dim);
   }
 }
 
-void match_length(Runtime& runtime, float* x, const float* y, int n_rows, int64_t dim) {
+void rescale_to_norm(Runtime& runtime, float* x, const float* y, int n_rows, int64_t dim) {
   if (n_rows == 0) return;
   launch(runtime, match_length_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kRowThreads, sizeof(Sums), x, y, dim);
 }
 
-void keep_outliers(Runtime& runtime, float* x, float deviations, int n_rows, int64_t dim) {
+void gaussian_topk(Runtime& runtime, float* x, float deviations, int n_rows, int64_t dim) {
   if (n_rows == 0) return;
   launch(runtime, keep_outliers_kernel, dim3{static_cast<unsigned>(n_rows), 1, 1}, kRowThreads, sizeof(Sums), x,
          deviations, dim);
 }
 
 void copy_rows(Runtime& runtime, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) {
-  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
-    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+  for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
     launch(runtime, copy_rows_kernel, grid_for(dim, n), kThreads, 0, x + row * x_stride, x_stride, dim,
            out + row * dim);
   }
@@ -511,8 +511,8 @@ void soft_cap(Runtime& runtime, float* x, int64_t count, float cap) {
 }
 
 void add_rows(Runtime& runtime, float* x, const float* y, float factor, const float* gate, int n_rows, int64_t dim) {
-  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
-    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+  for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
     const float* const gates = gate ? gate + row : nullptr;
     float* const to = x + row * dim;
     const float* const from = y + row * dim;
@@ -525,8 +525,8 @@ void add_rows(Runtime& runtime, float* x, const float* y, float factor, const fl
 }
 
 void gather_rows(Runtime& runtime, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) {
-  for (int64_t row = 0; row < n_rows; row += kMostGridRows) {
-    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMostGridRows));
+  for (int64_t row = 0; row < n_rows; row += kMaxGridRows) {
+    const auto n = static_cast<unsigned>(std::min<int64_t>(n_rows - row, kMaxGridRows));
     float* const to = out + row * dim;
     if (dim % 4 == 0 && in_quads(x) && in_quads(to))
       launch(runtime, gather_kernel<Floats4>, grid_for(dim / 4, n), kThreads, 0, quads(x), rows + row, dim / 4,

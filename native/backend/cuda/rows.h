@@ -34,8 +34,8 @@ void gate_heads(Runtime& runtime, float* x, const float* gate, int n_rows, int n
 void scale_columns(Runtime& runtime, float* x, const float* factors, int n_rows, int64_t dim);
 void add_weighted(Runtime& runtime, float* x, const float* y, const float* weights, int64_t weight_stride, float offset,
                   int n_rows, int64_t dim);
-void match_length(Runtime& runtime, float* x, const float* y, int n_rows, int64_t dim);
-void keep_outliers(Runtime& runtime, float* x, float deviations, int n_rows, int64_t dim);
+void rescale_to_norm(Runtime& runtime, float* x, const float* y, int n_rows, int64_t dim);
+void gaussian_topk(Runtime& runtime, float* x, float deviations, int n_rows, int64_t dim);
 void copy_rows(Runtime& runtime, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out);
 void gated(Runtime& runtime, const Gating& gating, const float* gate, const float* up, int64_t count, float* out);
 // Applies gated() to n_rows rows of `dim` values, a multiple of four. The result is written to `input` in the matmul's

@@ -9,7 +9,7 @@ namespace monolith::cuda {
 namespace {
 
 // Maximum size of one step's page tables, in page numbers: enough for 128 million positions.
-constexpr size_t kMostPageNumbers = size_t{8} << 20;
+constexpr size_t kMaxPageNumbers = size_t{8} << 20;
 
 struct Sizes {
   size_t fixed;  // Entries for tokens, logit rows, and each list's header, segments and token-to-segment map.
@@ -41,15 +41,15 @@ Sizes sizes_for(int max_rows, int max_context, size_t n_lists) {
   const auto rows = static_cast<size_t>(max_rows);
   const size_t per_row = (static_cast<size_t>(max_context) + kPageTokens - 1) / kPageTokens + 1;
   return {2 * aligned(rows) + n_lists * list_numbers(rows, rows),
-          std::max(n_lists * per_row, std::min(n_lists * rows * per_row, kMostPageNumbers)) +
+          std::max(n_lists * per_row, std::min(n_lists * rows * per_row, kMaxPageNumbers)) +
               n_lists * (AttentionPlanner::most_numbers(max_rows) + kRopeNumbers * rows)};
 }
 
 // Size of the buffer for row numbers that are not part of the step's own tables (Operations::gather_rows). It bounds
 // the row numbers of one operation and the total in flight.
-constexpr size_t kNumbersOfRow = 16, kLeastNumbers = 256;
+constexpr size_t kNumbersOfRow = 16, kMinNumbers = 256;
 size_t extra_numbers(int max_rows) {
-  return std::max(kNumbersOfRow * aligned(static_cast<size_t>(max_rows)), kLeastNumbers);
+  return std::max(kNumbersOfRow * aligned(static_cast<size_t>(max_rows)), kMinNumbers);
 }
 
 size_t numbers_for(int max_rows, int max_context, size_t n_lists) {
@@ -72,7 +72,7 @@ struct StepTables::Cursor {
 };
 
 size_t StepTables::bytes_for(int max_rows, int max_context) {
-  return (numbers_for(max_rows, max_context, kMostSegmentLists) + numbers_for(max_rows, max_context, 1) +
+  return (numbers_for(max_rows, max_context, kMaxSegmentLists) + numbers_for(max_rows, max_context, 1) +
           extra_numbers(max_rows)) *
          sizeof(int32_t);
 }
@@ -94,7 +94,7 @@ Status StepTables::reserve(int max_rows, int max_context) {
     device = static_cast<int32_t*>(*memory);
     return {};
   };
-  if (Status status = take(staging_, numbers_, kMostSegmentLists, 0); !status) return status;
+  if (Status status = take(staging_, numbers_, kMaxSegmentLists, 0); !status) return status;
   if (Status status = take(extra_staging_, extra_, 1, extra_numbers(max_rows_)); !status) return status;
   tables_.reserve(static_cast<size_t>(max_rows_));
   planner_.reserve(max_rows_);
@@ -195,7 +195,7 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
   // A captured step must find every table at the address it had during the capture. Offsets therefore depend only on
   // the padded token count, and all steps of a model have the same lists, with the same lists empty. Everything is
   // uploaded in one copy.
-  const auto places_of = [&](std::span<const Segment> segments) {
+  const auto slots_of = [&](std::span<const Segment> segments) {
     const size_t padding = segments.empty() ? 0 : least;
     return list_numbers(std::max(segments.size(), padding), std::max(rows_of(segments), padding));
   };
@@ -206,12 +206,12 @@ void StepTables::send(const StepInput& input, int padded_rows, int32_t spare_pag
                 .pages_begin = lists_at,
                 .capacity = sizes_for(max_rows_, max_context_, input.segment_lists.size()).pages,
                 .known = tables_};
-  for (const std::span<const Segment> segments : input.segment_lists) cursor.pages_begin += places_of(segments);
+  for (const std::span<const Segment> segments : input.segment_lists) cursor.pages_begin += slots_of(segments);
   n_sent_ = n_numbers_ = 0;
   for (const std::span<const Segment> segments : input.segment_lists) {
     const int padding = segments.empty() ? 0 : padded_rows;
     sent_[n_sent_++] = {segments.data(), segments.size(), put_list(cursor, segments, padding, spare_page)};
-    cursor.at += places_of(segments);
+    cursor.at += slots_of(segments);
   }
   const std::span<Sent> sent = std::span(sent_).first(n_sent_);
   has_splits_ = std::ranges::any_of(sent, [](const Sent& one) { return one.list.has_splits; });

@@ -84,7 +84,7 @@ class StepTables {
   const int32_t* logit_rows_ = nullptr;
   const int32_t* host_tokens_ = nullptr;
   const int32_t* host_logit_rows_ = nullptr;
-  std::array<Sent, kMostSegmentLists> sent_{};
+  std::array<Sent, kMaxSegmentLists> sent_{};
   size_t n_sent_ = 0, n_numbers_ = 0;
   bool has_splits_ = false;
   int max_context_ = 0;

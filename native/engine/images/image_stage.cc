@@ -8,7 +8,7 @@ namespace monolith {
 namespace {
 
 // Budgets in multiplications: before the first measurement, and the minimum per call.
-constexpr int64_t kFirstBudget = int64_t{1} << 26, kLeastBudget = int64_t{1} << 22;
+constexpr int64_t kFirstBudget = int64_t{1} << 26, kMinBudget = int64_t{1} << 22;
 
 double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
@@ -101,7 +101,7 @@ bool ImageStage::advance(Clock::duration limit) {
   for (Clock::time_point now = begin; !computed || now - begin < limit;) {
     if (!run_.request && !begin_next()) return computed;
     const double left_ms = std::max(0.0, milliseconds(limit - (now - begin)));
-    const int64_t budget = per_ms_ > 0 ? std::max(kLeastBudget, static_cast<int64_t>(per_ms_ * left_ms)) : kFirstBudget;
+    const int64_t budget = per_ms_ > 0 ? std::max(kMinBudget, static_cast<int64_t>(per_ms_ * left_ms)) : kFirstBudget;
     const int64_t before = run_.tower->left();
     const bool done = run_.tower->advance(budget);
     computed = true;

@@ -6,15 +6,15 @@
 
 namespace monolith {
 
-BatchBuilder::BatchBuilder(const ModelLimits& limits, int n_tables, bool turns_by_three)
-    : n_tables_(n_tables), turns_by_three_(turns_by_three) {
+BatchBuilder::BatchBuilder(const ModelLimits& limits, int n_tables, bool uses_mrope)
+    : n_tables_(n_tables), turns_by_three_(uses_mrope) {
   const auto rows = static_cast<size_t>(limits.max_batch_tokens);
   tokens_.reserve(rows);
   logit_rows_.reserve(static_cast<size_t>(limits.max_logit_rows));
   segments_.reserve(rows * static_cast<size_t>(n_tables));
   owners_.reserve(rows);
   embedded_.reserve(rows);
-  if (turns_by_three) rope_positions_.reserve(rows);
+  if (uses_mrope) rope_positions_.reserve(rows);
 }
 
 Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
@@ -30,14 +30,14 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
     const auto first_row = static_cast<int>(tokens_.size());
     const auto first = sequence.tokens.begin() + sequence.n_computed;
     tokens_.insert(tokens_.end(), first, first + item.n_tokens);
-    if (item.n_guesses > 0) {
-      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
+    if (item.n_drafts > 0) {
+      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_drafts);
       tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());
     }
     add_embedded(sequence, item.n_tokens, first_row);
     add_segments(plan, item, first_row);
     for (int i = 0; i < item.n_scored; ++i) logit_rows_.push_back(first_row + item.first_scored + i);
-    for (int i = 0; item.wants_logits && i <= item.n_guesses; ++i)
+    for (int i = 0; item.wants_logits && i <= item.n_drafts; ++i)
       logit_rows_.push_back(first_row + item.n_tokens - 1 + i);
     if (!sequence.decoding()) prompt_rows_ += static_cast<uint64_t>(item.n_tokens);
   }
@@ -78,9 +78,9 @@ void BatchBuilder::add_segments(const StepPlan& plan, const StepPlan::Item& item
     row += n_tokens;
     position += n_tokens;
   };
-  if (item.n_pieces == 0) return add(item.n_tokens + item.n_guesses, kNoSlot, kNoSlot);
+  if (item.n_pieces == 0) return add(item.n_tokens + item.n_drafts, kNoSlot, kNoSlot);
   for (const StepPlan::Piece& piece : plan.pieces_of(item)) add(piece.n_tokens, piece.from, piece.to);
-  if (item.n_guesses > 0) add(item.n_guesses, segments_.back().state_to, sequence.guess_slot);
+  if (item.n_drafts > 0) add(item.n_drafts, segments_.back().state_to, sequence.draft_slot);
 }
 
 // Splits the segment at the boundaries of bidirectional spans, each of which is computed in one step.

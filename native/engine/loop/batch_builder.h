@@ -13,8 +13,8 @@ namespace monolith {
 
 class BatchBuilder {
  public:
-  // `n_tables`: KvLayout::tables() of the model. `turns_by_three`: HyperParams::turns_by_three().
-  BatchBuilder(const ModelLimits& limits, int n_tables, bool turns_by_three);
+  // `n_tables`: KvLayout::tables() of the model. `uses_mrope`: HyperParams::uses_mrope().
+  BatchBuilder(const ModelLimits& limits, int n_tables, bool uses_mrope);
 
   // Builds the batch. Logits are in the order of the items that need them; within an item, its own token comes first,
   // then its draft tokens. The batch is valid until the next call, as long as the sequences' page tables do not move.

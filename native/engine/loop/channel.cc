@@ -11,8 +11,8 @@ namespace {
 // of the swapped buffers therefore gets several times the capacity that it has needed, so that steps in a steady state
 // do not allocate.
 void make_room(std::vector<std::byte>& records, size_t held) {
-  constexpr size_t kTimes = 16, kLeast = 2;
-  if (records.capacity() < kLeast * held) records.reserve(kTimes * held);
+  constexpr size_t kTimes = 16, kMin = 2;
+  if (records.capacity() < kMin * held) records.reserve(kTimes * held);
 }
 
 }  // namespace

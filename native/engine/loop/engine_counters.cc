@@ -23,8 +23,8 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.max_sequences = get(max_sequences);
   stats.step_ms = get(step_ms);
   stats.loaded_batch_tokens = get(loaded_batch_tokens);
-  stats.most_batch_tokens = get(most_batch_tokens);
-  stats.most_sequences = get(most_sequences);
+  stats.batch_tokens_limit = get(batch_tokens_limit);
+  stats.sequences_limit = get(sequences_limit);
   stats.failed = get(failed);
   stats.steps = get(steps);
   stats.step_rows = get(step_rows);

@@ -21,8 +21,8 @@ class EngineCounters {
   static constexpr int64_t kIdle = std::numeric_limits<int64_t>::min();
   // Clock time in ns of the last step or of the arrival of work at an idle engine; kIdle when idle.
   std::atomic<int64_t> progress_at_ns{kIdle};
-  std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, most_batch_tokens{0},
-      most_sequences{0};
+  std::atomic<int> max_batch_tokens{0}, max_sequences{0}, step_ms{0}, loaded_batch_tokens{0}, batch_tokens_limit{0},
+      sequences_limit{0};
   std::atomic<bool> failed{false};
   std::atomic<uint64_t> steps{0}, step_rows{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0}, prompt_tokens{0},
       prompt_tokens_cached{0};

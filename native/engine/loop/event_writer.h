@@ -8,11 +8,11 @@
 
 #include "engine/events.h"
 #include "engine/request.h"
-#include "engine/text/text_stage.h"
+#include "engine/text/output_parser.h"
 
 namespace monolith {
 
-class EventWriter final : public PieceSink {
+class EventWriter final : public DeltaSink {
  public:
   EventWriter(std::vector<std::byte>& out, uint32_t request, int choice)
       : out_(out), request_(request), choice_(choice) {}

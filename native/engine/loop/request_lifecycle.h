@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "engine/guess/step_guesses.h"
+#include "engine/speculation/speculative_decoder.h"
 #include "engine/images/image_stage.h"
 #include "engine/loop/step_gauges.h"
 
@@ -20,7 +20,7 @@ namespace monolith {
 
 class RequestLifecycle {
  public:
-  RequestLifecycle(Scheduler& scheduler, StepGuesses& guesses, ImageStage& images, StepGauges& gauges,
+  RequestLifecycle(Scheduler& scheduler, SpeculativeDecoder& guesses, ImageStage& images, StepGauges& gauges,
                    EngineCounters& counters)
       : scheduler_(scheduler), guesses_(guesses), images_(images), gauges_(gauges), counters_(counters) {}
 
@@ -55,7 +55,7 @@ class RequestLifecycle {
   void end(Request& request);
 
   Scheduler& scheduler_;
-  StepGuesses& guesses_;
+  SpeculativeDecoder& guesses_;
   ImageStage& images_;
   StepGauges& gauges_;
   EngineCounters& counters_;

@@ -21,8 +21,8 @@ void StepGauges::note_progress(Clock::time_point now, bool idle) {
 }
 
 void StepGauges::note_limits() {
-  counters_.most_batch_tokens.store(scheduler_.most_batch_tokens(), std::memory_order_relaxed);
-  counters_.most_sequences.store(scheduler_.most_sequences(), std::memory_order_relaxed);
+  counters_.batch_tokens_limit.store(scheduler_.batch_tokens_limit(), std::memory_order_relaxed);
+  counters_.sequences_limit.store(scheduler_.sequences_limit(), std::memory_order_relaxed);
   counters_.max_batch_tokens.store(scheduler_.max_batch_tokens(), std::memory_order_relaxed);
   counters_.max_sequences.store(scheduler_.max_sequences(), std::memory_order_relaxed);
 }

@@ -20,7 +20,7 @@ uint64_t random_seed() {
 
 int StepLoop::max_context(const Model& model) {
   const ModelLimits& limits = model.limits();
-  const int rows = std::min(limits.max_batch_tokens, kLeastRowsAlone);
+  const int rows = std::min(limits.max_batch_tokens, kMinRowsAlone);
   return static_cast<int>(
       std::min<int64_t>(limits.max_context, model.memory().layout.positions_in(limits.n_pages, rows)));
 }
@@ -45,7 +45,7 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
                           .max_logit_rows = model.limits().max_logit_rows,
                           .snapshot_tokens = options.snapshot_tokens}),
       pace_(options.step_ms),
-      batch_(model.limits(), cache_.layout().tables(), model.params().turns_by_three()),
+      batch_(model.limits(), cache_.layout().tables(), model.params().uses_mrope()),
       constraints_(tokenizer, n_vocab_, options.rule_steps),
       guesses_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
@@ -103,13 +103,13 @@ bool StepLoop::step() {
   // Runs before publishing, so that a client that sees the last request end also sees an idle engine.
   gauges_.note_progress(end, idle());
   publish();
-  const bool seen = see(end - now);  // Runs after publishing, so that image work does not delay tokens.
+  const bool seen = run_vision(end - now);  // Runs after publishing, so that image work does not delay tokens.
   return completed || begun || seen;
 }
 
 // Runs the vision encoder for a limited time. While sequences decode, image work gets only the rest of the target step
 // time, of which prefill leaves half.
-bool StepLoop::see(Clock::duration step) {
+bool StepLoop::run_vision(Clock::duration step) {
   const bool answers =
       std::ranges::any_of(scheduler_.running(), [](const Sequence* sequence) { return sequence->decoding(); });
   sees_ = images_.advance(answers ? pace_.beside_decodes(std::chrono::duration<double, std::milli>(step).count())
@@ -175,7 +175,7 @@ std::optional<Clock::time_point> StepLoop::complete() {
     if (item.ends() && item.sequence->state != SequenceState::kEnded)
       requests_.finish_all_choices(item.sequence->request, FinishReason::kMaxTokens);
     if (!item.wants_logits) continue;
-    const auto n_rows = static_cast<size_t>(1 + item.n_guesses);
+    const auto n_rows = static_cast<size_t>(1 + item.n_drafts);
     acceptor_.take(item, logits, tasks.first(n_rows));
     tasks = tasks.subspan(n_rows);
     logits += n_rows * static_cast<size_t>(model_.params().n_vocab);
@@ -190,7 +190,7 @@ std::optional<Clock::time_point> StepLoop::complete() {
 void StepLoop::note_step(const StepPlan& plan, Clock::duration duration) {
   gauges_.note_step(plan, duration);
   const double ms = std::max(0.0, std::chrono::duration<double, std::milli>(duration).count() - guesses_.draft_ms());
-  if (plan.n_guesses == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, ms);
+  if (plan.n_drafts == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, ms);
   guesses_.note_step(plan, ms);
 }
 

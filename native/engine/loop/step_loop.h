@@ -4,7 +4,7 @@
 //   RequestLifecycle   requests: added, started, finished, failed, cancelled, timed out
 //   ImageStage         image embeddings: a part of the work after each step
 //   Scheduler          which tokens a step computes, and which pages hold them
-//   StepGuesses        draft tokens for the step
+//   SpeculativeDecoder        draft tokens for the step
 //   BatchBuilder       the model's input
 //   SampleRequests     sampling tasks of all logit rows
 //   TokenAcceptor      accepted tokens and their effects: Constraints, TokenDirector, TextOutput
@@ -89,17 +89,17 @@ class StepLoop {
   std::optional<Clock::time_point> complete();
   const float* compute(const StepPlan& plan);
   void note_step(const StepPlan& plan, Clock::duration duration);
-  bool see(Clock::duration step);
+  bool run_vision(Clock::duration step);
 
   Model& model_;
   EngineCounters& counters_;
   const int max_context_, n_vocab_;
   PrefixCache cache_;
   Scheduler scheduler_;
-  StepPace pace_;
+  PrefillBudget pace_;
   BatchBuilder batch_;
   Constraints constraints_;
-  StepGuesses guesses_;
+  SpeculativeDecoder guesses_;
   SampleRequests samples_;
   const bool overlaps_;
   StepGauges gauges_;

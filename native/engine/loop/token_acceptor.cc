@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr int kMostAtOnce = 64;  // Maximum forced tokens appended to a sequence without a step in between.
+constexpr int kMaxAtOnce = 64;  // Maximum forced tokens appended to a sequence without a step in between.
 
 void append(Sequence& sequence, TokenId token) {
   if (sequence.generated() == 0) sequence.first_token_at = Clock::now();
@@ -35,8 +35,8 @@ void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::s
   if (sequence.state == SequenceState::kEnded) return;
   Request& request = sequence.request;
   Rows rows{.logits = logits, .tasks = tasks, .guesses = {}};
-  if (item.n_guesses > 0)
-    rows.guesses = sequence.guesses->last(item.n_guesses);
+  if (item.n_drafts > 0)
+    rows.guesses = sequence.guesses->last(item.n_drafts);
   else
     rows.writes_later = writes_later(sequence, tasks.front());
   // Writes the deferred text of the request's other choices first, so that records are in plan order.
@@ -83,11 +83,11 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
   if (sequence.generated() == 0 && request.finishing[static_cast<size_t>(sequence.choice)])
     return parts_.requests.finish(sequence, FinishReason::kEndOfTurn);
   if (rows.tasks.front() == SampleRequests::kRuleFailed) return stop_by_rule(sequence, Constraints::Outcome::kFailed);
-  if (rows.tasks.front() == SampleRequests::kRuleDue) return stop_by_rule(sequence, Constraints::Outcome::kSpent);
-  const auto n_guesses = static_cast<int>(rows.guesses.size());
+  if (rows.tasks.front() == SampleRequests::kRuleDue) return stop_by_rule(sequence, Constraints::Outcome::kOutOfBudget);
+  const auto n_drafts = static_cast<int>(rows.guesses.size());
   EventWriter writer(parts_.requests.records_of(request), request.id, sequence.choice);
   const bool goes_on = take_all(sequence, rows, writer);
-  if (n_guesses > 0) parts_.guesses.settle(sequence, n_guesses, rows.n_right, rows.then_wrong);
+  if (n_drafts > 0) parts_.guesses.record_acceptance(sequence, n_drafts, rows.n_accepted, rows.next_rejected);
   if (!goes_on) return;
   if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
   parts_.constraints.look_ahead(sequence);
@@ -98,13 +98,13 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
 // mask.
 bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer) {
   bool is_open = rows.tasks.front() >= 0;  // No token is forced, and the first row has a sampling task.
-  for (const int most = sequence.generated() + kMostAtOnce; rows.logits || sequence.generated() < most;
+  for (const int most = sequence.generated() + kMaxAtOnce; rows.logits || sequence.generated() < most;
        is_open = false) {
     if (!is_open && !rows.writes_later) {
       TokenDirector::direct(sequence, writer);
       const Constraints::Outcome found = parts_.constraints.find_forced(sequence);
       // The grammar ran out of budget: it is checked again after the next step.
-      if (found == Constraints::Outcome::kSpent && !rows.logits) break;
+      if (found == Constraints::Outcome::kOutOfBudget && !rows.logits) break;
       if (found != Constraints::Outcome::kOk) return stop_by_rule(sequence, found), false;
       for (const TokenId token : parts_.constraints.forced())
         if (!accept(sequence, token, nullptr, rows, writer)) return false;
@@ -125,7 +125,7 @@ bool TokenAcceptor::take_all(Sequence& sequence, Rows& rows, EventWriter& writer
 // The grammar failed or ran out of budget. On budget: drop these logits, preempt the sequence until a worker has the
 // mask, then recompute. Keeping the logits would take a row of the vocabulary's size on the device.
 void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcome, TokenId token) {
-  if (outcome != Constraints::Outcome::kSpent) return parts_.requests.fail_by_rule(sequence.request);
+  if (outcome != Constraints::Outcome::kOutOfBudget) return parts_.requests.fail_by_rule(sequence.request);
   sequence.rule_due = true;
   sequence.due_token = token;
 }
@@ -134,7 +134,7 @@ void TokenAcceptor::stop_by_rule(Sequence& sequence, Constraints::Outcome outcom
 // otherwise it used none. Returns null if the request has failed or waits for a grammar mask.
 const SampleResult* TokenAcceptor::sample(Sequence& sequence, const Rows& rows, bool is_open, EventWriter& writer) {
   using Outcome = Constraints::Outcome;
-  const int32_t task = rows.tasks[static_cast<size_t>(rows.n_right)];
+  const int32_t task = rows.tasks[static_cast<size_t>(rows.n_accepted)];
   const SampleResult* const known = task >= 0 ? parts_.samples.result(task) : nullptr;
   const SampleResult* chosen = known;
   Outcome found = Outcome::kOk;
@@ -159,22 +159,22 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
     return false;
   };
   const bool is_right = rows.logits && !rows.guesses.empty() && rows.guesses.front() == token;
-  rows.then_wrong |= rows.logits && !rows.guesses.empty() && !is_right;
+  rows.next_rejected |= rows.logits && !rows.guesses.empty() && !is_right;
   rows.guesses = is_right ? rows.guesses.subspan(1) : std::span<const TokenId>{};
   rows.logits = is_right ? rows.logits + row_width_ : nullptr;
-  rows.n_right += is_right;
+  rows.n_accepted += is_right;
 
   const bool ends = !rows.writes_later && !sequence.script.active() && ends_generation(parts_.tokenizer, params, token);
   Constraints::Outcome read = Constraints::Outcome::kOk;
   if (!rows.writes_later && !ends) TokenDirector::settle_marker(sequence, token, writer);
   if (!rows.writes_later && !sequence.script.active() && !ends)
     read = TokenDirector::read(sequence, token, parts_.constraints);
-  if (read == Constraints::Outcome::kSpent) return stop_by_rule(sequence, read, token), false;
+  if (read == Constraints::Outcome::kOutOfBudget) return stop_by_rule(sequence, read, token), false;
   const bool loops = !sequence.script.active() && sequence.repetition.completes(sequence.answer(), token);
   append(sequence, token);
   EngineCounters::add(parts_.counters.decode_tokens, 1);
   if (params.return_tokens) writer.token(token);
-  if (is_right) parts_.scheduler.keep_guess(sequence);
+  if (is_right) parts_.scheduler.keep_draft(sequence);
   if (rows.writes_later) return parts_.texts.write_later(sequence, token, logprobs), true;
 
   if (ends) return ended(FinishReason::kEndOfTurn);

@@ -23,7 +23,7 @@ struct AcceptorParts {
   Scheduler& scheduler;
   Constraints& constraints;
   SampleRequests& samples;
-  StepGuesses& guesses;
+  SpeculativeDecoder& guesses;
   RequestLifecycle& requests;
   TextOutput& texts;
   EngineCounters& counters;
@@ -52,8 +52,8 @@ class TokenAcceptor {
     const float* logits;  // Logits of the newest token; null: not computed yet.
     std::span<const int32_t> tasks;
     std::span<const TokenId> guesses;  // Draft tokens that were not compared with the sampled tokens yet.
-    int n_right = 0;                   // Number of accepted draft tokens.
-    bool then_wrong = false;
+    int n_accepted = 0;                // Number of accepted draft tokens.
+    bool next_rejected = false;
     bool writes_later = false;
   };
 

@@ -11,10 +11,10 @@ namespace monolith {
 namespace {
 
 constexpr int64_t kContextsWanted = 4, kContextsWantedOnDevice = 256;
-constexpr int64_t kMostPages = INT32_MAX;  // Limit of the number of pages, because page ids are 32-bit integers.
+constexpr int64_t kMaxPages = INT32_MAX;  // Limit of the number of pages, because page ids are 32-bit integers.
 
-constexpr int kMostRows = 65'536;
-constexpr int kMostLogitRows = 4'096;
+constexpr int kMaxRows = 65'536;
+constexpr int kMaxLogitRows = 4'096;
 
 // Doubles the batch limits up to kHeadroom times, as long as the additional activation buffers stay within
 // kHeadroomBytes.
@@ -25,8 +25,8 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
   ModelLimits roomy = limits;
   for (int factor = 2; factor <= kHeadroom; factor *= 2) {
     ModelLimits larger = limits;
-    larger.max_batch_tokens = std::max(limits.max_batch_tokens, std::min(limits.max_batch_tokens * factor, kMostRows));
-    larger.max_logit_rows = std::max(limits.max_logit_rows, std::min(limits.max_logit_rows * factor, kMostLogitRows));
+    larger.max_batch_tokens = std::max(limits.max_batch_tokens, std::min(limits.max_batch_tokens * factor, kMaxRows));
+    larger.max_logit_rows = std::max(limits.max_logit_rows, std::min(limits.max_logit_rows * factor, kMaxLogitRows));
     auto costs = Model::plan(file, backend, larger, head);
     if (!costs) return costs.error();
     if (costs->activation_bytes - plan->activation_bytes > kHeadroomBytes) break;
@@ -41,14 +41,14 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
 // there are always at least two.
 Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) {
   if (slot_bytes == 0) return {};
-  constexpr uint64_t kLeast = 2;
+  constexpr uint64_t kMin = 2;
   const uint64_t share = budget.memory / (budget.is_device ? 4 : 16),
                  wanted = 3 * static_cast<uint64_t>(limits.max_logit_rows) + 1;
-  const uint64_t slots = budget.memory == 0 ? wanted : std::clamp(share / slot_bytes, kLeast, wanted);
-  if (budget.memory > 0 && kLeast * slot_bytes > budget.memory / 2)
+  const uint64_t slots = budget.memory == 0 ? wanted : std::clamp(share / slot_bytes, kMin, wanted);
+  if (budget.memory > 0 && kMin * slot_bytes > budget.memory / 2)
     return Error{ErrorCode::kOutOfMemory, "the recurrent state of this model takes " + std::to_string(slot_bytes) +
                                               " bytes per sequence, and memory must hold at least " +
-                                              std::to_string(kLeast)};
+                                              std::to_string(kMin)};
   limits.n_slots = static_cast<int>(slots);
   if (budget.memory > 0) budget.memory -= slots * slot_bytes;
   budget.free -= std::min(budget.free, slots * slot_bytes);
@@ -59,7 +59,7 @@ Status choose_slots(size_t slot_bytes, PageBudget& budget, ModelLimits& limits) 
 
 Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageBudget& budget) {
   const auto pages_in = [page_bytes](uint64_t bytes) {
-    return static_cast<int64_t>(std::min<uint64_t>(bytes / std::max<size_t>(page_bytes, 1), kMostPages));
+    return static_cast<int64_t>(std::min<uint64_t>(bytes / std::max<size_t>(page_bytes, 1), kMaxPages));
   };
   const bool asked = budget.max_context > 0;
   const int context = asked ? std::min(budget.max_context, file_context) : file_context;
@@ -69,7 +69,7 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
   uint64_t room = budget.kv_bytes;
   if (page_bytes == 0) {
     // No layer stores anything in pages; pages then only serve as node ids of the prefix cache.
-    pages = std::min(wanted, kMostPages);
+    pages = std::min(wanted, kMaxPages);
   } else if (budget.kv_bytes > 0) {
     if (budget.memory > 0 && budget.kv_bytes > budget.memory) {
       return Error{ErrorCode::kInvalidArgument, "a page pool of " + std::to_string(budget.kv_bytes) +
@@ -99,14 +99,14 @@ Result<PageChoice> choose_pages(int file_context, size_t page_bytes, const PageB
 Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, ModelLimits limits, int max_context,
                                   uint64_t kv_bytes, const GgufFile* head) {
   // A missing or unknown MTP layer is not a reason to refuse the model: the model is loaded without it.
-  if (limits.guess_layer && head == nullptr) {
+  if (limits.mtp_layer && head == nullptr) {
     ModelLimits without = limits;
-    without.guess_layer = false;
+    without.mtp_layer = false;
     const auto with = HyperParams::read(file, 0, true);
     if (!with || !with->guess.used || !Model::plan(file, backend, limits))
       return choose_limits(file, backend, without, max_context, kv_bytes);
   }
-  auto params = HyperParams::read(file, 0, limits.guess_layer);
+  auto params = HyperParams::read(file, 0, limits.mtp_layer);
   if (!params) return params.error();
   limits.n_pages = 1;
   limits.pages_by_window = true;
@@ -118,7 +118,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
                     .kv_bytes = kv_bytes,
                     .memory = machine.total,
                     .layout = plan->layout,
-                    .rows = std::min(limits.max_batch_tokens, kLeastRowsAlone)};
+                    .rows = std::min(limits.max_batch_tokens, kMinRowsAlone)};
   if (const uint64_t free_bytes = backend.free_memory(); free_bytes > 0) {
     const uint64_t taken = plan->weight_bytes + plan->activation_bytes + plan->overhead_bytes + kHeadroomBytes;
     if (taken >= free_bytes) {

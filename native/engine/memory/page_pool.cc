@@ -6,7 +6,7 @@ namespace monolith {
 
 PagePool::PagePool(int64_t n_pages) : n_pages_(n_pages) {
   const auto size = static_cast<size_t>(n_pages);
-  references_.reserve(size);
+  ref_counts_.reserve(size);
   indexed_.reserve(size);
   next_.reserve(size);
   free_.reserve(size);
@@ -19,8 +19,8 @@ PageId PagePool::take() {
     free_.pop_back();
     return page;
   }
-  const auto page = static_cast<PageId>(references_.size());
-  references_.push_back(0);
+  const auto page = static_cast<PageId>(ref_counts_.size());
+  ref_counts_.push_back(0);
   indexed_.push_back(0);
   next_.push_back(kNoPage);
   return page;
@@ -32,11 +32,11 @@ PageId PagePool::allocate(int n) {
   PageId behind = kNoPage;
   for (; n > 0; --n) {
     const PageId page = take();
-    assert(references(page) == 0 && !indexed(page));
+    assert(ref_count(page) == 0 && !indexed(page));
     next_[static_cast<size_t>(page)] = behind;
     behind = page;
   }
-  references_[static_cast<size_t>(behind)] = 1;
+  ref_counts_[static_cast<size_t>(behind)] = 1;
   return behind;
 }
 
@@ -55,31 +55,31 @@ void PagePool::set_free(PageId page) {
 }
 
 void PagePool::share(PageId page) {
-  int32_t& references = references_[static_cast<size_t>(page)];
-  assert(references > 0 || indexed(page));
-  if (references++ == 0) cached_ -= pages_of(page);
+  int32_t& ref_count = ref_counts_[static_cast<size_t>(page)];
+  assert(ref_count > 0 || indexed(page));
+  if (ref_count++ == 0) cached_ -= pages_of(page);
 }
 
 int32_t PagePool::release(PageId page) {
-  int32_t& references = references_[static_cast<size_t>(page)];
-  assert(references > 0);
-  if (--references == 0) {
+  int32_t& ref_count = ref_counts_[static_cast<size_t>(page)];
+  assert(ref_count > 0);
+  if (--ref_count == 0) {
     if (indexed(page)) {
       cached_ += pages_of(page);
     } else {
       set_free(page);
     }
   }
-  return references;
+  return ref_count;
 }
 
 void PagePool::set_indexed(PageId page) {
-  assert(references(page) > 0 && !indexed(page));
+  assert(ref_count(page) > 0 && !indexed(page));
   indexed_[static_cast<size_t>(page)] = 1;
 }
 
 void PagePool::evict(PageId page) {
-  assert(references(page) == 0 && indexed(page));
+  assert(ref_count(page) == 0 && indexed(page));
   indexed_[static_cast<size_t>(page)] = 0;
   cached_ -= pages_of(page);
   assert(cached_ >= 0);
@@ -87,7 +87,7 @@ void PagePool::evict(PageId page) {
 }
 
 bool PagePool::consistent() const {
-  std::vector<uint8_t> seen(references_.size(), 0);
+  std::vector<uint8_t> seen(ref_counts_.size(), 0);
   int64_t cached = 0, n_seen = 0;
   const auto see = [&](PageId page) {
     const auto at = static_cast<size_t>(page);
@@ -97,15 +97,15 @@ bool PagePool::consistent() const {
     return true;
   };
   for (PageId lead = 0; lead < touched(); ++lead) {
-    if (references(lead) < 0) return false;
-    if (references(lead) == 0 && !indexed(lead)) continue;
+    if (ref_count(lead) < 0) return false;
+    if (ref_count(lead) == 0 && !indexed(lead)) continue;
     for (PageId page = lead; page != kNoPage; page = next(page)) {
-      if (!see(page) || (page != lead && (references(page) != 0 || indexed(page)))) return false;
-      cached += references(lead) == 0;
+      if (!see(page) || (page != lead && (ref_count(page) != 0 || indexed(page)))) return false;
+      cached += ref_count(lead) == 0;
     }
   }
   for (const PageId page : free_)
-    if (!see(page) || references(page) != 0 || indexed(page)) return false;
+    if (!see(page) || ref_count(page) != 0 || indexed(page)) return false;
   return cached == cached_ && n_seen == touched();
 }
 

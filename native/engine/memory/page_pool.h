@@ -29,13 +29,13 @@ class PagePool {
   int64_t size() const { return n_pages_; }
   // Number of pages that were ever allocated; their ids are 0 .. touched() - 1. Free pages in this range are reused
   // before untouched ones.
-  int64_t touched() const { return static_cast<int64_t>(references_.size()); }
+  int64_t touched() const { return static_cast<int64_t>(ref_counts_.size()); }
   int64_t free() const { return static_cast<int64_t>(free_.size()) + size() - touched(); }
   int64_t cached() const { return cached_; }
   int64_t referenced() const { return size() - free() - cached_; }
 
   // `page` must be the first page of a group in references() and indexed().
-  int32_t references(PageId page) const { return references_[static_cast<size_t>(page)]; }
+  int32_t ref_count(PageId page) const { return ref_counts_[static_cast<size_t>(page)]; }
   bool indexed(PageId page) const { return indexed_[static_cast<size_t>(page)] != 0; }
   // Next page of the same group; kNoPage after the last one.
   PageId next(PageId page) const { return next_[static_cast<size_t>(page)]; }
@@ -63,7 +63,7 @@ class PagePool {
 
   int64_t n_pages_;
   // These three vectors are indexed by page and have touched() entries.
-  std::vector<int32_t> references_;  // Reference count of a group, at its first page; 0 for other pages.
+  std::vector<int32_t> ref_counts_;  // Reference count of a group, at its first page; 0 for other pages.
   std::vector<uint8_t> indexed_;     // 1 if the prefix cache contains the group, at its first page.
   std::vector<PageId> next_;         // Next page of the group; meaningful only for pages that are not free.
   // Stack of free pages: the page released last is reused first, because it is most likely still in the CPU cache.

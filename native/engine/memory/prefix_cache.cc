@@ -7,7 +7,7 @@
 namespace monolith {
 namespace {
 
-constexpr int64_t kMostNames = 1 << 20;
+constexpr int64_t kMaxNames = 1 << 20;
 
 // One round of multiply and xor-shift. The constant is 2^64 divided by the golden ratio, rounded to an odd number.
 uint64_t mix(uint64_t state, uint64_t value) {
@@ -21,10 +21,10 @@ PrefixCache::PrefixCache(int64_t n_pages, uint64_t seed, uint64_t hash_mask, con
                          int n_slots)
     : layout_(layout),
       pool_(n_pages),
-      names_(layout.full > 0 ? 0 : n_names),
+      node_ids_(layout.full > 0 ? 0 : n_names),
       buckets_(std::bit_ceil(static_cast<size_t>(node_pool().size()) * 2), kNoPage),
-      unused_(node_pool().size()),
-      unused_windows_(layout.windowed > 0 ? n_pages : 0),
+      lru_(node_pool().size()),
+      window_lru_(layout.windowed > 0 ? n_pages : 0),
       slots_(n_slots, node_pool().size()),
       seed_(seed),
       hash_mask_(hash_mask) {
@@ -44,12 +44,12 @@ void PrefixCache::reach_touched() {
     owners_.resize(static_cast<size_t>(pool_.touched()), kNoPage);
 }
 
-// One full context of node ids for each window of pages that the pool can hold, at most kMostNames ids.
+// One full context of node ids for each window of pages that the pool can hold, at most kMaxNames ids.
 int64_t PrefixCache::names_for(const KvLayout& layout, int64_t n_pages, int max_context) {
   if (layout.full > 0) return 0;
   const int64_t of_context = (int64_t{max_context} + kPageTokens - 1) / kPageTokens;
   const int64_t windows = n_pages / (layout.windowed * std::min(of_context, layout.window_pages(1))) + 1;
-  return std::max(of_context, std::min(of_context * windows, kMostNames));
+  return std::max(of_context, std::min(of_context * windows, kMaxNames));
 }
 
 uint64_t PrefixCache::hash(uint64_t organization, PageId parent, const PageKeys& keys) const {
@@ -74,8 +74,8 @@ PageId PrefixCache::find(uint64_t organization, PageId parent, const PageKeys& k
 }
 
 PageId PrefixCache::insert(uint64_t organization, PageId parent, const PageKeys& keys, PageId page) {
-  assert(references(page) > 0);
-  assert(parent == kNoPage || (node_pool().indexed(parent) && references(parent) > 0));
+  assert(ref_count(page) > 0);
+  assert(parent == kNoPage || (node_pool().indexed(parent) && ref_count(parent) > 0));
   const uint64_t hashed = hash(organization, parent, keys);
   const PageId existing = find_hashed(hashed, organization, parent, keys);
   if (existing == page) return page;
@@ -99,7 +99,7 @@ PageId PrefixCache::insert(uint64_t organization, PageId parent, const PageKeys&
 }
 
 PageId PrefixCache::insert_window(PageId page, PageId window) {
-  assert(node_pool().indexed(page) && references(page) > 0 && pool_.references(window) > 0);
+  assert(node_pool().indexed(page) && ref_count(page) > 0 && pool_.ref_count(window) > 0);
   const PageId existing = node(page).window;
   if (existing == window) return window;
   if (existing != kNoPage) {
@@ -114,17 +114,17 @@ PageId PrefixCache::insert_window(PageId page, PageId window) {
 }
 
 bool PrefixCache::has_room(int64_t n, int64_t n_window) const {
-  if (layout_.full == 0 && n > names_.free() + names_.cached()) return false;
+  if (layout_.full == 0 && n > node_ids_.free() + node_ids_.cached()) return false;
   return layout_.full * n + layout_.windowed * n_window <= available();
 }
 
 PageId PrefixCache::allocate() {
   if (layout_.full > 0 && !make_free(layout_.full)) return kNoPage;
-  if (layout_.full == 0 && names_.free() == 0) {
-    if (unused_.oldest() == kNoPage) return kNoPage;
-    evict(unused_.oldest());
+  if (layout_.full == 0 && node_ids_.free() == 0) {
+    if (lru_.oldest() == kNoPage) return kNoPage;
+    evict(lru_.oldest());
   }
-  const PageId page = layout_.full > 0 ? pool_.allocate(layout_.full) : names_.allocate();
+  const PageId page = layout_.full > 0 ? pool_.allocate(layout_.full) : node_ids_.allocate();
   reach_touched();
   return page;
 }
@@ -137,25 +137,25 @@ PageId PrefixCache::allocate_window() {
 }
 
 void PrefixCache::share(PageId page) {
-  if (references(page) == 0) unused_.remove(page);
+  if (ref_count(page) == 0) lru_.remove(page);
   node_pool().share(page);
 }
 
 void PrefixCache::release(PageId page) {
-  if (node_pool().release(page) == 0 && node_pool().indexed(page)) unused_.append(page, ++now_);
+  if (node_pool().release(page) == 0 && node_pool().indexed(page)) lru_.append(page, ++now_);
 }
 
 void PrefixCache::share_window(PageId page) {
-  if (pool_.references(page) == 0) unused_windows_.remove(page);
+  if (pool_.ref_count(page) == 0) window_lru_.remove(page);
   pool_.share(page);
 }
 
 void PrefixCache::release_window(PageId page, bool first_to_leave) {
   if (pool_.release(page) > 0 || !pool_.indexed(page)) return;
   if (first_to_leave)
-    unused_windows_.prepend(page);
+    window_lru_.prepend(page);
   else
-    unused_windows_.append(page, ++now_);
+    window_lru_.append(page, ++now_);
 }
 
 void PrefixCache::release_all(PageTable& pages, PageTable& window_pages) {
@@ -171,9 +171,9 @@ void PrefixCache::release_all(PageTable& pages, PageTable& window_pages) {
 bool PrefixCache::make_free(int n_pages) {
   if (available() < n_pages) return false;
   while (pool_.free() < n_pages) {
-    const PageId page = layout_.full > 0 ? unused_.oldest() : kNoPage, window = unused_windows_.oldest();
+    const PageId page = layout_.full > 0 ? lru_.oldest() : kNoPage, window = window_lru_.oldest();
     assert(page != kNoPage || window != kNoPage);
-    if (page == kNoPage || (window != kNoPage && unused_windows_.since(window) < unused_.since(page)))
+    if (page == kNoPage || (window != kNoPage && window_lru_.last_used(window) < lru_.last_used(page)))
       evict_window(window);
     else
       evict(page);
@@ -186,7 +186,7 @@ void PrefixCache::evict(PageId page) {
   assert(node(page).n_children == 0);
   if (node(page).window != kNoPage) evict_window(node(page).window);
   slots_.drop(page);
-  unused_.remove(page);
+  lru_.remove(page);
   PageId* link = &buckets_[bucket(node(page).hash)];
   while (*link != page) {
     assert(*link != kNoPage);
@@ -198,7 +198,7 @@ void PrefixCache::evict(PageId page) {
 }
 
 void PrefixCache::evict_window(PageId page) {
-  unused_windows_.remove(page);
+  window_lru_.remove(page);
   node(owners_[static_cast<size_t>(page)]).window = kNoPage;
   owners_[static_cast<size_t>(page)] = kNoPage;
   pool_.evict(page);
@@ -206,7 +206,7 @@ void PrefixCache::evict_window(PageId page) {
 
 bool PrefixCache::consistent() const {
   const PagePool& pool = node_pool();
-  if (!pool_.consistent() || !names_.consistent()) return false;
+  if (!pool_.consistent() || !node_ids_.consistent()) return false;
   std::vector<int32_t> children(static_cast<size_t>(n_nodes()), 0);
   int64_t n_indexed = 0, n_hashed = 0, n_unused = 0, n_windows = 0, n_unused_windows = 0;
   const auto is_node = [&](PageId page) {
@@ -215,17 +215,17 @@ bool PrefixCache::consistent() const {
   for (PageId page = 0; page < n_nodes(); ++page) {
     if (!is_node(page)) continue;
     ++n_indexed;
-    n_unused += pool.references(page) == 0;
+    n_unused += pool.ref_count(page) == 0;
     if (const PageId window = node(page).window; window != kNoPage) {
       ++n_windows;
-      n_unused_windows += pool_.references(window) == 0;
+      n_unused_windows += pool_.ref_count(window) == 0;
       if (!pool_.indexed(window) || owners_[static_cast<size_t>(window)] != page) return false;
-      if (pool_.references(window) > 0 && pool.references(page) == 0) return false;
+      if (pool_.ref_count(window) > 0 && pool.ref_count(page) == 0) return false;
     }
     const PageId parent = node(page).parent;
     if (parent == kNoPage) continue;
     if (!is_node(parent) || node(parent).organization != node(page).organization) return false;
-    if (pool.references(page) > 0 && pool.references(parent) == 0) return false;
+    if (pool.ref_count(page) > 0 && pool.ref_count(parent) == 0) return false;
     ++children[static_cast<size_t>(parent)];
   }
   for (PageId page = 0; page < n_nodes(); ++page)
@@ -236,9 +236,9 @@ bool PrefixCache::consistent() const {
   }
   return n_hashed == n_indexed &&
          std::ranges::count_if(owners_, [](PageId page) { return page != kNoPage; }) == n_windows &&
-         unused_.consistent(n_unused, [&](PageId page) { return is_node(page) && pool.references(page) == 0; }) &&
-         unused_windows_.consistent(
-             n_unused_windows, [&](PageId page) { return is_indexed_window(page) && pool_.references(page) == 0; });
+         lru_.consistent(n_unused, [&](PageId page) { return is_node(page) && pool.ref_count(page) == 0; }) &&
+         window_lru_.consistent(n_unused_windows,
+                                [&](PageId page) { return is_indexed_window(page) && pool_.ref_count(page) == 0; });
 }
 
 bool PrefixCache::consistent(std::span<const PageTable* const> pages,
@@ -252,9 +252,9 @@ bool PrefixCache::consistent(std::span<const PageTable* const> pages,
   count(pages, layout_.full > 0 ? held_in_pool : held);
   count(window_pages, held_in_pool);
   for (PageId page = 0; page < pool_.touched(); ++page)
-    if (pool_.references(page) != held_in_pool[static_cast<size_t>(page)]) return false;
-  for (PageId name = 0; name < names_.touched(); ++name)
-    if (names_.references(name) != held[static_cast<size_t>(name)]) return false;
+    if (pool_.ref_count(page) != held_in_pool[static_cast<size_t>(page)]) return false;
+  for (PageId name = 0; name < node_ids_.touched(); ++name)
+    if (node_ids_.ref_count(name) != held[static_cast<size_t>(name)]) return false;
   return consistent();
 }
 

@@ -33,7 +33,7 @@
 #include "engine/memory/page_pool.h"
 #include "engine/memory/page_table.h"
 #include "engine/memory/position_key.h"
-#include "engine/memory/release_order.h"
+#include "engine/memory/lru_list.h"
 #include "engine/memory/state_slots.h"
 #include "model/kv_layout.h"
 
@@ -67,7 +67,7 @@ class PrefixCache {
   void share(PageId page);
   // Removes one reference to a page. An indexed page without references stays cached.
   void release(PageId page);
-  int32_t references(PageId page) const { return node_pool().references(page); }
+  int32_t ref_count(PageId page) const { return node_pool().ref_count(page); }
   // Like allocate(), share() and release(), but for pages of sliding-window layers.
   PageId allocate_window();
   void share_window(PageId page);
@@ -110,8 +110,8 @@ class PrefixCache {
   }
   Node& node(PageId page) { return nodes_[static_cast<size_t>(page)]; }
   const Node& node(PageId page) const { return nodes_[static_cast<size_t>(page)]; }
-  PagePool& node_pool() { return layout_.full > 0 ? pool_ : names_; }
-  const PagePool& node_pool() const { return layout_.full > 0 ? pool_ : names_; }
+  PagePool& node_pool() { return layout_.full > 0 ? pool_ : node_ids_; }
+  const PagePool& node_pool() const { return layout_.full > 0 ? pool_ : node_ids_; }
   uint64_t hash(uint64_t organization, PageId parent, const PageKeys& keys) const;
   size_t bucket(uint64_t hash) const { return hash & (buckets_.size() - 1); }
   PageId find_hashed(uint64_t hash, uint64_t organization, PageId parent, const PageKeys& keys) const;
@@ -121,12 +121,12 @@ class PrefixCache {
 
   const KvLayout layout_;
   PagePool pool_;
-  PagePool names_;               // Reference counts of node ids if nodes hold no memory; otherwise empty.
+  PagePool node_ids_;            // Reference counts of node ids if nodes hold no memory; otherwise empty.
   std::vector<Node> nodes_;      // Trie nodes, indexed by page, or by node id if nodes hold no memory.
   std::vector<PageKeys> keys_;   // Position keys of each node, indexed like nodes_.
   std::vector<PageId> buckets_;  // Heads of the hash chains; the size is a power of two.
   std::vector<PageId> owners_;   // Node of each indexed window page; kNoPage for other pages.
-  ReleaseOrder unused_, unused_windows_;
+  LruList lru_, window_lru_;
   StateSlots slots_;
   uint64_t now_ = 0;  // Counter of page releases, which serves as the time in the LRU lists.
   uint64_t seed_;

@@ -20,7 +20,7 @@
 
 #include "backend/kv_cache.h"
 #include "engine/memory/page_pool.h"
-#include "engine/memory/release_order.h"
+#include "engine/memory/lru_list.h"
 
 namespace monolith {
 
@@ -37,7 +37,7 @@ class StateSlots {
   int snapshots() const { return n_snapshots_; }
   // Slots that allocate() can still return: free ones and unused snapshots.
   int available() const { return free() + n_unused_; }
-  int32_t references(SlotId slot) const { return at(slot).references; }
+  int32_t ref_count(SlotId slot) const { return at(slot).ref_count; }
 
   // Returns a slot with one reference, dropping the least recently used unused snapshot if no slot is free. Returns
   // kNoSlot if all slots are in use.
@@ -59,7 +59,7 @@ class StateSlots {
 
  private:
   struct Slot {
-    int32_t references = 0;  // Reference count; includes the reference of the prefix-cache node.
+    int32_t ref_count = 0;  // Reference count; includes the reference of the prefix-cache node.
     PageId node = kNoPage;
   };
   Slot& at(SlotId slot) { return slots_[static_cast<size_t>(slot)]; }
@@ -68,7 +68,7 @@ class StateSlots {
   std::vector<Slot> slots_;
   std::vector<SlotId> free_;
   std::vector<SlotId> of_nodes_;
-  ReleaseOrder unused_;  // LRU list of snapshots that no sequence references.
+  LruList lru_;  // LRU list of snapshots that no sequence references.
   int n_unused_ = 0, n_snapshots_ = 0;
   uint64_t now_ = 0;
 };

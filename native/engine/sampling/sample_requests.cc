@@ -46,8 +46,8 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
     const bool forks = item.sequence->choice == 0 && static_cast<int>(request.choices.size()) < request.params.n;
     const bool has_ended = item.sequence->state == SequenceState::kEnded;
     tasks_.push_back(forks || has_ended ? kNotRequested : request_next(*item.sequence, row));
-    tasks_.insert(tasks_.end(), static_cast<size_t>(item.n_guesses), kNotRequested);
-    row += static_cast<size_t>(1 + item.n_guesses) * row_width_;
+    tasks_.insert(tasks_.end(), static_cast<size_t>(item.n_drafts), kNotRequested);
+    row += static_cast<size_t>(1 + item.n_drafts) * row_width_;
   }
   request_behind_guesses(plan, logits);
   sampler_.begin();
@@ -79,8 +79,8 @@ void SampleRequests::request_behind_guesses(const StepPlan& plan, const float* l
     const bool by_place = params.marker_bans.any();
     const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(params.sampling) &&
                        !(by_place && sequence.text.undecided());
-    if (item.n_guesses > 0 && tasks_[at] >= 0 && alike) {
-      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_guesses);
+    if (item.n_drafts > 0 && tasks_[at] >= 0 && alike) {
+      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_drafts);
       for (size_t i = 1; i <= guesses.size() && !(by_place && is_marker(params, guesses[i - 1])); ++i)
         tasks_[at + i] =
             sampler_.add_behind(tasks_[at + i - 1], guesses[i - 1],
@@ -99,7 +99,7 @@ int32_t SampleRequests::request_next(Sequence& sequence, const float* logits) {
   if (Constraints::may_hold(sequence)) {
     if (n_allowances_ == allowances_.size()) allowances_.emplace_back(sampler_.n_vocab());
     const Constraints::Outcome found = constraints_.constrain(sequence, allowances_[n_allowances_++], constraint);
-    if (found != Constraints::Outcome::kOk) return found == Constraints::Outcome::kSpent ? kRuleDue : kRuleFailed;
+    if (found != Constraints::Outcome::kOk) return found == Constraints::Outcome::kOutOfBudget ? kRuleDue : kRuleFailed;
   }
   return sampler_.add(task_of(sequence, logits, 0, constraint));
 }

@@ -52,9 +52,9 @@ class SampleRequests {
   BatchSampler sampler_;
   std::vector<int32_t> tasks_;
   // Allowed tokens, one entry per task with a constraint. Grows to the maximum number needed in any step.
-  std::deque<Allowance> allowances_;
+  std::deque<AllowedTokens> allowances_;
   size_t n_allowances_ = 0;  // Number of entries of allowances_ used in this step.
-  Allowance allowance_;      // Allowed tokens for sample().
+  AllowedTokens allowance_;  // Allowed tokens for sample().
 };
 
 }  // namespace monolith

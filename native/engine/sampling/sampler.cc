@@ -13,7 +13,7 @@ namespace {
 
 __extension__ typedef unsigned __int128 Wide;
 
-constexpr float kLeast = std::numeric_limits<float>::lowest();
+constexpr float kMin = std::numeric_limits<float>::lowest();
 
 // The only allowed token, or kNoToken if there are several or no constraint.
 TokenId only_token(const SampleTask& task) {
@@ -188,7 +188,7 @@ void Sampler::weigh_candidates(WeightScale scale) {
 
 // Reduces candidates_ to exactly the k best tokens, or to all tokens that are not banned if these are fewer.
 Cut Sampler::top_k_cut(const float* logits, int64_t k) {
-  collect_top(logits, k, kLeast);
+  collect_top(logits, k, kMin);
   // Fewer than k tokens have a finite logit: all of them are kept.
   if (candidates_.size() < static_cast<size_t>(k)) return {};
   const auto last = candidates_.begin() + (k - 1);
@@ -240,7 +240,7 @@ Cut Sampler::top_p_cut(const float* logits, WeightScale scale, double target) {
   // Most distributions are peaked, so a few best tokens are tried first, then more.
   for (const int64_t count : {int64_t{32}, int64_t{512}}) {
     if (count * 4 > n_blocks_) break;  // Stops, because a larger `count` would collect most of the row.
-    collect_top(logits, count, kLeast);
+    collect_top(logits, count, kMin);
     weigh_candidates(scale);
     double held = 0;
     for (const Candidate& candidate : candidates_) held += candidate.weight;

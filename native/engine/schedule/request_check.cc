@@ -185,7 +185,7 @@ Status check_output(const GenerationRequest& request) {
 // context.
 Status check_rope_offsets(const InputSpan& span, const std::string& name, const RequestBounds& bounds) {
   if (!span.rope_offsets && span.n_rope_positions == 0) return {};
-  if (!bounds.turns_by_three)
+  if (!bounds.uses_mrope)
     return Error{ErrorCode::kUnsupported, name + " has M-RoPE positions, but this model does not use M-RoPE"};
   if (!span.rope_offsets || span.rope_offsets->size() != static_cast<size_t>(span.n_rows))
     return invalid(name + " has " + std::to_string(span.rope_offsets ? span.rope_offsets->size() : 0) +
@@ -216,7 +216,7 @@ Status check_spans(const GenerationRequest& request, const RequestBounds& bounds
     if (span.first < end)
       return invalid(name + " starts at position " + std::to_string(span.first) +
                      ", before the end of the previous span");
-    if (!span.rows && span.piece && !bounds.sees)
+    if (!span.rows && span.piece && !bounds.has_vision)
       return Error{ErrorCode::kUnsupported, name + " is an image, but this model has no vision encoder"};
     if (!span.rows && span.piece) {
       // Not checked here: the vision encoder determines the number of rows.

@@ -17,11 +17,11 @@ inline constexpr int kMaxCallTokens = kMaxCallPrefixBytes + kMaxMarkerBytes + 1;
 struct RequestBounds {
   int n_vocab = 0;
   int max_context = 0;
-  bool sees = false;        // True if the engine has a vision encoder, so that spans may be image tiles to encode.
+  bool has_vision = false;  // True if the engine has a vision encoder, so that spans may be image tiles to encode.
   int64_t input_width = 0;  // Floats per row of an embedding span.
   // Maximum length of a bidirectional span, which must be computed in one step; 0 = no bidirectional spans.
   int most_bidirectional_rows = 0;
-  bool turns_by_three = false;  // True if the model uses M-RoPE (HyperParams::turns_by_three()).
+  bool uses_mrope = false;  // True if the model uses M-RoPE (HyperParams::uses_mrope()).
 };
 
 // Errors: kTooLong (prompt), kUnsupported (spans, output) and kInvalidArgument. Messages name the field and its range.

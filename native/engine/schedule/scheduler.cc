@@ -10,10 +10,10 @@ namespace {
 // Maximum running sequences such that a quarter of the token budget remains for prefill even if all of them decode.
 int sequences_for(int budget) { return std::max(1, budget - budget / 4); }
 
-int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.kept_places : 0); }
+int places_taken(const Sequence& sequence) { return 1 + (sequence.choice == 0 ? sequence.request.reserved_slots : 0); }
 
 // True if the sequence cannot advance now: its grammar mask is pending, or its event channel is full.
-bool is_held_up(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
+bool is_blocked(const Sequence& sequence) { return sequence.rule_due || sequence.request.channel->full(); }
 
 // True if a waiting sequence can start: its image embeddings are ready and its event channel is not full.
 bool may_be_admitted(const Sequence& sequence) {
@@ -39,7 +39,7 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits)
   prompts_.reserve(n);
   groups_.reserve(n);
   holders_.reserve(2 * n);  // Also has room for organizations whose sequences were all preempted just now.
-  victims_.reserve(kMostDisplaced);
+  victims_.reserve(kMaxPreempted);
   plan_.items.reserve(n);
   plan_.copies.reserve(n * static_cast<size_t>(cache.layout().tables()));
   if (has_slots()) plan_.pieces.reserve(static_cast<size_t>(limits.max_rows));
@@ -48,11 +48,11 @@ Scheduler::Scheduler(PrefixCache& cache, const SchedulerLimits& limits)
 
 void Scheduler::configure(int max_batch_tokens, int max_sequences) {
   max_batch_tokens_ = std::clamp(max_batch_tokens, 1, limits_.max_rows);
-  wanted_sequences_ = std::clamp(max_sequences, 1, most_sequences());
+  wanted_sequences_ = std::clamp(max_sequences, 1, sequences_limit());
   max_sequences_ = std::min(wanted_sequences_, sequences_for(max_batch_tokens_));
 }
 
-int Scheduler::most_sequences() const {
+int Scheduler::sequences_limit() const {
   const int most = std::min(limits_.max_sequences, sequences_for(limits_.max_rows));
   return has_slots() ? std::max(1, std::min(most, cache_.slots().size() - 1)) : most;
 }
@@ -62,47 +62,47 @@ void Scheduler::add(Request& request) {
   waiting_.push(*request.choices[0]);
 }
 
-const StepPlan& Scheduler::plan(int prompt_tokens_beside_decodes) {
+const StepPlan& Scheduler::plan(int prompt_tokens_with_decodes) {
   plan_.items.clear();
   prompts_.clear();
   plan_.copies.clear();
   plan_.pieces.clear();
-  plan_.n_rows = plan_.n_guesses = 0;
+  plan_.n_rows = plan_.n_drafts = 0;
   preempted_now_ = false;
-  drop_guess_slots();
-  suspend_held_up();
+  drop_draft_slots();
+  preempt_blocked();
   extend_windows();
-  count_kept_places();
+  count_reserved_slots();
   score_rows_left_ = std::max(limits_.max_logit_rows, limits_.max_sequences) -
                      std::max(max_sequences_, static_cast<int>(running_.size()));
-  serve_claims();
+  serve_entitlements();
   plan_.n_decodes = plan_.n_ahead = 0;
-  plan_.first_tokens = plan_first_tokens(std::min(max_batch_tokens_, prompt_tokens_beside_decodes));
+  plan_.first_tokens = plan_first_tokens(std::min(max_batch_tokens_, prompt_tokens_with_decodes));
   if (plan_.first_tokens) return plan_;
-  plan_decodes(prompt_tokens_beside_decodes);
+  plan_decodes(prompt_tokens_with_decodes);
   const int n_rows = plan_.n_rows;
-  count_kept_places();
+  count_reserved_slots();
   const int share = std::max(max_batch_tokens_ - n_rows, least_prompt_share());
-  const int bound = n_rows > 0 ? std::max(1, prompt_tokens_beside_decodes - plan_.n_ahead) : StepPace::kNoBound;
+  const int bound = n_rows > 0 ? std::max(1, prompt_tokens_with_decodes - plan_.n_ahead) : PrefillBudget::kNoBound;
   plan_prompts(std::min({share, limits_.max_rows - n_rows, bound}));
   return plan_;
 }
 
-void Scheduler::suspend_held_up() {
+void Scheduler::preempt_blocked() {
   for (size_t i = running_.size(); i-- > 0;)
-    if (is_held_up(*running_[i])) preempt(*running_[i]);
+    if (is_blocked(*running_[i])) preempt(*running_[i]);
   // Preempting blocked sequences does not stop admission: they are not admitted again while they are blocked, so there
   // is no thrashing.
   preempted_now_ = false;
 }
 
-void Scheduler::count_kept_places() {
-  kept_places_ = 0;
+void Scheduler::count_reserved_slots() {
+  reserved_slots_ = 0;
   for (const Sequence* sequence : running_)
-    if (sequence->choice == 0) kept_places_ += sequence->request.kept_places;
+    if (sequence->choice == 0) reserved_slots_ += sequence->request.reserved_slots;
 }
 
-void Scheduler::count_places() {
+void Scheduler::count_slots() {
   holders_.clear();
   for (const Sequence* sequence : running_) holders_.push_back({sequence->request.params.organization, 1});
   std::sort(holders_.begin(), holders_.end(),
@@ -117,13 +117,13 @@ void Scheduler::count_places() {
   holders_.resize(kept);
 }
 
-int Scheduler::places_of(uint64_t organization) const {
+int Scheduler::slots_of(uint64_t organization) const {
   const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
                                    [](const Holder& holder, uint64_t id) { return holder.organization < id; });
   return at != holders_.end() && at->organization == organization ? at->places : 0;
 }
 
-void Scheduler::add_places(uint64_t organization, int places) {
+void Scheduler::add_slots(uint64_t organization, int places) {
   const auto at = std::lower_bound(holders_.begin(), holders_.end(), organization,
                                    [](const Holder& holder, uint64_t id) { return holder.organization < id; });
   if (at != holders_.end() && at->organization == organization)
@@ -133,81 +133,81 @@ void Scheduler::add_places(uint64_t organization, int places) {
 }
 
 // Runs before the decodes are planned, because a preempted sequence must not be in the plan.
-void Scheduler::serve_claims() {
+void Scheduler::serve_entitlements() {
   if (preempted_now_ || (waiting_.empty() && preempted_.empty())) return;
-  count_places();
-  for (int i = 0; i < kMostClaims && claim_one(); ++i) continue;
+  count_slots();
+  for (int i = 0; i < kMaxEntitlements && serve_one_entitlement(); ++i) continue;
 }
 
 // Serves one organization that has no slot, those with a preempted sequence first.
-bool Scheduler::claim_one() {
-  const auto has_none = [this](uint64_t organization) { return places_of(organization) == 0; };
+bool Scheduler::serve_one_entitlement() {
+  const auto has_none = [this](uint64_t organization) { return slots_of(organization) == 0; };
   for (Sequence* sequence : preempted_) {
-    if (is_held_up(*sequence) || !has_none(sequence->request.params.organization)) continue;
-    if (try_claim(*sequence) != Admission::kAdmitted) return false;
+    if (is_blocked(*sequence) || !has_none(sequence->request.params.organization)) continue;
+    if (try_entitle(*sequence) != Admission::kAdmitted) return false;
     std::erase(preempted_, sequence);
     return true;
   }
-  if (free_places() <= 0 && !most_dispensable()) return false;
+  if (free_slots() <= 0 && !choose_victim()) return false;
   return waiting_.admit(
-             may_be_admitted, [this](Sequence& sequence) { return try_claim(sequence); }, places_taken, has_none) !=
+             may_be_admitted, [this](Sequence& sequence) { return try_entitle(sequence); }, places_taken, has_none) !=
          nullptr;
 }
 
-Admission Scheduler::try_claim(Sequence& sequence) {
-  const bool is_place_free = free_places() > 0;
+Admission Scheduler::try_entitle(Sequence& sequence) {
+  const bool is_place_free = free_slots() > 0;
   Admission admission = is_place_free ? try_admit(sequence) : Admission::kNotNow;
-  if ((!is_place_free || admission == Admission::kNoRoom) && make_way(sequence)) admission = try_admit(sequence);
-  if (admission == Admission::kAdmitted) add_places(sequence.request.params.organization, 1);
+  if ((!is_place_free || admission == Admission::kNoRoom) && preempt_for(sequence)) admission = try_admit(sequence);
+  if (admission == Admission::kAdmitted) add_slots(sequence.request.params.organization, 1);
   return admission;
 }
 
 // Preempts sequences of other organizations until `sequence` can be admitted. Preempts none if that would not help.
-bool Scheduler::make_way(const Sequence& sequence) {
-  int places = free_places();
+bool Scheduler::preempt_for(const Sequence& sequence) {
+  int places = free_slots();
   // The operator has lowered the limit: preempting one sequence would not make a slot available.
   if (places < 0) return false;
   const KvLayout& layout = cache_.layout();
   const auto held = [&](const Sequence& one) {
-    const auto own = std::ranges::count_if(one.pages, [this](PageId page) { return cache_.references(page) == 1; });
+    const auto own = std::ranges::count_if(one.pages, [this](PageId page) { return cache_.ref_count(page) == 1; });
     const auto own_windows = std::ranges::count_if(
-        one.window_pages, [this](PageId page) { return page != kNoPage && cache_.pool().references(page) == 1; });
+        one.window_pages, [this](PageId page) { return page != kNoPage && cache_.pool().ref_count(page) == 1; });
     return layout.full * own + layout.windowed * own_windows;
   };
   int64_t room = cache_.available() - layout.pages_at_once(sequence.length(), max_batch_tokens_) -
                  layout.tables() * static_cast<int64_t>(running_.size());
   victims_.clear();
   while (places < 1 || room < 0) {
-    Sequence* victim = static_cast<int>(victims_.size()) < kMostDisplaced ? most_dispensable() : nullptr;
+    Sequence* victim = static_cast<int>(victims_.size()) < kMaxPreempted ? choose_victim() : nullptr;
     if (!victim) break;
     victims_.push_back(victim);
-    add_places(victim->request.params.organization, -1);
+    add_slots(victim->request.params.organization, -1);
     ++places;
     room += held(*victim) + layout.tables();  // Also counts the pages reserved for the victim's next token.
   }
   const bool helps = places >= 1 && room >= 0;
   for (Sequence* victim : victims_) {
     if (!helps) {
-      add_places(victim->request.params.organization, 1);
+      add_slots(victim->request.params.organization, 1);
       continue;
     }
     preempt(*victim);
-    victim->displaced_at = victim->generated();
+    victim->preempted_at = victim->generated();
   }
   victims_.clear();
-  if (helps) count_kept_places();
+  if (helps) count_reserved_slots();
   return helps;
 }
 
 // The youngest sequence of the organization with the most slots. Null if no organization has two, or if all such
 // sequences were preempted too recently.
-Sequence* Scheduler::most_dispensable() const {
+Sequence* Scheduler::choose_victim() const {
   Sequence* found = nullptr;
   int most = 1;
   for (size_t i = running_.size(); i-- > 0;) {
     Sequence* sequence = running_[i];
-    if (sequence->displaced_at >= 0 && sequence->generated() - sequence->displaced_at < kLeastRun) continue;
-    const int places = places_of(sequence->request.params.organization);
+    if (sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < kMinRunTokens) continue;
+    const int places = slots_of(sequence->request.params.organization);
     if (places <= most || std::find(victims_.begin(), victims_.end(), sequence) != victims_.end()) continue;
     found = sequence;
     most = places;
@@ -219,7 +219,7 @@ Sequence* Scheduler::most_dispensable() const {
 // sends many long prompts, none of them gets a step of its own.
 bool Scheduler::is_only_one(const Sequence& sequence) const {
   const uint64_t organization = sequence.request.params.organization;
-  return places_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
+  return slots_of(organization) == 1 && !waiting_.holds_one_of(organization) &&
          std::ranges::none_of(preempted_,
                               [=](const Sequence* one) { return one->request.params.organization == organization; });
 }
@@ -231,14 +231,14 @@ bool Scheduler::plan_first_tokens(int budget) {
   }
   const auto decoding = [](const Sequence* sequence) { return sequence->decoding(); };
   if (std::ranges::all_of(running_, decoding)) return false;
-  count_places();
+  count_slots();
   // A step of first tokens makes sense only if it leaves something out: decodes, or prompts of organizations with
   // several sequences.
   if (std::ranges::none_of(running_, [&](const Sequence* one) { return one->decoding() || !is_only_one(*one); }))
     return false;
   for (Sequence* sequence : running_) {
     if (!awaits_first_token(*sequence) || !is_only_one(*sequence)) continue;
-    go_on_from_cache(*sequence);
+    resume_from_cache(*sequence);
     const int n_tokens = sequence->remaining();
     sequence->n_planned = 0;
     if (n_tokens > std::min(budget, writable(*sequence)) || scorable(*sequence, n_tokens) < n_tokens) continue;
@@ -271,8 +271,8 @@ bool Scheduler::plan_long_span() {
   const auto at = std::ranges::find_if(running_, [](const Sequence* sequence) { return !sequence->decoding(); });
   if (at == running_.end() || (*at)->request.params.spans.empty()) return false;
   Sequence& sequence = **at;
-  go_on_from_cache(sequence);
-  const int n_tokens = least_piece(sequence);
+  resume_from_cache(sequence);
+  const int n_tokens = min_chunk(sequence);
   if (n_tokens <= least_prompt_share() || n_tokens > std::min(limits_.max_rows, writable(sequence))) return false;
   sequence.n_planned = n_tokens;
   return plan_item(sequence, n_tokens);
@@ -300,7 +300,7 @@ void Scheduler::preempt(Sequence& sequence) {
   std::erase(running_, &sequence);
   cache_.release_all(sequence.pages, sequence.window_pages);
   release_slots(sequence);
-  sequence.n_computed = sequence.n_indexed = sequence.n_unseen = sequence.n_planned = sequence.n_ahead = 0;
+  sequence.n_computed = sequence.n_indexed = sequence.n_out_of_window = sequence.n_planned = sequence.n_ahead = 0;
   sequence.state = SequenceState::kPreempted;
   insert_by_age(preempted_, sequence);
   ++preemptions_;
@@ -311,18 +311,18 @@ void Scheduler::plan_prompts(int budget) {
   rows_left_ = limits_.max_rows - plan_.n_rows;
   for (Sequence* sequence : running_) {
     if (sequence->decoding()) continue;
-    go_on_from_cache(*sequence);
+    resume_from_cache(*sequence);
     prompts_.push_back(sequence);
   }
   group_prompts();
-  budget = share_out(budget, may_admit());
+  budget = split_budget(budget, may_admit());
   while (budget > 0) {
     Sequence* admitted = admit_one();
     if (!admitted) break;
     prompts_.push_back(admitted);
-    budget -= give(*admitted, budget);
+    budget -= schedule_tokens(*admitted, budget);
   }
-  for (const PromptGroup& group : groups_) budget -= give(*prompts_[group.begin], budget);
+  for (const PromptGroup& group : groups_) budget -= schedule_tokens(*prompts_[group.begin], budget);
   for (Sequence* sequence : prompts_) {
     if (sequence->n_planned == 0) continue;
     plan_item(*sequence, sequence->n_planned);
@@ -333,7 +333,7 @@ void Scheduler::plan_prompts(int budget) {
 void Scheduler::group_prompts() {
   groups_.clear();
   if (prompts_.empty()) return;
-  count_places();
+  count_slots();
   std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
     const uint64_t of_a = a->request.params.organization, of_b = b->request.params.organization;
     return of_a != of_b ? of_a < of_b : a->order() < b->order();
@@ -356,13 +356,13 @@ void Scheduler::group_prompts() {
 
 // Splits `budget` among the organizations, the smallest demand first. Returns the remaining tokens, which go to newly
 // admitted sequences if `may_admit`, and then to the oldest prompts.
-int Scheduler::share_out(int budget, bool may_admit) {
+int Scheduler::split_budget(int budget, bool may_admit) {
   int shares = 0;
   for (const PromptGroup& group : groups_) shares += group.shares;
   if (groups_.size() > 1) {
     const auto oldest = std::min_element(
         groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) { return a.oldest < b.oldest; });
-    budget -= give(*prompts_[oldest->begin], std::min(budget, std::max(1, budget / (2 * shares))));
+    budget -= schedule_tokens(*prompts_[oldest->begin], std::min(budget, std::max(1, budget / (2 * shares))));
     std::sort(groups_.begin(), groups_.end(), [](const PromptGroup& a, const PromptGroup& b) {
       const int64_t of_a = a.demand * b.shares, of_b = b.demand * a.shares;
       return of_a != of_b ? of_a < of_b : a.oldest < b.oldest;
@@ -374,9 +374,9 @@ int Scheduler::share_out(int budget, bool may_admit) {
     budget -= part;
     const bool single = group.end - group.begin == 1, first_token = group.shares > 1 && groups_.size() > 1;
     const int of_oldest = single && !may_admit ? part : first_token ? part - part / 4 : (part + 1) / 2;
-    part -= give(*prompts_[group.begin], of_oldest);
+    part -= schedule_tokens(*prompts_[group.begin], of_oldest);
     for (size_t i = group.begin + 1; i < group.end && part > 0; ++i)
-      if (!next_page_is_being_computed(*prompts_[i])) part -= give(*prompts_[i], part);
+      if (!next_page_is_being_computed(*prompts_[i])) part -= schedule_tokens(*prompts_[i], part);
     budget += part;
   }
   return budget;
@@ -384,7 +384,7 @@ int Scheduler::share_out(int budget, bool may_admit) {
 
 // Schedules up to `n_tokens` more tokens of the sequence. Returns the number scheduled, which exceeds `n_tokens` if a
 // bidirectional span must not be cut.
-int Scheduler::give(Sequence& sequence, int n_tokens) {
+int Scheduler::schedule_tokens(Sequence& sequence, int n_tokens) {
   const int most =
       std::min({sequence.remaining() - sequence.n_planned, writable(sequence) - sequence.n_planned, rows_left_});
   const int given = scorable(sequence, whole_spans(sequence, std::min(n_tokens, most), most));
@@ -406,7 +406,7 @@ int Scheduler::whole_spans(const Sequence& sequence, int n_tokens, int most) con
 }
 
 // Minimum number of tokens of the next chunk: the whole bidirectional span, or 1.
-int Scheduler::least_piece(const Sequence& sequence) const {
+int Scheduler::min_chunk(const Sequence& sequence) const {
   const InputSpan* span = span_across(sequence.request.params.spans, sequence.n_computed + 1);
   return span ? span->n_rows : 1;
 }
@@ -432,20 +432,20 @@ bool Scheduler::next_page_is_being_computed(const Sequence& sequence) const {
 
 bool Scheduler::may_admit() const {
   if (preempted_now_ || static_cast<int>(running_.size()) >= max_sequences_) return false;
-  return !preempted_.empty() || (free_places() > 0 && !waiting_.empty());
+  return !preempted_.empty() || (free_slots() > 0 && !waiting_.empty());
 }
 
 Sequence* Scheduler::admit_one() {
   if (!may_admit()) return nullptr;
   for (Sequence* sequence : preempted_) {
-    if (is_held_up(*sequence)) continue;
+    if (is_blocked(*sequence)) continue;
     const Admission admission = try_admit(*sequence);
     if (admission == Admission::kNoRoom) return nullptr;
     if (admission == Admission::kNotNow) continue;
     std::erase(preempted_, sequence);
     return sequence;
   }
-  if (free_places() <= 0) return nullptr;
+  if (free_slots() <= 0) return nullptr;
   return waiting_.admit(
       may_be_admitted, [this](Sequence& sequence) { return try_admit(sequence); }, places_taken);
 }
@@ -465,14 +465,15 @@ Admission Scheduler::try_admit(Sequence& sequence) {
   if (wait || !cache_.has_room(needed + reserve, windows + reserve)) {
     cache_.release_all(sequence.pages, sequence.window_pages);
     release_slots(sequence);
-    sequence.n_computed = sequence.n_indexed = sequence.n_unseen = 0;
+    sequence.n_computed = sequence.n_indexed = sequence.n_out_of_window = 0;
     return wait ? Admission::kNotNow : Admission::kNoRoom;
   }
   cached_tokens_ += static_cast<uint64_t>(sequence.n_computed);
   if (sequence.choice == 0) {
     Request& request = sequence.request;
-    if (sequence.state == SequenceState::kWaiting) request.kept_places = std::min(request.params.n, free_places()) - 1;
-    kept_places_ += request.kept_places;
+    if (sequence.state == SequenceState::kWaiting)
+      request.reserved_slots = std::min(request.params.n, free_slots()) - 1;
+    reserved_slots_ += request.reserved_slots;
   }
   for (int64_t i = 0; i < needed; ++i) sequence.pages.push_back(cache_.allocate(), cache_.pool());
   extend_window(sequence, reserve);
@@ -487,24 +488,24 @@ void Scheduler::advance() {
     item.sequence->n_computed += item.n_tokens;
     index_pages(*item.sequence);
     settle_pieces(item);
-    give_back_unseen_pages(*item.sequence);
+    free_out_of_window_pages(*item.sequence);
   }
 }
 
-void Scheduler::keep_guess(Sequence& sequence) {
+void Scheduler::keep_draft(Sequence& sequence) {
   if (!has_slots()) {
     ++sequence.n_computed;
   } else {
-    // The recurrent state in guess_slot includes all draft tokens, so it can be used only once all are accepted.
-    if (--sequence.n_guessed > 0) return;
+    // The recurrent state in draft_slot includes all draft tokens, so it can be used only once all are accepted.
+    if (--sequence.n_drafted > 0) return;
     cache_.slots().release(sequence.slot);
-    sequence.slot = std::exchange(sequence.guess_slot, kNoSlot);
+    sequence.slot = std::exchange(sequence.draft_slot, kNoSlot);
     sequence.n_computed = sequence.length();
   }
   index_pages(sequence);
 }
 
-int Scheduler::make_guess_room(const StepPlan::Item& item, int n_guesses) {
+int Scheduler::reserve_draft_pages(const StepPlan::Item& item, int n_drafts) {
   Sequence& sequence = *item.sequence;
   const int end = sequence.n_computed + item.n_tokens;
   const auto held = [&] {
@@ -512,41 +513,41 @@ int Scheduler::make_guess_room(const StepPlan::Item& item, int n_guesses) {
                                           : sequence.pages.size());
   };
   const auto others = static_cast<int64_t>(running_.size());  // One page for each running sequence's next token.
-  while (held() < pages_for(end + n_guesses)) {
+  while (held() < pages_for(end + n_drafts)) {
     if (!cache_.has_room(1 + others, 1 + others)) return held() * kPageTokens - end;
     const auto n_held = static_cast<size_t>(held());
     if (sequence.pages.size() == n_held) sequence.pages.push_back(cache_.allocate(), cache_.pool());
     if (has_windows() && sequence.window_pages.size() == n_held)
       sequence.window_pages.push_back(cache_.allocate_window(), cache_.pool());
   }
-  return n_guesses;
+  return n_drafts;
 }
 
-int Scheduler::add_guesses(const StepPlan::Item& planned, int n_guesses) {
+int Scheduler::add_drafts(const StepPlan::Item& planned, int n_drafts) {
   StepPlan::Item& item = plan_.items[static_cast<size_t>(&planned - plan_.items.data())];
   Sequence& sequence = *item.sequence;
   int n_logits = 0;
   for (const StepPlan::Item& other : plan_.items) n_logits += other.logit_rows();
-  int n = std::min({n_guesses, max_batch_tokens_ - plan_.n_rows,
-                    std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
+  int n = std::min(
+      {n_drafts, max_batch_tokens_ - plan_.n_rows, std::max(limits_.max_logit_rows, limits_.max_sequences) - n_logits});
   if (n <= 0 || (has_slots() && cache_.slots().available() == 0)) return 0;
-  n = make_guess_room(item, n);
+  n = reserve_draft_pages(item, n);
   if (n > 0 && has_slots()) {
-    sequence.guess_slot = cache_.slots().allocate();
-    sequence.n_guessed = n;
+    sequence.draft_slot = cache_.slots().allocate();
+    sequence.n_drafted = n;
   }
-  item.n_guesses = n;
-  plan_.n_guesses += n;
+  item.n_drafts = n;
+  plan_.n_drafts += n;
   plan_.n_rows += n;
   return n;
 }
 
 void Scheduler::fork(Sequence& lead, Sequence& fork) {
   assert(lead.state == SequenceState::kRunning && lead.n_computed == lead.n_prompt);
-  bool has_place = waiting_.empty() && free_places() > 0;
-  if (lead.request.kept_places > 0) {
-    --lead.request.kept_places;
-    --kept_places_;
+  bool has_place = waiting_.empty() && free_slots() > 0;
+  if (lead.request.reserved_slots > 0) {
+    --lead.request.reserved_slots;
+    --reserved_slots_;
     // Resumed sequences or a lowered limit may have taken the reserved slot.
     has_place = static_cast<int>(running_.size()) < max_sequences_;
   }
@@ -564,7 +565,7 @@ void Scheduler::fork(Sequence& lead, Sequence& fork) {
   if (fork.slot != kNoSlot) cache_.slots().share(fork.slot);
   fork.n_computed = lead.n_computed;
   fork.n_indexed = lead.n_indexed;
-  fork.n_unseen = lead.n_unseen;
+  fork.n_out_of_window = lead.n_out_of_window;
   fork.state = SequenceState::kRunning;
   insert_by_age(running_, fork);
 }

@@ -5,8 +5,8 @@
 // 1. Entitlements. An organization with work but no running sequence is entitled to a sequence slot immediately. If no
 //    slot is free or pages are lacking, sequences of other organizations are preempted: the youngest sequence of the
 //    organization with the most slots first. An organization's only sequence is never preempted for this, nor is a
-//    sequence that was preempted this way before and has generated fewer than kLeastRun tokens since. One entitlement
-//    preempts at most kMostDisplaced sequences. Preempted sequences resume like any other.
+//    sequence that was preempted this way before and has generated fewer than kMinRunTokens tokens since. One entitlement
+//    preempts at most kMaxPreempted sequences. Preempted sequences resume like any other.
 // 2. First tokens. A prompt that is its organization's only sequence and fits into one step is prefilled in a step
 //    without the decodes of other sequences. The prefill then takes no longer than on an idle engine. At least
 //    kStepsBetween ordinary steps come between two such steps. The decodes skip no token; each comes one step later.
@@ -20,7 +20,7 @@
 //    the others. An organization whose only sequence still waits for its first token has kFirstTokenShares shares,
 //    every other organization has one. Within an organization, the oldest prompt gets at least half, and the rest goes
 //    to the shortest remaining prompts first. The oldest prompt of all always gets tokens. While sequences decode, the
-//    caller's bound (StepPace) applies too.
+//    caller's bound (PrefillBudget) applies too.
 // 5. Admission. The remaining budget admits sequences: first preempted ones, whose organization has already paid for
 //    the slot, then waiting ones in the fair order of WaitingQueue. A sequence is admitted if there are pages for its
 //    whole prompt (for sliding-window layers: for one window and one step) plus one page for each running sequence. Its
@@ -38,7 +38,7 @@
 //
 // Guarantee: however many requests other organizations have, an organization's first token takes as many steps as on an
 // idle engine if its prompt fits into half a step, and at most twice as many otherwise. This requires that some
-// organization has a second slot to lose, that at most kMostClaims entitlements arise in one step, and that the
+// organization has a second slot to lose, that at most kMaxEntitlements entitlements arise in one step, and that the
 // caller's bound does not limit the prompt chunk.
 //
 // Sliding-window layers: a page is released while its sequence runs, as soon as the window has moved past it. So a
@@ -63,7 +63,7 @@
 
 #include "engine/memory/prefix_cache.h"
 #include "engine/schedule/sequence.h"
-#include "engine/schedule/step_pace.h"
+#include "engine/schedule/prefill_budget.h"
 #include "engine/schedule/waiting_queue.h"
 
 namespace monolith {
@@ -85,14 +85,14 @@ struct StepPlan {
     int n_tokens;
     bool is_last;                       // True if the step computes the sequence's last token.
     bool wants_logits;                  // True if the logits of the item's last token are needed.
-    int n_guesses = 0;                  // Draft tokens computed after the item's tokens; the logits of each are needed.
+    int n_drafts = 0;                   // Draft tokens computed after the item's tokens; the logits of each are needed.
     int first_piece = 0, n_pieces = 0;  // Range in `pieces`; empty for models without recurrent state.
     // Number of consecutive prompt tokens whose logits give the log-probability of the following token.
     int n_scored = 0;
     int first_scored = 0;  // Index of the first of the `n_scored` tokens within the item.
     // The sequence finishes with this step without generating a token.
     bool ends() const { return is_last && !wants_logits; }
-    int logit_rows() const { return n_scored + (wants_logits ? 1 + n_guesses : 0); }
+    int logit_rows() const { return n_scored + (wants_logits ? 1 + n_drafts : 0); }
   };
   struct PageCopy {
     PageId from, to;
@@ -109,7 +109,7 @@ struct StepPlan {
   int n_rows = 0;
   int n_decodes = 0;          // Number of decoding sequences in the step.
   int n_ahead = 0;            // Tokens of decoding items beyond one per item.
-  int n_guesses = 0;          // Number of draft tokens in the step.
+  int n_drafts = 0;           // Number of draft tokens in the step.
   bool first_tokens = false;  // True for a step of first tokens: all other running sequences are left out.
 
   std::span<const Piece> pieces_of(const Item& item) const {
@@ -120,10 +120,10 @@ struct StepPlan {
 class Scheduler {
  public:
   // Minimum number of tokens that a sequence generates between two preemptions for other organizations.
-  static constexpr int kLeastRun = 64;
-  static constexpr int kMostDisplaced = 4;  // Maximum sequences preempted for one entitlement.
-  static constexpr int kMostClaims = 8;     // Maximum entitlements served per step.
-  static constexpr int kStepsBetween = 3;   // Minimum number of ordinary steps between two steps of first tokens.
+  static constexpr int kMinRunTokens = 64;
+  static constexpr int kMaxPreempted = 4;     // Maximum sequences preempted for one entitlement.
+  static constexpr int kMaxEntitlements = 8;  // Maximum entitlements served per step.
+  static constexpr int kStepsBetween = 3;     // Minimum number of ordinary steps between two steps of first tokens.
   // Shares of the prefill budget for an organization that waits for its first token.
   static constexpr int kFirstTokenShares = 3;
 
@@ -136,24 +136,24 @@ class Scheduler {
   int max_sequences() const { return max_sequences_; }
   // Configured maximum of running sequences. max_sequences() is lower if max_batch_tokens is small.
   int wanted_sequences() const { return wanted_sequences_; }
-  int most_batch_tokens() const { return limits_.max_rows; }  // Upper limit for max_batch_tokens in configure().
-  int most_sequences() const;
+  int batch_tokens_limit() const { return limits_.max_rows; }  // Upper limit for max_batch_tokens in configure().
+  int sequences_limit() const;
 
   void add(Request& request);
   // Plans one step. The plan stays valid until the next call. A plan without items means that nothing can be computed
-  // now. In a step with decodes, at most `prompt_tokens_beside_decodes` (>= 1) prompt tokens are planned.
-  const StepPlan& plan(int prompt_tokens_beside_decodes = StepPace::kNoBound);
-  // Allocates pages for up to `n_guesses` draft tokens after a planned item that needs logits. Uses only pages that no
+  // now. In a step with decodes, at most `prompt_tokens_with_decodes` (>= 1) prompt tokens are planned.
+  const StepPlan& plan(int prompt_tokens_with_decodes = PrefillBudget::kNoBound);
+  // Allocates pages for up to `n_drafts` draft tokens after a planned item that needs logits. Uses only pages that no
   // running sequence needs next. Returns the number of draft tokens for which there are pages.
-  int make_guess_room(const StepPlan::Item& item, int n_guesses);
-  // Adds up to `n_guesses` draft tokens to a planned item that needs logits. No sequence is preempted for them. Returns
+  int reserve_draft_pages(const StepPlan::Item& item, int n_drafts);
+  // Adds up to `n_drafts` draft tokens to a planned item that needs logits. No sequence is preempted for them. Returns
   // the number added.
-  int add_guesses(const StepPlan::Item& item, int n_guesses);
+  int add_drafts(const StepPlan::Item& item, int n_drafts);
   // Call after the step was submitted: counts its tokens as computed and indexes its full pages in the prefix cache.
   // Draft tokens are not counted.
   void advance();
   // Records an accepted draft token: the sequence's newest token counts as computed.
-  void keep_guess(Sequence& sequence);
+  void keep_draft(Sequence& sequence);
   // Starts choice `fork`, sharing all pages of `lead`, which has computed the whole prompt. A fork without a reserved
   // slot is queued, unless a slot is free and nothing waits.
   void fork(Sequence& lead, Sequence& fork);
@@ -184,24 +184,24 @@ class Scheduler {
     int shares;
   };
 
-  void suspend_held_up();
-  void count_places();
-  int places_of(uint64_t organization) const;
-  void add_places(uint64_t organization, int places);
-  void serve_claims();
-  bool claim_one();
+  void preempt_blocked();
+  void count_slots();
+  int slots_of(uint64_t organization) const;
+  void add_slots(uint64_t organization, int places);
+  void serve_entitlements();
+  bool serve_one_entitlement();
   bool plan_first_tokens(int budget);
   bool is_only_one(const Sequence& sequence) const;
-  Admission try_claim(Sequence& sequence);
-  bool make_way(const Sequence& sequence);
-  Sequence* most_dispensable() const;
+  Admission try_entitle(Sequence& sequence);
+  bool preempt_for(const Sequence& sequence);
+  Sequence* choose_victim() const;
   void plan_decodes(int bound);
   void plan_prompts(int budget);
   void group_prompts();
-  int share_out(int budget, bool may_admit);
-  void count_kept_places();
+  int split_budget(int budget, bool may_admit);
+  void count_reserved_slots();
   int least_prompt_share() const { return std::max(1, max_batch_tokens_ / 4); }
-  int free_places() const { return max_sequences_ - static_cast<int>(running_.size()) - kept_places_; }
+  int free_slots() const { return max_sequences_ - static_cast<int>(running_.size()) - reserved_slots_; }
   bool make_writable(Sequence& sequence, int n_tokens);
   bool make_page_writable(Sequence& sequence, size_t index, bool in_windows);
   void preempt(Sequence& sequence);
@@ -214,28 +214,28 @@ class Scheduler {
   bool uses_cache(const Sequence& sequence) const;
   bool has_windows() const { return cache_.layout().windowed > 0; }
   bool has_slots() const { return cache_.slots().any(); }
-  int first_seen_page(int position) const;
+  int first_window_page(int position) const;
   int cached_end(const Sequence& sequence) const;
-  void go_on_from_cache(Sequence& sequence);
+  void resume_from_cache(Sequence& sequence);
   int64_t window_end(const Sequence& sequence) const;
   void extend_window(Sequence& sequence, int64_t reserve);
   void extend_windows();
   int writable(const Sequence& sequence) const;
-  void give_back_unseen_pages(Sequence& sequence);
-  int give(Sequence& sequence, int n_tokens);
+  void free_out_of_window_pages(Sequence& sequence);
+  int schedule_tokens(Sequence& sequence, int n_tokens);
   bool plan_item(Sequence& sequence, int n_tokens);
   bool plan_pieces(Sequence& sequence, StepPlan::Item& item);
   int next_snapshot(const Sequence& sequence, int after) const;
   void settle_pieces(const StepPlan::Item& item);
   void keep_snapshot(Sequence& sequence, int position, SlotId slot);
   void keep_answer_snapshot(Sequence& sequence);
-  void drop_guess_slots();
+  void drop_draft_slots();
   void release_slots(Sequence& sequence);
   int whole_spans(const Sequence& sequence, int n_tokens, int most) const;
   int scorable(const Sequence& sequence, int n_tokens) const;
   static int scored_rows(const Sequence& sequence, int n_tokens);
   static int rows_for_scores(const Sequence& sequence, int n_tokens);
-  int least_piece(const Sequence& sequence) const;
+  int min_chunk(const Sequence& sequence) const;
   bool plan_long_span();
   void index_pages(Sequence& sequence);
 
@@ -251,13 +251,13 @@ class Scheduler {
   std::vector<Sequence*> prompts_;
   std::vector<PromptGroup> groups_;  // Scratch of plan_prompts().
   std::vector<Holder> holders_;  // Sorted by organization. Valid while entitlements are served and prompts are planned.
-  std::vector<Sequence*> victims_;  // Scratch of make_way().
+  std::vector<Sequence*> victims_;  // Scratch of preempt_for().
   StepPlan plan_;
   // Tokens for which the step being planned still has room. Only bidirectional spans may exceed their budget up to this
   // number.
   int rows_left_ = 0;
   int score_rows_left_ = 0;  // Logit rows left in the step being planned, after one row for each sequence that may run.
-  int kept_places_ = 0;      // Sum of the slots that running requests have reserved for their other choices.
+  int reserved_slots_ = 0;   // Sum of the slots that running requests have reserved for their other choices.
   int steps_since_first_tokens_ = kStepsBetween;
   // True if a sequence was preempted in this step. Nothing is admitted then, because sequences would preempt each other
   // in turn.

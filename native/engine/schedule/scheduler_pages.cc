@@ -26,7 +26,7 @@ bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_win
   const PagePool& pool = cache_.pool();
   for (;;) {
     const bool shared = index < pages.size();
-    if (shared && (in_windows ? pool.references(pages[index]) : cache_.references(pages[index])) == 1) return true;
+    if (shared && (in_windows ? pool.ref_count(pages[index]) : cache_.ref_count(pages[index])) == 1) return true;
     const PageId page = in_windows ? cache_.allocate_window() : cache_.allocate();
     if (page == kNoPage) {
       Sequence& victim = *running_.back();
@@ -49,7 +49,7 @@ bool Scheduler::make_page_writable(Sequence& sequence, size_t index, bool in_win
 }
 
 // Index of the first page that a token at `position` attends to in sliding-window layers.
-int Scheduler::first_seen_page(int position) const {
+int Scheduler::first_window_page(int position) const {
   return std::max(0, position - cache_.layout().window + 1) / kPageTokens;
 }
 
@@ -64,7 +64,7 @@ int Scheduler::cached_end(const Sequence& sequence) const {
   const std::span<const InputSpan> spans = sequence.request.params.spans;
   // Without these constraints, the caller finds out itself which pages are cached.
   if (!has_windows() && !has_slots() && spans.empty()) return (sequence.length() - 1) / kPageTokens;
-  int end = sequence.n_indexed, seen_from = sequence.n_unseen;
+  int end = sequence.n_indexed, seen_from = sequence.n_out_of_window;
   PageId parent = end > 0 ? sequence.pages[static_cast<size_t>(end) - 1] : kNoPage;
   for (int index = end; (index + 1) * kPageTokens < sequence.length();) {
     parent = cache_.find(sequence.request.params.organization, parent, keys_of(sequence, index));
@@ -72,7 +72,7 @@ int Scheduler::cached_end(const Sequence& sequence) const {
     ++index;
     if (has_windows() && cache_.window_of(parent) == kNoPage) seen_from = index;
     if (has_slots() && cache_.slots().snapshot_of(parent) == kNoSlot) continue;
-    if (seen_from <= first_seen_page(index * kPageTokens) && !span_across(spans, index * kPageTokens)) end = index;
+    if (seen_from <= first_window_page(index * kPageTokens) && !span_across(spans, index * kPageTokens)) end = index;
   }
   return end;
 }
@@ -81,7 +81,7 @@ int Scheduler::cached_end(const Sequence& sequence) const {
 // Returns the number of tokens that need not be computed.
 int Scheduler::take_cached_pages(Sequence& sequence) {
   if (!uses_cache(sequence) || sequence.scores() || sequence.n_computed != sequence.n_indexed * kPageTokens) return 0;
-  const int before = sequence.n_computed, end = cached_end(sequence), first_seen = first_seen_page(end * kPageTokens);
+  const int before = sequence.n_computed, end = cached_end(sequence), first_seen = first_window_page(end * kPageTokens);
   const PagePool& pool = cache_.pool();
   for (; sequence.n_indexed < end; ++sequence.n_indexed) {
     const auto index = static_cast<size_t>(sequence.n_indexed);
@@ -112,26 +112,26 @@ int Scheduler::take_cached_pages(Sequence& sequence) {
     sequence.slot = cache_.slots().snapshot_of(sequence.pages[static_cast<size_t>(sequence.n_indexed) - 1]);
     cache_.slots().share(sequence.slot);
   }
-  give_back_unseen_pages(sequence);
+  free_out_of_window_pages(sequence);
   return sequence.n_computed - before;
 }
 
 // Takes newly cached pages for a running sequence and extends its window pages.
-void Scheduler::go_on_from_cache(Sequence& sequence) {
+void Scheduler::resume_from_cache(Sequence& sequence) {
   cached_tokens_ += static_cast<uint64_t>(take_cached_pages(sequence));
   extend_window(sequence, static_cast<int64_t>(running_.size()));
-  if (writable(sequence) < least_piece(sequence)) extend_window(sequence, 0);
+  if (writable(sequence) < min_chunk(sequence)) extend_window(sequence, 0);
 }
 
 // Releases the window pages before the next token's window. Forks keep their own references. Output pages become the
 // first to be evicted, because later prompts rarely begin with a part of an output.
-void Scheduler::give_back_unseen_pages(Sequence& sequence) {
+void Scheduler::free_out_of_window_pages(Sequence& sequence) {
   if (!has_windows()) return;
-  const int first_seen = first_seen_page(sequence.n_computed);
-  for (; sequence.n_unseen < first_seen; ++sequence.n_unseen) {
-    const auto index = static_cast<size_t>(sequence.n_unseen);
+  const int first_seen = first_window_page(sequence.n_computed);
+  for (; sequence.n_out_of_window < first_seen; ++sequence.n_out_of_window) {
+    const auto index = static_cast<size_t>(sequence.n_out_of_window);
     if (sequence.window_pages[index] == kNoPage) continue;
-    cache_.release_window(sequence.window_pages[index], sequence.n_unseen * kPageTokens >= sequence.n_prompt);
+    cache_.release_window(sequence.window_pages[index], sequence.n_out_of_window * kPageTokens >= sequence.n_prompt);
     sequence.window_pages.set(index, kNoPage, cache_.pool());
   }
 }
@@ -139,8 +139,8 @@ void Scheduler::give_back_unseen_pages(Sequence& sequence) {
 // End index of the window pages that a prompt may hold now: enough for the window of its next token and one whole step.
 int64_t Scheduler::window_end(const Sequence& sequence) const {
   return std::min<int64_t>(pages_for(sequence.length()),
-                           first_seen_page(sequence.n_computed) +
-                               cache_.layout().window_pages(std::max(max_batch_tokens_, least_piece(sequence))));
+                           first_window_page(sequence.n_computed) +
+                               cache_.layout().window_pages(std::max(max_batch_tokens_, min_chunk(sequence))));
 }
 
 // Allocates window pages up to window_end(), as long as `reserve` pages stay available.
@@ -159,8 +159,7 @@ void Scheduler::extend_windows() {
     Sequence& sequence = *running_[i];
     if (sequence.decoding()) continue;
     extend_window(sequence, static_cast<int64_t>(running_.size()));
-    while (writable(sequence) < least_piece(sequence) &&
-           make_page_writable(sequence, sequence.window_pages.size(), true))
+    while (writable(sequence) < min_chunk(sequence) && make_page_writable(sequence, sequence.window_pages.size(), true))
       continue;
   }
 }
@@ -192,7 +191,7 @@ bool Scheduler::consistent() const {
     pages.push_back(&sequence->pages);
     window_pages.push_back(&sequence->window_pages);
     if (has_slots() && (sequence->slot == kNoSlot) != (sequence->n_computed == 0)) return false;
-    for (const SlotId slot : {sequence->slot, sequence->guess_slot})
+    for (const SlotId slot : {sequence->slot, sequence->draft_slot})
       if (slot != kNoSlot) ++slots[static_cast<size_t>(slot)];
   }
   return cache_.consistent(pages, window_pages) && cache_.slots().consistent(slots);

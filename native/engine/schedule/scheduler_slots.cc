@@ -17,7 +17,7 @@ int Scheduler::next_snapshot(const Sequence& sequence, int after) const {
 // Plans the state slots that the item reads and writes. Returns false if no slot is available for writing.
 bool Scheduler::plan_pieces(Sequence& sequence, StepPlan::Item& item) {
   StateSlots& slots = cache_.slots();
-  const auto is_own = [&] { return sequence.slot != kNoSlot && slots.references(sequence.slot) == 1; };
+  const auto is_own = [&] { return sequence.slot != kNoSlot && slots.ref_count(sequence.slot) == 1; };
   SlotId own = is_own() ? sequence.slot : slots.allocate();
   if (own == kNoSlot && sequence.slot != kNoSlot && slots.node_of(sequence.slot) != kNoPage) {
     // If no slot is free, the sequence gives up its own snapshot instead of skipping the step.
@@ -80,7 +80,7 @@ void Scheduler::keep_answer_snapshot(Sequence& sequence) {
   StateSlots& slots = cache_.slots();
   if (sequence.answer_snapshot != kNoPage) {
     const SlotId before = slots.snapshot_of(sequence.answer_snapshot);
-    if (before != kNoSlot && slots.references(before) == 1) slots.drop(sequence.answer_snapshot);
+    if (before != kNoSlot && slots.ref_count(before) == 1) slots.drop(sequence.answer_snapshot);
   }
   sequence.answer_snapshot = kNoPage;
   if (slots.free() == 0) return;
@@ -92,17 +92,17 @@ void Scheduler::keep_answer_snapshot(Sequence& sequence) {
 
 // Runs when acceptance of the last step's draft tokens is known. If not all were accepted, the state after them is
 // discarded.
-void Scheduler::drop_guess_slots() {
+void Scheduler::drop_draft_slots() {
   if (!has_slots()) return;
   for (Sequence* sequence : running_) {
-    if (sequence->guess_slot != kNoSlot) cache_.slots().release(sequence->guess_slot);
-    sequence->guess_slot = kNoSlot;
-    sequence->n_guessed = 0;
+    if (sequence->draft_slot != kNoSlot) cache_.slots().release(sequence->draft_slot);
+    sequence->draft_slot = kNoSlot;
+    sequence->n_drafted = 0;
   }
 }
 
 void Scheduler::release_slots(Sequence& sequence) {
-  for (SlotId* slot : {&sequence.slot, &sequence.guess_slot}) {
+  for (SlotId* slot : {&sequence.slot, &sequence.draft_slot}) {
     if (*slot != kNoSlot) cache_.slots().release(*slot);
     *slot = kNoSlot;
   }

@@ -8,7 +8,7 @@
 //
 // Invariants:
 // 1. Only a kRunning sequence holds pages. They cover at least positions 0 .. n_computed - 1. `window_pages`, for
-//    sliding-window layers, covers only positions that later tokens attend to: its first n_unseen entries are kNoPage.
+//    sliding-window layers, covers only positions that later tokens attend to: its first n_out_of_window entries are kNoPage.
 // 2. `tokens` is the prompt followed by the generated tokens. n_computed <= tokens.size(); the tokens in between remain
 //    to be computed. The forward pass of the last token gives the logits for the next one. So a decode computes one
 //    token per step, or several if the engine has appended several forced tokens.
@@ -37,9 +37,9 @@
 #include "engine/sampling/logit_processors.h"
 #include "engine/memory/page_table.h"
 #include "engine/memory/state_slots.h"
-#include "engine/guess/speculation.h"
+#include "engine/speculation/speculation.h"
 #include "engine/text/repetition_guard.h"
-#include "engine/text/text_stage.h"
+#include "engine/text/output_parser.h"
 #include "engine/text/token_script.h"
 #include "model/kv_layout.h"
 #include "text/grammar/grammar.h"
@@ -80,30 +80,30 @@ struct Sequence {
   SequenceState state = SequenceState::kWaiting;
   std::vector<TokenId> tokens;
   int n_prompt = 0;
-  int n_computed = 0;  // Tokens whose keys and values are stored in `pages`.
-  int n_indexed = 0;   // Number of leading pages that are in the prefix cache.
-  int n_unseen = 0;    // Number of leading window pages that were released because no later token attends to them.
-  int n_planned = 0;   // Tokens that the step being planned computes.
+  int n_computed = 0;       // Tokens whose keys and values are stored in `pages`.
+  int n_indexed = 0;        // Number of leading pages that are in the prefix cache.
+  int n_out_of_window = 0;  // Number of leading window pages that were released because no later token attends to them.
+  int n_planned = 0;        // Tokens that the step being planned computes.
   // Number of leading prompt tokens whose logits are not needed for prompt log-probabilities, or not any more.
   int n_scored = 0;
   // Recurrent-state slots: the state after n_computed tokens, and the state after the draft tokens of the step in
   // flight. kNoSlot: none.
-  SlotId slot = kNoSlot, guess_slot = kNoSlot;
-  int n_guessed = 0;  // Draft tokens of the step in flight that are not yet accepted.
+  SlotId slot = kNoSlot, draft_slot = kNoSlot;
+  int n_drafted = 0;  // Draft tokens of the step in flight that are not yet accepted.
   // Last output page whose node holds a snapshot stored by this sequence; kNoPage: none.
   PageId answer_snapshot = kNoPage;
   // Index of the sequence's saved hidden states in HiddenRows. The entry may have been reassigned since.
-  int hidden_place = -1;
+  int hidden_slot = -1;
   // For a decoding sequence: number of forced tokens appended together with the last token, before it.
   int n_ahead = 0;
   // generated() when the last check found no forced next token, so that only the sampler decides; -1: not checked.
   int open_at = -1;
-  int displaced_at = -1;   // generated() when the sequence was last preempted for another organization; -1: never.
+  int preempted_at = -1;   // generated() when the sequence was last preempted for another organization; -1: never.
   PageTable pages;         // Page table: the page of position p is pages[p / kPageTokens].
   PageTable window_pages;  // Page table of sliding-window layers; empty if these have no separate pages.
   PenaltyCounts counts;
-  std::unique_ptr<Guesses> guesses;  // Speculative-decoding state; created with the first draft tokens.
-  TextStage text;
+  std::unique_ptr<SequenceDrafts> guesses;  // Speculative-decoding state; created with the first draft tokens.
+  OutputParser text;
   RepetitionGuard repetition;
   // Forced tokens being appended: the end of the reasoning section, or the beginning of a tool call.
   TokenScript script;
@@ -160,8 +160,8 @@ struct Request {
   const int max_length;  // Maximum length of prompt plus output: min(prompt + max_tokens, max_context).
   const int n_vocab;
   const KvLayout layout;
-  uint64_t arrival = 0;  // Arrival number, set by the scheduler.
-  int kept_places = 0;   // Used by the scheduler: slots reserved at admission for choices that are not yet forked.
+  uint64_t arrival = 0;    // Arrival number, set by the scheduler.
+  int reserved_slots = 0;  // Used by the scheduler: slots reserved at admission for choices that are not yet forked.
   const Clock::time_point submitted_at;
   // Start of the queue wait: submission, or when the vision encoder finished the last image.
   Clock::time_point waits_since;

@@ -59,7 +59,7 @@ bool WaitingQueue::may_be_passed(Organization& organization, uint64_t order) {
   if (organization.lacking != order) organization.passes = 0;
   organization.lacking = order;
   organization.lacks_now = true;
-  return organization.passes < kMostPasses;
+  return organization.passes < kMaxPasses;
 }
 
 void WaitingQueue::settle(const Turn& turn, const Sequence& admitted, int places, bool in_turn) {

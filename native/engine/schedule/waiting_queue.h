@@ -10,7 +10,7 @@
 //
 // If the oldest sequence of an organization lacks pages, the organization's later sequences wait, but other
 // organizations may be admitted first. From then on this organization is offered every slot before them. After it has
-// been passed kMostPasses times, no other organization is admitted before it.
+// been passed kMaxPasses times, no other organization is admitted before it.
 #pragma once
 
 #include <algorithm>
@@ -25,14 +25,14 @@ namespace monolith {
 enum class Admission : uint8_t {
   kAdmitted,
   kNotNow,  // The sequence cannot be admitted now, but other sequences may be.
-  kNoRoom,  // There are not enough pages. Other organizations may be admitted first, but only kMostPasses times.
+  kNoRoom,  // There are not enough pages. Other organizations may be admitted first, but only kMaxPasses times.
 };
 
 class WaitingQueue {
  public:
-  static constexpr int kMostPasses = 16;
+  static constexpr int kMaxPasses = 16;
   // Maximum organizations found to lack pages per admit() call; bounds the cost of the call.
-  static constexpr int kMostLacking = 8;
+  static constexpr int kMaxLacking = 8;
 
   bool empty() const { return n_sequences_ == 0; }
   bool holds_one_of(uint64_t organization) const {
@@ -69,7 +69,7 @@ class WaitingQueue {
           settle(turn, *admitted, places(*admitted), in_turn);
           return admitted;
         }
-        if (admission == Admission::kNoRoom && (!may_be_passed(organization, order) || ++n_lacking == kMostLacking))
+        if (admission == Admission::kNoRoom && (!may_be_passed(organization, order) || ++n_lacking == kMaxLacking))
           return nullptr;
         break;
       }

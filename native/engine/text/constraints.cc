@@ -8,7 +8,7 @@
 namespace monolith {
 namespace {
 
-constexpr int kMostSpacesAfterCall = 2;
+constexpr int kMaxSpacesAfterCall = 2;
 
 // True if the tokenizer encodes the texts of its vocabulary back to the same tokens, checked for a sample of about 256.
 // A tokenizer that does not (for example from a file without merges) splits text differently than the model was trained
@@ -36,7 +36,7 @@ Constraints::Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_
       rule_steps_(rule_steps),
       forces_rules_(makes_its_tokens(tokenizer)),
       ends_(static_cast<size_t>(n_vocab)) {
-  forced_.reserve(grammar::Grammar::kMostForced);
+  forced_.reserve(grammar::Grammar::kMaxForced);
   scripted_.reserve(kMaxCallPrefixes);
   for (const TokenId token : tokenizer.end_of_generation())
     if (token < n_vocab) {
@@ -77,7 +77,7 @@ void Constraints::see_to_due(const std::vector<Sequence*>& preempted) {
       return (*rule.grammar)->prepared(rule.position, read, tokenizer_for(*sequence), fuel, sequence->due_token);
     });
     if (sequence->rule.active()) sequence->rule.position = rule.position;
-    if (found == Outcome::kSpent)
+    if (found == Outcome::kOutOfBudget)
       mask_ahead_.add_due(rule, tokenizer_for(*sequence), sequence->due_token);
     else
       sequence->rule_due = false;
@@ -96,13 +96,13 @@ const Tokenizer* Constraints::tokenizer_for(const Sequence& sequence) const {
   return forces_rules_ && !sequence.request.wants_logprobs() ? &tokenizer_ : nullptr;
 }
 
-Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint) {
+Constraints::Outcome Constraints::constrain(Sequence& sequence, AllowedTokens& into, TokenConstraint& constraint) {
   sequence.script.next(into.list);
   constraint.allowed = into.list;
   if (!into.list.empty()) return Outcome::kOk;
   grammar::TokenMask& mask = into.mask;
   const Request& request = sequence.request;
-  const TextStage& text = sequence.text;
+  const OutputParser& text = sequence.text;
   if (Rule& rule = sequence.rule; rule.active()) {
     const Outcome found = by_rule([&](grammar::Fuel* fuel) {
       return (*rule.grammar)->allowed(rule.position, read_by(rule, sequence), mask, fuel);
@@ -113,7 +113,7 @@ Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into,
     if (const Outcome found = constrain_beginning(sequence, mask); found != Outcome::kOk) return found;
   } else if (sequence.after_call != nullptr && text.in_content()) {
     mask.clear();
-    if (sequence.spaces_after_call < kMostSpacesAfterCall) mask.add((*sequence.after_call)->vocabulary().spaces());
+    if (sequence.spaces_after_call < kMaxSpacesAfterCall) mask.add((*sequence.after_call)->vocabulary().spaces());
     allow_ends(request, true, mask);
     allow_calls(request, mask);
   } else {
@@ -127,7 +127,7 @@ Constraints::Outcome Constraints::constrain(Sequence& sequence, Allowance& into,
 // begin.
 Constraints::Outcome Constraints::constrain_beginning(Sequence& sequence, grammar::TokenMask& mask) {
   const Request& request = sequence.request;
-  const TextStage& text = sequence.text;
+  const OutputParser& text = sequence.text;
   mask.clear();
   if (const auto& heads = request.call_rules.heads; !heads.empty()) {
     if (!text.in_open_marker())

@@ -1,6 +1,6 @@
 // Structured output: determines which tokens may come next in a sequence, from its forced sequence or grammar. Provides
 // masks for the sampler, forced tokens that need no sampling, and the allowed prefix of draft tokens. Masks are
-// prefetched on a worker thread (mask_ahead.h). Engine thread only.
+// prefetched on a worker thread (mask_prefetcher.h). Engine thread only.
 #pragma once
 
 #include <span>
@@ -8,26 +8,26 @@
 
 #include "engine/sampling/sampler.h"
 #include "engine/schedule/sequence.h"
-#include "engine/text/mask_ahead.h"
+#include "engine/text/mask_prefetcher.h"
 #include "text/grammar/grammar.h"
 
 namespace monolith {
 
 // Storage for the allowed tokens to which a TokenConstraint refers.
-struct Allowance {
-  explicit Allowance(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
+struct AllowedTokens {
+  explicit AllowedTokens(int n_vocab) : mask(static_cast<size_t>(n_vocab)) { list.reserve(kMaxCallPrefixes); }
   std::vector<TokenId> list;  // Allowed tokens of a forced sequence; empty: every token.
   grammar::TokenMask mask;    // Allowed tokens of a grammar.
 };
 
 class Constraints {
  public:
-  // kFailed: a grammar exceeded its limits, or no token is allowed. kSpent: finding the allowed tokens takes longer
+  // kFailed: a grammar exceeded its limits, or no token is allowed. kOutOfBudget: finding the allowed tokens takes longer
   // than the engine thread's budget.
   using Outcome = grammar::Grammar::Outcome;
 
   // `rule_steps`: automaton steps that the engine thread may spend on grammars per engine step; one sequence gets at
-  // most half. The worker threads of MaskAhead do the rest.
+  // most half. The worker threads of MaskPrefetcher do the rest.
   Constraints(const Tokenizer& tokenizer, int n_vocab, uint64_t rule_steps);
 
   // True if the next token may be constrained; if false, constrain() would allow every token.
@@ -35,7 +35,7 @@ class Constraints {
     return sequence.script.active() || sequence.rule.active() || sequence.format_due || sequence.after_call != nullptr;
   }
   // Determines the allowed next tokens. `constraint` refers to the memory of `into`.
-  Outcome constrain(Sequence& sequence, Allowance& into, TokenConstraint& constraint);
+  Outcome constrain(Sequence& sequence, AllowedTokens& into, TokenConstraint& constraint);
   // True if it is known that no next token is forced, so that the sampler decides. For a sequence with a grammar, this
   // is known only after find_forced() was called for its newest token.
   bool is_open(const Sequence& sequence);
@@ -44,7 +44,7 @@ class Constraints {
   Outcome find_forced(Sequence& sequence);
   const std::vector<TokenId>& forced() const { return forced_; }
   // Advances a grammar by the next token. `rule` must have read all of the sequence's tokens from rule.first on.
-  // kRefused: the token is not allowed. kSpent: out of budget; nothing has changed.
+  // kRefused: the token is not allowed. kOutOfBudget: out of budget; nothing has changed.
   Outcome advance(Rule& rule, const Sequence& sequence, TokenId token);
   // Number of leading draft tokens that the grammar allows. Also prefetches the mask after each of them.
   size_t count_allowed(Sequence& sequence, std::span<const TokenId> guesses);
@@ -80,7 +80,7 @@ class Constraints {
   std::vector<TokenId> plain_ends_;
   std::vector<TokenId> forced_;
   std::vector<TokenId> scripted_;  // Scratch: next tokens of a forced sequence.
-  MaskAhead mask_ahead_;
+  MaskPrefetcher mask_ahead_;
   grammar::Fuel rule_fuel_;                           // Remaining grammar budget of the current step.
   std::vector<std::pair<Sequence*, ptrdiff_t>> due_;  // Scratch of see_to_due(): blocked sequences and their turns.
   size_t first_due_ = 0;                              // Rotates the order in which blocked sequences get their turns.

@@ -18,11 +18,11 @@ namespace monolith {
 
 class GrammarCache {
  public:
-  static constexpr size_t kMostBytes = 64 << 20, kMostEntries = 512;
+  static constexpr size_t kMaxBytes = 64 << 20, kMaxEntries = 512;
 
   // The tokenizer must outlive the cache.
   GrammarCache(const Tokenizer& tokenizer, int n_tokens, const grammar::GrammarLimits& limits = {},
-               size_t most_bytes = kMostBytes, size_t most_entries = kMostEntries, size_t most_live_bytes = SIZE_MAX);
+               size_t most_bytes = kMaxBytes, size_t most_entries = kMaxEntries, size_t most_live_bytes = SIZE_MAX);
 
   // Returns the cached result, if there is one.
   std::optional<CompiledGrammar> find(const grammar::GrammarOptions& options);

@@ -1,5 +1,5 @@
 // Detects output loops: the last generated tokens are the same run of up to kLongest tokens, repeated `repeats` times
-// and at least kLeast tokens in total. Short repetitions such as "ha ha ha" or a row of dashes are therefore allowed to
+// and at least kMin tokens in total. Short repetitions such as "ha ha ha" or a row of dashes are therefore allowed to
 // some length. One per sequence, engine thread only; never allocates. Depends only on the generated tokens.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace monolith {
 
 class RepetitionGuard {
  public:
-  static constexpr int kLongest = 64, kLeast = 16;
+  static constexpr int kLongest = 64, kMin = 16;
 
   // `repeats`: number of repetitions that counts as a loop; below 2 the guard is off.
   explicit RepetitionGuard(int repeats) : repeats_(repeats) {}
@@ -47,7 +47,7 @@ class RepetitionGuard {
   }
   // Number of newest tokens that must equal the token `length` positions before them. The first occurrence of a run
   // does not count, because its tokens repeat nothing.
-  int wanted(int length) const { return std::max((repeats_ - 1) * length, kLeast - length); }
+  int wanted(int length) const { return std::max((repeats_ - 1) * length, kMin - length); }
 
   int repeats_;
   // Indexed by run length: number of newest tokens that equal the token that many positions before them.

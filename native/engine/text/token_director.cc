@@ -53,13 +53,13 @@ bool TokenDirector::must_direct(const Sequence& sequence) {
   return !sequence.script.active() && (is_over_budget(sequence) || is_beginning_due(sequence));
 }
 
-void TokenDirector::direct(Sequence& sequence, PieceSink& sink) {
+void TokenDirector::direct(Sequence& sequence, DeltaSink& sink) {
   if (!must_direct(sequence)) return;
   if (is_over_budget(sequence)) close_reasoning(sequence, sink);
   if (is_beginning_due(sequence)) write_beginning(sequence);
 }
 
-bool TokenDirector::redirect(Sequence& sequence, TokenId token, PieceSink& sink) const {
+bool TokenDirector::redirect(Sequence& sequence, TokenId token, DeltaSink& sink) const {
   if (sequence.script.active()) return false;
   const GenerationRequest& params = sequence.request.params;
   if (sequence.format_due && sequence.text.in_reasoning() &&
@@ -78,7 +78,7 @@ bool TokenDirector::redirect(Sequence& sequence, TokenId token, PieceSink& sink)
   return true;
 }
 
-void TokenDirector::close_reasoning(Sequence& sequence, PieceSink& sink) {
+void TokenDirector::close_reasoning(Sequence& sequence, DeltaSink& sink) {
   const std::vector<TokenId>& closing = sequence.request.params.reasoning.close_sequence;
   if (closing.empty()) {
     sequence.text.close_reasoning(sink);
@@ -90,7 +90,7 @@ void TokenDirector::close_reasoning(Sequence& sequence, PieceSink& sink) {
 grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token, Constraints& constraints) {
   using Outcome = grammar::Grammar::Outcome;
   const GenerationRequest& params = sequence.request.params;
-  TextStage& text = sequence.text;
+  OutputParser& text = sequence.text;
   if (sequence.rule.active()) return constraints.advance(sequence.rule, sequence, token);
   if (sequence.format_due && (text.in_content() || text.undecided())) {
     if (text.undecided() && (text.in_open_marker() || token == params.reasoning.open.token)) return Outcome::kOk;
@@ -102,7 +102,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
     Rule rule{&params.format, params.format->start(), sequence.tokens.size()};
     const Outcome read = constraints.advance(rule, sequence, token);
     switch (read) {
-      case Outcome::kSpent:
+      case Outcome::kOutOfBudget:
       case Outcome::kFailed: return read;
       case Outcome::kOk:
         sequence.rule = rule;
@@ -126,7 +126,7 @@ grammar::Grammar::Outcome TokenDirector::read(Sequence& sequence, TokenId token,
   return Outcome::kOk;
 }
 
-void TokenDirector::settle_marker(Sequence& sequence, TokenId token, PieceSink& sink) {
+void TokenDirector::settle_marker(Sequence& sequence, TokenId token, DeltaSink& sink) {
   if (!std::exchange(sequence.marker_due, false)) return;
   const CallParams& calls = sequence.request.params.calls;
   if (std::ranges::any_of(calls.prefixes, [&](const auto& prefix) { return prefix.front() == token; })) {
@@ -137,7 +137,7 @@ void TokenDirector::settle_marker(Sequence& sequence, TokenId token, PieceSink& 
   }
 }
 
-bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink) {
+bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Before& before, DeltaSink& sink) {
   sequence.script.advance(token);
   if (sequence.script.active()) return false;
   // The forced sequence is complete. If it was the end of the reasoning, the section is closed even if the tokens do
@@ -173,7 +173,7 @@ bool TokenDirector::advance_script(Sequence& sequence, TokenId token, const Befo
   return false;
 }
 
-bool TokenDirector::end_rule(Sequence& sequence, PieceSink& sink) {
+bool TokenDirector::end_rule(Sequence& sequence, DeltaSink& sink) {
   const GenerationRequest& params = sequence.request.params;
   if (sequence.rule.grammar == &params.format) return true;
   sequence.after_call = std::exchange(sequence.rule, Rule{}).grammar;
@@ -185,7 +185,7 @@ bool TokenDirector::end_rule(Sequence& sequence, PieceSink& sink) {
 }
 
 // Ends the call section. Returns true if the turn ends with it.
-bool TokenDirector::close_call(Sequence& sequence, PieceSink& sink) {
+bool TokenDirector::close_call(Sequence& sequence, DeltaSink& sink) {
   const CallParams& calls = sequence.request.params.calls;
   if ((calls.close.text.empty() && !calls.ends_itself) || calls.at_start) return true;
   sequence.text.close_call(sink);

@@ -26,28 +26,28 @@ class TokenDirector {
   static bool must_direct(const Sequence& sequence);
   // Call before a token is sampled. Starts to force the end of the reasoning if the budget is used up, and a required
   // tool call or header if the content begins.
-  static void direct(Sequence& sequence, PieceSink& sink);
+  static void direct(Sequence& sequence, DeltaSink& sink);
   // Returns true if this sampled token must be replaced by forced tokens: a tool call or the output format is required,
   // and the token would start the content without it or end the turn.
-  bool redirect(Sequence& sequence, TokenId token, PieceSink& sink) const;
-  // Advances the state by a sampled token that is about to be appended. kFailed: a grammar exceeded its limits. kSpent:
+  bool redirect(Sequence& sequence, TokenId token, DeltaSink& sink) const;
+  // Advances the state by a sampled token that is about to be appended. kFailed: a grammar exceeded its limits. kOutOfBudget:
   // the engine thread's grammar budget is used up, and nothing has changed.
   static grammar::Grammar::Outcome read(Sequence& sequence, TokenId token, Constraints& constraints);
   // Call for sampled tokens before read(). After an open marker within content that has headers: a token that starts a
   // header starts the forced sequence of the header; with any other token, the marker was plain text.
-  static void settle_marker(Sequence& sequence, TokenId token, PieceSink& sink);
+  static void settle_marker(Sequence& sequence, TokenId token, DeltaSink& sink);
   // Advances the forced sequence after the token's text was added. Returns true if the turn ends with this token.
-  static bool advance_script(Sequence& sequence, TokenId token, const Before& before, PieceSink& sink);
+  static bool advance_script(Sequence& sequence, TokenId token, const Before& before, DeltaSink& sink);
   // Handles the end of the active grammar. Returns true if the turn ends with it.
-  static bool end_rule(Sequence& sequence, PieceSink& sink);
+  static bool end_rule(Sequence& sequence, DeltaSink& sink);
   // Starts forced sequences after a token. An open marker is followed by one of the call prefixes. If a call or the
   // output format is required, the model's own close marker of the reasoning is followed by the rest of
   // `close_sequence`.
   static void follow(Sequence& sequence, TokenId token, const Before& before);
 
  private:
-  static void close_reasoning(Sequence& sequence, PieceSink& sink);
-  static bool close_call(Sequence& sequence, PieceSink& sink);
+  static void close_reasoning(Sequence& sequence, DeltaSink& sink);
+  static bool close_call(Sequence& sequence, DeltaSink& sink);
 
   const Tokenizer& tokenizer_;
 };

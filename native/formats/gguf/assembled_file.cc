@@ -122,7 +122,7 @@ void AssembledFile::own(std::vector<MappedFile> files, size_t other_bytes) {
 GgufTensor& AssembledFile::add(std::string_view name, const std::vector<int64_t>& shape, TensorType type) {
   assert(!shape.empty() && shape.size() <= 4);
   GgufTensor tensor{};
-  tensor.name = file_->names_.emplace_back(name);
+  tensor.name = file_->node_ids_.emplace_back(name);
   tensor.type = type;
   tensor.n_dims = static_cast<int>(shape.size());
   tensor.shape.fill(1);

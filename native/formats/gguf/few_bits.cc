@@ -39,7 +39,7 @@ class FewBitsRows final : public RowMaker {
           *out++ = static_cast<std::byte>(code(i) | code(i + kStored.block_values / 2) << 4);
       }
   }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override { places.push_back(data_); }
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override { places.push_back(data_); }
 
  private:
   struct Stored {

@@ -143,9 +143,9 @@ class GgufFile {
   friend class AssembledFile;
   friend class SplitFile;
   GgufFile() = default;
-  std::vector<MappedFile> files_;  // The mapped files; empty for a file from parse().
-  std::vector<std::byte> image_;   // Metadata of an assembled file, in GGUF encoding.
-  std::deque<std::string> names_;  // Names and bytes of tensors that do not point into a file.
+  std::vector<MappedFile> files_;     // The mapped files; empty for a file from parse().
+  std::vector<std::byte> image_;      // Metadata of an assembled file, in GGUF encoding.
+  std::deque<std::string> node_ids_;  // Names and bytes of tensors that do not point into a file.
   std::deque<std::vector<std::byte>> made_;
   std::deque<TensorSource> sources_;
   size_t file_bytes_ = 0;

@@ -35,9 +35,9 @@ Status SplitFile::join(const std::string& path, GgufFile& first) {
   const auto count = SplitFile::count(first);
   if (!count) return count.error();
   if (*count == 1) return {};
-  if (*count > kMostParts)
+  if (*count > kMaxParts)
     return Error{ErrorCode::kUnsupported, path + ": split.count is " + std::to_string(*count) +
-                                              "; a model can have at most " + std::to_string(kMostParts) + " files"};
+                                              "; a model can have at most " + std::to_string(kMaxParts) + " files"};
   const auto number = first.unsigned_integer("split.no");
   if (!number) return Error{number.error().code, path + ": " + number.error().message};
   const uint64_t own = number->value_or(0);

@@ -13,14 +13,14 @@ namespace monolith {
 class SplitFile {
  public:
   // Maximum number of files per model. Published models have far fewer, and each file takes a memory mapping.
-  static constexpr uint64_t kMostParts = 1000;
+  static constexpr uint64_t kMaxParts = 1000;
 
   // The number of files of the model according to the metadata of `file`; 1 if the metadata has no such key.
   static Result<uint64_t> count(const GgufFile& file);
 
   // Adds the tensors of the model's other files to `first`, which was parsed from `path`. Error messages name the file.
   // kInvalidArgument: `path` is not the first part. kIo: a part is missing. kInvalidFile: the parts do not belong
-  // together. kUnsupported: there are more than kMostParts parts.
+  // together. kUnsupported: there are more than kMaxParts parts.
   static Status join(const std::string& path, GgufFile& first);
 
  private:

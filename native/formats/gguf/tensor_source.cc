@@ -131,7 +131,7 @@ void RowMaker::store(int64_t first, int64_t count, std::byte* out) const {
 std::vector<std::span<const std::byte>> TensorSource::places() const {
   if (maker == nullptr) return parts;
   std::vector<std::span<const std::byte>> places;
-  maker->add_places(places);
+  maker->add_slots(places);
   return places;
 }
 

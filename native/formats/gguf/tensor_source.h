@@ -27,7 +27,7 @@ class RowMaker {
   // Writes the same rows as exact_type(), without loss. A maker with a block type must override this function.
   virtual void store(int64_t first, int64_t count, std::byte* out) const;
   // Appends the file ranges from which the rows are read.
-  virtual void add_places(std::vector<std::span<const std::byte>>& places) const = 0;
+  virtual void add_slots(std::vector<std::span<const std::byte>>& places) const = 0;
   // A float type (F32, F16, BF16) that represents every value exactly, for backends that do not support exact_type().
   virtual TensorType float_type() const {
     return traits_of(exact_type()).block_values == 1 ? exact_type() : TensorType::kF32;

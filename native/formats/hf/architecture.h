@@ -42,7 +42,7 @@ enum class Variant : uint8_t {
 enum class YarnScale : uint8_t { kNone, kTenth, kWhole };
 
 // Where a checkpoint stores its MTP layers.
-enum class Guesses : uint8_t {
+enum class MtpPlacement : uint8_t {
   kNone,
   kBehind,  // After the network's own layers, with continued numbers.
   kMtp,     // Under "mtp." or "model.mtp.", with numbers of their own.
@@ -57,7 +57,7 @@ struct Architecture {
   bool norms_from_one = false;                // Norm weights are stored minus one.
   std::string_view second_norm = "ffn_norm";  // GGUF name of post_attention_layernorm.
   Activation activation = Activation::kSilu;
-  Guesses guesses = Guesses::kNone;
+  MtpPlacement guesses = MtpPlacement::kNone;
   std::string_view guess_key = {};  // The setting with the number of MTP layers; empty: as many as the folder contains.
   bool window_pattern = false;      // GGUF states for each layer whether it has a sliding window.
   YarnScale yarn_scale = YarnScale::kNone;

@@ -158,17 +158,17 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   if (t.find("hybrid_override_pattern").exists() || t.find("layers_block_type").exists()) {
     const JsonValue kinds = t.first_of({"hybrid_override_pattern", "layers_block_type"});
     result.layers = static_cast<int64_t>(kinds.is_array() ? kinds.items().size() : kinds.text().size());
-    if (result.layers > kMostLayers) return kinds.invalid("names more than " + std::to_string(kMostLayers) + " layers");
+    if (result.layers > kMaxLayers) return kinds.invalid("names more than " + std::to_string(kMaxLayers) + " layers");
   } else {
-    result.layers = t.needed({"num_hidden_layers", "num_layers"}, kMostLayers);
+    result.layers = t.needed({"num_hidden_layers", "num_layers"}, kMaxLayers);
   }
-  if ((*architecture)->guesses != Guesses::kNone) {
+  if ((*architecture)->guesses != MtpPlacement::kNone) {
     const JsonValue stated = t.find((*architecture)->guess_key);
-    const auto count = stated.exists() ? std::optional(t.take(stated.integer(0, kMost), int64_t{0})) : std::nullopt;
-    result.guess_layers = count_guess_layers(tensors, (*architecture)->guesses, result.layers, count);
+    const auto count = stated.exists() ? std::optional(t.take(stated.integer(0, kMax), int64_t{0})) : std::nullopt;
+    result.mtp_layers = count_guess_layers(tensors, (*architecture)->guesses, result.layers, count);
   }
-  out.integer(t.key("block_count"), static_cast<uint64_t>(result.layers + result.guess_layers));
-  if (result.guess_layers > 0) out.integer(t.key("nextn_predict_layers"), static_cast<uint64_t>(result.guess_layers));
+  out.integer(t.key("block_count"), static_cast<uint64_t>(result.layers + result.mtp_layers));
+  if (result.mtp_layers > 0) out.integer(t.key("nextn_predict_layers"), static_cast<uint64_t>(result.mtp_layers));
   const bool attends = (*architecture)->family != Family::kMamba2;
   result.heads = attends ? t.needed({"num_attention_heads"}) : 0;
   result.kv_heads = t.integer("num_key_value_heads", t.integer("num_attention_groups", result.heads));

@@ -45,10 +45,10 @@ struct Multipliers {
 struct Config {
   const Architecture* architecture = nullptr;
   int64_t layers = 0, heads = 0, kv_heads = 0, experts = 0;
-  bool tied = false;         // Whether the output matrix is the embedding table.
-  int64_t table_rows = 0;    // Number of used rows of the embedding table, if some belong to no token; 0: all rows.
-  int64_t streams = 1;       // Number of residual streams.
-  int64_t guess_layers = 0;  // Number of MTP layers after `layers` whose tensors the folder contains.
+  bool tied = false;       // Whether the output matrix is the embedding table.
+  int64_t table_rows = 0;  // Number of used rows of the embedding table, if some belong to no token; 0: all rows.
+  int64_t streams = 1;     // Number of residual streams.
+  int64_t mtp_layers = 0;  // Number of MTP layers after `layers` whose tensors the folder contains.
   DeltaNetHeads delta_net = {};
   LatentHeads latents = {};
   ShardedHeads sharded = {};

@@ -10,7 +10,7 @@ void translate_router(Translation& t, int64_t layers) {
   if (const JsonValue lead =
           t.first_of({"first_k_dense_replace", "moe_layer_start_index", "first_last_k_dense_replace"});
       lead.exists()) {
-    out.integer(t.key("leading_dense_block_count"), static_cast<uint64_t>(t.take(lead.integer(0, kMost), int64_t{0})));
+    out.integer(t.key("leading_dense_block_count"), static_cast<uint64_t>(t.take(lead.integer(0, kMax), int64_t{0})));
   } else if (const JsonValue kinds = t.find("mlp_layer_types");
              kinds.exists() && t.architecture().family != Family::kBlocks) {
     size_t count = 0;

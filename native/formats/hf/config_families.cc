@@ -32,7 +32,7 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   const auto layers = static_cast<size_t>(config.layers);
   const int64_t global_heads =
       t.boolean("attention_k_eq_v", false) ? t.integer("num_global_key_value_heads", config.kv_heads) : config.kv_heads;
-  if (global_heads != config.kv_heads && global_heads <= kMost) {
+  if (global_heads != config.kv_heads && global_heads <= kMax) {
     auto windowed = windowed_layers(t, layers);
     std::vector<int32_t> heads(layers);
     for (size_t i = 0; i < layers; ++i)
@@ -41,7 +41,7 @@ int64_t translate_gemma4(Translation& t, const Config& config, int64_t head_dim)
   }
   if (t.boolean("use_double_wide_mlp", false)) {
     const int64_t n_ff = t.needed({"intermediate_size"});
-    if (n_ff > kMost / 2) return global_head_dim;
+    if (n_ff > kMax / 2) return global_head_dim;
     std::vector<int32_t> widths(layers, static_cast<int32_t>(n_ff));
     for (size_t i = layers - std::min(layers, static_cast<size_t>(shared)); i < layers; ++i) widths[i] *= 2;
     out.integers(t.key("feed_forward_length"), widths);
@@ -56,7 +56,7 @@ void put_kimi_layers(Translation& t, const Config& config) {
   const JsonValue net = t.find("linear_attn_config"), list = net["full_attn_layers"];
   std::vector<int32_t> kv_heads(static_cast<size_t>(config.layers));
   for (size_t i = 0; i < list.items().size(); ++i) {
-    const auto layer = static_cast<size_t>(t.take(list.item(i).integer(1, kMostLayers), int64_t{1}));
+    const auto layer = static_cast<size_t>(t.take(list.item(i).integer(1, kMaxLayers), int64_t{1}));
     if (layer > kv_heads.size()) return t.fail(list.item(i).invalid("is not a layer"));
     kv_heads[layer - 1] = 1;
   }
@@ -64,9 +64,9 @@ void put_kimi_layers(Translation& t, const Config& config) {
   for (const auto& [from, to] :
        {std::pair{"short_conv_kernel_size", "ssm.conv_kernel"}, std::pair{"head_dim", "kda.head_dim"}}) {
     if (!net[from].exists()) t.fail(net[from].invalid("is missing"));
-    t.out().integer(t.key(to), static_cast<uint64_t>(t.take(net[from].integer(1, kMostHeads), int64_t{1})));
+    t.out().integer(t.key(to), static_cast<uint64_t>(t.take(net[from].integer(1, kMaxHeads), int64_t{1})));
   }
-  if (t.take(net["num_heads"].integer(1, kMost), config.heads) != config.heads)
+  if (t.take(net["num_heads"].integer(1, kMax), config.heads) != config.heads)
     t.fail(net["num_heads"].unsupported("differs from 'num_attention_heads', which is not supported"));
 }
 
@@ -91,8 +91,8 @@ int64_t translate_latents(Translation& t, Config& config) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
   };
   const int64_t rank = t.needed({"kv_lora_rank"}), turning = t.needed({"qk_rope_head_dim"});
-  config.latents = {.key_dim = t.needed({"qk_nope_head_dim"}, kMostHeads),
-                    .value_dim = t.needed({"v_head_dim"}, kMostHeads)};
+  config.latents = {.key_dim = t.needed({"qk_nope_head_dim"}, kMaxHeads),
+                    .value_dim = t.needed({"v_head_dim"}, kMaxHeads)};
   if (t.architecture().gguf == "kimi-linear") put_kimi_layers(t, config);
   size("attention.head_count_kv", 1);
   size("attention.kv_lora_rank", rank);
@@ -106,8 +106,7 @@ int64_t translate_latents(Translation& t, Config& config) {
   const JsonValue rope = t.first_of({"rope_parameters", "rope_scaling"});
   if (const JsonValue beta = rope["llama_4_scaling_beta"]; beta.exists()) {
     t.out().number(t.key("attention.temperature_scale"), t.take(beta.number(), 0.0));
-    size("attention.temperature_length",
-         t.take(rope["original_max_position_embeddings"].integer(1, kMost), int64_t{1}));
+    size("attention.temperature_length", t.take(rope["original_max_position_embeddings"].integer(1, kMax), int64_t{1}));
   }
   if (!t.boolean("rope_interleave", true))
     t.fail(t.find("rope_interleave").unsupported("is false: only RoPE on adjacent pairs is supported"));
@@ -125,7 +124,7 @@ int64_t same_of_all_layers(Translation& t, std::string_view name) {
   if (!value.is_array()) return t.needed({name});
   int64_t first = 1;
   for (size_t i = 0; i < value.items().size(); ++i) {
-    const int64_t number = t.take(value.item(i).integer(0, kMost), int64_t{1});
+    const int64_t number = t.take(value.item(i).integer(0, kMax), int64_t{1});
     if (i > 0 && number != first)
       t.fail(value.item(i).unsupported("differs from the first layer, which is not supported"));
     if (i == 0) first = number;
@@ -140,7 +139,7 @@ void translate_gemma3n(Translation& t, Config& config) {
   };
   size("feed_forward_length", same_of_all_layers(t, "intermediate_size"));
   size("embedding_length_per_layer_input", t.needed({"hidden_size_per_layer_input"}));
-  config.streams = t.needed({"altup_num_inputs"}, kMostHeads);
+  config.streams = t.needed({"altup_num_inputs"}, kMaxHeads);
   size("altup.num_inputs", config.streams);
   if (t.integer("altup_active_idx", 0) != 0) t.fail(t.find("altup_active_idx").unsupported("is not 0"));
   size("attention.shared_kv_layers", t.integer("num_kv_shared_layers", 0));
@@ -163,9 +162,9 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   const JsonValue other = t.find("attention_other_setting");
   if (static_cast<int64_t>(types.items().size()) < config.layers)
     return t.fail(types.invalid("does not have one name per layer"));
-  const auto layers = static_cast<size_t>(config.layers + config.guess_layers);  // The lists may omit the MTP layers.
+  const auto layers = static_cast<size_t>(config.layers + config.mtp_layers);  // The lists may omit the MTP layers.
   const auto own = [&](std::string_view name, int64_t usual) {
-    return static_cast<int32_t>(std::min<int64_t>(t.take(other[name].integer(1, kMostHeads), usual), kMostHeads));
+    return static_cast<int32_t>(std::min<int64_t>(t.take(other[name].integer(1, kMaxHeads), usual), kMaxHeads));
   };
   const int32_t heads = own("num_attention_heads", config.heads),
                 kv_heads = own("num_attention_groups", config.kv_heads);
@@ -174,8 +173,8 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   double share[2] = {0.5, 1}, base[2] = {1e4, 1e4};  // Index 0: without a sliding window, index 1: with one.
   for (size_t i = 0; i < layers; ++i) {
     windowed.push_back(types.item(i).text() == "sliding_attention");
-    all_heads.push_back(windowed[i] ? heads : static_cast<int32_t>(std::min(config.heads, kMostHeads)));
-    all_kv_heads.push_back(windowed[i] ? kv_heads : static_cast<int32_t>(std::min(config.kv_heads, kMostHeads)));
+    all_heads.push_back(windowed[i] ? heads : static_cast<int32_t>(std::min(config.heads, kMaxHeads)));
+    all_kv_heads.push_back(windowed[i] ? kv_heads : static_cast<int32_t>(std::min(config.kv_heads, kMaxHeads)));
     const size_t kind = windowed[i] ? 1 : 0;
     if (i < shares.items().size()) share[kind] = t.take(shares.item(i).number(), share[kind]);
     if (i < bases.items().size()) base[kind] = t.take(bases.item(i).number(), base[kind]);
@@ -204,7 +203,7 @@ void translate_step35(Translation& t, const Config& config, int64_t head_dim) {
   if (const std::string_view listed = t.find("moe_layers_enum").text(); !listed.empty()) {
     int64_t first = 0;
     std::from_chars(listed.data(), listed.data() + listed.size(), first);
-    size("leading_dense_block_count", std::clamp<int64_t>(first, 0, kMostLayers));
+    size("leading_dense_block_count", std::clamp<int64_t>(first, 0, kMaxLayers));
   }
   for (const auto& [from, to] :
        {std::pair{"swiglu_limits", "swiglu_clamp_exp"}, std::pair{"swiglu_limits_shared", "swiglu_clamp_shexp"}}) {
@@ -289,18 +288,18 @@ void translate_mimo2(Translation& t, Config& config, int64_t head_dim) {
     return t.fail(pattern.invalid("does not have one number per layer"));
   std::vector<bool> windowed;
   std::vector<int32_t> kv_heads;
-  const auto own = static_cast<int32_t>(t.needed({"swa_num_key_value_heads"}, kMostHeads));
+  const auto own = static_cast<int32_t>(t.needed({"swa_num_key_value_heads"}, kMaxHeads));
   for (size_t i = 0; i < pattern.items().size(); ++i) {
     windowed.push_back(t.take(pattern.item(i).integer(0, 1), int64_t{0}) == 1);
     kv_heads.push_back(windowed.back() ? own : static_cast<int32_t>(config.kv_heads));
   }
-  for (int64_t i = 0; i < config.guess_layers; ++i) {  // All MTP layers use a sliding window.
+  for (int64_t i = 0; i < config.mtp_layers; ++i) {  // All MTP layers use a sliding window.
     windowed.push_back(true);
     kv_heads.push_back(own);
   }
   if (const JsonValue layout = t.find("attention_projection_layout"); layout.text() == "fused_qkv") {
-    config.sharded = {config.kv_heads, std::min(head_dim, kMostHeads),
-                      std::min(t.integer("v_head_dim", head_dim), kMostHeads), kv_heads};
+    config.sharded = {config.kv_heads, std::min(head_dim, kMaxHeads),
+                      std::min(t.integer("v_head_dim", head_dim), kMaxHeads), kv_heads};
     config.quantization.qkv_shards = config.kv_heads;
   } else if (layout.exists() && layout.text() != "split") {
     t.fail(layout.unsupported("is " + quoted(layout.text()) + " (supported: fused_qkv, split)"));
@@ -400,7 +399,7 @@ void translate_eagle(Translation& t, const Config& config) {
   if (const JsonValue list = own.exists() ? own : t.find("eagle_aux_hidden_state_layer_ids"); list.exists()) {
     std::vector<int32_t> layers;
     for (size_t i = 0; i < std::min<size_t>(list.items().size(), 8); ++i)
-      layers.push_back(static_cast<int32_t>(t.take(list.item(i).integer(0, kMostLayers), int64_t{0})));
+      layers.push_back(static_cast<int32_t>(t.take(list.item(i).integer(0, kMaxLayers), int64_t{0})));
     t.out().integers(t.key("target_layers"), layers);
   }
   for (const std::string_view flag : {"norm_before_residual", "norm_before_fc"})

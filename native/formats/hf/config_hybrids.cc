@@ -63,10 +63,10 @@ void translate_nemotron(Translation& t, Config& config) {
   for (size_t i = 0; i < kinds.size(); ++i)
     widths[i] = kinds[i] == Kind::kNetwork ? static_cast<int32_t>(std::min<int64_t>(width, INT32_MAX)) : 0;
   t.out().integers(t.key("feed_forward_length"), widths);
-  const int64_t heads = t.needed({"mamba_num_heads"}, kMostHeads);
-  config.state_space = {.inner = heads * t.needed({"mamba_head_dim"}, kMostHeads),
-                        .groups = t.needed({"n_groups", "mamba_n_groups"}, kMostHeads),
-                        .state = t.needed({"ssm_state_size"}, kMostHeads),
+  const int64_t heads = t.needed({"mamba_num_heads"}, kMaxHeads);
+  config.state_space = {.inner = heads * t.needed({"mamba_head_dim"}, kMaxHeads),
+                        .groups = t.needed({"n_groups", "mamba_n_groups"}, kMaxHeads),
+                        .state = t.needed({"ssm_state_size"}, kMaxHeads),
                         .heads = heads};
   put_state_space(t, config.state_space, t.needed({"conv_kernel", "mamba_d_conv"}));
   t.copy_integer("moe_shared_expert_intermediate_size", "expert_shared_feed_forward_length");
@@ -80,10 +80,10 @@ void translate_granite(Translation& t, Config& config, int64_t embedding) {
     t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(t.needed({"shared_intermediate_size"})));
   if (t.architecture().gguf != "granitehybrid") return;
   put_kv_heads(t, config, read_kinds(t, t.find("layer_types"), config.layers, {"mamba"}));
-  config.state_space = {.inner = t.needed({"mamba_expand"}, kMostHeads) * embedding,
-                        .groups = t.needed({"mamba_n_groups"}, kMostHeads),
-                        .state = t.needed({"mamba_d_state"}, kMostHeads),
-                        .heads = t.needed({"mamba_n_heads"}, kMostHeads)};
+  config.state_space = {.inner = t.needed({"mamba_expand"}, kMaxHeads) * embedding,
+                        .groups = t.needed({"mamba_n_groups"}, kMaxHeads),
+                        .state = t.needed({"mamba_d_state"}, kMaxHeads),
+                        .heads = t.needed({"mamba_n_heads"}, kMaxHeads)};
   put_state_space(t, config.state_space, t.needed({"mamba_d_conv"}));
   t.out().boolean(t.key("rope.scaling.finetuned"), t.find("position_embedding_type").text() == "rope");
 }
@@ -99,11 +99,11 @@ std::vector<float> multipliers(Translation& t, std::string_view name, size_t cou
 
 void translate_falcon(Translation& t, Config& config, int64_t embedding) {
   const int64_t inner =
-      t.find("mamba_d_ssm").exists() ? t.needed({"mamba_d_ssm"}) : t.needed({"mamba_expand"}, kMostHeads) * embedding;
+      t.find("mamba_d_ssm").exists() ? t.needed({"mamba_d_ssm"}) : t.needed({"mamba_expand"}, kMaxHeads) * embedding;
   config.state_space = {.inner = inner,
-                        .groups = t.needed({"mamba_n_groups"}, kMostHeads),
-                        .state = t.needed({"mamba_d_state"}, kMostHeads),
-                        .heads = t.needed({"mamba_n_heads"}, kMostHeads)};
+                        .groups = t.needed({"mamba_n_groups"}, kMaxHeads),
+                        .state = t.needed({"mamba_d_state"}, kMaxHeads),
+                        .heads = t.needed({"mamba_n_heads"}, kMaxHeads)};
   put_state_space(t, config.state_space, t.needed({"mamba_d_conv"}));
   if (t.boolean("mamba_rms_norm", false) && t.boolean("mamba_norm_before_gate", true))
     t.fail(t.find("mamba_norm_before_gate").unsupported("is true, which is not supported"));
@@ -123,12 +123,12 @@ void translate_falcon(Translation& t, Config& config, int64_t embedding) {
 
 // Mamba 2: all layers are state-space layers.
 void translate_mamba2(Translation& t, Config& config, int64_t embedding) {
-  const int64_t heads = t.needed({"num_heads"}, kMostHeads);
-  config.state_space = {.inner = t.needed({"expand"}, kMostHeads) * embedding,
-                        .groups = t.needed({"n_groups"}, kMostHeads),
-                        .state = t.needed({"state_size"}, kMostHeads),
+  const int64_t heads = t.needed({"num_heads"}, kMaxHeads);
+  config.state_space = {.inner = t.needed({"expand"}, kMaxHeads) * embedding,
+                        .groups = t.needed({"n_groups"}, kMaxHeads),
+                        .state = t.needed({"state_size"}, kMaxHeads),
                         .heads = heads};
-  if (heads * t.needed({"head_dim"}, kMostHeads) != config.state_space.inner)
+  if (heads * t.needed({"head_dim"}, kMaxHeads) != config.state_space.inner)
     t.fail(t.find("num_heads").invalid("times 'head_dim' is not 'expand' times 'hidden_size'"));
   put_state_space(t, config.state_space, t.needed({"conv_kernel"}));
   t.out().integer(t.key("feed_forward_length"), 0);
@@ -144,7 +144,7 @@ void translate_short_convolutions(Translation& t, Config& config) {
     kinds.resize(static_cast<size_t>(config.layers), Kind::kOther);
     const JsonValue attending = t.find("full_attn_idxs");
     for (size_t i = 0; i < attending.items().size(); ++i) {
-      const auto at = static_cast<size_t>(t.take(attending.item(i).integer(0, kMostLayers), int64_t{0}));
+      const auto at = static_cast<size_t>(t.take(attending.item(i).integer(0, kMaxLayers), int64_t{0}));
       if (at >= kinds.size()) return t.fail(attending.item(i).invalid("is not a layer"));
       kinds[at] = Kind::kAttention;
     }
@@ -156,7 +156,7 @@ void translate_short_convolutions(Translation& t, Config& config) {
   if (t.boolean("block_auto_adjust_ff_dim", false)) {
     const int64_t multiple = t.needed({"block_multiple_of"});
     width = static_cast<int64_t>(t.number("block_ffn_dim_multiplier", 1) * static_cast<double>(2 * width / 3));
-    width = (std::clamp<int64_t>(width, 1, kMost) + multiple - 1) / multiple * multiple;
+    width = (std::clamp<int64_t>(width, 1, kMax) + multiple - 1) / multiple * multiple;
   }
   t.out().integer(t.key("feed_forward_length"), static_cast<uint64_t>(width));
   t.copy_integer("num_dense_layers", "leading_dense_block_count");
@@ -169,10 +169,10 @@ void translate_delta_nets(Translation& t, Config& config) {
     t.out().integer(t.key(name), static_cast<uint64_t>(value));
   };
   DeltaNetHeads& heads = config.delta_net;
-  heads = {.key_heads = t.needed({"linear_num_key_heads"}, kMostHeads),
-           .value_heads = t.needed({"linear_num_value_heads"}, kMostHeads),
-           .key_dim = t.needed({"linear_key_head_dim"}, kMostHeads),
-           .value_dim = t.needed({"linear_value_head_dim"}, kMostHeads)};
+  heads = {.key_heads = t.needed({"linear_num_key_heads"}, kMaxHeads),
+           .value_heads = t.needed({"linear_num_value_heads"}, kMaxHeads),
+           .key_dim = t.needed({"linear_key_head_dim"}, kMaxHeads),
+           .value_dim = t.needed({"linear_value_head_dim"}, kMaxHeads)};
   if (heads.value_heads % heads.key_heads != 0)
     t.fail(t.find("linear_num_value_heads").invalid("is not a multiple of 'linear_num_key_heads'"));
   size("ssm.conv_kernel", t.needed({"linear_conv_kernel_dim"}));

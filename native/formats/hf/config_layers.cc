@@ -30,7 +30,7 @@ std::optional<std::vector<bool>> windowed_layers(Translation& t, size_t layers) 
     for (size_t i = 0; i < layers; ++i) windowed[i] = letters[i % letters.size()] == 'L';
     return windowed;
   }
-  const auto period = static_cast<size_t>(t.take(pattern.integer(1, kMost), int64_t{1}));
+  const auto period = static_cast<size_t>(t.take(pattern.integer(1, kMax), int64_t{1}));
   for (size_t i = 0; i < layers; ++i) windowed[i] = (i + 1) % period != 0;
   return windowed;
 }
@@ -47,8 +47,7 @@ void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowe
     windowed.push_back(stated ? type.text() == "sliding_attention" : windowed[static_cast<size_t>(i)]);
     if (stated && !windowed.back() && type.text() != "full_attention")
       t.fail(type.unsupported("is " + quoted(type.text()) + ", which is not supported"));
-    if (windowed.back() && size.exists() &&
-        t.take(size.integer(0, kMost), int64_t{0}) != t.integer("sliding_window", 0))
+    if (windowed.back() && size.exists() && t.take(size.integer(0, kMax), int64_t{0}) != t.integer("sliding_window", 0))
       t.fail(size.unsupported("differs from 'sliding_window'"));
   }
 }
@@ -65,7 +64,7 @@ void translate_windows(Translation& t, const Config& config) {
   if (windowed) {
     const auto n = std::ranges::count(*windowed, true);
     if (n == 0) return;
-    if (config.guess_layers > 0) add_guess_windows(t, std::min(config.guess_layers, layers), *windowed);
+    if (config.mtp_layers > 0) add_guess_windows(t, std::min(config.mtp_layers, layers), *windowed);
     if (t.architecture().window_pattern)
       t.out().booleans(t.key("attention.sliding_window_pattern"), *windowed);
     else if (n != layers)

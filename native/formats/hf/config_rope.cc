@@ -31,8 +31,8 @@ void add_llama3_factors(Translation& t, const JsonValue& rope, double base, int6
 
 // Adds LongRoPE scaling: two sets of factors and the attention scale that belongs to them.
 void add_long_rope(Translation& t, const JsonValue& rope, int64_t context) {
-  const int64_t original = t.take(t.first_of({"original_max_position_embeddings"}).integer(1, kMost),
-                                  t.take(rope["original_max_position_embeddings"].integer(1, kMost), context));
+  const int64_t original = t.take(t.first_of({"original_max_position_embeddings"}).integer(1, kMax),
+                                  t.take(rope["original_max_position_embeddings"].integer(1, kMax), context));
   auto longer = rope["long_factor"].numbers(), shorter = rope["short_factor"].numbers();
   if (!longer) return t.fail(longer.error());
   if (!shorter) return t.fail(shorter.error());
@@ -75,7 +75,7 @@ void add_yarn_scale(Translation& t, const JsonValue& rope) {
 void add_yarn(Translation& t, const JsonValue& rope) {
   t.out().string(t.key("rope.scaling.type"), "yarn");
   t.out().number(t.key("rope.scaling.factor"), t.take(rope["factor"].number(), 1.0));
-  const auto original = rope["original_max_position_embeddings"].integer(1, kMost);
+  const auto original = rope["original_max_position_embeddings"].integer(1, kMax);
   if (!original) return t.fail(original.error());
   if (*original) t.out().integer(t.key("rope.scaling.original_context_length"), static_cast<uint64_t>(**original));
   const auto copy = [&](std::string_view from, std::string_view to) {

@@ -10,7 +10,7 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostNumbers = 1024;  // Maximum number of layers, the same limit as in the model.
+constexpr int64_t kMaxNumbers = 1024;  // Maximum number of layers, the same limit as in the model.
 
 // Converts the checkpoint's A_log to the decay rate: -exp(A_log).
 float decay_of_log(float value) { return static_cast<float>(-std::exp(static_cast<double>(value))); }
@@ -194,10 +194,10 @@ Result<bool> Translator::add_of_kimi_net(const std::string& block, std::string_v
 Status Translator::add_activation_number(int64_t layer, std::string_view which, const Safetensor& tensor,
                                          TensorType type) {
   const Rows rows = rows_of(tensor, type);
-  if (layer >= config_.layers || layer >= kMostNumbers || rows->rows() * rows->cols() != 1)
+  if (layer >= config_.layers || layer >= kMaxNumbers || rows->rows() * rows->cols() != 1)
     return invalid(tensor, "is not a single number of one of the " + std::to_string(config_.layers) + " layers");
   std::vector<float>& numbers = activation_numbers_["xielu." + std::string(which)];
-  numbers.resize(static_cast<size_t>(std::min(config_.layers, kMostNumbers)));
+  numbers.resize(static_cast<size_t>(std::min(config_.layers, kMaxNumbers)));
   rows->make(0, 1, &numbers[static_cast<size_t>(layer)]);
   return {};
 }

@@ -16,14 +16,14 @@
 namespace monolith::hf {
 namespace {
 
-constexpr size_t kMostTemplateBytes = size_t{1} << 20;
+constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
 
 // Adds the chat template from one of three sources: chat_template.jinja in recent folders, chat_template.json, or
 // tokenizer_config.json. If a source lists several templates by name, the one named "default" is used.
 Status add_chat_template(const std::string& folder, const JsonValue& settings, AssembledFile& file) {
   const std::string_view key = "tokenizer.chat_template";
   if (is_file(folder + "/chat_template.jinja")) {
-    auto text = read_text(folder + "/chat_template.jinja", kMostTemplateBytes);
+    auto text = read_text(folder + "/chat_template.jinja", kMaxTemplateBytes);
     if (!text) return text.error();
     file.string(key, *text);
     return {};
@@ -69,7 +69,7 @@ Result<std::unique_ptr<GgufFile>> open(const std::string& folder) {
   if (!tokenizer) return tokenizer.error();
   RankedTokens ranks;
   if (ranked) {
-    auto text = read_text(folder + "/tiktoken.model", kMostJsonBytes);
+    auto text = read_text(folder + "/tiktoken.model", kMaxJsonBytes);
     if (!text) return text.error();
     auto read = read_ranked_tokens(*text, "tiktoken.model");
     if (!read) return read.error();

@@ -8,7 +8,7 @@
 namespace monolith::hf {
 namespace {
 
-constexpr int64_t kMostGuessLayers = 16;  // The same limit as in the model.
+constexpr int64_t kMaxGuessLayers = 16;  // The same limit as in the model.
 constexpr std::string_view kLayers = "layers.";
 
 // Parses the name of a tensor in an MTP layer that follows the network's own layers, with any prefix.
@@ -35,17 +35,17 @@ std::optional<GuessName> mtp_name(std::string_view name) {
   return std::nullopt;
 }
 
-int64_t count_guess_layers(const std::vector<Safetensor>& tensors, Guesses guesses, int64_t layers,
+int64_t count_guess_layers(const std::vector<Safetensor>& tensors, MtpPlacement guesses, int64_t layers,
                            std::optional<int64_t> stated) {
-  if (guesses == Guesses::kNone) return 0;
+  if (guesses == MtpPlacement::kNone) return 0;
   int64_t count = 0;
   bool has_first = false;
   for (const Safetensor& tensor : tensors) {
-    const auto name = guesses == Guesses::kMtp ? mtp_name(tensor.name) : behind_name(tensor.name, layers);
+    const auto name = guesses == MtpPlacement::kMtp ? mtp_name(tensor.name) : behind_name(tensor.name, layers);
     if (!name) continue;
     has_first = has_first || (name->level == 0 && name->rest == "eh_proj.weight") ||
                 (name->level < 0 && name->rest == "fc.weight");
-    count = std::max(count, std::min(name->level, kMostGuessLayers - 1) + 1);
+    count = std::max(count, std::min(name->level, kMaxGuessLayers - 1) + 1);
   }
   return has_first ? std::min(count, stated.value_or(count)) : 0;
 }

@@ -22,7 +22,7 @@ std::optional<GuessName> mtp_name(std::string_view name);
 
 // Returns the number of MTP layers after the network's `layers` layers. Returns 0 if the tensors of the first MTP layer
 // are missing, because many folders declare MTP layers that they do not contain. The result is at most `stated`.
-int64_t count_guess_layers(const std::vector<Safetensor>& tensors, Guesses guesses, int64_t layers,
+int64_t count_guess_layers(const std::vector<Safetensor>& tensors, MtpPlacement guesses, int64_t layers,
                            std::optional<int64_t> stated);
 
 }  // namespace monolith::hf

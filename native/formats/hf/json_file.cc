@@ -129,13 +129,13 @@ Result<JsonFile> JsonFile::read(const std::string& folder, const std::string& na
   file.document_ = std::make_unique<JsonDocument>();
   const std::string path = folder + "/" + name;
   if (optional && !is_file(path)) return file;
-  auto text = read_text(path, kMostJsonBytes);
+  auto text = read_text(path, kMaxJsonBytes);
   if (!text) return text.error();
   file.bytes_ = text->size();
   if (text->find("Infinity") != std::string::npos || text->find("NaN") != std::string::npos)
     replace_python_numbers(*text);
   std::string error;
-  if (!file.document_->parse(*text, file.root_, error, kMostJsonBytes))
+  if (!file.document_->parse(*text, file.root_, error, kMaxJsonBytes))
     return Error{ErrorCode::kInvalidFile, name + ": not valid JSON: " + error};
   if (!file.document_->is(file.root_, Kind::kObject))
     return Error{ErrorCode::kInvalidFile, name + ": not a JSON object"};

@@ -18,7 +18,7 @@ using grammar::JsonId;
 using grammar::kNoJson;
 
 // Larger files are rejected. The largest published tokenizer.json files have about 35 MB.
-inline constexpr size_t kMostJsonBytes = size_t{100} << 20;
+inline constexpr size_t kMaxJsonBytes = size_t{100} << 20;
 
 // Reads a regular file of up to `most` bytes. Errors: kIo if reading fails, kInvalidFile if the file is larger.
 Result<std::string> read_text(const std::string& path, size_t most);

@@ -15,7 +15,7 @@ namespace {
 
 using Method = Quantization::Method;
 
-constexpr int64_t kMostBlock = 1 << 20;
+constexpr int64_t kMaxBlock = 1 << 20;
 
 Error invalid(const Safetensor& tensor, const std::string& what) {
   return {ErrorCode::kInvalidFile, tensor.file + ": tensor " + quoted(tensor.name) + " " + what};
@@ -343,7 +343,7 @@ Status read_blocks(const JsonValue& sizes, Quantization& to) {
   if (!sizes.exists()) return {};
   if (sizes.items().size() != 2) return sizes.invalid("is not a list of two numbers");
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    const auto length = sizes.item(i).integer(1, kMostBlock);
+    const auto length = sizes.item(i).integer(1, kMaxBlock);
     if (!length) return length.error();
     (i == 0 ? to.block_rows : to.block_cols) = length->value_or(0);
   }

@@ -39,7 +39,7 @@ class Fp8Rows final : public RowMaker {
       for (int64_t col = 0; col < scales.cols && moderate; ++col) {
         const float scale = scales.at(row, col);
         exact = exact && is_moderate_power_of_two(scale);
-        moderate = std::fabs(scale) < kMostScale;
+        moderate = std::fabs(scale) < kMaxScale;
       }
     float_type_ = exact && moderate ? TensorType::kBF16 : TensorType::kF32;
     const bool whole = cols % kStored == 0 && (block_cols % kStored == 0 || block_cols >= cols);
@@ -76,7 +76,7 @@ class Fp8Rows final : public RowMaker {
       }
     }
   }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override {
     places.push_back(codes_);
     places.push_back(scales_.data);
   }
@@ -86,7 +86,7 @@ class Fp8Rows final : public RowMaker {
   int64_t cols_;
   ScaleGrid scales_;
   static constexpr int64_t kStored = 128;
-  static constexpr float kMostScale = 0x1p100f;
+  static constexpr float kMaxScale = 0x1p100f;
 
   int64_t block_rows_, block_cols_;
   TensorType type_, float_type_;
@@ -135,7 +135,7 @@ class Fp4Rows final : public RowMaker {
       }
     }
   }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override {
     places.push_back(m_.codes);
     places.push_back(m_.scales);
   }
@@ -175,7 +175,7 @@ class Mxfp4Rows final : public RowMaker {
       for (int j = 0; j < kBlock / 2; ++j) *out++ = code(j) | code(j + kBlock / 2) << 4;
     }
   }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override {
     places.push_back(codes_);
     places.push_back(scales_);
   }
@@ -213,7 +213,7 @@ class IntegerRows final : public RowMaker {
     });
   }
 
-  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override {
     places.insert(places.end(), {m_.words, m_.zeros, m_.scales.data, m_.group_of});
   }
 
@@ -325,7 +325,7 @@ class FloatRows final : public RowMaker {
   int64_t rows() const override { return of_->rows(); }
   int64_t cols() const override { return of_->cols(); }
   void make(int64_t first, int64_t count, float* out) const override { of_->make(first, count, out); }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override { of_->add_places(places); }
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override { of_->add_slots(places); }
 
  private:
   Rows of_;

@@ -28,7 +28,7 @@ class PlainRows final : public RowMaker {
   void store(int64_t first, int64_t count, std::byte* out) const override {
     std::memcpy(out, data_.data() + static_cast<size_t>(first) * row_bytes_, static_cast<size_t>(count) * row_bytes_);
   }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override { places.push_back(data_); }
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override { places.push_back(data_); }
 
  private:
   TensorType type_;
@@ -72,11 +72,11 @@ class JoinedRows final : public RowMaker {
       out += static_cast<size_t>(n) * row;
     });
   }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override {
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override {
     // Runs of the same matrix are adjacent, so comparing with the previous run is enough to avoid duplicates.
     const RowMaker* last = nullptr;
     for (const Run& run : runs_) {
-      if (run.of.get() != last) run.of->add_places(places);
+      if (run.of.get() != last) run.of->add_slots(places);
       last = run.of.get();
     }
   }
@@ -108,7 +108,7 @@ class Derived : public RowMaker {
   int64_t rows() const override { return of_->rows(); }
   int64_t cols() const override { return of_->cols(); }
   float factor() const override { return exact_type() == of_->exact_type() ? of_->factor() : 1; }
-  void add_places(std::vector<std::span<const std::byte>>& places) const override { of_->add_places(places); }
+  void add_slots(std::vector<std::span<const std::byte>>& places) const override { of_->add_slots(places); }
 
  protected:
   const RowMaker& of() const { return *of_; }

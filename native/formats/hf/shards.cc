@@ -11,7 +11,7 @@
 namespace monolith::hf {
 namespace {
 
-constexpr size_t kMostShards = 4096;
+constexpr size_t kMaxShards = 4096;
 
 // Returns the names of the files that hold the tensors.
 Result<std::vector<std::string>> list_shards(const std::string& folder) {
@@ -29,7 +29,7 @@ Result<std::vector<std::string>> list_shards(const std::string& folder) {
         return map.invalid("names the file " + monolith::quoted(name));
       names.insert(name);
     }
-    if (names.empty() || names.size() > kMostShards)
+    if (names.empty() || names.size() > kMaxShards)
       return map.invalid("names " + std::to_string(names.size()) + " files");
     return std::vector<std::string>(names.begin(), names.end());
   }

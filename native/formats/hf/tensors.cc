@@ -48,7 +48,7 @@ Rows rows_of(const Safetensor& tensor, TensorType type) {
 }
 
 Status Translator::add(const Safetensor& tensor) {
-  const bool may_guess = config_.guess_layers > 0 && config_.architecture->guesses == Guesses::kMtp;
+  const bool may_guess = config_.mtp_layers > 0 && config_.architecture->guesses == MtpPlacement::kMtp;
   const auto guess = may_guess ? mtp_name(tensor.name) : std::nullopt;
   if (is_left_out(tensor.name) && !guess) return {};
   const bool is_head = config_.architecture->family == Family::kEagle;
@@ -149,7 +149,7 @@ std::string_view Translator::layer_name(std::string_view stem) const {
 }
 
 Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
-  if (config_.architecture->guesses != Guesses::kNone && layer >= config_.layers + config_.guess_layers) return {};
+  if (config_.architecture->guesses != MtpPlacement::kNone && layer >= config_.layers + config_.mtp_layers) return {};
   const std::string block = "blk." + std::to_string(layer) + ".";
   if (is_choice_bias(rest)) {
     int64_t count = 1;
@@ -214,13 +214,13 @@ Status Translator::add_token_numbers(const Safetensor& tensor) {
 // qwen3_5_mtp.py and exaone_moe_mtp.py and of MiMo V2 checkpoints. Tensors outside the layers are shared, so each MTP
 // layer gets them.
 Status Translator::add_of_guesses(const GuessName& guess, const Safetensor& tensor, TensorType type) {
-  if (guess.level >= config_.guess_layers)
-    return invalid(tensor, "belongs to none of the " + std::to_string(config_.guess_layers) + " MTP layers");
+  if (guess.level >= config_.mtp_layers)
+    return invalid(tensor, "belongs to none of the " + std::to_string(config_.mtp_layers) + " MTP layers");
   if (guess.level >= 0) return add_of_layer(config_.layers + guess.level, guess.rest, tensor, type);
   const auto [stem, suffix] = split_suffix(guess.rest);
   const std::string_view name = name_of_guesses(stem);
   if (name.empty()) return put(tensor.name, tensor, type);
-  for (int64_t layer = config_.layers; layer < config_.layers + config_.guess_layers; ++layer)
+  for (int64_t layer = config_.layers; layer < config_.layers + config_.mtp_layers; ++layer)
     if (Status status =
             put("blk." + std::to_string(layer) + "." + std::string(name) + std::string(suffix), tensor, type);
         !status)

@@ -12,9 +12,9 @@
 namespace monolith::hf {
 namespace {
 
-constexpr size_t kMostTokens = 1 << 22;
+constexpr size_t kMaxTokens = 1 << 22;
 // Maximum bytes per token; the time to find its merge is quadratic in this length.
-constexpr size_t kMostBytes = 1 << 10;
+constexpr size_t kMaxBytes = 1 << 10;
 
 std::string in_alphabet(std::string_view bytes) {
   std::string text;
@@ -67,11 +67,11 @@ Result<RankedTokens> read_ranked_tokens(std::string_view text, const std::string
     const size_t space = entry.find(' ');
     if (space == entry.npos || !decode_base64(entry.substr(0, space), bytes) || bytes.empty())
       return invalid("is not a base64 token followed by its rank");
-    if (bytes.size() > kMostBytes) return invalid("has a token of " + std::to_string(bytes.size()) + " bytes");
+    if (bytes.size() > kMaxBytes) return invalid("has a token of " + std::to_string(bytes.size()) + " bytes");
     size_t rank = 0;
     const std::string_view number = entry.substr(space + 1);
     const auto [last, error] = std::from_chars(number.data(), number.data() + number.size(), rank);
-    if (error != std::errc() || last != number.data() + number.size() || rank != tokens.size() || rank >= kMostTokens)
+    if (error != std::errc() || last != number.data() + number.size() || rank != tokens.size() || rank >= kMaxTokens)
       return invalid("has rank " + quoted(number) + ", expected " + std::to_string(tokens.size()));
     tokens.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }

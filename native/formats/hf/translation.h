@@ -19,9 +19,9 @@
 namespace monolith::hf {
 
 // Maximum of any integer setting. The model checks each one more strictly.
-inline constexpr int64_t kMost = int64_t{1} << 31;
-inline constexpr int64_t kMostHeads = 1 << 16;  // Maximum number of heads, and maximum head size.
-inline constexpr int64_t kMostLayers = 1024;    // The same limit as in the model; Config::layers is checked against it.
+inline constexpr int64_t kMax = int64_t{1} << 31;
+inline constexpr int64_t kMaxHeads = 1 << 16;  // Maximum number of heads, and maximum head size.
+inline constexpr int64_t kMaxLayers = 1024;    // The same limit as in the model; Config::layers is checked against it.
 
 // Looks up settings like transformers does. The order is: the text section of a multimodal checkpoint (or the layer
 // section of an EAGLE head from vLLM's speculators), the top level, the defaults of the text model's class. Keeps only
@@ -63,12 +63,12 @@ class Translation {
   }
 
   // Returns a required integer, found under one of these names.
-  int64_t needed(std::initializer_list<std::string_view> keys, int64_t most = kMost) {
+  int64_t needed(std::initializer_list<std::string_view> keys, int64_t most = kMax) {
     const JsonValue value = first_of(keys);
     if (!value.exists()) fail(value.invalid("is missing"));
     return take(value.integer(1, most), int64_t{1});
   }
-  int64_t integer(std::string_view name, int64_t fallback) { return take(find(name).integer(0, kMost), fallback); }
+  int64_t integer(std::string_view name, int64_t fallback) { return take(find(name).integer(0, kMax), fallback); }
   double number(std::string_view name, double fallback) { return take(find(name).number(), fallback); }
   double needed_number(std::string_view name) {
     if (!find(name).exists()) fail(find(name).invalid("is missing"));

@@ -16,14 +16,14 @@ namespace monolith::hf {
 namespace {
 
 // Upper bounds of these settings; the vision encoder checks each value more strictly.
-constexpr int64_t kMostSize = int64_t{1} << 20, kMostTowerLayers = 512;
-constexpr int64_t kMostMerge = 16, kMostPatch = 256, kMostKimiPatches = int64_t{1} << 16, kKimiSide = 512;
+constexpr int64_t kMaxSize = int64_t{1} << 20, kMaxTowerLayers = 512;
+constexpr int64_t kMaxMerge = 16, kMaxPatch = 256, kMaxKimiPatches = int64_t{1} << 16, kKimiSide = 512;
 constexpr int64_t kWindow = 112;  // Qwen2.5-VL: the only window size that a vision file can express.
 constexpr int kLanczos = 1, kBilinear = 2, kBicubic = 3;  // Resampling filter numbers of Pillow.
 constexpr double kHalf[] = {0.5, 0.5, 0.5}, kZero[] = {0, 0, 0}, kOne[] = {1, 1, 1};
 // Pairs of height and width.
 constexpr int64_t kLlavaGrids[][2] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
-constexpr size_t kMostGrids = 4096;
+constexpr size_t kMaxGrids = 4096;
 // The values that the image processor of Gemma 4 accepts.
 constexpr int64_t kGemma4Tokens[] = {70, 140, 280, 560, 1120};
 constexpr double kClipMean[] = {0.48145466, 0.4578275, 0.40821073},
@@ -136,7 +136,7 @@ class TowerTranslation {
   }
 
   // An integer. The sides of a square may also be written as a list of equal numbers or as equal height and width.
-  int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMostSize) {
+  int64_t integer(const JsonValue& value, int64_t fallback, int64_t low = 1, int64_t high = kMaxSize) {
     if (value.is_array() && !value.items().empty()) {
       const int64_t first = integer(value.item(0), fallback, low, high);
       for (size_t i = 1; i < value.items().size(); ++i)
@@ -183,7 +183,7 @@ class TowerTranslation {
     tower_.heads = vision_integer({"num_heads", "vt_num_attention_heads", "num_attention_heads"}, defaults_.heads);
     tower_.patch = vision_integer({"patch_size"}, defaults_.patch);
     image_ = vision_integer({"image_size"}, defaults_.image);
-    if (tower_.layers > kMostTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
+    if (tower_.layers > kMaxTowerLayers) fail(vision_.invalid("has " + std::to_string(tower_.layers) + " layers"));
     put("patch_size", tower_.patch);
     put("embedding_length", width);
     put("feed_forward_length",
@@ -201,7 +201,7 @@ class TowerTranslation {
     const auto ratio = value.number();
     if (!ratio) return fail(ratio.error()), width;
     const double inner = ratio->value_or(4) * static_cast<double>(width);
-    if (!(inner >= 1 && inner <= static_cast<double>(kMostSize)) || inner != std::floor(inner))
+    if (!(inner >= 1 && inner <= static_cast<double>(kMaxSize)) || inner != std::floor(inner))
       return fail(value.invalid("times the width " + std::to_string(width) + " is not a whole number in range")), width;
     return static_cast<int64_t>(inner);
   }
@@ -376,8 +376,8 @@ class TowerTranslation {
       return pairs;
     }
     const size_t count = list.items().size();
-    if (!list.is_array() || count == 0 || count > kMostGrids)
-      return fail(list.invalid("is not a list of 1 to " + std::to_string(kMostGrids) + " pairs")), pairs;
+    if (!list.is_array() || count == 0 || count > kMaxGrids)
+      return fail(list.invalid("is not a list of 1 to " + std::to_string(kMaxGrids) + " pairs")), pairs;
     for (size_t i = 0; i < count; ++i) {
       const JsonValue pair = list.item(i);
       if (pair.items().size() != 2) return fail(pair.invalid("is not a pair of height and width")), pairs;
@@ -388,7 +388,7 @@ class TowerTranslation {
 
   void lfm2() {
     const int64_t merge = integer(config_["downsample_factor"], 2);
-    if (merge > kMostMerge || tower_.patch > kMostPatch)
+    if (merge > kMaxMerge || tower_.patch > kMaxPatch)
       return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
                                   " and " + std::to_string(tower_.patch)));
     const int64_t square = merge * merge * tower_.patch * tower_.patch;
@@ -425,7 +425,7 @@ class TowerTranslation {
     const int64_t tokens = integer(most, 280);
     if (std::ranges::find(kGemma4Tokens, tokens) == std::end(kGemma4Tokens))
       fail(most.invalid("is " + std::to_string(tokens) + ", expected 70, 140, 280, 560 or 1120"));
-    if (merge > kMostMerge || tower_.patch > kMostPatch)
+    if (merge > kMaxMerge || tower_.patch > kMaxPatch)
       return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
                                   " and " + std::to_string(tower_.patch)));
     image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
@@ -435,7 +435,7 @@ class TowerTranslation {
   // Reads the settings of Kimi K2.5 or Kimi-VL. For still images both have the same vision encoder.
   void kimi() {
     const int64_t merge = vision_integer({"merge_kernel_size"}, 2);
-    if (merge > kMostMerge || tower_.patch > kMostPatch)
+    if (merge > kMaxMerge || tower_.patch > kMaxPatch)
       return fail(vision_.invalid("has a merge size or patch size that is too large: " + std::to_string(merge) +
                                   " and " + std::to_string(tower_.patch)));
     put("projector.scale_factor", merge);
@@ -457,8 +457,8 @@ class TowerTranslation {
     const bool vl = processor_["in_token_limit"].exists() || processor_["pad_input"].exists();
     if (vl && !flag(processor_["pad_input"]))
       fail(processor_["pad_input"].unsupported("is not true: cropping images is not supported"));
-    const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMostKimiPatches)
-                               : integer(processor_["in_patch_limit"], 16384, 1, kMostKimiPatches);
+    const int64_t patches = vl ? integer(processor_["in_token_limit"], 4096, 1, kMaxKimiPatches)
+                               : integer(processor_["in_patch_limit"], 16384, 1, kMaxKimiPatches);
     image_ = 20 * merge * tower_.patch;  // This value is not used: the input size follows the image size.
     put("image_max_pixels", std::max(patches, merge * merge) * tower_.patch * tower_.patch);
     put("image_min_pixels", std::max(int64_t{8}, merge * merge) * tower_.patch * tower_.patch);

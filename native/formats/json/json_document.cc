@@ -283,7 +283,7 @@ struct Significant {
       std::string_view written = json.substr(e + 1);
       const bool down = written.starts_with('-');
       if (down || written.starts_with('+')) written.remove_prefix(1);
-      for (const char c : written) out.power = std::min<int64_t>(out.power * 10 + (c - '0'), kMostPower);
+      for (const char c : written) out.power = std::min<int64_t>(out.power * 10 + (c - '0'), kMaxPower);
       if (down) out.power = -out.power;
       json = json.substr(0, e);
     }
@@ -300,7 +300,7 @@ struct Significant {
   }
 
  private:
-  static constexpr int64_t kMostPower = 1'000'000'000'000'000;
+  static constexpr int64_t kMaxPower = 1'000'000'000'000'000;
 };
 
 }  // namespace

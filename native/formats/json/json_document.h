@@ -18,13 +18,13 @@ inline constexpr JsonId kNoJson = UINT32_MAX;
 class JsonDocument {
  public:
   enum class Kind : uint8_t { kNull, kFalse, kTrue, kNumber, kString, kArray, kObject };
-  static constexpr size_t kMostBytes = 4 * 1024 * 1024;
+  static constexpr size_t kMaxBytes = 4 * 1024 * 1024;
   static constexpr size_t kDeepest = 512;
   using Member = std::pair<std::string, JsonId>;
 
   // Returns false and sets `error` if `text` is not valid JSON or exceeds a limit. On success `root` is the parsed
   // value.
-  bool parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes = kMostBytes);
+  bool parse(std::string_view text, JsonId& root, std::string& error, size_t most_bytes = kMaxBytes);
 
   // Asking a value for content of another kind, or passing kNoJson, yields an empty result. The texts come from
   // untrusted clients, so callers need not check the kind first.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "model/eagle_params.h"
-#include "model/guess_layer.h"
+#include "model/mtp_layer.h"
 
 namespace monolith {
 

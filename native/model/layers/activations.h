@@ -69,7 +69,7 @@ struct Activations {
   float* laurel_inner = nullptr;  // Shape [tokens][rank].
   float* inputs = nullptr;        // Rows of embedding spans, [tokens][input_width], if they have DeepStack parts.
   float* deepstack = nullptr;     // One DeepStack part: [tokens][n_embd].
-  float* hidden = nullptr;        // Hidden states of the drafter; see GuessLayer.
+  float* hidden = nullptr;        // Hidden states of the drafter; see MtpLayer.
   float* guess_inputs = nullptr;  // Input of the drafter: [tokens][2 * n_embd].
   // Hidden states that an EAGLE-3 head reads from the model: [EagleParams::kSources][tokens][n_embd].
   float* sources = nullptr;

@@ -1,11 +1,11 @@
 // The attention block of a layer: x += scale * post_norm(W_o attention(rope(qk_norm(W_qkv pre_norm(x))))).
 #pragma once
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
-class Attention final : public LayerPart {
+class Attention final : public LayerBlock {
  public:
   explicit Attention(const LayerContext& context)
       : params_(context.params),

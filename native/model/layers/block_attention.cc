@@ -46,16 +46,16 @@ void BlockAttention::run(StepRows& rows, bool last) const {
   operations_.attention(segments(rows), q, q_dim(layer_), layer_.n_heads, kv_layer_, cache_, attention,
                         buffers_.attended, dim);
   rotate(segments(rows), true, buffers_.attended, layer_.n_heads, layer_.value_dim);
-  operations_.matmul_heads({.weight = weights_.output_a.get(),
-                            .n_heads = static_cast<int>(groups),
-                            .rows = rank,
-                            .x = buffers_.attended,
-                            .x_stride = dim,
-                            .x_head_stride = dim / groups,
-                            .out = buffers_.head_values,
-                            .out_stride = groups * rank,
-                            .out_head_stride = rank},
-                           rows.count);
+  operations_.batched_matmul({.weight = weights_.output_a.get(),
+                              .n_heads = static_cast<int>(groups),
+                              .rows = rank,
+                              .x = buffers_.attended,
+                              .x_stride = dim,
+                              .x_head_stride = dim / groups,
+                              .out = buffers_.head_values,
+                              .out_stride = groups * rank,
+                              .out_head_stride = rank},
+                             rows.count);
   const MatmulTarget target{weights_.output_b.get(), residual_.target(rows), params_.n_embd, nullptr,
                             residual_.is_direct()};
   operations_.matmul({&target, 1}, buffers_.head_values, rows.count, InputUse::kLast);
@@ -124,7 +124,7 @@ void BlockAttention::choose(const StepRows& rows) const {
   const IndexParams& index = params_.latents.index;
   store_blocks(rows, index_, buffers_.index_values, buffers_.index_scores);
   rotate(segments(rows), false, buffers_.index_q, index.n_heads, index.key_dim);
-  operations_.choose_positions({.q = buffers_.index_q,
+  operations_.select_positions({.q = buffers_.index_q,
                                 .weights = buffers_.index_weights,
                                 .n_heads = index.n_heads,
                                 .layer = index_.layer,

@@ -10,11 +10,11 @@
 #pragma once
 
 #include "model/kv_layout.h"
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
-class BlockAttention final : public LayerPart {
+class BlockAttention final : public LayerBlock {
  public:
   explicit BlockAttention(const LayerContext& context);
 

@@ -25,7 +25,7 @@ struct BlockAttentionWeights {
   std::unique_ptr<Matrix> kv;  // Projection to a position's vector, which is key and value of all heads.
   const float* kv_norm = nullptr;
   const float* sinks = nullptr;  // Shape [n_heads].
-  // Output projections: one per group of heads (HeadProducts::weight), and one over their results.
+  // Output projections: one per group of heads (BatchedMatmul::weight), and one over their results.
   std::unique_ptr<Matrix> output_a, output_b;
   BlockPoolWeights pool;
   // Weights of the layer's own block indexer.

@@ -15,8 +15,10 @@ DeltaNet::DeltaNet(const LayerContext& context)
   rule_.decay_bias = weights_.decay_bias;
   int64_t state_at = rule_.state_floats(), first = 0;
   const auto convolve = [&](const float* weight, int64_t n_channels) {
-    const Convolution convolution{
-        .n_channels = static_cast<int>(n_channels), .n_taps = delta_.n_taps, .weight = weight, .silu = true};
+    const Convolution convolution{.n_channels = static_cast<int>(n_channels),
+                                  .conv_kernel_size = delta_.conv_kernel_size,
+                                  .weight = weight,
+                                  .silu = true};
     convolutions_[n_convolutions_++] = {convolution, context.slots.from(state_at), first};
     state_at += convolution.state_floats();
     first += n_channels;

@@ -4,11 +4,11 @@
 
 #include <array>
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
-class DeltaNet final : public LayerPart {
+class DeltaNet final : public LayerBlock {
  public:
   explicit DeltaNet(const LayerContext& context);
 

@@ -11,9 +11,9 @@ void list_apart(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weight
   list.matrix("attn_q.weight", keys, n_embd, weights.q);
   list.matrix("attn_k.weight", keys, n_embd, weights.k);
   list.matrix("attn_v.weight", values, n_embd, weights.v);
-  list.vector_of_shape("ssm_conv1d_q.weight", {d.n_taps, 1, keys}, weights.q_convolution);
-  list.vector_of_shape("ssm_conv1d_k.weight", {d.n_taps, 1, keys}, weights.k_convolution);
-  list.vector_of_shape("ssm_conv1d_v.weight", {d.n_taps, 1, values}, weights.v_convolution);
+  list.vector_of_shape("ssm_conv1d_q.weight", {d.conv_kernel_size, 1, keys}, weights.q_convolution);
+  list.vector_of_shape("ssm_conv1d_k.weight", {d.conv_kernel_size, 1, keys}, weights.k_convolution);
+  list.vector_of_shape("ssm_conv1d_v.weight", {d.conv_kernel_size, 1, values}, weights.v_convolution);
   list.matrix("ssm_f_a.weight", rank, n_embd, weights.decay_low);
   list.matrix("ssm_f_b.weight", d.decays(), rank, weights.decay);
   list.matrix("ssm_g_a.weight", rank, n_embd, weights.gate_low);
@@ -25,7 +25,7 @@ void list_apart(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weight
 
 void list_together(const DeltaNetParams& d, int64_t n_embd, DeltaNetWeights& weights, WeightList& list) {
   const int64_t channels = d.channels(), heads = d.n_value_heads;
-  list.vector_of_shape("ssm_conv1d.weight", {d.n_taps, channels, 1}, weights.convolution);
+  list.vector_of_shape("ssm_conv1d.weight", {d.conv_kernel_size, channels, 1}, weights.convolution);
   if (d.grouped_mixed) {
     // For each key head: query, key, the values of its value heads, their gates.
     const int64_t n = d.n_key_heads, key = d.key_dim, run = d.values() / n, all = 2 * (key + run);

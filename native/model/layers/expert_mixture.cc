@@ -1,6 +1,6 @@
 #include "model/layers/expert_mixture.h"
 
-#include "model/layers/gated_network.h"
+#include "model/layers/gated_mlp.h"
 
 namespace monolith {
 
@@ -18,7 +18,7 @@ Mixture mixture_of(const HyperParams& params, const LayerParams& layer, const Ex
           .activation = {params.activation, layer.expert_limit, params.limits_input},
           .router = router,
           .by_token = {.of_token = experts.of_token.empty() ? nullptr : experts.of_token.data()},
-          .weighs_input = params.experts.weighs_input};
+          .apply_router_weight_on_input = params.experts.apply_router_weight_on_input};
 }
 
 void ExpertMixture::run(StepRows& rows, bool) const {

@@ -1,11 +1,11 @@
 // Base class of the feed-forward blocks: holds their inputs and connects them to the residual stream.
 #pragma once
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
-class FeedForward : public LayerPart {
+class FeedForward : public LayerBlock {
  public:
   explicit FeedForward(const LayerContext& context)
       : params_(context.params),

@@ -1,4 +1,4 @@
-// Weights of an MTP layer in addition to those of a regular layer (own_guess_layers.h).
+// Weights of an MTP layer in addition to those of a regular layer (mtp_layers.h).
 #pragma once
 
 #include <memory>

@@ -21,16 +21,16 @@ void LatentAttention::run(StepRows& rows, bool last) const {
                          .most_chosen = latents.index.most},
                         buffers_.attended, attended_dim(layer_));
   const int64_t values_dim = int64_t{layer_.n_heads} * latents.value_dim;
-  operations_.matmul_heads({.weight = weights_.v_b.get(),
-                            .n_heads = layer_.n_heads,
-                            .rows = latents.value_dim,
-                            .x = buffers_.attended,
-                            .x_stride = attended_dim(layer_),
-                            .x_head_stride = latents.rank,
-                            .out = buffers_.head_values,
-                            .out_stride = values_dim,
-                            .out_head_stride = latents.value_dim},
-                           rows.count);
+  operations_.batched_matmul({.weight = weights_.v_b.get(),
+                              .n_heads = layer_.n_heads,
+                              .rows = latents.value_dim,
+                              .x = buffers_.attended,
+                              .x_stride = attended_dim(layer_),
+                              .x_head_stride = latents.rank,
+                              .out = buffers_.head_values,
+                              .out_stride = values_dim,
+                              .out_head_stride = latents.value_dim},
+                             rows.count);
   const MatmulTarget target{weights_.output.get(), residual_.target(rows), params_.n_embd, nullptr,
                             residual_.is_direct()};
   operations_.matmul({&target, 1}, buffers_.head_values, rows.count, InputUse::kLast);
@@ -60,16 +60,16 @@ void LatentAttention::project(StepRows& rows) const {
     operations_.matmul(std::span(from_low).first(layer_.chooses ? 2 : 1), to.low_q, rows.count, InputUse::kLast);
   }
   operations_.rms_norm_heads(to.k, k_dim(layer_), weights_.kv_a_norm, params_.norm_eps, rows.count, 1, latents.rank);
-  operations_.matmul_heads({.weight = weights_.k_b.get(),
-                            .n_heads = layer_.n_heads,
-                            .rows = latents.rank,
-                            .x = to.head_q,
-                            .x_stride = head_q_dim,
-                            .x_head_stride = latents.key_dim,
-                            .out = to.q,
-                            .out_stride = q_dim(layer_),
-                            .out_head_stride = layer_.key_dim},
-                           rows.count);
+  operations_.batched_matmul({.weight = weights_.k_b.get(),
+                              .n_heads = layer_.n_heads,
+                              .rows = latents.rank,
+                              .x = to.head_q,
+                              .x_stride = head_q_dim,
+                              .x_head_stride = latents.key_dim,
+                              .out = to.q,
+                              .out_stride = q_dim(layer_),
+                              .out_head_stride = layer_.key_dim},
+                             rows.count);
 }
 
 RopeParams LatentAttention::angles() const {
@@ -91,7 +91,7 @@ void LatentAttention::choose(const StepRows& rows) const {
   operations_.rotate(rope, segments, to.index_q, q_dim, index.n_heads, index.key_dim);
   operations_.rotate(rope, segments, to.index_k, index.key_dim, 1, index.key_dim);
   operations_.rope_and_store_latents({}, segments, {}, to.index_k, index.key_dim, index_layer_, cache_);
-  operations_.choose_positions({.q = to.index_q,
+  operations_.select_positions({.q = to.index_q,
                                 .weights = to.index_weights,
                                 .n_heads = index.n_heads,
                                 .layer = index_layer_,

@@ -7,11 +7,11 @@
 #pragma once
 
 #include "model/kv_layout.h"
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
-class LatentAttention final : public LayerPart {
+class LatentAttention final : public LayerBlock {
  public:
   explicit LatentAttention(const LayerContext& context)
       : params_(context.params),

@@ -18,7 +18,7 @@ struct LatentAttentionWeights {
   const float* q_a_norm = nullptr;
   std::unique_ptr<Matrix> kv_a;      // Projection to the latent vector.
   const float* kv_a_norm = nullptr;  // Shape [rank].
-  std::unique_ptr<Matrix> k_b, v_b;  // One matrix per head; see HeadProducts::weight.
+  std::unique_ptr<Matrix> k_b, v_b;  // One matrix per head; see BatchedMatmul::weight.
   std::unique_ptr<Matrix> output;
   NormWeights post_norm;
   // Weights of the layer's own sparse attention indexer: queries from q_rank values, one key, and a weight per query

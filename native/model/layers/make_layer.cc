@@ -6,19 +6,19 @@
 #include "model/layers/block_attention.h"
 #include "model/layers/delta_net.h"
 #include "model/layers/expert_mixture.h"
-#include "model/layers/gated_network.h"
+#include "model/layers/gated_mlp.h"
 #include "model/layers/latent_attention.h"
 #include "model/layers/mamba2.h"
 #include "model/layers/network_and_experts.h"
 #include "model/layers/per_layer_input.h"
-#include "model/layers/plain_network.h"
+#include "model/layers/mlp.h"
 #include "model/layers/short_convolution.h"
 #include "model/layers/streams.h"
 
 namespace monolith {
 namespace {
 
-using Parts = std::vector<std::unique_ptr<LayerPart>>;
+using Parts = std::vector<std::unique_ptr<LayerBlock>>;
 
 Status add_mixer(const LayerContext& context, Parts& parts) {
   const LayerParams& layer = context.layer;
@@ -38,10 +38,10 @@ Status add_mixer(const LayerContext& context, Parts& parts) {
   return {};
 }
 
-Status add_feed_forward(const LayerContext& context, const Loading& backend, Parts& parts) {
+Status add_feed_forward(const LayerContext& context, const BackendMemory& backend, Parts& parts) {
   switch (context.layer.feed_forward) {
-    case FeedForwardKind::kGated: parts.push_back(std::make_unique<GatedNetwork>(context)); return {};
-    case FeedForwardKind::kPlain: parts.push_back(std::make_unique<PlainNetwork>(context)); return {};
+    case FeedForwardKind::kGated: parts.push_back(std::make_unique<GatedMlp>(context)); return {};
+    case FeedForwardKind::kPlain: parts.push_back(std::make_unique<Mlp>(context)); return {};
     case FeedForwardKind::kMixture: {
       auto experts = std::make_unique<ExpertMixture>(context);
       if (Status status = backend.can_mix(experts->mixture()); !status) return status;
@@ -61,7 +61,7 @@ Status add_feed_forward(const LayerContext& context, const Loading& backend, Par
 
 }  // namespace
 
-Result<Parts> make_layer(const LayerContext& context, const Loading& backend) {
+Result<Parts> make_layer(const LayerContext& context, const BackendMemory& backend) {
   Parts parts;
   if (context.params.stream_mix.n_streams > 0 && !backend.mixes_streams())
     return Error{ErrorCode::kUnsupported,

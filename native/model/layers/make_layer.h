@@ -6,11 +6,11 @@
 
 #include "backend/loading.h"
 #include "base/result.h"
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
 // Returns the blocks in execution order. kUnsupported names what the engine or the backend does not support.
-Result<std::vector<std::unique_ptr<LayerPart>>> make_layer(const LayerContext& context, const Loading& backend);
+Result<std::vector<std::unique_ptr<LayerBlock>>> make_layer(const LayerContext& context, const BackendMemory& backend);
 
 }  // namespace monolith

@@ -12,7 +12,7 @@ Mamba2::Mamba2(const LayerContext& context)
       use_(context.layer.mixer == MixerKind::kAttentionAndMamba2 ? InputUse::kAgain : residual_.last_use()),
       space_(shape_.space()),
       convolution_{.n_channels = static_cast<int>(shape_.channels()),
-                   .n_taps = shape_.n_taps,
+                   .conv_kernel_size = shape_.conv_kernel_size,
                    .weight = weights_.convolution,
                    .bias = weights_.convolution_bias,
                    .silu = true},

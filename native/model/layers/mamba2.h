@@ -2,11 +2,11 @@
 // gate and a norm per group.
 #pragma once
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
-class Mamba2 final : public LayerPart {
+class Mamba2 final : public LayerBlock {
  public:
   explicit Mamba2(const LayerContext& context);
 

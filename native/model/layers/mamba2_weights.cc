@@ -12,7 +12,7 @@ void list_weights(Mamba2Weights& weights, WeightList& list) {
   list.part("ssm_in.weight", 0, width, all, p.n_embd, weights.gate);
   list.part("ssm_in.weight", width, channels, all, p.n_embd, weights.mixed);
   list.part("ssm_in.weight", width + channels, s.n_heads, all, p.n_embd, weights.step);
-  list.vector_of_shape("ssm_conv1d.weight", {s.n_taps, channels, 1}, weights.convolution);
+  list.vector_of_shape("ssm_conv1d.weight", {s.conv_kernel_size, channels, 1}, weights.convolution);
   list.vector_if(s.convolution_bias, "ssm_conv1d.bias", channels, weights.convolution_bias);
   list.vector_of_shape("ssm_a", {1, s.n_heads, 1}, weights.rate);
   list.vector("ssm_dt.bias", s.n_heads, weights.step_bias);

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "model/layers/gated_network.h"
+#include "model/layers/gated_mlp.h"
 
 namespace monolith {
 

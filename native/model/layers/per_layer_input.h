@@ -2,7 +2,7 @@
 // post_norm(W (activation(W_gate x) * input)).
 #pragma once
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
@@ -14,7 +14,7 @@ void compute_per_layer_inputs(const HyperParams& params, const PerLayerTables& w
 // Computes a layer's output from `x` and its per-layer input, normalizes it and stores it in activations.branch.
 void run_per_layer_input(const LayerContext& context, const StepRows& rows, const float* x);
 
-class PerLayerInput final : public LayerPart {
+class PerLayerInput final : public LayerBlock {
  public:
   explicit PerLayerInput(const LayerContext& context) : context_(context) {}
   void run(StepRows& rows, bool last) const override;
@@ -24,7 +24,7 @@ class PerLayerInput final : public LayerPart {
 };
 
 // Scales the residual stream after a layer.
-class OutputScale final : public LayerPart {
+class OutputScale final : public LayerBlock {
  public:
   explicit OutputScale(const LayerContext& context) : context_(context) {}
   void run(StepRows& rows, bool) const override {

@@ -2,11 +2,11 @@
 // pre_norm(x).
 #pragma once
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
-class ShortConvolution final : public LayerPart {
+class ShortConvolution final : public LayerBlock {
  public:
   explicit ShortConvolution(const LayerContext& context)
       : params_(context.params),
@@ -14,7 +14,8 @@ class ShortConvolution final : public LayerPart {
         operations_(context.operations),
         buffers_(context.activations),
         residual_(context),
-        convolution_{.n_channels = params_.n_embd, .n_taps = params_.convolution_taps, .weight = weights_.convolution},
+        convolution_{
+            .n_channels = params_.n_embd, .conv_kernel_size = params_.convolution_taps, .weight = weights_.convolution},
         inputs_(context.slots) {}
 
   void run(StepRows& rows, bool last) const override;

@@ -1,10 +1,10 @@
 // Hyper-connections: several residual streams, of which each block reads a weighted mix and to which it writes
-// (StreamMix). The functions apply before the first layer, around each block (Residual) and after the last layer.
+// (HyperConnections). The functions apply before the first layer, around each block (Residual) and after the last layer.
 #pragma once
 
 #include <vector>
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 

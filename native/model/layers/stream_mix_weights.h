@@ -1,4 +1,4 @@
-// Weights of hyper-connections (StreamMix), around each block and after the last layer.
+// Weights of hyper-connections (HyperConnections), around each block and after the last layer.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace monolith {
 class WeightList;
 
 struct StreamMixWeights {
-  std::unique_ptr<Matrix> numbers;  // Shape [StreamMix::numbers(), n_streams * n_embd].
+  std::unique_ptr<Matrix> numbers;  // Shape [HyperConnections::numbers(), n_streams * n_embd].
   const float* scale = nullptr;     // [3], or [1] if the streams are only read.
   const float* base = nullptr;      // Shape [numbers()].
 };

@@ -40,7 +40,7 @@ void open_streams(const HyperParams& p, const StreamProjections& weights, Operat
     float* const other = stream(activations.streams, p, max_rows, i);
     const MatmulTarget target{weights.to[static_cast<size_t>(i - 1)].get(), other, p.n_embd};
     operations.matmul({&target, 1}, x, n_rows);
-    operations.match_length(other, x, n_rows, p.n_embd);
+    operations.rescale_to_norm(other, x, n_rows, p.n_embd);
   }
 }
 
@@ -53,7 +53,7 @@ void close_streams(const HyperParams& p, const StreamProjections& weights, Opera
   for (int i = 1; i < p.streams.count; ++i) {
     const MatmulTarget target{weights.from[static_cast<size_t>(i - 1)].get(), branch, p.n_embd};
     operations.matmul({&target, 1}, stream(activations.streams, p, max_rows, i), n_rows);
-    operations.match_length(branch, first, n_rows, p.n_embd);
+    operations.rescale_to_norm(branch, first, n_rows, p.n_embd);
     operations.add_rows(x, branch, 1.0f, nullptr, n_rows, p.n_embd);
   }
   operations.scale(x, int64_t{n_rows} * p.n_embd, 1.0f / static_cast<float>(p.streams.count));

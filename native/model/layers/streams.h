@@ -7,7 +7,7 @@
 //   stream[1..] += output of the per-layer input, gated by stream[0] * scale
 #pragma once
 
-#include "model/layers/layer_part.h"
+#include "model/layers/layer_block.h"
 
 namespace monolith {
 
@@ -18,7 +18,7 @@ void open_streams(const HyperParams& params, const StreamProjections& weights, O
 void close_streams(const HyperParams& params, const StreamProjections& weights, Operations& operations,
                    const Activations& activations, int n_rows, int max_rows);
 
-class PredictStreams final : public LayerPart {
+class PredictStreams final : public LayerBlock {
  public:
   explicit PredictStreams(const LayerContext& context) : context_(context) {}
   void run(StepRows& rows, bool last) const override;
@@ -28,7 +28,7 @@ class PredictStreams final : public LayerPart {
 };
 
 // Laurel computes the low-rank path before attention, and JoinLaurel adds its result after attention.
-class Laurel final : public LayerPart {
+class Laurel final : public LayerBlock {
  public:
   explicit Laurel(const LayerContext& context) : context_(context) {}
   void run(StepRows& rows, bool last) const override;
@@ -36,7 +36,7 @@ class Laurel final : public LayerPart {
  private:
   const LayerContext context_;
 };
-class JoinLaurel final : public LayerPart {
+class JoinLaurel final : public LayerBlock {
  public:
   explicit JoinLaurel(const LayerContext& context) : context_(context) {}
   void run(StepRows& rows, bool last) const override;
@@ -45,7 +45,7 @@ class JoinLaurel final : public LayerPart {
   const LayerContext context_;
 };
 
-class CorrectStreams final : public LayerPart {
+class CorrectStreams final : public LayerBlock {
  public:
   explicit CorrectStreams(const LayerContext& context) : context_(context) {}
   void run(StepRows& rows, bool last) const override;

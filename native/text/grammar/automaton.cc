@@ -10,7 +10,7 @@ namespace {
 bool is_space(uint8_t c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 // Maximum number of white-space characters in a row. An undecided model would otherwise emit white space forever.
-constexpr uint32_t kMostSpaces = 20;
+constexpr uint32_t kMaxSpaces = 20;
 
 }  // namespace
 
@@ -96,11 +96,11 @@ StateId Automaton::intern(bool accepts) {
 
 int Automaton::only_byte(StateId state) {
   // A state with more configurations than this hardly ever has a single next byte.
-  constexpr uint32_t kMostPlaces = 64;
+  constexpr uint32_t kMaxPlaces = 64;
   if (only_bytes_[state] != kUnknownByte) return only_bytes_[state];
   const Header header = headers_[state];
   int only = kNoByte;
-  if (!header.accepts && header.free == 0 && header.n_places > 0 && header.n_places <= kMostPlaces) {
+  if (!header.accepts && header.free == 0 && header.n_places > 0 && header.n_places <= kMaxPlaces) {
     for (int i = 0; i < 256; ++i) {
       const int byte = (i + 0x20) & 0xFF;  // Printable bytes come first, so that a second possible byte is found soon.
       if (step(state, static_cast<uint8_t>(byte)) == kDead) continue;
@@ -292,7 +292,7 @@ void Automaton::advance(const Place& place, uint8_t byte) {
   }
   if (options_.white_space != WhiteSpace::kNone && is_space(byte)) {
     const bool before_all = place.phase == Phase::kValue && place.frame == 0;
-    if (place.lex >= kMostSpaces || (before_all && options_.white_space == WhiteSpace::kWithin)) return;
+    if (place.lex >= kMaxSpaces || (before_all && options_.white_space == WhiteSpace::kWithin)) return;
     Place same = place;
     ++same.lex;
     put(same);

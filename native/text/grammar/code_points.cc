@@ -125,7 +125,7 @@ bool CharPartition::freeze() {
   classes_.resize(starts_.size());
   for (size_t at = 0; at < starts_.size(); ++at) {
     const auto [found, is_new] = dense.emplace(sums[at], static_cast<CharClassId>(dense.size()));
-    if (dense.size() > kMostClasses) return false;
+    if (dense.size() > kMaxClasses) return false;
     classes_[at] = found->second;
     if (is_new) examples_.push_back(starts_[at]);
   }

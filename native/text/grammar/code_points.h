@@ -44,12 +44,12 @@ using CharClassId = uint16_t;
 // ids are dense from 0.
 class CharPartition {
  public:
-  static constexpr size_t kMostClasses = 4096;
+  static constexpr size_t kMaxClasses = 4096;
 
   // Adds a set whose members must be distinguished from all other code points. Only before freeze().
   void separate(const CodePointSet& set);
   void separate(uint32_t code_point);
-  // Builds the classes. Returns false if there are more than kMostClasses.
+  // Builds the classes. Returns false if there are more than kMaxClasses.
   bool freeze();
 
   size_t n_classes() const { return n_classes_; }

@@ -94,10 +94,10 @@ class ExpressionPool {
   bool failed() const { return halt_ != Halt::kNone; }
   // True if the pool ran out of fuel and has no other failure. After refuel() the failed call can be repeated and
   // resumes from the work already done.
-  bool spent() const { return halt_ == Halt::kSpent; }
+  bool spent() const { return halt_ == Halt::kOutOfBudget; }
   void give_up() { halt_ = Halt::kFull; }
   void run_dry() {
-    if (halt_ == Halt::kNone) halt_ = Halt::kSpent;
+    if (halt_ == Halt::kNone) halt_ = Halt::kOutOfBudget;
   }
   // Remaining budget for building and deriving.
   Fuel& fuel() { return fuel_; }
@@ -143,7 +143,7 @@ class ExpressionPool {
     uint32_t a = 0, b = 0, c = 0;
   };
   enum class Life : uint8_t { kUnknown, kAlive, kDead };
-  enum class Halt : uint8_t { kNone, kSpent, kFull };
+  enum class Halt : uint8_t { kNone, kOutOfBudget, kFull };
   struct DigitCount {
     uint32_t least, most;
   };
@@ -190,8 +190,8 @@ class ExpressionPool {
   uint32_t shortest(ExprId e, int depth = 0) const;
   bool begins_without_digit(ExprId e) const;
 
-  static constexpr size_t kMostSearches = 8;  // Maximum number of interrupted searches that are kept.
-  static constexpr size_t kMostCounts = 64;   // Maximum number of digit-count ranges compared in one check.
+  static constexpr size_t kMaxSearches = 8;  // Maximum number of interrupted searches that are kept.
+  static constexpr size_t kMaxCounts = 64;   // Maximum number of digit-count ranges compared in one check.
 
   const CharPartition& partition_;
   size_t most_nodes_;

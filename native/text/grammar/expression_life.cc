@@ -22,7 +22,7 @@ bool ExpressionPool::alive(ExprId e) {
   const auto stop = [&] {
     run_dry();
     if (spent()) {
-      if (searches_.size() == kMostSearches) searches_.erase(searches_.begin());
+      if (searches_.size() == kMaxSearches) searches_.erase(searches_.begin());
       searches_.push_back(std::move(search));
     }
     return false;
@@ -122,7 +122,7 @@ std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(std::span<c
         if (const DigitCount common{std::max(one.least, other.least), std::min(one.most, other.most)};
             common.least <= common.most)
           both.push_back(common);
-    if (both.size() > kMostCounts) both.resize(kMostCounts), exact = false;
+    if (both.size() > kMaxCounts) both.resize(kMaxCounts), exact = false;
     counts.swap(both);
   }
   return counts;
@@ -139,7 +139,7 @@ std::vector<ExpressionPool::DigitCount> ExpressionPool::count_digits(ExprId e, i
     std::vector<DigitCount> all;
     for (const ExprId way : list(node)) {
       const std::vector<DigitCount> of_way = count_digits(way, depth + 1, exact);
-      if (all.size() < kMostCounts)
+      if (all.size() < kMaxCounts)
         all.insert(all.end(), of_way.begin(), of_way.end());
       else
         exact = false;

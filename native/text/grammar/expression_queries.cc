@@ -60,16 +60,16 @@ uint32_t ExpressionPool::free_before(ExprId e) const {
 // Returns a lower bound on the length of the texts of `e`, in characters.
 uint32_t ExpressionPool::shortest(ExprId e, int depth) const {
   constexpr int kDeepest = 16;
-  constexpr uint32_t kMost = 1 << 16;
+  constexpr uint32_t kMax = 1 << 16;
   uint32_t length = 0;
-  while (nodes_[e].kind == Kind::kConcat && length < kMost) {
+  while (nodes_[e].kind == Kind::kConcat && length < kMax) {
     length += depth < kDeepest ? shortest(nodes_[e].a, depth + 1) : 0;
     e = nodes_[e].b;
   }
   const Node& node = nodes_[e];
   if (node.kind == Kind::kSet) return length + 1;
   if (node.kind != Kind::kEither || depth == kDeepest) return length;
-  uint32_t least = kMost;
+  uint32_t least = kMax;
   for (const uint32_t child : list(node)) least = std::min(least, shortest(child, depth + 1));
   return length + least;
 }

@@ -161,7 +161,7 @@ Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> b
     renew(position, before);
     left = pool.fuel();
     if (automaton_->failed()) {
-      if (automaton_->spent()) return end(fuel ? Outcome::kSpent : Outcome::kFailed);
+      if (automaton_->spent()) return end(fuel ? Outcome::kOutOfBudget : Outcome::kFailed);
       is_new = false;  // Another state filled the automaton, so a new automaton may be tried once more.
       continue;
     }
@@ -177,7 +177,7 @@ Grammar::Outcome Grammar::bounded(Position& position, std::span<const TokenId> b
     if (!automaton_->failed()) return end(outcome);
     spent_[state] = before_that + used;
     if (used >= most) return end(Outcome::kFailed);
-    if (automaton_->spent()) return end(fuel ? Outcome::kSpent : Outcome::kFailed);
+    if (automaton_->spent()) return end(fuel ? Outcome::kOutOfBudget : Outcome::kFailed);
   }
 }
 
@@ -282,7 +282,7 @@ std::vector<TokenId> Grammar::cut_run(StateId state, const Tokenizer& tokenizer)
     const TokenId token = vocabulary_->of_symbol(text);
     return token == kNoToken ? std::vector<TokenId>{} : std::vector<TokenId>{token};
   }
-  while (text.size() < kMostForced && read_on(false)) continue;
+  while (text.size() < kMaxForced && read_on(false)) continue;
   if (automaton_->failed() || !schema_->expressions().fuel().spend(kStepsOfACut))
     return schema_->expressions().run_dry(), std::vector<TokenId>{};
 
@@ -336,7 +336,7 @@ std::optional<Grammar::Next> Grammar::follow(std::string_view text) {
 }
 
 Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token) {
-  if (urgent_.load(std::memory_order_relaxed)) return Outcome::kSpent;
+  if (urgent_.load(std::memory_order_relaxed)) return Outcome::kOutOfBudget;
   const std::lock_guard lock(mutex_);
   // The position is too old and must be recomputed from its own tokens. The owner asks again after that.
   if (position.epoch != epoch_ && (!past_ || position.epoch + 1 != epoch_)) return Outcome::kOk;
@@ -353,12 +353,12 @@ Grammar::Outcome Grammar::prepare(Position position, const Tokenizer* tokenizer,
 Grammar::Outcome Grammar::prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer,
                                    Fuel* fuel, TokenId token) {
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return Outcome::kSpent;
+  if (!lock.owns_lock()) return Outcome::kOutOfBudget;
   return bounded(position, before, fuel, [&] {
     const auto spent = spent_.find(position.state);
     if (spent != spent_.end() && spent->second >= limits_.use_steps) return Outcome::kFailed;
     const bool is_known = token == kNoToken ? knows(position.state, tokenizer) : knows_read(position.state, token);
-    return is_known ? Outcome::kOk : Outcome::kSpent;
+    return is_known ? Outcome::kOk : Outcome::kOutOfBudget;
   });
 }
 

@@ -71,8 +71,8 @@ class Grammar {
     bool ends = false;     // Nothing can follow.
     uint32_t n_read = 0;   // Tokens read since start().
   };
-  // kFailed: a limit was exceeded. kSpent: the fuel ran out before the result was known, and nothing has changed.
-  enum class Outcome : uint8_t { kOk, kRefused, kFailed, kSpent };
+  // kFailed: a limit was exceeded. kOutOfBudget: the fuel ran out before the result was known, and nothing has changed.
+  enum class Outcome : uint8_t { kOk, kRefused, kFailed, kOutOfBudget };
 
   Position start();
   // Reads `token`, or returns kRefused and changes nothing. `before` holds the tokens read since start().
@@ -82,16 +82,16 @@ class Grammar {
   Outcome allowed(Position& position, std::span<const TokenId> before, TokenMask& out, Fuel* fuel = nullptr);
   // Writes the forced tokens to `out` (cleared first): the tokens that follow whatever the model predicts, because only
   // one byte sequence is allowed. `tokenizer`, which must be the vocabulary's, splits these bytes. Trailing tokens that
-  // could be split differently once more text follows are left out. Returns at most kMostForced tokens, possibly none.
+  // could be split differently once more text follows are left out. Returns at most kMaxForced tokens, possibly none.
   // The result depends only on the text so far. Never returns kRefused.
   Outcome forced(Position& position, std::span<const TokenId> before, const Tokenizer& tokenizer,
                  std::vector<TokenId>& out, Fuel* fuel = nullptr);
-  static constexpr size_t kMostForced = 64;
+  static constexpr size_t kMaxForced = 64;
   // Precomputes the result of allowed(), and of forced() if `tokenizer` is not null. With a token, it precomputes
   // advance() by that token. Meant for a background thread: it stops when another thread needs the grammar. Returns
-  // kSpent if there is more to compute.
+  // kOutOfBudget if there is more to compute.
   Outcome prepare(Position position, const Tokenizer* tokenizer, const Fuel& fuel, TokenId token = kNoToken);
-  // Returns kOk if prepare() has finished for this position, otherwise kSpent. Never waits for the lock.
+  // Returns kOk if prepare() has finished for this position, otherwise kOutOfBudget. Never waits for the lock.
   Outcome prepared(Position& position, std::span<const TokenId> before, const Tokenizer* tokenizer, Fuel* fuel,
                    TokenId token = kNoToken);
 

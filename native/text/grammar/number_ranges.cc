@@ -6,7 +6,7 @@
 namespace monolith::grammar {
 namespace {
 
-constexpr int kMostDigits = 64;
+constexpr int kMaxDigits = 64;
 
 class Ranges {
  public:
@@ -147,7 +147,7 @@ std::optional<Decimal> Decimal::parse(const std::string& json) {
   out.whole = first == std::string::npos ? "0" : out.whole.substr(first);
   const size_t last = out.fraction.find_last_not_of('0');
   out.fraction = last == std::string::npos ? "" : out.fraction.substr(0, last + 1);
-  if (out.whole.size() > kMostDigits || out.fraction.size() > kMostDigits) return std::nullopt;
+  if (out.whole.size() > kMaxDigits || out.fraction.size() > kMaxDigits) return std::nullopt;
   if (out.is_zero()) out.negative = false;
   return out;
 }

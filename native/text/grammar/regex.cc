@@ -51,7 +51,7 @@ class RegexParser {
       : text_(pattern), out_(out), problem_(problem) {}
 
   bool run() {
-    if (text_.size() > Regex::kMostBytes) return refuse("it is longer than 16 KiB");
+    if (text_.size() > Regex::kMaxBytes) return refuse("it is longer than 16 KiB");
     const uint32_t root = either(0);
     if (failed_) return false;
     if (at_ < text_.size()) return refuse("unmatched )");
@@ -178,7 +178,7 @@ class RegexParser {
     at_ = at + 1;
     if (most < least)
       refuse("the bounds of a repetition are out of order");
-    else if (least > Regex::kMostRepeats || (most != kUnbounded && most > Regex::kMostRepeats))
+    else if (least > Regex::kMaxRepeats || (most != kUnbounded && most > Regex::kMaxRepeats))
       unsupported("a repetition count above 65535");
     return true;
   }

@@ -14,9 +14,9 @@ namespace monolith::grammar {
 
 class Regex {
  public:
-  static constexpr size_t kMostBytes = 16 * 1024;
+  static constexpr size_t kMaxBytes = 16 * 1024;
   static constexpr int kDeepest = 128;
-  static constexpr uint32_t kMostRepeats = 65'535;
+  static constexpr uint32_t kMaxRepeats = 65'535;
 
   // On failure `what` describes the error and its byte offset, and the regex must not be used. `unsupported` is true
   // for a valid construct that is not supported, and false for an invalid pattern.

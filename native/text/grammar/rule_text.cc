@@ -40,7 +40,7 @@ class RuleParser {
   RuleParser(std::string_view text, RuleTree& out, std::string& problem) : text_(text), out_(out), problem_(problem) {}
 
   bool run() {
-    if (text_.size() > RuleTree::kMostBytes) {
+    if (text_.size() > RuleTree::kMaxBytes) {
       problem_ = "it is longer than 64 KiB";
       return false;
     }
@@ -238,7 +238,7 @@ class RuleParser {
     uint32_t value = 0;
     for (; !at_end() && is_digit(text_[at_]); ++at_) {
       value = value * 10 + static_cast<uint32_t>(text_[at_] - '0');
-      if (value <= RuleTree::kMostRepeats) continue;
+      if (value <= RuleTree::kMaxRepeats) continue;
       refuse(begin, "a repetition count is above 65,535");
       return std::nullopt;
     }

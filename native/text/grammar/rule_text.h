@@ -13,9 +13,9 @@
 namespace monolith::grammar {
 
 struct RuleTree {
-  static constexpr size_t kMostBytes = 64 * 1024;
+  static constexpr size_t kMaxBytes = 64 * 1024;
   static constexpr int kDeepest = 128;  // Maximum nesting depth of groups.
-  static constexpr uint32_t kMostRepeats = 65'535;
+  static constexpr uint32_t kMaxRepeats = 65'535;
 
   enum class Kind : uint8_t { kEmpty, kLiteral, kSet, kConcat, kEither, kRepeat, kRule };
   struct Node {

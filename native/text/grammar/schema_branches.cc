@@ -35,7 +35,7 @@ void SchemaCompiler::branches(const Conjunction& schemas, std::vector<Branch>& d
   std::vector<Branch> work;
   work.push_back({{}, {schemas.rbegin(), schemas.rend()}});
   while (!work.empty() && spend()) {
-    if (work.size() + done.size() > kMostBranches) {
+    if (work.size() + done.size() > kMaxBranches) {
       problem(SchemaProblem::Kind::kTooLarge, schemas.front(), "",
               "its alternatives combine to more than 512 branches");
       return;
@@ -84,7 +84,7 @@ void SchemaCompiler::pend(const Branch& branch, const std::vector<std::vector<Co
         if (types == 0) continue;
         one.open.insert(one.open.end(), way.begin(), way.end());
         next.push_back(std::move(one));
-        if (next.size() > kMostBranches) {
+        if (next.size() > kMaxBranches) {
           problem(SchemaProblem::Kind::kTooLarge, branch.flat.empty() ? kNoJson : branch.flat.front(), "",
                   "its alternatives combine to more than 512 branches");
           return;

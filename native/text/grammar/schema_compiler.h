@@ -50,7 +50,7 @@ class SchemaCompiler {
   static constexpr const char* kNotEnum = "\x01not-enum";
   static constexpr const char* kNotPattern = "\x01not-pattern";
   static constexpr const char* kNotFormat = "\x01not-format";
-  static constexpr size_t kMostBranches = 512;
+  static constexpr size_t kMaxBranches = 512;
 
   // Schemas that all apply. `flat` schemas have been processed, `open` ones have not.
   struct Branch {

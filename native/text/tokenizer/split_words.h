@@ -100,12 +100,12 @@ inline size_t skip_halved_spaces(const CharReader& reader, size_t begin, size_t&
     }
     if (after_newline > begin) return after_newline;
   }
-  constexpr size_t kMost = 512;
+  constexpr size_t kMax = 512;
   // If other text follows the run, the last character of the run is left to that text.
   size_t most = 0;
-  for (size_t i = begin; i < plain_end && most <= kMost; ++most) i += reader.at(i).size;
-  if (most <= kMost && !reader.at(plain_end).is(CharClass::kEnd)) --most;
-  size_t length = kMost;
+  for (size_t i = begin; i < plain_end && most <= kMax; ++most) i += reader.at(i).size;
+  if (most <= kMax && !reader.at(plain_end).is(CharClass::kEnd)) --most;
+  size_t length = kMax;
   while (length > 1 && length > most) length /= 2;
   size_t end = begin;
   for (; length > 0; --length) end += reader.at(end).size;

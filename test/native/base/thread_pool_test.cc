@@ -82,7 +82,7 @@ TEST(thread_pool_tasks_of_a_slow_thread_are_stolen) {
     std::atomic<int> others{0};
     pool.parallel_runs(kPieces, [&](int64_t i, int) {
       if (i != slow * kPieces / 3) return void(others.fetch_add(1));
-      while (others.load() < kPieces - ThreadPool::kMostTaken) std::this_thread::yield();
+      while (others.load() < kPieces - ThreadPool::kMaxTaken) std::this_thread::yield();
     });
     CHECK_EQ(others.load(), kPieces - 1);
   }

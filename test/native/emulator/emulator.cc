@@ -33,7 +33,7 @@ Where where;
 namespace {
 
 constexpr size_t kStackBytes = 128 << 10;
-constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMaxThreads = 1024;
 
 // --- stacks ------------------------------------------------------------------------------------
 
@@ -288,7 +288,7 @@ void run(const std::function<void()>& kernel, dim3 grid, int threads, size_t sha
   Machine& m = machine();
   const std::lock_guard lock(m.launch);
   ++m.launches;
-  if (threads < 1 || threads > static_cast<int>(kMostThreads)) stop("threads per block must be 1 to 1024");
+  if (threads < 1 || threads > static_cast<int>(kMaxThreads)) stop("threads per block must be 1 to 1024");
   if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.y > 65535 || grid.z > 65535) stop("grid is out of range");
   if (shared_bytes > 227 << 10) stop("shared memory exceeds the limit of a block (227 KiB)");
 #if defined(__SANITIZE_ADDRESS__)

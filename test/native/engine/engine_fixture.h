@@ -17,7 +17,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "base/clock.h"
 #include "check.h"
-#include "engine/guess/draft_model.h"
+#include "engine/speculation/draft_model.h"
 #include "engine/engine.h"
 #include "engine/sampling/sampler.h"
 #include "support/asynchronous_backend.h"
@@ -49,14 +49,14 @@ struct EngineSetup {
   std::function<void(LooseModel&)> change = {};       // Applied to the model before it is loaded.
   std::function<Bytes(const LooseModel&)> head = {};  // Builds the file of an EAGLE-3 head for the changed model.
 
-  bool has_drafter() const { return !draft.empty() || limits.guess_layer || head; }
+  bool has_drafter() const { return !draft.empty() || limits.mtp_layer || head; }
   void make_room_for_guesses() {
-    limits.guess_rows = Guesses::kMost;
+    limits.guess_rows = SequenceDrafts::kMax;
     limits.max_logit_rows = 16 + limits.guess_rows;
   }
   // Appends MTP layers to the model. `also` makes further changes to each of them.
   void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1) {
-    limits.guess_layer = true;
+    limits.mtp_layer = true;
     make_room_for_guesses();
     change = [also, n_layers](LooseModel& loose) {
       for (int i = 0; i < n_layers; ++i) {

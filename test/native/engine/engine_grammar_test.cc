@@ -813,8 +813,8 @@ void grow(grammar::Grammar& grammar, uint32_t seed, int n_tokens) {
 TEST(grammar_cache_bounds_the_memory_of_grammars_in_use) {
   EngineParts parts = load_parts({});
   if (!parts.model) return;
-  constexpr size_t kMost = 24 << 20;
-  GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), {}, 1 << 20, 4, kMost);
+  constexpr size_t kMax = 24 << 20;
+  GrammarCache cache(*parts.tokenizer, StepLoop::vocabulary(*parts.model, *parts.tokenizer), {}, 1 << 20, 4, kMax);
   std::vector<GrammarRef> held;  // Held by the requesters. The cache itself keeps four.
   size_t fresh = 0;
   for (int i = 0; i < 40; ++i) {
@@ -835,10 +835,10 @@ TEST(grammar_cache_bounds_the_memory_of_grammars_in_use) {
     grow(*held[i % 40], i, 300);
     most = std::max(most, cache.live_bytes());
     if (cache.is_over()) cache.trim();
-    CHECK(cache.live_bytes() <= kMost);
+    CHECK(cache.live_bytes() <= kMax);
   }
   check::note(std::to_string(fresh >> 10) + " KiB compiled, at most " + std::to_string(most >> 10));
-  CHECK(most > kMost);  // The limit was exceeded, so something had to be trimmed.
+  CHECK(most > kMax);  // The limit was exceeded, so something had to be trimmed.
   size_t sum = 0;
   for (const GrammarRef& grammar : held) sum += grammar->bytes();
   CHECK_EQ(cache.live_bytes(), sum);

@@ -104,7 +104,7 @@ Bytes head_that_knows(const LooseModel& model, bool by_hidden_row) {
 
 EngineStats count_with(EngineSetup setup, Speculation mode) {
   setup.options.speculation = Speculation::kAuto;
-  setup.options.own_guesses = mode;
+  setup.options.mtp = mode;
   auto engine = start_engine(setup);
   if (!engine) return {};
   Consumer consumer(*engine);

@@ -331,8 +331,8 @@ TEST(engine_applies_new_limits_while_running) {
   REQUIRE(running.ok());
   const std::unique_ptr<Engine> engine = std::move(*running);
   EngineStats stats = engine->stats();
-  CHECK_EQ(stats.most_batch_tokens, 256);  // The allocated maximum.
-  CHECK_EQ(stats.most_sequences, 16);
+  CHECK_EQ(stats.batch_tokens_limit, 256);  // The allocated maximum.
+  CHECK_EQ(stats.sequences_limit, 16);
   Consumer consumer(*engine);
   std::vector<RequestId> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(consumer.submit(simple_request(10, 400)));

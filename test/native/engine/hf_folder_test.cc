@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "check.h"
-#include "engine/diagnose/debug_logits.h"
-#include "engine/diagnose/inspect.h"
+#include "engine/debug/debug_logits.h"
+#include "engine/debug/inspect.h"
 #include "formats/hf/model_file.h"
 #include "support/hf_folder.h"
 #include "text/tokenizer/tokenizer.h"

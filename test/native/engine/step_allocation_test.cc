@@ -119,7 +119,7 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   counting = true;
   // Several pages of tokens. With MTP layers, enough steps to include some that accept many more tokens than earlier
   // steps.
-  const int n_steps = speculation == Speculation::kOff ? 100 : setup.limits.guess_layer ? 600 : 60;
+  const int n_steps = speculation == Speculation::kOff ? 100 : setup.limits.mtp_layer ? 600 : 60;
   for (int i = 0; i < n_steps; ++i) step();
   counting = false;
   CHECK_EQ(allocations.load(), 0);

@@ -17,7 +17,7 @@ void check_pair(const std::string& name, bool in_pieces) {
              {.how = exact ? "exact" : "production",
               .exact = exact,
               .rows = in_pieces ? 20 : 512,
-              .most_sequences = 1,
+              .sequences_limit = 1,
               .most_tokens = 4});
   }
 }

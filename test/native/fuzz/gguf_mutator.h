@@ -105,17 +105,17 @@ class GgufMutator {
     std::string data;
 
     static std::optional<Head> read(std::string_view bytes) {
-      constexpr uint64_t kMost = 4'096;
+      constexpr uint64_t kMax = 4'096;
       Reader in(bytes);
       if (in.take(4) != "GGUF" || in.number<uint32_t>() != 3) return std::nullopt;
       const auto n_tensors = in.number<uint64_t>(), n_values = in.number<uint64_t>();
-      if (n_tensors > kMost || n_values > kMost) return std::nullopt;
+      if (n_tensors > kMax || n_values > kMax) return std::nullopt;
       Head head;
       for (uint64_t i = 0; i < n_values && in.ok(); ++i) {
         Value value{in.string(), in.number<uint32_t>(), 0, {}};
         value.of = value.type == kArray ? in.number<uint32_t>() : value.type;
         const uint64_t count = value.type == kArray ? in.number<uint64_t>() : 1;
-        if (!in.ok() || value.of >= kTypes || value.of == kArray || count > 4 * kMost) return std::nullopt;
+        if (!in.ok() || value.of >= kTypes || value.of == kArray || count > 4 * kMax) return std::nullopt;
         for (uint64_t k = 0; k < count && in.ok(); ++k)
           value.elements.push_back(value.of == kString ? in.string() : in.take(kSizes[value.of]));
         head.values.push_back(std::move(value));

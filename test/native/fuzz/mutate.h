@@ -40,11 +40,11 @@ template <typename T>
 class Donors {
  public:
   void keep(T one, Chance& chance) {
-    constexpr size_t kMost = 64;
-    if (all_.size() < kMost)
+    constexpr size_t kMax = 64;
+    if (all_.size() < kMax)
       all_.push_back(std::move(one));
     else if (chance.one_in(4))
-      all_[chance.below(kMost)] = std::move(one);
+      all_[chance.below(kMax)] = std::move(one);
   }
   // Returns a random earlier input. Requires a previous call of keep().
   const T& any(Chance& chance) const { return all_[chance.below(all_.size())]; }

@@ -130,7 +130,7 @@ inline constexpr bool kSanitized = false;
 // Runs one input and fails if it takes too long. Measures the CPU time of the thread, so that a busy machine causes no
 // failures.
 inline void run(const Target& target, Input input) {
-  constexpr double kMostSeconds = kSanitized ? 5 : 1;
+  constexpr double kMaxSeconds = kSanitized ? 5 : 1;
   const auto seconds = [] {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -140,7 +140,7 @@ inline void run(const Target& target, Input input) {
   given() = input;
   target.run(input);
   const double took = seconds() - began;
-  insist(took < kMostSeconds, "an input takes less than its time limit", std::to_string(took) + " s of a core");
+  insist(took < kMaxSeconds, "an input takes less than its time limit", std::to_string(took) + " s of a core");
 }
 
 }  // namespace monolith::fuzzing

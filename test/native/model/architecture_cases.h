@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "plain_network.h"
+#include "mlp.h"
 
 namespace monolith::testing {
 
-using P = PlainNetwork;
+using P = Mlp;
 
 constexpr uint32_t kEmbd = TinyModel::kEmbedding, kFf = TinyModel::kFeedForward;
 constexpr uint32_t kQ = TinyModel::kHeads * TinyModel::kHeadDim;
@@ -97,8 +97,8 @@ inline Rows attention(const P& net, const std::string& block, const Rows& h, con
   return each(P::attend(q, k, project("attn_v"), how),
               [&](const Row& row) { return net.times(block + "attn_output", row); });
 }
-inline Row gated_network(const P& net, const std::string& block, const Row& h, double (*activation)(double) = silu,
-                         const std::string& suffix = "") {
+inline Row gated_mlp(const P& net, const std::string& block, const Row& h, double (*activation)(double) = silu,
+                     const std::string& suffix = "") {
   return net.times(block + "ffn_down" + suffix, P::gated(activation, net.times(block + "ffn_gate" + suffix, h),
                                                          net.times(block + "ffn_up" + suffix, h)));
 }
@@ -133,13 +133,13 @@ inline Case mistral() {
   TinyModel model("llama");
   model.key("attention.sliding_window", kWindow);
   return {"llama with a sliding window", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(
-                net, pre_norm_layers(
-                         net, tokens, 2,
-                         [&](uint32_t, const std::string& block, const Rows& h) {
-                           return attention(net, block, h, {.halves = false}, {.window = kWindow});
-                         },
-                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+            return logits_of(net,
+                             pre_norm_layers(
+                                 net, tokens, 2,
+                                 [&](uint32_t, const std::string& block, const Rows& h) {
+                                   return attention(net, block, h, {.halves = false}, {.window = kWindow});
+                                 },
+                                 [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); }));
           }};
 }
 
@@ -205,7 +205,7 @@ inline Case qwen2moe() {
                                       [&](const std::string& block, const Row& row) {
                                         const double gate = net.times(block + "ffn_gate_inp_shexp", row)[0];
                                         return P::plus(net.mixture(block, row, kExpertFf, kUsed, false),
-                                                       gated_network(net, block, row, silu, "_shexp"),
+                                                       gated_mlp(net, block, row, silu, "_shexp"),
                                                        1 / (1 + std::exp(-gate)));
                                       }));
           }};
@@ -252,7 +252,7 @@ inline Case gemma() {
               const std::string block = block_name(layer);
               x = sum(x, attention(net, block, normed(net, block + "attn_norm", x), {}));
               x = sum(x, each(normed(net, block + "ffn_norm", x),
-                              [&](const Row& row) { return gated_network(net, block, row, gelu); }));
+                              [&](const Row& row) { return gated_mlp(net, block, row, gelu); }));
             }
             return logits_of(net, x, "token_embd");
           }};
@@ -267,7 +267,7 @@ inline Rows gemma_layers(const P& net, const Tokens& tokens, uint32_t layers,
     const Rows a = attend(layer, block, normed(net, block + "attn_norm", x));
     x = sum(x, normed(net, block + "post_attention_norm", a));
     const Rows f =
-        each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return gated_network(net, block, row, gelu); });
+        each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return gated_mlp(net, block, row, gelu); });
     x = sum(x, normed(net, block + "post_ffw_norm", f));
   }
   return logits_of(net, x, "token_embd");
@@ -359,7 +359,7 @@ inline Case smollm3() {
                            return attention(net, block, h,
                                             {.frequency = layer == 3 ? Row{} : P::frequencies(10000), .halves = false});
                          },
-                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+                         [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); }));
           }};
 }
 
@@ -389,9 +389,8 @@ inline Case granite(bool rotates) {
   put_granite_scales(model);
   if (!rotates) model.key("rope.scaling.finetuned", false);
   return {"granite", model, [rotates](const P& net, const Tokens& tokens) {
-            return granite_layers(
-                net, tokens, rotates ? P::frequencies(10000) : Row{}, 0.125,
-                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
+            return granite_layers(net, tokens, rotates ? P::frequencies(10000) : Row{}, 0.125,
+                                  [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); });
           }};
 }
 
@@ -400,9 +399,8 @@ inline Case minicpm() {
   put_granite_scales(model);
   model.keys.erase("minicpm.attention.scale");
   return {"minicpm", model, [](const P& net, const Tokens& tokens) {
-            return granite_layers(
-                net, tokens, P::frequencies(10000), 0.25,
-                [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
+            return granite_layers(net, tokens, P::frequencies(10000), 0.25,
+                                  [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); });
           }};
 }
 
@@ -419,7 +417,7 @@ inline Case granitemoe(bool shared) {
                                   [&](const std::string& block, const Row& row) {
                                     const Row experts = net.mixture(block, row, kFf, kUsed, true);
                                     if (!shared) return experts;
-                                    return P::plus(experts, gated_network(net, block, row, silu, "_shexp"));
+                                    return P::plus(experts, gated_mlp(net, block, row, silu, "_shexp"));
                                   });
           }};
 }
@@ -449,7 +447,7 @@ inline Case olmo2(bool windows) {
               qkv.qk_norm = norm_of(net);
               const Rows a = attention(net, block, x, qkv, {.window = local ? int{kWindow} : 0});
               x = sum(x, normed(net, block + "post_attention_norm", a));
-              const Rows f = each(x, [&](const Row& row) { return gated_network(net, block, row); });
+              const Rows f = each(x, [&](const Row& row) { return gated_mlp(net, block, row); });
               x = sum(x, normed(net, block + "post_ffw_norm", f));
             }
             return logits_of(net, x);
@@ -476,7 +474,7 @@ inline Case exaone4(bool windows) {
               qkv.qk_norm = norm_of(net);
               const Rows a = attention(net, block, x, qkv, {.window = local ? int{kWindow} : 0});
               x = sum(x, normed(net, block + "post_attention_norm", a));
-              const Rows f = each(x, [&](const Row& row) { return gated_network(net, block, row); });
+              const Rows f = each(x, [&](const Row& row) { return gated_mlp(net, block, row); });
               x = sum(x, normed(net, block + "post_ffw_norm", f));
             }
             return logits_of(net, x);
@@ -523,7 +521,7 @@ inline Case seed_oss() {
               const std::string block = block_name(layer);
               x = sum(x, attention(net, block, normed(net, block + "attn_norm", x), {}));
               x = sum(x, each(normed(net, block + "post_attention_norm", x),
-                              [&](const Row& row) { return gated_network(net, block, row); }));
+                              [&](const Row& row) { return gated_mlp(net, block, row); }));
             }
             return logits_of(net, x);
           }};
@@ -539,13 +537,13 @@ inline Case qwen2vl() {
     model.bias(block + "attn_v.bias", kKv);
   });
   return {"qwen2vl", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(
-                net, pre_norm_layers(
-                         net, tokens, 2,
-                         [&](uint32_t, const std::string& block, const Rows& h) {
-                           return attention(net, block, h, {.biases = true});
-                         },
-                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+            return logits_of(net,
+                             pre_norm_layers(
+                                 net, tokens, 2,
+                                 [&](uint32_t, const std::string& block, const Rows& h) {
+                                   return attention(net, block, h, {.biases = true});
+                                 },
+                                 [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); }));
           }};
 }
 
@@ -554,25 +552,25 @@ inline Case qwen3vl() {
   model.key("rope.dimension_sections", 8u);
   add_qk_norms(model, true);
   return {"qwen3vl", model, [](const P& net, const Tokens& tokens) {
-            return logits_of(
-                net, pre_norm_layers(
-                         net, tokens, 2,
-                         [&](uint32_t, const std::string& block, const Rows& h) {
-                           return attention(net, block, h, {.qk_norm = norm_of(net)});
-                         },
-                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+            return logits_of(net,
+                             pre_norm_layers(
+                                 net, tokens, 2,
+                                 [&](uint32_t, const std::string& block, const Rows& h) {
+                                   return attention(net, block, h, {.qk_norm = norm_of(net)});
+                                 },
+                                 [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); }));
           }};
 }
 
 inline Case llama_like(const char* name, bool halves) {
   return {name, TinyModel(name), [halves](const P& net, const Tokens& tokens) {
-            return logits_of(
-                net, pre_norm_layers(
-                         net, tokens, 2,
-                         [&](uint32_t, const std::string& block, const Rows& h) {
-                           return attention(net, block, h, {.halves = halves});
-                         },
-                         [&](const std::string& block, const Row& row) { return gated_network(net, block, row); }));
+            return logits_of(net,
+                             pre_norm_layers(
+                                 net, tokens, 2,
+                                 [&](uint32_t, const std::string& block, const Rows& h) {
+                                   return attention(net, block, h, {.halves = halves});
+                                 },
+                                 [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); }));
           }};
 }
 

@@ -29,7 +29,7 @@ TEST(every_architecture_matches_its_float64_network) {
     const Loaded loaded = load(one.model, {.threads = 2, .arithmetic = Arithmetic::kExact});
     REQUIRE(loaded.model != nullptr);
     const std::vector<float> logits = run_network(*loaded.model, tokens, 37);
-    const Rows expected = one.network(PlainNetwork(one.model), tokens);
+    const Rows expected = one.network(Mlp(one.model), tokens);
     double worst = 0;
     for (size_t row = 0; row < expected.size(); ++row) {
       const std::span<const float> ours(logits.data() + row * TinyModel::kVocab, TinyModel::kVocab);

@@ -139,7 +139,7 @@ inline Case qwen35() {
   TinyModel model = delta_nets("qwen35", false);
   return {"qwen35", model, [](const P& net, const Tokens& tokens) {
             return delta_net_layers(net, tokens, false, [&](const std::string& block, const Row& row) {
-              return gated_network(net, block, row);
+              return gated_mlp(net, block, row);
             });
           }};
 }
@@ -154,7 +154,7 @@ inline Case delta_nets_with_experts(const char* architecture, bool in_runs) {
   return {architecture, model, [in_runs](const P& net, const Tokens& tokens) {
             return delta_net_layers(net, tokens, in_runs, [&](const std::string& block, const Row& row) {
               return P::plus(net.mixture(block, row, kExpertFf, kUsed, true),
-                             gated_network(net, block, row, silu, "_shexp"),
+                             gated_mlp(net, block, row, silu, "_shexp"),
                              logistic(net.times(block + "ffn_gate_inp_shexp", row)[0]));
             });
           }};

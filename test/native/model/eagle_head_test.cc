@@ -74,8 +74,8 @@ std::vector<Rows> streams_of(const P& net, const Tokens& tokens) {
     const std::string block = block_name(i);
     const Rows x =
         sum(all.back(), attention(net, block, normed(net, block + "attn_norm", all.back()), {.halves = false}));
-    all.push_back(sum(
-        x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return gated_network(net, block, row); })));
+    all.push_back(
+        sum(x, each(normed(net, block + "ffn_norm", x), [&](const Row& row) { return gated_mlp(net, block, row); })));
   }
   return all;
 }
@@ -103,8 +103,8 @@ void check_head(const HeadOf& how) {
       residual.push_back(how.norms ? own.norm("blk.0.attn_norm_2", before) : before);
     }
     const Rows x = sum(residual, attention(own, "blk.0.", in, {.halves = false}));
-    return sum(
-        x, each(normed(own, "blk.0.ffn_norm", x), [&](const Row& row) { return gated_network(own, "blk.0.", row); }));
+    return sum(x,
+               each(normed(own, "blk.0.ffn_norm", x), [&](const Row& row) { return gated_mlp(own, "blk.0.", row); }));
   };
   const ParsedModel parsed(model), parsed_head(head);
   REQUIRE(parsed.file != nullptr && parsed_head.file != nullptr);

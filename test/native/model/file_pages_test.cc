@@ -152,14 +152,14 @@ TEST(huge_page_collapse_keeps_the_contents_and_its_time_limit) {
   for (size_t i = 0; i < kBytes; ++i) mapping->data()[i] = static_cast<std::byte>(i * 31 >> 3);
   madvise(mapping->data(), kBytes, MADV_HUGEPAGE);
   const auto now = std::chrono::steady_clock::now();
-  CHECK_EQ(mapping->gather(now), size_t{0});
-  const size_t gathered = mapping->gather(now + std::chrono::seconds(10));
+  CHECK_EQ(mapping->collapse_huge_pages(now), size_t{0});
+  const size_t gathered = mapping->collapse_huge_pages(now + std::chrono::seconds(10));
   // How much the kernel collapses depends on the state of the system.
   CHECK(gathered % kHuge == 0 && gathered <= kBytes);
   bool same = true;
   for (size_t i = 0; i < kBytes; ++i) same = same && mapping->data()[i] == static_cast<std::byte>(i * 31 >> 3);
   CHECK(same);
-  CHECK_EQ(Mapping().gather(now + std::chrono::seconds(1)), size_t{0});
+  CHECK_EQ(Mapping().collapse_huge_pages(now + std::chrono::seconds(1)), size_t{0});
 }
 
 }  // namespace monolith

@@ -138,8 +138,7 @@ TEST(mla_of_every_form_matches_its_float64_network) {
               net, tokens, 2,
               [&](uint32_t, const std::string& block, const Rows& h) { return attend(net, block, h, low_rank, grows); },
               [&](const std::string& block, const Row& row) {
-                return block == "blk.0." ? gated_network(net, block, row)
-                                         : net.mixture(block, row, kExpertFf, kUsed, true);
+                return block == "blk.0." ? gated_mlp(net, block, row) : net.mixture(block, row, kExpertFf, kUsed, true);
               }));
       std::vector<float> first;
       for (const Form form : {Form::kSplit, Form::kUnsplit, Form::kOldKeys})

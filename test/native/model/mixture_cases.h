@@ -15,8 +15,8 @@ inline void put_choice_bias(TinyModel& model, uint32_t lead) {
 // Routed experts plus a shared expert from layer `lead` on; an MLP in the layers before it.
 inline Row mixture_beside(const P& net, const std::string& block, const Row& row, uint32_t lead,
                           const P::MixtureOf& how) {
-  if (block < block_name(lead)) return gated_network(net, block, row);
-  return P::plus(net.mixture(block, row, how), gated_network(net, block, row, silu, "_shexp"));
+  if (block < block_name(lead)) return gated_mlp(net, block, row);
+  return P::plus(net.mixture(block, row, how), gated_mlp(net, block, row, silu, "_shexp"));
 }
 
 // GLM 4.5: the last layer of the file is an MTP layer and is left out.
@@ -268,7 +268,7 @@ inline Case norms_apart(bool stablelm) {
               const Rows h =
                   each(x, [&](const Row& row) { return mean_norm(net, block + "attn_norm", row, stablelm); });
               x = sum(sum(x, attention(net, block, h, qkv)),
-                      each(h, [&](const Row& row) { return gated_network(net, block, row); }));
+                      each(h, [&](const Row& row) { return gated_mlp(net, block, row); }));
             }
             return each(x, [&](const Row& row) {
               return P::scaled(net.times("output", mean_norm(net, "output_norm", row, stablelm)), stablelm ? 1 : 0.5);

@@ -55,7 +55,7 @@ inline Rows short_convolution_layers(const P& net, const Tokens& tokens,
 inline Case lfm2() {
   return {"lfm2", short_convolutions("lfm2"), [](const P& net, const Tokens& tokens) {
             return short_convolution_layers(
-                net, tokens, [&](const std::string& block, const Row& row) { return gated_network(net, block, row); });
+                net, tokens, [&](const std::string& block, const Row& row) { return gated_mlp(net, block, row); });
           }};
 }
 
@@ -66,7 +66,7 @@ inline Case lfm2moe() {
   for (const uint32_t layer : {1u, 2u}) model.bias(block_name(layer) + "exp_probs_b.bias", kExperts);
   return {"lfm2moe", model, [](const P& net, const Tokens& tokens) {
             return short_convolution_layers(net, tokens, [&](const std::string& block, const Row& row) {
-              if (block == block_name(0)) return gated_network(net, block, row);
+              if (block == block_name(0)) return gated_mlp(net, block, row);
               return net.mixture(block, row, {.n_ff = kExpertFf, .used = kUsed, .sigmoid = true, .choice_bias = true});
             });
           }};

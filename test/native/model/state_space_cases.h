@@ -120,9 +120,9 @@ inline Case granitehybrid(bool experts) {
               x = sum(x,
                       each(normed(net, block + "ffn_norm", x),
                            [&](const Row& row) {
-                             if (!experts) return gated_network(net, block, row);
+                             if (!experts) return gated_mlp(net, block, row);
                              return P::plus(net.mixture(block, row, kExpertFf, kUsed, true),
-                                            gated_network(net, block, row, silu, "_shexp"));
+                                            gated_mlp(net, block, row, silu, "_shexp"));
                            }),
                       0.22f);
             }
@@ -183,7 +183,7 @@ inline Case falcon_h1(bool out_norm) {
               x = sum(x, each(x, [&](Row row) {
                         const double mean = std::inner_product(row.begin(), row.end(), row.begin(), 0.0) / kEmbd;
                         for (size_t i = 0; i < row.size(); ++i) row[i] *= weight[i] / std::sqrt(mean + 1e-5f);
-                        return gated_network(net, block, row);
+                        return gated_mlp(net, block, row);
                       }));
             }
             return logits_of(net, x);

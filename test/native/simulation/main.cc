@@ -24,7 +24,7 @@
 namespace monolith::simulation {
 namespace {
 
-constexpr int kMostShrinkingRuns = 1500;
+constexpr int kMaxShrinkingRuns = 1500;
 
 struct Options {
   int64_t steps = 1'000'000;
@@ -169,7 +169,7 @@ class Simulation {
     // Any failure counts while shrinking, because one bug can show in many ways.
     std::vector<bool> kept = shrink(
         scenario.actions.size(),
-        [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMostShrinkingRuns);
+        [&](const std::vector<bool>& some) { return !run_one(scenario, some).failure.empty(); }, kMaxShrinkingRuns);
     Outcome least = run_one(scenario, kept);
     // Reports the first failure if it did not recur, or if it only occurs with the actions in `only`.
     if (least.failure.empty()) least = outcome, kept.assign(kept.size(), true);

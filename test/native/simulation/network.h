@@ -19,7 +19,7 @@ namespace monolith::simulation {
 inline constexpr int kVocabulary = 32;
 // Tokens 29 and 30 are punctuation.
 inline constexpr int32_t kLetters = 26, kOpen = 26, kClose = 27, kSpace = 28, kEnd = 31;
-inline constexpr int kMostTables = 8;
+inline constexpr int kMaxTables = 8;
 
 inline uint64_t fold(uint64_t before, uint64_t value) {
   const uint64_t x = (before ^ value) * 0x9E3779B97F4A7C15u;
@@ -33,7 +33,7 @@ struct Shape {
 
 // Running hash of the earlier positions that every following token attends to.
 struct Seen {
-  std::array<uint64_t, kMostTables> full{};  // One hash per page table of full-attention layers.
+  std::array<uint64_t, kMaxTables> full{};  // One hash per page table of full-attention layers.
   uint64_t state = 0;
 };
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "engine/memory/page_table.h"
-#include "engine/guess/speculation.h"
+#include "engine/speculation/speculation.h"
 
 namespace monolith::simulation {
 namespace {
@@ -33,7 +33,7 @@ Setup make_setup(Random& random) {
   setup.snapshot_tokens = random.from(1, 100);
   // Enough pages for at least one sliding window and one step of a sequence that runs alone.
   const int64_t least =
-      layout.tables() + layout.windowed * layout.window_pages(std::min(setup.max_rows, kLeastRowsAlone));
+      layout.tables() + layout.windowed * layout.window_pages(std::min(setup.max_rows, kMinRowsAlone));
   setup.n_pages = least + layout.tables() * random.from(2, random.one_in(3) ? 60 : 16);
   setup.max_context = random.from(20, 300);
   setup.prefix_cache = !random.one_in(6);

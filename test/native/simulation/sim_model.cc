@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "engine/guess/speculation.h"
+#include "engine/speculation/speculation.h"
 
 namespace monolith::simulation {
 
@@ -39,7 +39,7 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
   params_.n_vocab = kVocabulary;
   params_.n_embd = 1;
   params_.n_layers = 0;
-  const int guesses = setup.speculation == Speculation::kOff ? 0 : Guesses::kMost;
+  const int guesses = setup.speculation == Speculation::kOff ? 0 : SequenceDrafts::kMax;
   limits_ = {.max_batch_tokens = setup.max_rows,
              .max_logit_rows = setup.max_sequences + guesses,
              .guess_rows = guesses,
@@ -56,7 +56,7 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
 
 // The reader of KV pages: the page tables of a sequence, and the organization that owns it.
 struct SimModel::Reading {
-  std::array<const int32_t*, kMostTables> pages;
+  std::array<const int32_t*, kMaxTables> pages;
   uint64_t owner;
   int writes_from;  // Positions from here on are written by the segment itself.
 };

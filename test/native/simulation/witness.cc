@@ -215,7 +215,7 @@ void Witness::read_prompt(RequestId id, Known& known, Record& record) {
 }
 
 void Witness::check_text(RequestId id, const Known& known, const Choice& choice, FinishReason reason) const {
-  // With a reasoning budget the text has line breaks and markers; text_stage_test.cc covers it.
+  // With a reasoning budget the text has line breaks and markers; output_parser_test.cc covers it.
   if (known.ask->budget >= 0) return;
   std::string text;
   for (size_t i = 0; i < choice.tokens.size(); ++i) {

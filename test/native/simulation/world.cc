@@ -11,8 +11,8 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kEpochNs = 1'000'000'000'000;
-constexpr int64_t kStalledNs = 20 * kMs;    // Interval at which an engine that waits for a reader checks its clock.
-constexpr int64_t kMostToTheEnd = 200'000;  // Maximum number of steps after the last action.
+constexpr int64_t kStalledNs = 20 * kMs;   // Interval at which an engine that waits for a reader checks its clock.
+constexpr int64_t kMaxToTheEnd = 200'000;  // Maximum number of steps after the last action.
 
 GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
   GenerationRequest request;
@@ -107,7 +107,7 @@ void World::run() {
     const size_t first = next;
     for (; next < actions.size() && actions[next].at <= step_; ++next) last = step_;
     take_in(first, next);
-    if (step_ > std::max<int64_t>(last, setup_.n_steps) + kMostToTheEnd) throw Violation("does not finish");
+    if (step_ > std::max<int64_t>(last, setup_.n_steps) + kMaxToTheEnd) throw Violation("does not finish");
     const int64_t begun_ns = SimClock::now();
     const bool computed = compute();
     cancel_meanwhile();
@@ -201,7 +201,7 @@ void World::submit(size_t number, const Ask& ask) {
                              .max_context = max_context,
                              .sees = false,
                              .input_width = 1,
-                             .most_bidirectional_rows = std::min(setup_.max_rows, kLeastRowsAlone)};
+                             .most_bidirectional_rows = std::min(setup_.max_rows, kMinRowsAlone)};
   ++figures_.requests;
   const size_t n_tokens = request.prompt.size();
   if (!check_request(request, bounds) || machine.counters.queue.take(n_tokens) != QueueRoom::Taken::kTaken) {

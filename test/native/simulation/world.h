@@ -80,9 +80,9 @@ class World {
   std::unique_ptr<Witness> witness_;
   std::vector<Line> lines_;
   std::map<size_t, RequestId> ids_;  // Request IDs by the number of the action that submitted them.
-  static constexpr size_t kMostOrganizations = 8;
+  static constexpr size_t kMaxOrganizations = 8;
   // Steps per organization without a sequence slot although one could be given to it.
-  std::array<int64_t, kMostOrganizations> without_{}, easily_{};
+  std::array<int64_t, kMaxOrganizations> without_{}, easily_{};
   std::vector<RequestId> meanwhile_;  // Requests to cancel while the next step is being computed.
   // Cancelled requests of which the engine does not know yet.
   std::vector<std::pair<RequestId, std::shared_ptr<Channel>>> cancelled_;

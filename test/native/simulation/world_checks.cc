@@ -9,12 +9,12 @@ namespace {
 
 // Maximum steps that an organization with work waits for its first sequence slot while another organization has two.
 // The scheduler guarantees one or two steps if there are enough pages. Otherwise a sequence that was just preempted and
-// resumed runs for Scheduler::kLeastRun tokens before it is preempted again.
-constexpr int64_t kMostWithout = 2000;
+// resumed runs for Scheduler::kMinRunTokens tokens before it is preempted again.
+constexpr int64_t kMaxWithout = 2000;
 // The same limit if nothing delays the organization except sequences that get slots in the same steps.
-constexpr int64_t kMostEasily = 24;
+constexpr int64_t kMaxEasily = 24;
 // Maximum steps until a request has started if it is not blocked, including the requests before it.
-constexpr int64_t kMostWait = 60'000;
+constexpr int64_t kMaxWait = 60'000;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void World::check() {
     if (known.retired || known.started) continue;
     const int64_t waited = step_ - known.submitted_step;
     figures_.longest_wait = std::max(figures_.longest_wait, waited);
-    if (waited > kMostWait)
+    if (waited > kMaxWait)
       throw Violation("request " + std::to_string(id) + " starves: it has waited for " + std::to_string(waited) +
                       " steps");
   }
@@ -130,10 +130,10 @@ void World::check_places() {
   const Scheduler& scheduler = machine_->loop.scheduler();
   const PrefixCache& cache = machine_->loop.cache();
   const auto index_of = [](const Sequence& sequence) {
-    return sequence.request.params.organization % kMostOrganizations;
+    return sequence.request.params.organization % kMaxOrganizations;
   };
-  std::array<int, kMostOrganizations> places{};
-  std::array<bool, kMostOrganizations> wants{};
+  std::array<int, kMaxOrganizations> places{};
+  std::array<bool, kMaxOrganizations> wants{};
   for (const Sequence* sequence : scheduler.running()) ++places[index_of(*sequence)];
   const auto want = [&](const Sequence& sequence) {
     if (!sequence.request.channel->full()) wants[index_of(sequence)] = true;
@@ -144,7 +144,7 @@ void World::check_places() {
   const bool can_give = std::ranges::any_of(places, [](int n) { return n >= 2; });
   const bool gives = std::ranges::any_of(scheduler.running(), [&](const Sequence* sequence) {
     const bool rests =
-        sequence->displaced_at >= 0 && sequence->generated() - sequence->displaced_at < Scheduler::kLeastRun;
+        sequence->preempted_at >= 0 && sequence->generated() - sequence->preempted_at < Scheduler::kMinRunTokens;
     return places[index_of(*sequence)] >= 2 && !rests;
   });
   const auto n_running = static_cast<int64_t>(scheduler.running().size());
@@ -152,7 +152,7 @@ void World::check_places() {
       cache.layout().pages_at_once(setup_.max_context, setup_.max_rows) + cache.layout().tables() * (n_running + 1);
   int64_t kept = 0;  // Slots reserved for choices that have not started.
   for (const Sequence* sequence : scheduler.running())
-    if (sequence->choice == 0) kept += sequence->request.kept_places;
+    if (sequence->choice == 0) kept += sequence->request.reserved_slots;
   // A lowered limit on sequences takes effect first.
   const bool is_easy = gives && cache.available() >= needed && n_running + kept <= scheduler.max_sequences();
   for (size_t i = 0; i < places.size(); ++i) {
@@ -161,9 +161,9 @@ void World::check_places() {
     easily_[i] = is_easy && waits ? easily_[i] + 1 : 0;
     figures_.longest_without = std::max(figures_.longest_without, without_[i]);
     figures_.longest_easily = std::max(figures_.longest_easily, easily_[i]);
-    if (without_[i] > kMostWithout)
+    if (without_[i] > kMaxWithout)
       throw Violation("organization " + std::to_string(i) + " starves: others have two or more slots");
-    if (easily_[i] > kMostEasily)
+    if (easily_[i] > kMaxEasily)
       throw Violation("organization " + std::to_string(i) + " gets no slot although others can give one up");
   }
 }

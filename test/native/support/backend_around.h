@@ -20,8 +20,8 @@ class BackendAround : public Backend {
   }
   size_t kv_cache_bytes(const KvShape& shape) const override { return inner_.kv_cache_bytes(shape); }
   Result<std::unique_ptr<Matrix>> matrix(const MatrixSource& source) override { return inner_.matrix(source); }
-  size_t gather(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
-    return inner_.gather(matrix, until);
+  size_t collapse_huge_pages(const Matrix& matrix, std::chrono::steady_clock::time_point until) override {
+    return inner_.collapse_huge_pages(matrix, until);
   }
   Result<std::unique_ptr<KvCache>> kv_cache(const KvShape& shape) override { return inner_.kv_cache(shape); }
   Result<float*> allocate(int64_t count) override { return inner_.allocate(count); }
@@ -84,11 +84,11 @@ class BackendAround : public Backend {
                     int64_t dim) override {
     inner_.add_weighted(x, y, weights, weight_stride, offset, n_rows, dim);
   }
-  void match_length(float* x, const float* y, int n_rows, int64_t dim) override {
-    inner_.match_length(x, y, n_rows, dim);
+  void rescale_to_norm(float* x, const float* y, int n_rows, int64_t dim) override {
+    inner_.rescale_to_norm(x, y, n_rows, dim);
   }
-  void keep_outliers(float* x, float deviations, int n_rows, int64_t dim) override {
-    inner_.keep_outliers(x, deviations, n_rows, dim);
+  void gaussian_topk(float* x, float deviations, int n_rows, int64_t dim) override {
+    inner_.gaussian_topk(x, deviations, n_rows, dim);
   }
   void copy_rows(const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) override {
     inner_.copy_rows(x, x_stride, n_rows, dim, out);
@@ -104,7 +104,7 @@ class BackendAround : public Backend {
     inner_.mixture(mixture, router_logits, x, n_rows, out, add_to_out);
   }
   Status can_keep_states(const KvShape& shape) const override { return inner_.can_keep_states(shape); }
-  void matmul_heads(const HeadProducts& products, int n_rows) override { inner_.matmul_heads(products, n_rows); }
+  void batched_matmul(const BatchedMatmul& products, int n_rows) override { inner_.batched_matmul(products, n_rows); }
   void rope_and_store_latents(const RopeParams& rope, std::span<const Segment> segments, const LatentQueries& queries,
                               float* rows, int64_t row_stride, int layer, KvCache& cache) override {
     inner_.rope_and_store_latents(rope, segments, queries, rows, row_stride, layer, cache);

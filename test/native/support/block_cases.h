@@ -146,7 +146,7 @@ inline const std::vector<std::vector<int>> kBlockCuts = {{1}, {7, 14, 21, 28, 35
 // Residual streams of a few tokens with hyper-connections, and the output of one sublayer.
 struct StreamCase {
   static constexpr int kStreams = 4, kRows = 5, kWidth = 300;
-  StreamMix mix{.n_streams = kStreams, .iterations = 20, .eps = kEps};
+  HyperConnections mix{.n_streams = kStreams, .iterations = 20, .eps = kEps};
   size_t n = static_cast<size_t>(mix.numbers());
   std::vector<float> logits = random_floats(kRows * n, 1, 2.0f), scale = random_floats(3, 2),
                      base = random_floats(n, 3);

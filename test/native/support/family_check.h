@@ -8,7 +8,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "check.h"
-#include "engine/diagnose/debug_logits.h"
+#include "engine/debug/debug_logits.h"
 #include "formats/hf/model_file.h"
 #include "support/family_folder.h"
 #include "support/fed_sequence.h"

@@ -15,7 +15,7 @@ inline ModelLimits guess_limits(bool guesses) {
   limits.max_logit_rows = 8;
   limits.n_slots = 8;
   limits.n_pages = 64;
-  limits.guess_layer = guesses;
+  limits.mtp_layer = guesses;
   return limits;
 }
 
@@ -34,13 +34,13 @@ class Fed {
       std::vector<Segment> segments;
       for (int table = 0; table < tables(); ++table)
         segments.push_back({0, n, position_, pages_of(table), slot_from(), slot_to()});
-      const HiddenRun run{0, n, position_ > 0 ? place_ : -1, place_, 1};
+      const HiddenRange run{0, n, position_ > 0 ? place_ : -1, place_, 1};
       const int32_t last = n - 1;
       const float* row = model_.forward({std::span(tokens).subspan(at, static_cast<size_t>(n)),
                                          segments,
                                          {&last, 1},
                                          false,
-                                         model_.guesses() ? std::span(&run, 1) : std::span<const HiddenRun>()});
+                                         model_.guesses() ? std::span(&run, 1) : std::span<const HiddenRange>()});
       logits.assign(row, row + model_.params().n_vocab);
       position_ += n;
     }

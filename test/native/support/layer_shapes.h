@@ -55,10 +55,10 @@ inline void check_layers_of_different_shapes(Backend& backend, KvType type) {
   REQUIRE(made.ok());
   KvCache& cache = **made;
   CHECK_EQ(cache.bytes, backend.kv_cache_bytes(shape));
-  constexpr int64_t kMost = 40 * kHeads * 128;
-  float* const q = *backend.allocate(kMost);
-  float* const kv = *backend.allocate(kMost);
-  float* const out = *backend.allocate(kMost);
+  constexpr int64_t kMax = 40 * kHeads * 128;
+  float* const q = *backend.allocate(kMax);
+  float* const kv = *backend.allocate(kMax);
+  float* const out = *backend.allocate(kMax);
   std::vector<std::vector<float>> expected;
   for (size_t i = 0; i < shape.layers.size(); ++i) {
     const LayerState& layer = shape.layers[i];
@@ -101,10 +101,10 @@ inline void check_layers_that_share_a_slot(Backend& backend, KvType type) {
   REQUIRE(made.ok());
   KvShape large{{shape.layers[0]}, kPages, type};
   CHECK_EQ((*made)->bytes, backend.kv_cache_bytes(large));  // The small layers take no additional memory.
-  constexpr int64_t kMost = 40 * kHeads * 96;
-  float* const q = *backend.allocate(kMost);
-  float* const kv = *backend.allocate(kMost);
-  float* const out = *backend.allocate(kMost);
+  constexpr int64_t kMax = 40 * kHeads * 96;
+  float* const q = *backend.allocate(kMax);
+  float* const kv = *backend.allocate(kMax);
+  float* const out = *backend.allocate(kMax);
   std::vector<std::vector<float>> expected;
   for (size_t i = 0; i < shape.layers.size(); ++i) {
     const LayerState& layer = shape.layers[i];

@@ -173,14 +173,14 @@ struct StateSpaceCase {
 
 // Inputs of a causal convolution.
 struct ConvolutionCase {
-  ConvolutionCase(int n_channels, int n_taps, bool plain, int rows)
+  ConvolutionCase(int n_channels, int conv_kernel_size, bool plain, int rows)
       : n_rows(rows),
         stride(n_channels + 5),
         x(random_floats(static_cast<size_t>(rows * stride), 3)),
-        weight(random_floats(static_cast<size_t>(n_channels * n_taps), 4)),
+        weight(random_floats(static_cast<size_t>(n_channels * conv_kernel_size), 4)),
         bias(random_floats(static_cast<size_t>(n_channels), 5)) {
     convolution = {.n_channels = n_channels,
-                   .n_taps = n_taps,
+                   .conv_kernel_size = conv_kernel_size,
                    .weight = weight.data(),
                    .bias = plain ? nullptr : bias.data(),
                    .silu = !plain};
@@ -188,13 +188,14 @@ struct ConvolutionCase {
   // Returns the whole output buffer, including the unchanged floats between the rows.
   std::vector<double> expected() const {
     std::vector<double> out(x.begin(), x.end());
-    const int n_taps = convolution.n_taps;
+    const int conv_kernel_size = convolution.conv_kernel_size;
     for (int row = 0; row < n_rows; ++row) {
       for (int c = 0; c < convolution.n_channels; ++c) {
         double sum = convolution.bias ? bias[static_cast<size_t>(c)] : 0.0;
-        for (int j = 0; j < n_taps; ++j)
-          if (const int at = row - n_taps + 1 + j; at >= 0)
-            sum += double(weight[static_cast<size_t>(c * n_taps + j)]) * x[static_cast<size_t>(at * stride + c)];
+        for (int j = 0; j < conv_kernel_size; ++j)
+          if (const int at = row - conv_kernel_size + 1 + j; at >= 0)
+            sum +=
+                double(weight[static_cast<size_t>(c * conv_kernel_size + j)]) * x[static_cast<size_t>(at * stride + c)];
         out[static_cast<size_t>(row * stride + c)] = convolution.silu ? sum * sigmoid(sum) : sum;
       }
     }

@@ -146,9 +146,9 @@ inline void judge(const VisionSequence& sequence, const std::vector<std::vector<
 struct VisionRun {
   std::string how;  // Description of the run for error messages.
   bool exact = false;
-  int rows = 512;                    // Maximum tokens per step.
-  size_t most_sequences = SIZE_MAX;  // Runs only the first N sequences.
-  int most_tokens = INT32_MAX;       // Maximum tokens of a response.
+  int rows = 512;                     // Maximum tokens per step.
+  size_t sequences_limit = SIZE_MAX;  // Runs only the first N sequences.
+  int most_tokens = INT32_MAX;        // Maximum tokens of a response.
 };
 
 inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, const VisionRun& run) {
@@ -171,7 +171,7 @@ inline void run_pair(const VisionPair& pair, std::unique_ptr<Backend> backend, c
   auto engine = Engine::start(std::make_unique<NotedModel>(std::move(*model), noted), std::move(backend),
                               std::move(*tokenizer), options);
   REQUIRE(engine.ok());
-  for (size_t i = 0; i < std::min(run.most_sequences, pair.sequences.size()); ++i) {
+  for (size_t i = 0; i < std::min(run.sequences_limit, pair.sequences.size()); ++i) {
     const VisionSequence& sequence = pair.sequences[i];
     GenerationRequest request = sequence.request;
     request.max_tokens = std::min(run.most_tokens, static_cast<int>(sequence.greedy.size()));

@@ -31,8 +31,8 @@ float weight_step(const float* numbers, int64_t count) {
     most = std::max(most, std::fabs(numbers[i]));
   }
   // Leaves room for rounding.
-  constexpr double kMostSum = static_cast<double>(0x7fffffff / kFixed16Most - kFixed16Block);
-  const double step = std::max(static_cast<double>(most) / 32767, sum / kMostSum);
+  constexpr double kMaxSum = static_cast<double>(0x7fffffff / kFixed16Most - kFixed16Block);
+  const double step = std::max(static_cast<double>(most) / 32767, sum / kMaxSum);
   return step < 0x1p-100 ? 0.0f : static_cast<float>(step * (1 + 0x1p-20));
 }
 

@@ -27,7 +27,7 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20, kSmallPage = 4096;
 constexpr int kCollapse = 25;  // Value of MADV_COLLAPSE, which older headers lack.
-constexpr int kMostRefused = 8;
+constexpr int kMaxRefused = 8;
 
 // AddressSanitizer checks accesses beyond heap blocks but not beyond memory mappings, which may be adjacent. With
 // AddressSanitizer, each mapping therefore gets this many poisoned bytes after its end.
@@ -98,10 +98,10 @@ Result<Mapping> Mapping::create(size_t bytes) {
 
 size_t Mapping::page_bytes() const { return asks_for_huge_pages(size_) ? kHugePage : kSmallPage; }
 
-size_t Mapping::gather(std::chrono::steady_clock::time_point until) const {
+size_t Mapping::collapse_huge_pages(std::chrono::steady_clock::time_point until) const {
   size_t gathered = 0;
   int refused = 0;  // Consecutive failures. Each costs milliseconds, because the kernel searches all of its memory.
-  for (size_t at = 0; at + kHugePage <= size_ && refused < kMostRefused && std::chrono::steady_clock::now() < until;
+  for (size_t at = 0; at + kHugePage <= size_ && refused < kMaxRefused && std::chrono::steady_clock::now() < until;
        at += kHugePage) {
     const bool huge = madvise(data_ + at, kHugePage, kCollapse) == 0;
     refused = huge ? 0 : refused + 1;

@@ -24,7 +24,7 @@ class Mapping {
   // Moves small pages into huge pages, if the system has some, until the given time. Returns the bytes that are in huge
   // pages, of the part processed so far. Returns 0 before Linux 6.1, which lacks this call. Other threads may read the
   // region concurrently and wait for one page at most.
-  size_t gather(std::chrono::steady_clock::time_point until) const;
+  size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const;
 
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }

@@ -274,7 +274,7 @@ void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScra
 // A row of activations has as many packed lines as the parts of all its heads together. Within a tile, head h of all
 // rows follows head h - 1 of the same rows.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
-                      const HeadProducts& products, int n_rows) {
+                      const BatchedMatmul& products, int n_rows) {
   if (n_rows <= 0) return;
   const CpuMatrix& matrix = static_cast<const CpuMatrix&>(*products.weight);
   const int64_t n_heads = products.n_heads, cols = matrix.cols;

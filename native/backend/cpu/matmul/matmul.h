@@ -42,8 +42,10 @@ class CpuMatrix final : public Matrix {
   const float* factors(int64_t strip) const {
     return factors_.empty() ? nullptr : factors_.data() + strip * kStripRows;
   }
-  // Implements Loading::gather().
-  size_t gather(std::chrono::steady_clock::time_point until) const { return memory_.gather(until); }
+  // Implements BackendMemory::gather().
+  size_t collapse_huge_pages(std::chrono::steady_clock::time_point until) const {
+    return memory_.collapse_huge_pages(until);
+  }
   // Writes row `row` as floats, with the same bits as dequantize(), times the row's factor.
   void dequantize_row(int64_t row, float* out) const;
 
@@ -73,10 +75,10 @@ class MatmulScratch {
 // must not overlap any target's output. The scratch memory must be large enough (asserted).
 void cpu_matmul(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
                 std::span<const MatmulTarget> targets, const float* x, int n_rows);
-// Implements Operations::matmul_heads. The scratch memory must be large enough (asserted): n_rows rows with the columns
+// Implements Operations::batched_matmul. The scratch memory must be large enough (asserted): n_rows rows with the columns
 // of all heads together, each head's rounded up to 32.
 void cpu_matmul_heads(const MatmulKernels& kernels, ThreadPool& pool, const MatmulScratch& scratch,
-                      const HeadProducts& products, int n_rows);
+                      const BatchedMatmul& products, int n_rows);
 
 // Returns the kernels for an instruction set of this processor, including BF16 instructions if it supports them.
 const MatmulKernels& matmul_kernels(CpuIsa isa);

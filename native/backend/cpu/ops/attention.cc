@@ -131,7 +131,7 @@ class Tile {
         for (int b = 0; b < n_blocks; ++b) {
           const int first = b * kLatentBlock, count = std::min(kLatentBlock, key_dim - first);
           steps[b] =
-              scale * a.kernels.pack_latents(from + first, count, kMostLatentQuery, numbers + i * key_stride + first);
+              scale * a.kernels.pack_latents(from + first, count, kMaxLatentQuery, numbers + i * key_stride + first);
         }
       } else if (layer.latents) {
         float* to = packed + i * padded_dim;

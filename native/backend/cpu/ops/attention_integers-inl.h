@@ -204,7 +204,7 @@ inline float pack_weights(const float* weights, const float* const* steps, int b
   }
   const float sum = sum_of_lanes(total), top = max_of_lanes(largest);
   const bool counts = sum > 0x1p-100f && sum < __builtin_inff();
-  const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMostLatentWeight) / top;
+  const float by_sum = static_cast<float>(kLatentWeights) / sum, by_top = static_cast<float>(kMaxLatentWeight) / top;
   const float inverse = by_sum < by_top ? by_sum : by_top;
   for (int p = first_page; p < end_page; ++p)
     store(to + p * kPageTokens,
@@ -335,6 +335,6 @@ void attention_span(const AttentionTile& tile, int span, float* states) {
     case KvType::kF16: return attention_span_of<uint16_t>(tile, span, states);
     case KvType::kQ8_0: return attention_span_of<int8_t>(tile, span, states);
     case KvType::kF32: return attention_span_of<float>(tile, span, states);
-    case KvType::kFp8: return;  // Refused by Loading::can_keep().
+    case KvType::kFp8: return;  // Refused by BackendMemory::can_keep().
   }
 }

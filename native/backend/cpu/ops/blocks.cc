@@ -94,14 +94,14 @@ void CpuOps::store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<c
                           CpuKvCache& cache) const {
   const CpuKvCache::Layer& own = cache.layer(blocks.layer);
   const RopeParams& rope = blocks.rope;
-  constexpr int kMostRotated = 1024;
-  assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= std::min(own.key_dim, kMostRotated));
+  constexpr int kMaxRotated = 1024;
+  assert(own.latents && rope.n_dims % 2 == 0 && rope.n_dims <= std::min(own.key_dim, kMaxRotated));
   for (const Segment& segment : segments) {
     const int64_t first = segment.first_position / blocks.block;
     // Blocks that end in this segment.
     const int64_t n = (segment.first_position + segment.n_tokens) / blocks.block - first;
     pool.parallel_for(n, 8, [&](int64_t begin, int64_t end, int) {
-      float factors[2 * kMostRotated];
+      float factors[2 * kMaxRotated];
       for (int64_t index = first + begin; index < first + end; ++index) {
         const int64_t position = (index + 1) * blocks.block - 1;
         float* const row = rows + (segment.first_row + position - segment.first_position) * own.key_dim;

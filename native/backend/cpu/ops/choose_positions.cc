@@ -15,7 +15,7 @@ constexpr int64_t kProductsAlone = 64 * 1024;
 
 }  // namespace
 
-void CpuOps::choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
+void CpuOps::select_positions(ThreadPool& pool, OpsScratch& scratch, const SparseIndexer& index,
                               std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const {
   const CpuKvCache::Layer& keys = cache.layer(index.layer);
   const CpuKvCache::Chosen& room = cache.chosen();

@@ -26,17 +26,17 @@ constexpr int q8_quads(int head_dim) { return (head_dim + 3) / 4; }
 constexpr int q8_blocks(int head_dim) { return (head_dim + kQ8Block - 1) / kQ8Block; }
 
 // 16-bit latents (KvType::kF16, StateKind::kLatents) and the keys and values of wide heads are stored as integers of at
-// most kMostLatent, with a step (scale) for each row and kLatentBlock of its dimensions. Queries, and the weights of a
+// most kMaxLatent, with a step (scale) for each row and kLatentBlock of its dimensions. Queries, and the weights of a
 // span's positions, are also converted to integers, so their dot products are exact 32-bit sums in any order:
-//   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMostLatent * kMostLatentQuery < 2^31
+//   scores   16 lanes share a block's dimensions: kLatentBlock / 16 * kMaxLatent * kMaxLatentQuery < 2^31
 //   values   the weights of kWeighedTogether positions add up to at most kLatentWeights, plus half a unit each for
-//            rounding: (kLatentWeights + kWeighedTogether / 2) * kMostLatent < 2^31
+//            rounding: (kLatentWeights + kWeighedTogether / 2) * kMaxLatent < 2^31
 inline constexpr int kLatentBlock = 256;
 inline constexpr int kLatentPad = 32;  // Rows are padded to whole vectors of 16-bit integers.
-inline constexpr int kMostLatent = 16383, kMostLatentQuery = 8191, kMostLatentWeight = 32767;
+inline constexpr int kMaxLatent = 16383, kMaxLatentQuery = 8191, kMaxLatentWeight = 32767;
 inline constexpr int kWeighedTogether = kAttentionSpan / 2;
-inline constexpr int kLatentWeights = 0x7fffffff / kMostLatent - kWeighedTogether;
-static_assert(int64_t{kLatentBlock / kLanes} * kMostLatent * kMostLatentQuery < int64_t{1} << 31);
+inline constexpr int kLatentWeights = 0x7fffffff / kMaxLatent - kWeighedTogether;
+static_assert(int64_t{kLatentBlock / kLanes} * kMaxLatent * kMaxLatentQuery < int64_t{1} << 31);
 // Minimum head size for integer storage of keys and values (KvType::kF16). If several queries read a head, arithmetic
 // is the bottleneck and not memory, and integer dot products take half the instructions. In smaller heads, the steps
 // would take a larger share of the memory.
@@ -104,14 +104,14 @@ inline constexpr int kConvolutionChannels = 256;
 // A convolution over some channels of a segment.
 struct ConvolutionTile {
   int n_channels;  // Number of channels, at most kConvolutionChannels.
-  int n_taps;
-  const float* weight;  // Shape [n_taps][kConvolutionChannels].
+  int conv_kernel_size;
+  const float* weight;  // Shape [conv_kernel_size][kConvolutionChannels].
   const float* bias;    // Shape [n_channels]. Null = no bias.
   bool silu;
   int n_rows;
   float* x;  // Points to the first row.
   int64_t stride;
-  const float* from;  // Initial state, [n_taps - 1]. Null = all zero.
+  const float* from;  // Initial state, [conv_kernel_size - 1]. Null = all zero.
   float* to;          // May be equal to `from`.
   int64_t state_stride;
 };
@@ -177,8 +177,8 @@ struct OpKernels {
   // A null weight means all 1, a null bias means none.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t dim, float* out);
   float (*squares)(const float* x, int64_t dim);  // Returns the sum of squares, computed as in the norms.
-  // See Operations::keep_outliers.
-  void (*keep_outliers)(float* x, float deviations, int64_t dim);
+  // See Operations::gaussian_topk.
+  void (*gaussian_topk)(float* x, float deviations, int64_t dim);
   void (*multiply)(float* x, const float* y, int64_t count);  // Runs in place.
   // x[j] = x[j] * own[j] + x[partner of j] * partner[j], in place.
   void (*rotate)(float* x, const float* own, const float* partner, int n_dims, RopeStyle style);

@@ -42,7 +42,7 @@ inline void store_whole_numbers(const OpKernels& kernels, const float* row, int6
   for (int block = 0; block < latent_blocks(dim); ++block) {
     const int64_t first = int64_t{block} * kLatentBlock, count = std::min<int64_t>(kLatentBlock, dim - first);
     steps[block * page_rows + slot] =
-        kernels.pack_latents(row + first, static_cast<int>(count), kMostLatent, numbers + slot * stride + first);
+        kernels.pack_latents(row + first, static_cast<int>(count), kMaxLatent, numbers + slot * stride + first);
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kElementsPerPiece = 16384;
 
 // Lower bound of the sum of squares that is divided by. A vector of zeros has no norm to rescale.
-constexpr float kLeastSquares = 1e-30f;
+constexpr float kMinSquares = 1e-30f;
 
 int64_t rows_per_piece(int64_t dim) { return std::max<int64_t>(1, kElementsPerPiece / dim); }
 
@@ -124,18 +124,18 @@ void CpuOps::add_weighted(ThreadPool& pool, float* x, const float* y, const floa
   });
 }
 
-void CpuOps::match_length(ThreadPool& pool, float* x, const float* y, int n_rows, int64_t dim) const {
+void CpuOps::rescale_to_norm(ThreadPool& pool, float* x, const float* y, int n_rows, int64_t dim) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       const float wanted = kernels_->squares(y + row * dim, dim), found = kernels_->squares(x + row * dim, dim);
-      kernels_->scale(x + row * dim, dim, std::sqrt(wanted) / std::sqrt(std::max(found, kLeastSquares)));
+      kernels_->scale(x + row * dim, dim, std::sqrt(wanted) / std::sqrt(std::max(found, kMinSquares)));
     }
   });
 }
 
-void CpuOps::keep_outliers(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const {
+void CpuOps::gaussian_topk(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const {
   pool.parallel_for(n_rows, rows_per_piece(dim), [&](int64_t begin, int64_t end, int) {
-    for (int64_t row = begin; row < end; ++row) kernels_->keep_outliers(x + row * dim, deviations, dim);
+    for (int64_t row = begin; row < end; ++row) kernels_->gaussian_topk(x + row * dim, deviations, dim);
   });
 }
 

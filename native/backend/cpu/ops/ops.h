@@ -119,7 +119,7 @@ inline constexpr int kRopeTables = 4;  // Forward and inverse rotation, with two
 // Working memory of the operations, allocated once for the largest step.
 class OpsScratch {
  public:
-  // The arguments are those of Loading::reserve, and the size of the ThreadPool. Errors: kInvalidArgument,
+  // The arguments are those of BackendMemory::reserve, and the size of the ThreadPool. Errors: kInvalidArgument,
   // kOutOfMemory.
   Status reserve(int threads, int max_rows, int64_t max_cols, int max_context, int max_head_dim);
   // Bytes that reserve() allocates for arguments that it accepts.
@@ -179,7 +179,7 @@ class CpuOps {
   void attention(ThreadPool& pool, OpsScratch& scratch, std::span<const Segment> segments, const float* q,
                  int64_t q_stride, int n_heads, int layer, const CpuKvCache& cache, const AttentionParams& params,
                  float* out, int64_t out_stride) const;
-  void choose_positions(ThreadPool& pool, OpsScratch& scratch, const PositionIndex& index,
+  void select_positions(ThreadPool& pool, OpsScratch& scratch, const SparseIndexer& index,
                         std::span<const Segment> segments, const CpuKvCache& cache, float* chosen) const;
   void gated(ThreadPool& pool, const Gating& gating, const float* gate, const float* up, int n_rows, int64_t dim,
              float* out) const;
@@ -187,8 +187,8 @@ class CpuOps {
   void scale_columns(ThreadPool& pool, float* x, const float* factors, int n_rows, int64_t dim) const;
   void add_weighted(ThreadPool& pool, float* x, const float* y, const float* weights, int64_t weight_stride,
                     float offset, int n_rows, int64_t dim) const;
-  void match_length(ThreadPool& pool, float* x, const float* y, int n_rows, int64_t dim) const;
-  void keep_outliers(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const;
+  void rescale_to_norm(ThreadPool& pool, float* x, const float* y, int n_rows, int64_t dim) const;
+  void gaussian_topk(ThreadPool& pool, float* x, float deviations, int n_rows, int64_t dim) const;
   void copy_rows(ThreadPool& pool, const float* x, int64_t x_stride, int n_rows, int64_t dim, float* out) const;
   void activate(ThreadPool& pool, Activation activation, float* x, int64_t count) const;
   void xielu(ThreadPool& pool, const Xielu& params, float* x, int64_t count) const;
@@ -210,10 +210,10 @@ class CpuOps {
   void store_blocks(ThreadPool& pool, const BlockRows& blocks, std::span<const Segment> segments, float* rows,
                     CpuKvCache& cache) const;
   // Computes the mixing coefficients in double.
-  void weigh_streams(ThreadPool& pool, const StreamMix& mix, float* numbers, int n_rows) const;
-  void read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
-                    int64_t dim, float* out) const;
-  void write_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
+  void hyper_connection_weights(ThreadPool& pool, const HyperConnections& mix, float* numbers, int n_rows) const;
+  void read_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* streams,
+                    int n_rows, int64_t dim, float* out) const;
+  void write_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* x, int n_rows,
                      int64_t dim, float* streams) const;
   void gather_rows(ThreadPool& pool, const float* x, const int32_t* rows, int n_rows, int64_t dim, float* out) const;
   // Operations of vision encoders; see tower_operations.h. Attention works as for text, over keys and values as floats.

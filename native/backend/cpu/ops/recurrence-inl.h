@@ -4,8 +4,8 @@
 // Starts from the bias and adds the taps from the oldest input to the newest with fused multiply-add. Rows are
 // processed from last to first, because the inputs of a row are the rows before it, which must not be overwritten yet.
 void convolve(const ConvolutionTile& tile) {
-  const int kept = tile.n_taps - 1;
-  float before[(kMostTaps - 1) * kConvolutionChannels];  // A copy of the state, which may be overwritten.
+  const int kept = tile.conv_kernel_size - 1;
+  float before[(kMaxTaps - 1) * kConvolutionChannels];  // A copy of the state, which may be overwritten.
   const auto bytes = static_cast<size_t>(tile.n_channels) * sizeof(float);
   for (int i = 0; i < kept; ++i) {
     float* const row = before + i * kConvolutionChannels;
@@ -21,12 +21,12 @@ void convolve(const ConvolutionTile& tile) {
   for (int i = 0; i < kept; ++i)
     __builtin_memcpy(tile.to + i * tile.state_stride, input(tile.n_rows - kept + i), bytes);
   for (int64_t t = tile.n_rows - 1; t >= 0; --t) {
-    const float* taps[kMostTaps];
-    for (int j = 0; j < tile.n_taps; ++j) taps[j] = input(t - kept + j);
+    const float* taps[kMaxTaps];
+    for (int j = 0; j < tile.conv_kernel_size; ++j) taps[j] = input(t - kept + j);
     float* const out = tile.x + t * tile.stride;
     for_vectors(tile.n_channels, [&](int64_t at, int n) {
       Vec sum = tile.bias != nullptr ? load_up_to(tile.bias + at, n) : splat(0.0f);
-      for (int j = 0; j < tile.n_taps; ++j)
+      for (int j = 0; j < tile.conv_kernel_size; ++j)
         sum = fma(load_up_to(taps[j] + at, n), load(tile.weight + j * kConvolutionChannels + at), sum);
       if (tile.silu) sum = div(sum, add(splat(1.0f), exponential(sub(splat(0.0f), sum))));
       store_up_to(out + at, sum, n);
@@ -90,7 +90,7 @@ template <int N, bool kChannelDecay>
 void delta_rows(const DeltaTile& tile) {
   const int dim = tile.key_dim;
   // With a decay per dimension, these are q and k of the next row times its decays.
-  alignas(64) float decayed[2][kChannelDecay ? kMostDeltaKeyDim : 1];
+  alignas(64) float decayed[2][kChannelDecay ? kMaxDeltaKeyDim : 1];
   const float* k_next = nullptr;
   const float* q_next = nullptr;
   const auto look_at = [&](int64_t row) {

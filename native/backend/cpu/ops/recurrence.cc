@@ -15,10 +15,10 @@ namespace {
 
 // Transposes weights from [channel][tap] to [tap][channel]. Nearly all models have a kernel size of four, which is
 // handled four channels at a time, in registers.
-void by_tap(const float* from, int n_channels, int n_taps, float* to) {
+void by_tap(const float* from, int n_channels, int conv_kernel_size, float* to) {
   typedef float Four __attribute__((vector_size(16)));
   int channel = 0;
-  for (; n_taps == 4 && channel + 4 <= n_channels; channel += 4) {
+  for (; conv_kernel_size == 4 && channel + 4 <= n_channels; channel += 4) {
     Four of[4];  // Indexed by channel.
     std::memcpy(of, from + channel * 4, sizeof of);
     const Four a = __builtin_shufflevector(of[0], of[1], 0, 4, 1, 5),
@@ -31,25 +31,25 @@ void by_tap(const float* from, int n_channels, int n_taps, float* to) {
       std::memcpy(to + tap * kConvolutionChannels + channel, &taps[tap], sizeof taps[tap]);
   }
   for (; channel < n_channels; ++channel)
-    for (int tap = 0; tap < n_taps; ++tap)
-      to[tap * kConvolutionChannels + channel] = from[int64_t{channel} * n_taps + tap];
+    for (int tap = 0; tap < conv_kernel_size; ++tap)
+      to[tap * kConvolutionChannels + channel] = from[int64_t{channel} * conv_kernel_size + tap];
 }
 
 }  // namespace
 
 void CpuOps::convolve(ThreadPool& pool, const Convolution& convolution, std::span<const Segment> segments,
                       const LayerSlots& state, float* x, int64_t stride) const {
-  const int n_channels = convolution.n_channels, n_taps = convolution.n_taps;
-  assert(n_taps >= 1 && n_taps <= kMostTaps);
+  const int n_channels = convolution.n_channels, conv_kernel_size = convolution.conv_kernel_size;
+  assert(conv_kernel_size >= 1 && conv_kernel_size <= kMaxTaps);
   const int64_t n_pieces = (n_channels + kConvolutionChannels - 1) / kConvolutionChannels;
   pool.parallel_runs(n_pieces, [&](int64_t piece, int) {
     const int first = static_cast<int>(piece) * kConvolutionChannels;
     const int n = std::min(kConvolutionChannels, n_channels - first);
-    alignas(64) float weight[kMostTaps * kConvolutionChannels];
-    by_tap(convolution.weight + int64_t{first} * n_taps, n, n_taps, weight);
+    alignas(64) float weight[kMaxTaps * kConvolutionChannels];
+    by_tap(convolution.weight + int64_t{first} * conv_kernel_size, n, conv_kernel_size, weight);
     for (const Segment& segment : segments) {
       kernels_->convolve({.n_channels = n,
-                          .n_taps = n_taps,
+                          .conv_kernel_size = conv_kernel_size,
                           .weight = weight,
                           .bias = convolution.bias ? convolution.bias + first : nullptr,
                           .silu = convolution.silu,
@@ -65,7 +65,7 @@ void CpuOps::convolve(ThreadPool& pool, const Convolution& convolution, std::spa
 
 void CpuOps::delta_rule(ThreadPool& pool, const DeltaRule& rule, std::span<const Segment> segments,
                         const LayerSlots& state, const DeltaInputs& inputs, float* out) const {
-  assert(rule.key_dim >= 1 && rule.key_dim <= kMostDeltaKeyDim && rule.n_value_heads % rule.n_key_heads == 0);
+  assert(rule.key_dim >= 1 && rule.key_dim <= kMaxDeltaKeyDim && rule.n_value_heads % rule.n_key_heads == 0);
   assert(!rule.channel_decay || rule.n_key_heads == rule.n_value_heads);
   if (segments.empty()) return;
   const int64_t n_decays = rule.decays(), n_heads = rule.n_value_heads;

@@ -126,7 +126,7 @@ float squares(const float* x, int64_t dim) {
   return sum_over(x, dim, [](Vec sum, Vec v, int) { return fma(v, v, sum); });
 }
 
-void keep_outliers(float* x, float deviations, int64_t dim) {
+void gaussian_topk(float* x, float deviations, int64_t dim) {
   const Vec mean = splat(sum_over(x, dim, [](Vec sum, Vec v, int) { return add(sum, v); }) / static_cast<float>(dim));
   const float rest = sum_over(x, dim, [&](Vec sum, Vec v, int n) {
     const Vec from_mean = first(n, sub(v, mean), splat(0.0f));

@@ -1,4 +1,4 @@
-// Hyper-connections (StreamMix): computes the mixing coefficients, and reads and writes the residual streams.
+// Hyper-connections (HyperConnections): computes the mixing coefficients, and reads and writes the residual streams.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr int64_t kColumns = 256;  // Columns of all streams that together fit i
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // m is [from][to] and initially contains logits.
-void normalize(const StreamMix& mix, double (&m)[kMostStreams][kMostStreams]) {
+void normalize(const HyperConnections& mix, double (&m)[kMaxStreams][kMaxStreams]) {
   const int n = mix.n_streams;
   const double eps = mix.eps;
   for (int from = 0; from < n; ++from) {
@@ -40,16 +40,16 @@ void normalize(const StreamMix& mix, double (&m)[kMostStreams][kMostStreams]) {
 
 }  // namespace
 
-void CpuOps::weigh_streams(ThreadPool& pool, const StreamMix& mix, float* numbers, int n_rows) const {
+void CpuOps::hyper_connection_weights(ThreadPool& pool, const HyperConnections& mix, float* numbers, int n_rows) const {
   const int n = mix.n_streams;
-  assert(n >= 1 && n <= kMostStreams);
+  assert(n >= 1 && n <= kMaxStreams);
   pool.parallel_for(n_rows, 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       float* const own = numbers + row * mix.numbers();
       const auto logit = [&](int part, int i) { return double{own[i]} * mix.scale[part] + mix.base[i]; };
       for (int s = 0; s < n; ++s) own[s] = static_cast<float>(sigmoid(logit(0, s)) + mix.eps);
       if (mix.reads_only) continue;
-      double between[kMostStreams][kMostStreams];
+      double between[kMaxStreams][kMaxStreams];
       for (int from = 0; from < n; ++from)
         for (int to = 0; to < n; ++to) between[from][to] = logit(2, (2 + from) * n + to);
       for (int s = 0; s < n; ++s) own[n + s] = static_cast<float>(2 * sigmoid(logit(1, n + s)));
@@ -60,7 +60,7 @@ void CpuOps::weigh_streams(ThreadPool& pool, const StreamMix& mix, float* number
   });
 }
 
-void CpuOps::read_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* streams,
+void CpuOps::read_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* streams,
                           int n_rows, int64_t dim, float* out) const {
   const int n = mix.n_streams;
   pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
@@ -73,12 +73,12 @@ void CpuOps::read_streams(ThreadPool& pool, const StreamMix& mix, const float* n
   });
 }
 
-void CpuOps::write_streams(ThreadPool& pool, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
-                           int64_t dim, float* streams) const {
+void CpuOps::write_streams(ThreadPool& pool, const HyperConnections& mix, const float* numbers, const float* x,
+                           int n_rows, int64_t dim, float* streams) const {
   const int n = mix.n_streams;
-  assert(n >= 1 && n <= kMostStreams);
+  assert(n >= 1 && n <= kMaxStreams);
   pool.parallel_for(n_rows, 4, [&](int64_t begin, int64_t end, int) {
-    alignas(64) float sums[kMostStreams * kColumns];
+    alignas(64) float sums[kMaxStreams * kColumns];
     for (int64_t row = begin; row < end; ++row) {
       const float* const own = numbers + row * mix.numbers();
       for (int64_t first = 0; first < dim; first += kColumns) {

@@ -54,9 +54,9 @@ void CpuOps::take_patches(ThreadPool& pool, const PatchImage& image, std::span<c
 
 void CpuOps::add_table_rows(ThreadPool& pool, const TableTaps& taps, const float* table, int n_rows, int64_t dim,
                             float* x) const {
-  pool.parallel_for(n_rows, rows_per_piece(dim * taps.n_taps), [&](int64_t begin, int64_t end, int) {
+  pool.parallel_for(n_rows, rows_per_piece(dim * taps.conv_kernel_size), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
-      for (int64_t tap = row * taps.n_taps; tap < (row + 1) * taps.n_taps; ++tap)
+      for (int64_t tap = row * taps.conv_kernel_size; tap < (row + 1) * taps.conv_kernel_size; ++tap)
         if (taps.weights[tap] != 0.0f)
           kernels_->add_scaled(x + row * dim, table + taps.rows[tap] * dim, taps.weights[tap], nullptr, dim);
   });

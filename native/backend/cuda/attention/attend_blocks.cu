@@ -91,10 +91,10 @@ __global__ void __launch_bounds__(kThreads) blocks_kernel(const __grid_constant_
 
 template <KvType type>
 void launch_by_size(Runtime& runtime, const BlockLaunch& work, int n_rows) {
-  static_assert(kMostLatentDims == 32 * kWarp);
+  static_assert(kMaxLatentDims == 32 * kWarp);
   const auto kernel = work.cache.head_dim <= 64    ? blocks_kernel<type, 2>
                       : work.cache.head_dim <= 512 ? blocks_kernel<type, 16>
-                                                   : blocks_kernel<type, kMostLatentDims / kWarp>;
+                                                   : blocks_kernel<type, kMaxLatentDims / kWarp>;
   const dim3 grid{static_cast<unsigned>(n_rows), static_cast<unsigned>((work.n_heads + kWarps - 1) / kWarps), 1};
   launch(runtime, kernel, grid, kThreads, 0, work);
 }

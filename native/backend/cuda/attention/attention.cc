@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kSmallestDim = 64;  // Smallest head dimension for which partial results are stored.
 
-int64_t scratch_floats(int64_t max_cols) { return kMostSlots * (max_cols + 2 * (max_cols / kSmallestDim)); }
+int64_t scratch_floats(int64_t max_cols) { return kMaxSlots * (max_cols + 2 * (max_cols / kSmallestDim)); }
 
 }  // namespace
 

@@ -36,7 +36,7 @@ class AttentionScratch {
   // `max_cols` must be at least the number of query heads times the head dimension.
   static size_t bytes_for(int64_t max_cols);
   Status reserve(int64_t max_cols);
-  float* sums(int slot_values) const { return values_ + int64_t{kMostSlots} * slot_values; }
+  float* sums(int slot_values) const { return values_ + int64_t{kMaxSlots} * slot_values; }
   float* values() const { return values_; }
 
  private:

@@ -105,10 +105,10 @@ __global__ void __launch_bounds__(warps* kWarp)
 }
 
 constexpr int kAddThreads = 256, kAddWarps = kAddThreads / kWarp;
-constexpr int kMostDim = 256;
+constexpr int kMaxDim = 256;
 
 struct AddShared {
-  float values[kAddWarps][kMostDim];
+  float values[kAddWarps][kMaxDim];
   float largest[kAddWarps], total[kAddWarps];
 };
 
@@ -137,17 +137,17 @@ __global__ void __launch_bounds__(kAddThreads)
       } else if (own > last_chunk / kGroupChunks) {
         end = begin;
       }
-      float sums[kMostDim / kWarp] = {}, group_largest = -INFINITY, group_total = 0;
+      float sums[kMaxDim / kWarp] = {}, group_largest = -INFINITY, group_total = 0;
       for (int slot = begin; slot < end; ++slot) {
         const int64_t place = static_cast<int64_t>(split.first_slot + slot) * n_heads + head;
         const Joined factors = join(group_largest, group_total, partial_sums[2 * place], partial_sums[2 * place + 1]);
         MONOLITH_UNROLL
-        for (int i = 0; i < kMostDim / kWarp; ++i)
+        for (int i = 0; i < kMaxDim / kWarp; ++i)
           if (i * kWarp + lane < dim)
             sums[i] = fmaf(sums[i], factors.kept, partial[place * dim + i * kWarp + lane] * factors.added);
       }
       MONOLITH_UNROLL
-      for (int i = 0; i < kMostDim / kWarp; ++i) shared.values[warp][i * kWarp + lane] = sums[i];
+      for (int i = 0; i < kMaxDim / kWarp; ++i) shared.values[warp][i * kWarp + lane] = sums[i];
       if (lane == 0) {
         shared.largest[warp] = group_largest;
         shared.total[warp] = group_total;

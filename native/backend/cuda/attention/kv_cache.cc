@@ -47,26 +47,26 @@ std::vector<int64_t> CudaKvCache::slot_bytes(const KvShape& shape) {
 Status CudaKvCache::check(const KvShape& shape) {
   if (Status status = check_shape(shape, kKeeps); !status) return status;
   for (size_t i = 0; i < shape.layers.size(); ++i)
-    if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMostLatentDims)
+    if (const LayerState& layer = shape.layers[i]; layer.kind == StateKind::kLatents && layer.key_dim > kMaxLatentDims)
       return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) + ": latent dimension " +
                                                 std::to_string(layer.key_dim) + " exceeds the limit of " +
-                                                std::to_string(kMostLatentDims) + " of the CUDA backend"};
+                                                std::to_string(kMaxLatentDims) + " of the CUDA backend"};
   // Compressed blocks are attended to in place. Limits on their selection are checked by the indexer
-  // (choose_positions()).
+  // (select_positions()).
   const bool blocks =
       std::ranges::any_of(shape.layers, [](const LayerState& layer) { return layer.page_rows != kPageTokens; });
-  if (!blocks && shape.most_chosen > kMostChosen)
+  if (!blocks && shape.most_chosen > kMaxChosen)
     return Error{ErrorCode::kUnsupported, "sparse attention selects " + std::to_string(shape.most_chosen) +
-                                              " positions, more than the limit of " + std::to_string(kMostChosen) +
+                                              " positions, more than the limit of " + std::to_string(kMaxChosen) +
                                               " of the CUDA backend"};
   return {};
 }
 
 ChosenScores CudaKvCache::scores_for(const KvShape& shape) {
   if (shape.most_chosen <= 0) return {};
-  constexpr int64_t kMostScores = 1 << 24, kMostRows = 64;  // 64 MiB of scores, unless a single row needs more.
+  constexpr int64_t kMaxScores = 1 << 24, kMaxRows = 64;  // 64 MiB of scores, unless a single row needs more.
   const int64_t positions = shape.n_pages * kPageTokens;
-  return {nullptr, positions, static_cast<int>(std::clamp<int64_t>(kMostScores / positions, 1, kMostRows))};
+  return {nullptr, positions, static_cast<int>(std::clamp<int64_t>(kMaxScores / positions, 1, kMaxRows))};
 }
 
 size_t CudaKvCache::bytes_for(const KvShape& shape) {

@@ -26,9 +26,9 @@
 namespace monolith::cuda {
 
 inline constexpr int32_t kSparePage = -1;
-inline constexpr int kMostLatentDims = 1024;  // Limited by the registers of a warp.
+inline constexpr int kMaxLatentDims = 1024;  // Limited by the registers of a warp.
 // Maximum number of latent positions that sparse attention selects per token; limited by a block's shared memory.
-inline constexpr int kMostChosen = 16384;
+inline constexpr int kMaxChosen = 16384;
 
 // kv_block() returns the number of dimensions that share a scale, 0 without scales. kv_blocks() returns the number of
 // such blocks per head.
@@ -65,7 +65,7 @@ struct ChosenScores {
 class CudaKvCache final : public KvCache {
  public:
   static constexpr KeptStates kKeeps = {.other_values = true, .latents = true, .blocks = true};
-  // Implements Loading::can_keep_states.
+  // Implements BackendMemory::can_keep_states.
   static Status check(const KvShape& shape);
   static size_t bytes_for(const KvShape& shape);  // Returns SIZE_MAX if the size is out of range.
   static Result<std::unique_ptr<CudaKvCache>> create(Runtime& runtime, const KvShape& shape);

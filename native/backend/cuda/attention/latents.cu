@@ -384,11 +384,11 @@ void launch_latents(Runtime& runtime, const LatentLaunch& work, const RowList& r
 
 template <KvType type>
 void launch_by_size(Runtime& runtime, const LatentLaunch& work, const RowList& rows) {
-  static_assert(kMostLatentDims == 32 * kWarp);
+  static_assert(kMaxLatentDims == 32 * kWarp);
   const auto launch_it = work.cache.head_dim <= 64    ? launch_latents<type, 2>
                          : work.cache.head_dim <= 320 ? launch_latents<type, 10>
                          : work.cache.head_dim <= 576 ? launch_latents<type, 18>
-                                                      : launch_latents<type, kMostLatentDims / kWarp>;
+                                                      : launch_latents<type, kMaxLatentDims / kWarp>;
   launch_it(runtime, work, rows);
 }
 

@@ -23,7 +23,7 @@ struct Choice {
   const DeviceSegment* segments;
   const int32_t* segment_of_row;
   const int32_t* pages;
-  PositionIndex index;
+  SparseIndexer index;
   KvView keys;
   float* scores;
   int64_t stride;
@@ -48,7 +48,7 @@ MONOLITH_DEVICE float key_number(const Choice& choice, const DeviceSegment& segm
 }
 
 struct ScoreShared {
-  float keys[kPageTokens][kMostLatentDims + 1];  // The padding makes rows start in different banks.
+  float keys[kPageTokens][kMaxLatentDims + 1];  // The padding makes rows start in different banks.
   float sums[kScoreWarps][kPageTokens];
 };
 
@@ -100,7 +100,7 @@ struct ChooseShared {
   uint32_t least;   // The bits determined so far of the smallest selected score.
   int32_t wanted;   // Number of positions to select among those whose scores start with these bits.
   int32_t reached;  // Number of positions that reach the smallest selected score.
-  int32_t heap[kMostChosen];
+  int32_t heap[kMaxChosen];
 };
 
 // Maps a score to an integer with the same ordering.
@@ -208,11 +208,11 @@ __global__ void __launch_bounds__(kThreads) choose_kernel(const __grid_constant_
 
 }  // namespace
 
-void choose_positions(Runtime& runtime, const PositionChoice& choice) {
+void select_positions(Runtime& runtime, const PositionChoice& choice) {
   const RowList& rows = *choice.rows;
-  if (choice.index.most > kMostChosen)
+  if (choice.index.most > kMaxChosen)
     throw std::runtime_error("the sparse attention indexer selects " + std::to_string(choice.index.most) +
-                             " positions, more than the limit of " + std::to_string(kMostChosen) +
+                             " positions, more than the limit of " + std::to_string(kMaxChosen) +
                              " of the CUDA backend");
   const auto score = choice.type == KvType::kF32    ? score_kernel<KvType::kF32>
                      : choice.type == KvType::kF16  ? score_kernel<KvType::kF16>

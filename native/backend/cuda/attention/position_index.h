@@ -1,4 +1,4 @@
-// The sparse attention indexer (Operations::choose_positions): one kernel scores every position for every token, and a
+// The sparse attention indexer (Operations::select_positions): one kernel scores every position for every token, and a
 // second kernel selects the top k positions, one block per token.
 #pragma once
 
@@ -11,12 +11,12 @@ namespace monolith::cuda {
 
 struct PositionChoice {
   const RowList* rows;
-  PositionIndex index;
+  SparseIndexer index;
   KvView keys;
   KvType type;
   ChosenScores scores;
   int32_t* chosen;  // Shape [n_rows][most].
 };
-void choose_positions(Runtime& runtime, const PositionChoice& choice);
+void select_positions(Runtime& runtime, const PositionChoice& choice);
 
 }  // namespace monolith::cuda

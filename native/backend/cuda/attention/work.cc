@@ -25,14 +25,14 @@ RowSplit split_for(int chunks, int64_t limit, int free_slots) {
 }
 
 size_t AttentionPlanner::most_numbers(int max_rows) {
-  const auto rows = static_cast<size_t>(max_rows), slots = static_cast<size_t>(kMostSlots);
+  const auto rows = static_cast<size_t>(max_rows), slots = static_cast<size_t>(kMaxSlots);
   return ((rows + slots) * sizeof(AttentionItem) + slots * sizeof(AttentionSplit) +
           most_tiles(rows) * sizeof(AttentionTile)) /
          sizeof(int32_t);
 }
 
 void AttentionPlanner::reserve(int max_rows) {
-  const auto rows = static_cast<size_t>(max_rows), slots = static_cast<size_t>(kMostSlots);
+  const auto rows = static_cast<size_t>(max_rows), slots = static_cast<size_t>(kMaxSlots);
   items_.reserve(rows + slots);
   splits_.reserve(slots);
   tiles_.reserve(most_tiles(rows));
@@ -40,7 +40,7 @@ void AttentionPlanner::reserve(int max_rows) {
 
 void AttentionPlanner::add_row(int row, const DeviceSegment& segment, int64_t limit) {
   const int position = segment.first_position + row - segment.first_row, chunks = chunks_of(position);
-  const RowSplit split = split_for(chunks, limit, kMostSlots - slots_);
+  const RowSplit split = split_for(chunks, limit, kMaxSlots - slots_);
   if (split == RowSplit::kWhole) {
     items_.push_back({row, position, segment.first_page, 0, chunks, -1});
     return;

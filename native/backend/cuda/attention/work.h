@@ -26,7 +26,7 @@ inline constexpr int kFewTokens = 16;
 inline constexpr int kTileTokens = 128;
 
 // Maximum number of partial results in one step, from tokens that several workers compute.
-inline constexpr int kMostSlots = 1024;
+inline constexpr int kMaxSlots = 1024;
 
 // A work item: chunks [first_chunk, end_chunk) of one token. The kernel skips chunks that lie outside the token's
 // attention window.

@@ -109,9 +109,9 @@ void matmul_dense(Runtime& runtime, const DenseScratch& scratch, const DenseDevi
   const DenseKind input = kind == DenseKind::kBf16 ? kind : DenseKind::kF16;
   if (!converted) convert_dense(runtime, scratch, input, x, cols, columns, groups ? groups->source : nullptr);
   while (!targets.empty()) {
-    const auto some = targets.first(std::min<size_t>(targets.size(), kMostDenseTargets));
+    const auto some = targets.first(std::min<size_t>(targets.size(), kMaxDenseTargets));
     targets = targets.subspan(some.size());
-    DenseRows matrices[kMostDenseTargets];
+    DenseRows matrices[kMaxDenseTargets];
     for (size_t i = 0; i < some.size(); ++i) {
       const int64_t rows = some[i].weight->rows / n_experts;
       matrices[i] = {rows, dense_segments(rows, cols)};

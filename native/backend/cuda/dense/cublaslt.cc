@@ -89,7 +89,7 @@ Status CublasLt::start() {
   if (failed == kSuccess)
     failed = functions_.cublasLtMatmulPreferenceSetAttribute(preference_, kPreferenceWorkspace, &bytes, sizeof bytes);
   if (failed != kSuccess || !handle_) return unsupported("initialization failed with status " + std::to_string(failed));
-  shapes_.reserve(kMostShapes);
+  shapes_.reserve(kMaxShapes);
   return {};
 }
 
@@ -178,7 +178,7 @@ CublasLt::Shape& CublasLt::shape_of(const Product& p) {
       return shape;
     if (!oldest || shape.used < oldest->used) oldest = &shape;
   }
-  if (shapes_.size() < kMostShapes)
+  if (shapes_.size() < kMaxShapes)
     oldest = &shapes_.emplace_back();
   else
     forget(*oldest);

@@ -19,7 +19,7 @@ class CublasLt {
   // Size of the device workspace for its matmuls, as NVIDIA recommends for Hopper.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
   // Number of matmul shapes that are cached.
-  static constexpr size_t kMostShapes = 64;
+  static constexpr size_t kMaxShapes = 64;
 
   // Loads the library from `path`, or version 13 or 12 from the dynamic loader's search path if `path` is empty.
   // Verifies it with a small test matmul. `workspace` is device memory of kWorkspaceBytes bytes. The library stays

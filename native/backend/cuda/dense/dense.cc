@@ -30,10 +30,10 @@ int dense_segments(int64_t rows, int64_t cols) {
   // Enough segments to give each multiprocessor of a large GPU a tile of 64 rows, with at least 512 values of k per
   // segment.
   constexpr int64_t kUnits = 192, kShortest = 512;
-  constexpr int kMost = 8;
+  constexpr int kMax = 8;
   const int64_t tiles = (rows + 63) / 64;
   int segments = 1;
-  while (segments < kMost && tiles * segments < kUnits && cols >= 2 * segments * kShortest) segments *= 2;
+  while (segments < kMax && tiles * segments < kUnits && cols >= 2 * segments * kShortest) segments *= 2;
   return segments;
 }
 

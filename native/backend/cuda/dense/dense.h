@@ -31,7 +31,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device/runtime.h"
-#include "backend/cuda/mixture/grouped.h"
+#include "backend/cuda/moe/grouped.h"
 #include "backend/cuda/matmul/matrix.h"
 #include "backend/cuda/matmul/product_input.h"
 
@@ -85,7 +85,7 @@ struct DenseDevice {
   int multiprocessors;
 };
 
-inline constexpr int kMostDenseTargets = 4;  // Maximum number of matrices per launch.
+inline constexpr int kMaxDenseTargets = 4;  // Maximum number of matrices per launch.
 
 // The size of one matrix of a launch (per expert).
 struct DenseRows {

@@ -50,7 +50,7 @@ MONOLITH_DEVICE void multiply(float (&c)[kFragments][4], const Operands<kKind, k
 }
 
 template <DenseKind kKind, int kFragments>
-__global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ DenseLaunch launch) {
+__global__ void __launch_bounds__(kThreads) gemv_kernel(const __grid_constant__ DenseLaunch launch) {
   let_next_start();
   if (launch.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   auto& shared = shared_memory<Sums<kFragments>>();
@@ -109,9 +109,9 @@ __global__ void __launch_bounds__(kThreads) few_kernel(const __grid_constant__ D
 template <int kFragments>
 void launch_few(Runtime& runtime, DenseKind kind, const DenseLaunch& work) {
   launch(runtime,
-         kind == DenseKind::kBf16  ? few_kernel<DenseKind::kBf16, kFragments>
-         : kind == DenseKind::kF16 ? few_kernel<DenseKind::kF16, kFragments>
-                                   : few_kernel<DenseKind::kFp8, kFragments>,
+         kind == DenseKind::kBf16  ? gemv_kernel<DenseKind::kBf16, kFragments>
+         : kind == DenseKind::kF16 ? gemv_kernel<DenseKind::kF16, kFragments>
+                                   : gemv_kernel<DenseKind::kFp8, kFragments>,
          dim3{static_cast<unsigned>(work.row_units * work.column_tiles), 1, 1}, kThreads, sizeof(Sums<kFragments>),
          work);
 }

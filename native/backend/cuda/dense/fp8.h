@@ -27,9 +27,9 @@ inline constexpr float kFp8Raise = 256.0f;
 // Returns the scale of a row whose largest magnitude is `most`. Near zero, a lower bound avoids division by tiny
 // numbers.
 MONOLITH_HOST_DEVICE float fp8_scale(float most) {
-  constexpr float kLeast = 0x1p-110f;
+  constexpr float kMin = 0x1p-110f;
   const float scale = most / 448.0f;
-  return scale > kLeast ? scale : kLeast;
+  return scale > kMin ? scale : kMin;
 }
 
 // Returns the bits of a code within its half of a word.

@@ -27,7 +27,7 @@ template <DenseKind kKind>
 inline constexpr int kBlockPieces = kKind == DenseKind::kFp8 ? 2 : 4;
 
 struct DenseLaunch {
-  DenseTarget targets[kMostDenseTargets];
+  DenseTarget targets[kMaxDenseTargets];
   const unsigned char* x;   // Converted activations.
   const float* scales;      // One per column; null means 1.
   const ColumnTile* tiles;  // Column tiles of experts; null if columns are tiled from 0.
@@ -269,7 +269,7 @@ MONOLITH_DEVICE bool is_last_of_tile(const DenseLaunch& launch, const DenseUnit&
 template <DenseKind kKind, int kAtOnce, int kQuads>
 MONOLITH_DEVICE void add_left_sums(const DenseLaunch& launch, const DenseUnit& unit, int first_row, int first_column,
                                    const Floats4* left, int64_t step, int threads) {
-  constexpr int kMost = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMost ? kQuads : kMost;
+  constexpr int kMax = kAtOnce < 8 ? 1 : kAtOnce / 8, kChunk = kQuads < kMax ? kQuads : kMax;
   constexpr int kSegments = kAtOnce >= 8 && kChunk == 1 ? 8 : 4;
   // Scales per quad: those of its columns, and for FP8 also those of its rows.
   constexpr int kScales = kKind == DenseKind::kFp8 ? 4 : 2;

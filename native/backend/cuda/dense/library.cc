@@ -5,8 +5,8 @@
 namespace monolith::cuda {
 
 bool library_serves(Format format, int64_t rows, int64_t cols, int64_t columns) {
-  constexpr int64_t kLeast = 128;  // A smaller matrix does not occupy a GPU in either case.
-  return format == Format::kBf16 && columns >= kLibraryColumns && rows >= kLeast && cols >= kLeast;
+  constexpr int64_t kMin = 128;  // A smaller matrix does not occupy a GPU in either case.
+  return format == Format::kBf16 && columns >= kLibraryColumns && rows >= kMin && cols >= kMin;
 }
 
 Result<std::unique_ptr<DenseLibrary>> DenseLibrary::open(Runtime& runtime, const std::string& path,

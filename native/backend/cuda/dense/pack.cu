@@ -9,12 +9,12 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
-constexpr int64_t kMostBlocksPerTile = 1024;
+constexpr int64_t kMaxBlocksPerTile = 1024;
 
 // Returns a grid with `threads` threads per tile.
 dim3 grid_for(int64_t tiles, int64_t threads) {
   const int64_t blocks = (threads + kThreads - 1) / kThreads;
-  const int64_t of_tile = blocks < kMostBlocksPerTile ? blocks : kMostBlocksPerTile;
+  const int64_t of_tile = blocks < kMaxBlocksPerTile ? blocks : kMaxBlocksPerTile;
   return {static_cast<unsigned>(tiles), static_cast<unsigned>(of_tile), 1};
 }
 

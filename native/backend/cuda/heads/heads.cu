@@ -4,18 +4,18 @@
 #include <string>
 
 #include "backend/cuda/device/launch.h"
-#include "backend/cuda/mixture/grouped.h"
+#include "backend/cuda/moe/grouped.h"
 
 namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kMostColumns = 1 << 15;  // Maximum number of columns per pass, unless 8 tokens already need more.
+constexpr int64_t kMaxColumns = 1 << 15;  // Maximum number of columns per pass, unless 8 tokens already need more.
 
 // Returns the number of tokens per pass, a multiple of kSlotMultiple.
 int rows_at_once(int max_rows, int n_heads) {
   const int64_t wanted = (int64_t{std::max(max_rows, 1)} + kSlotMultiple - 1) / kSlotMultiple * kSlotMultiple;
-  const int64_t fits = kMostColumns / n_heads / kSlotMultiple * kSlotMultiple;
+  const int64_t fits = kMaxColumns / n_heads / kSlotMultiple * kSlotMultiple;
   return static_cast<int>(std::clamp<int64_t>(fits, kSlotMultiple, wanted));
 }
 
@@ -84,9 +84,9 @@ size_t CudaHeads::bytes_for(int max_rows, const HeadProductShape& shape) {
 
 Status CudaHeads::reserve(int max_rows, const HeadProductShape& shape) {
   if (shape.n_heads == 0) return {};
-  constexpr int64_t kMostHeads = 1 << 14, kMostValues = 1 << 16;
+  constexpr int64_t kMaxHeads = 1 << 14, kMaxValues = 1 << 16;
   const auto in_range = [](int64_t value, int64_t high) { return value >= 1 && value <= high; };
-  if (!in_range(shape.n_heads, kMostHeads) || !in_range(shape.rows, kMostValues) || !in_range(shape.cols, kMostValues))
+  if (!in_range(shape.n_heads, kMaxHeads) || !in_range(shape.rows, kMaxValues) || !in_range(shape.cols, kMaxValues))
     return Error{ErrorCode::kInvalidArgument, "batched matmul shape is out of range: " + std::to_string(shape.n_heads) +
                                                   " heads, " + std::to_string(shape.rows) + " by " +
                                                   std::to_string(shape.cols)};
@@ -104,7 +104,7 @@ Status CudaHeads::reserve(int max_rows, const HeadProductShape& shape) {
   return {};
 }
 
-void CudaHeads::run(const MatmulContext& context, const HeadProducts& products, int n_rows) {
+void CudaHeads::run(const MatmulContext& context, const BatchedMatmul& products, int n_rows) {
   const Matrix& weight = *products.weight;
   const Parts parts(at_once_, shape_);
   auto* const inputs = reinterpret_cast<float*>(memory_ + parts.inputs);

@@ -1,4 +1,4 @@
-// Batched matmul with one matrix per head (Operations::matmul_heads). Heads are groups of columns, like experts
+// Batched matmul with one matrix per head (Operations::batched_matmul). Heads are groups of columns, like experts
 // (mixture/grouped.h), except that every token uses all heads. Inputs are gathered head by head, multiplied in one
 // grouped launch, and the results are scattered back to their tokens.
 #pragma once
@@ -26,7 +26,7 @@ class CudaHeads {
 
   // The numbers of heads, rows and cols must not exceed those reserved. Tokens beyond the reserved number are processed
   // in several passes.
-  void run(const MatmulContext& context, const HeadProducts& products, int n_rows);
+  void run(const MatmulContext& context, const BatchedMatmul& products, int n_rows);
 
  private:
   Runtime& runtime_;

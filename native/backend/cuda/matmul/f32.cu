@@ -8,8 +8,8 @@ namespace monolith::cuda {
 namespace {
 
 constexpr int kThreads = 128, kWarps = kThreads / kWarp;
-constexpr int kMostColumns = kF32TileColumns;
-constexpr unsigned kMostGridColumns = 65535;
+constexpr int kMaxColumns = kF32TileColumns;
+constexpr unsigned kMaxGridColumns = 65535;
 
 struct Product {
   const float* weight;
@@ -97,7 +97,7 @@ void launch_product(Runtime& runtime, Product product, int64_t tiles) {
   constexpr int64_t kBlockRows = int64_t{kRows} * kWarps;
   product.n_tiles = static_cast<int32_t>(tiles);
   const dim3 grid{static_cast<unsigned>((product.rows + kBlockRows - 1) / kBlockRows),
-                  tiles < kMostGridColumns ? static_cast<unsigned>(tiles) : kMostGridColumns, 1};
+                  tiles < kMaxGridColumns ? static_cast<unsigned>(tiles) : kMaxGridColumns, 1};
   launch(runtime, product_kernel<kRows, kColumns, kAhead>, grid, kThreads, 0, product);
 }
 
@@ -128,12 +128,12 @@ void matmul_f32(Runtime& runtime, const MatmulTarget& target, const float* x, in
   if (groups) {
     product.tiles = groups->tiles;
     product.source = groups->source;
-    cut_tiles(runtime, *groups, kMostColumns);
-    launch_product<4, kMostColumns, 1>(runtime, product, most_tiles(groups->n_pairs, groups->n_experts, kMostColumns));
+    cut_tiles(runtime, *groups, kMaxColumns);
+    launch_product<4, kMaxColumns, 1>(runtime, product, most_tiles(groups->n_pairs, groups->n_experts, kMaxColumns));
   } else if (n_rows == 1) {
     launch_product<2, 1, 4>(runtime, product, 1);
   } else {
-    launch_product<4, kMostColumns, 1>(runtime, product, (n_rows + kMostColumns - 1) / kMostColumns);
+    launch_product<4, kMaxColumns, 1>(runtime, product, (n_rows + kMaxColumns - 1) / kMaxColumns);
   }
 }
 

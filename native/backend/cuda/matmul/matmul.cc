@@ -11,7 +11,7 @@ namespace monolith::cuda {
 namespace {
 
 // Maximum number of targets with quantized weights per call, all of which share one conversion of the input.
-constexpr size_t kMostAtOnce = 8;
+constexpr size_t kMaxAtOnce = 8;
 
 const CudaMatrix& matrix_of(const MatmulTarget& target) { return static_cast<const CudaMatrix&>(*target.weight); }
 
@@ -21,9 +21,9 @@ QuantWeight quant_weight(const CudaMatrix& matrix) {
 
 void matmul_quantized(Runtime& runtime, const Int8Activations& int8, std::span<const MatmulTarget> targets,
                       const float* x, int n_rows, const ColumnGroups* groups, bool converted) {
-  for (; !targets.empty(); targets = targets.subspan(std::min(targets.size(), kMostAtOnce))) {
-    const auto some = targets.first(std::min(targets.size(), kMostAtOnce));
-    std::array<QuantWeight, kMostAtOnce> weights{};
+  for (; !targets.empty(); targets = targets.subspan(std::min(targets.size(), kMaxAtOnce))) {
+    const auto some = targets.first(std::min(targets.size(), kMaxAtOnce));
+    std::array<QuantWeight, kMaxAtOnce> weights{};
     for (size_t i = 0; i < some.size(); ++i) weights[i] = quant_weight(matrix_of(some[i]));
     quant_matmul(runtime, int8, some, std::span(weights).first(some.size()), x, n_rows, {}, groups, converted);
     converted = true;
@@ -111,7 +111,7 @@ int grouped_tile_columns(const Runtime& runtime, const MatmulContext& context, s
                          int n_pairs, int n_experts) {
   const CudaMatrix& first = matrix_of(targets[0]);
   if (is_dense(first.format())) {  // Must match the plan that matmul_dense() makes for its first launch.
-    std::array<DenseRows, kMostDenseTargets> matrices{};
+    std::array<DenseRows, kMaxDenseTargets> matrices{};
     size_t n = 0;
     for (; n < std::min(targets.size(), matrices.size()) && matrix_of(targets[n]).format() == first.format(); ++n) {
       const int64_t rows = targets[n].weight->rows / n_experts;

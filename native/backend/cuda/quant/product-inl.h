@@ -81,7 +81,7 @@ class Bringer {
 // GEMM kernel for few columns: each warp computes one segment of K, with `depth` chunks in flight.
 template <QuantShape S, Numbers N, int mt, int nt, int depth>
 __global__ void __launch_bounds__(kFewThreads, nt > 1 && form_of(S).low_bits == 2 ? 1 : 2)
-    few_kernel(const QuantProduct product) {
+    gemv_kernel(const QuantProduct product) {
   let_next_start();
   if (product.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   using Shared = FewShared<mt, nt>;
@@ -211,7 +211,7 @@ MONOLITH_DEVICE void copy_inputs(NearBlock<S>* to, const QuantProduct& product, 
 // GEMM kernel for many columns: each warp computes 32 rows, all columns of the tile, and all of K. Totals of completed
 // segments are kept in shared memory.
 template <QuantShape S, Numbers N>
-__global__ void __launch_bounds__(kManyThreads, 2) many_kernel(const QuantProduct product) {
+__global__ void __launch_bounds__(kManyThreads, 2) gemm_kernel(const QuantProduct product) {
   let_next_start();
   if (product.tiles) wait_for_inputs();  // The tile list, which selects a block's weights, is an input too.
   using Shared = ManyShared<S>;
@@ -322,12 +322,12 @@ void launch_product(Runtime& runtime, const QuantProduct& product, QuantKernel k
   const dim3 grid{row_blocks, column_tiles, 1};
   if (kernel == QuantKernel::kStream) return launch_stream<S, N>(runtime, product, row_blocks, column_tiles);
   if (kernel == QuantKernel::kFew)
-    return launch(runtime, few_kernel<S, N, 1, 1, depth>, grid, kFewThreads, sizeof(FewShared<1, 1>), product);
+    return launch(runtime, gemv_kernel<S, N, 1, 1, depth>, grid, kFewThreads, sizeof(FewShared<1, 1>), product);
   if (kernel == QuantKernel::kSome)
-    return launch(runtime, few_kernel<S, N, 1, 4, some_depth>, grid, kFewThreads, sizeof(FewShared<1, 4>), product);
+    return launch(runtime, gemv_kernel<S, N, 1, 4, some_depth>, grid, kFewThreads, sizeof(FewShared<1, 4>), product);
   const unsigned neighbours = column_tiles < kColumnTiles ? column_tiles : kColumnTiles;
   const dim3 many_grid{neighbours, row_blocks, (column_tiles + neighbours - 1) / neighbours};
-  launch(runtime, many_kernel<S, N>, many_grid, kManyThreads, sizeof(ManyShared<S>), product);
+  launch(runtime, gemm_kernel<S, N>, many_grid, kManyThreads, sizeof(ManyShared<S>), product);
 }
 
 }  // namespace monolith::cuda::quant

@@ -94,7 +94,7 @@ void quant_matmul(Runtime& runtime, const Int8Activations& scratch, std::span<co
     int32_t blocks = 0;
     for (size_t i = first; i < targets.size(); ++i) {
       if (!same(weights[i])) continue;
-      if (product.n_targets == kMostTargets) {
+      if (product.n_targets == kMaxTargets) {
         launch(runtime, product, kernel);
         product.n_targets = 0;
         blocks = 0;

@@ -9,12 +9,12 @@
 #include "backend/backend.h"
 #include "backend/cuda/quant/activations_int8.h"
 #include "backend/cuda/device/runtime.h"
-#include "backend/cuda/mixture/grouped.h"
+#include "backend/cuda/moe/grouped.h"
 #include "backend/cuda/quant/form.h"
 
 namespace monolith::cuda {
 
-inline constexpr int kMostTargets = 4;  // Maximum number of matrices per launch.
+inline constexpr int kMaxTargets = 4;  // Maximum number of matrices per launch.
 
 struct QuantTarget {
   const unsigned char* data;
@@ -31,9 +31,8 @@ struct StreamPlan {
   int32_t groups;   // Groups of warps per block, each with its own rows.
   int32_t stages;   // Stages in each warp's ring.
 };
-inline constexpr int kMostStreamGroups = 2, kMostStreamStages = 4;
-inline constexpr int kStreamBarrierBytes =
-    (kMostStreamGroups * 4 + kMostStreamGroups * kSegments * kMostStreamStages) * 8;
+inline constexpr int kMaxStreamGroups = 2, kMaxStreamStages = 4;
+inline constexpr int kStreamBarrierBytes = (kMaxStreamGroups * 4 + kMaxStreamGroups * kSegments * kMaxStreamStages) * 8;
 inline constexpr int kStreamSumBytes = kSegments * (kTileRows + 4) * 4;  // Per column and buffer.
 
 // Returns the size of a stage, which holds two chunks, since two chunks may share block scales.
@@ -54,7 +53,7 @@ std::optional<StreamPlan> plan_stream(const QuantLayout& layout, int64_t rows, i
 // One launch: several matrices of the same type and number of columns with the same input. Passed to kernels by value.
 struct QuantProduct {
   QuantLayout layout;  // Layout of all targets; its `rows` is unused.
-  QuantTarget targets[kMostTargets];
+  QuantTarget targets[kMaxTargets];
   int32_t n_targets;
   int32_t n_columns;  // Rows of the input.
   const Int8Block* x;

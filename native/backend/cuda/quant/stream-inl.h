@@ -13,7 +13,7 @@
 
 namespace monolith::cuda::quant {
 
-constexpr int kStreamThreads = kMostStreamGroups * kSegments * kWarp;
+constexpr int kStreamThreads = kMaxStreamGroups * kSegments * kWarp;
 
 // Each group of warps sums up in one of two buffers while the other is filled.
 constexpr int kStreamBuffers = 2;
@@ -23,8 +23,8 @@ struct StreamSums {
 };
 // Located at the start of shared memory, followed by sums, rings and inputs, as counted by stream_shared_bytes().
 struct StreamBarriers {
-  Barrier done[kMostStreamGroups][kStreamBuffers], free[kMostStreamGroups][kStreamBuffers];
-  Barrier full[kMostStreamGroups * kSegments][kMostStreamStages];
+  Barrier done[kMaxStreamGroups][kStreamBuffers], free[kMaxStreamGroups][kStreamBuffers];
+  Barrier full[kMaxStreamGroups * kSegments][kMaxStreamStages];
 };
 static_assert(sizeof(StreamBarriers) == kStreamBarrierBytes && sizeof(StreamSums<1>) == kStreamSumBytes);
 

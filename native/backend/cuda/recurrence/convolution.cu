@@ -75,11 +75,11 @@ void convolve(Runtime& runtime, const Convolution& convolution, const RowList& r
   constexpr void (*kKernels[])(Convolution, const DeviceSegment*, int, LayerSlots, float*, int64_t) = {
       convolve_kernel<1>, convolve_kernel<2>, convolve_kernel<3>, convolve_kernel<4>,
       convolve_kernel<5>, convolve_kernel<6>, convolve_kernel<7>, convolve_kernel<8>};
-  static_assert(std::size(kKernels) == kMostTaps);
+  static_assert(std::size(kKernels) == kMaxTaps);
   const int units = (convolution.n_channels + kThreads - 1) / kThreads;
   const dim3 grid{static_cast<unsigned>(units) * static_cast<unsigned>(rows.n_segments), 1, 1};
-  launch(runtime, kKernels[convolution.n_taps - 1], grid, kThreads, 0, convolution, rows.segments, units, state, x,
-         stride);
+  launch(runtime, kKernels[convolution.conv_kernel_size - 1], grid, kThreads, 0, convolution, rows.segments, units,
+         state, x, stride);
 }
 
 }  // namespace monolith::cuda

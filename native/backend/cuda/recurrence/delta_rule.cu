@@ -151,7 +151,7 @@ void launch_by_keys(Runtime& runtime, const DeltaRule& rule, const RowList& rows
   const auto kernel = rule.key_dim <= 16    ? launch_delta<2, kChannelDecay>
                       : rule.key_dim <= 64  ? launch_delta<8, kChannelDecay>
                       : rule.key_dim <= 128 ? launch_delta<16, kChannelDecay>
-                                            : launch_delta<kMostStateDims / kSlices, kChannelDecay>;
+                                            : launch_delta<kMaxStateDims / kSlices, kChannelDecay>;
   kernel(runtime, rule, rows, state, inputs, out);
 }
 

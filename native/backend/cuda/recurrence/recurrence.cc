@@ -12,21 +12,21 @@ Status refused(const std::string& what) {
 }  // namespace
 
 Status check_recurrence(const Convolution& convolution) {
-  if (convolution.n_taps <= kMostTaps) return {};
-  return refused("convolution with kernel size " + std::to_string(convolution.n_taps) + "; the maximum is " +
-                 std::to_string(kMostTaps));
+  if (convolution.conv_kernel_size <= kMaxTaps) return {};
+  return refused("convolution with kernel size " + std::to_string(convolution.conv_kernel_size) + "; the maximum is " +
+                 std::to_string(kMaxTaps));
 }
 
 Status check_recurrence(const DeltaRule& rule) {
-  if (rule.key_dim <= kMostStateDims) return {};
+  if (rule.key_dim <= kMaxStateDims) return {};
   return refused("delta rule with keys of " + std::to_string(rule.key_dim) + " dimensions; the maximum is " +
-                 std::to_string(kMostStateDims));
+                 std::to_string(kMaxStateDims));
 }
 
 Status check_recurrence(const StateSpace& space) {
-  if (space.state_dim <= kMostStateDims) return {};
+  if (space.state_dim <= kMaxStateDims) return {};
   return refused("state space of " + std::to_string(space.state_dim) + " dimensions; the maximum is " +
-                 std::to_string(kMostStateDims));
+                 std::to_string(kMaxStateDims));
 }
 
 }  // namespace monolith::cuda

@@ -15,9 +15,9 @@
 namespace monolith::cuda {
 
 // Maximum number of state dimensions that are summed over; limited by the registers of a warp.
-inline constexpr int kMostStateDims = 256;
+inline constexpr int kMaxStateDims = 256;
 
-// Implements Loading::can_compute.
+// Implements BackendMemory::can_compute.
 Status check_recurrence(const Convolution& convolution);
 Status check_recurrence(const DeltaRule& rule);
 Status check_recurrence(const StateSpace& space);

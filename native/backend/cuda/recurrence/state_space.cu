@@ -110,7 +110,7 @@ void state_space(Runtime& runtime, const StateSpace& space, const RowList& rows,
   const auto kernel = space.state_dim <= 16    ? launch_space<2>
                       : space.state_dim <= 64  ? launch_space<8>
                       : space.state_dim <= 128 ? launch_space<16>
-                                               : launch_space<kMostStateDims / kSlices>;
+                                               : launch_space<kMaxStateDims / kSlices>;
   kernel(runtime, space, rows, state, inputs, out);
 }
 

@@ -59,8 +59,8 @@ struct DeviceSampler::Round {
 };
 
 Status DeviceSampler::reserve(int n_vocab, int most_tasks) {
-  if (n_vocab < 1 || n_vocab > kMostSampled || most_tasks < 1)
-    return Error{ErrorCode::kUnsupported, "GPU sampling supports vocabularies of 1 to " + std::to_string(kMostSampled) +
+  if (n_vocab < 1 || n_vocab > kMaxSampled || most_tasks < 1)
+    return Error{ErrorCode::kUnsupported, "GPU sampling supports vocabularies of 1 to " + std::to_string(kMaxSampled) +
                                               " tokens, but the vocabulary has " + std::to_string(n_vocab)};
   if (n_vocab <= n_vocab_ && most_tasks <= most_tasks_) return {};
   n_vocab_ = std::max(n_vocab, n_vocab_);

@@ -16,10 +16,10 @@ namespace {
 constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kBins = 2048;
-constexpr int kMostFetched = 2048;  // Maximum number of tokens that are sorted.
+constexpr int kMaxFetched = 2048;  // Maximum number of tokens that are sorted.
 constexpr int kTile = 1024;
-static_assert(kBins == 2 * kThreads && kMostFetched == 2 * kThreads && kTile == kThreads);
-static_assert(kMostSampled <= kTile * kThreads);
+static_assert(kBins == 2 * kThreads && kMaxFetched == 2 * kThreads && kTile == kThreads);
+static_assert(kMaxSampled <= kTile * kThreads);
 constexpr uint64_t kNothing = ~uint64_t{0};
 
 struct Bins {
@@ -32,7 +32,7 @@ struct Shared {
     Bins bins;
     uint64_t tiles[kThreads];
   };
-  uint64_t keys[kMostFetched];
+  uint64_t keys[kMaxFetched];
   uint64_t of_warp[kWarps];
   uint64_t passed;  // Results of one thread that all threads need.
   uint32_t number, count;
@@ -249,7 +249,7 @@ struct Part {
     }
   }
 };
-static_assert(kMostSampled <= 1 << 22, "levels 4 and 5 distinguish 2^22 ids");
+static_assert(kMaxSampled <= 1 << 22, "levels 4 and 5 distinguish 2^22 ids");
 
 // Sorts the first `n` keys of shared.keys.
 MONOLITH_DEVICE void sort_keys(int n, Shared& shared) {
@@ -335,7 +335,7 @@ MONOLITH_DEVICE Cut select(const Row& row, const Scale& scale, const Cut& outer,
     const uint32_t count = shared.count;
     passed = shared.passed;
     __syncthreads();
-    if (count > static_cast<uint32_t>(kMostFetched)) {
+    if (count > static_cast<uint32_t>(kMaxFetched)) {
       part.enter(bin);
       continue;
     }

@@ -50,7 +50,7 @@ struct DeviceResult {
 };
 
 // Largest vocabulary that one block can sample from.
-inline constexpr int kMostSampled = 1 << 20;
+inline constexpr int kMaxSampled = 1 << 20;
 
 // `tasks` and `results` are in device memory.
 void sample(Runtime& runtime, const DeviceTask* tasks, int n_tasks, int n_vocab, DeviceResult* results);

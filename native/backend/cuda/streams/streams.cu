@@ -11,7 +11,7 @@ MONOLITH_DEVICE double weight_of(double x) { return 1 / (1 + exp(-x)); }
 
 // Normalizes m[from][to], which initially contains logits: a softmax over `to`, followed by mix.iterations rounds of
 // Sinkhorn normalization, which alternate between `from` and `to` so that both kinds of sums approach one.
-MONOLITH_DEVICE void normalize(const StreamMix& mix, double (&m)[kMostStreams][kMostStreams]) {
+MONOLITH_DEVICE void normalize(const HyperConnections& mix, double (&m)[kMaxStreams][kMaxStreams]) {
   const int n = mix.n_streams;
   const double eps = mix.eps;
   for (int from = 0; from < n; ++from) {
@@ -36,7 +36,7 @@ MONOLITH_DEVICE void normalize(const StreamMix& mix, double (&m)[kMostStreams][k
 
 // `count` is the number of mixing values per token.
 __global__ void __launch_bounds__(kRowThreads)
-    weigh_kernel(const StreamMix mix, int64_t count, float* numbers, int n_rows) {
+    weigh_kernel(const HyperConnections mix, int64_t count, float* numbers, int n_rows) {
   start_after_inputs();
   const int row = static_cast<int>(blockIdx.x) * kRowThreads + static_cast<int>(threadIdx.x), n = mix.n_streams;
   if (row >= n_rows) return;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kRowThreads)
   };
   for (int s = 0; s < n; ++s) own[s] = static_cast<float>(weight_of(logit(0, s)) + static_cast<double>(mix.eps));
   if (mix.reads_only) return;
-  double between[kMostStreams][kMostStreams];
+  double between[kMaxStreams][kMaxStreams];
   for (int from = 0; from < n; ++from)
     for (int to = 0; to < n; ++to) between[from][to] = logit(2, (2 + from) * n + to);
   for (int s = 0; s < n; ++s) own[n + s] = static_cast<float>(2 * weight_of(logit(1, n + s)));
@@ -74,14 +74,14 @@ __global__ void __launch_bounds__(kThreads)
   const int n = n_streams;
   const float* const own = numbers + row * count;
   float* const at = streams + row * n * dim + i;
-  float before[kMostStreams];
+  float before[kMaxStreams];
   MONOLITH_UNROLL
-  for (int s = 0; s < kMostStreams; ++s) before[s] = s < n ? at[s * dim] : 0.0f;
+  for (int s = 0; s < kMaxStreams; ++s) before[s] = s < n ? at[s * dim] : 0.0f;
   const float added = x[row * dim + i];
   for (int to = 0; to < n; ++to) {
     float sum = added * own[n + to];
     MONOLITH_UNROLL
-    for (int from = 0; from < kMostStreams; ++from)
+    for (int from = 0; from < kMaxStreams; ++from)
       if (from < n) sum = fmaf(own[(2 + from) * n + to], before[from], sum);
     at[to * dim] = sum;
   }
@@ -93,18 +93,18 @@ dim3 grid_for(int n_rows, int64_t dim) {
 
 }  // namespace
 
-void weigh_streams(Runtime& runtime, const StreamMix& mix, float* numbers, int n_rows) {
+void hyper_connection_weights(Runtime& runtime, const HyperConnections& mix, float* numbers, int n_rows) {
   const auto blocks = static_cast<unsigned>((n_rows + kRowThreads - 1) / kRowThreads);
   launch(runtime, weigh_kernel, dim3{blocks, 1, 1}, kRowThreads, 0, mix, mix.numbers(), numbers, n_rows);
 }
 
-void read_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
+void read_streams(Runtime& runtime, const HyperConnections& mix, const float* numbers, const float* streams, int n_rows,
                   int64_t dim, float* out) {
   launch(runtime, read_kernel, grid_for(n_rows, dim), kThreads, 0, mix.n_streams, mix.numbers(), numbers, streams, dim,
          out);
 }
 
-void write_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
+void write_streams(Runtime& runtime, const HyperConnections& mix, const float* numbers, const float* x, int n_rows,
                    int64_t dim, float* streams) {
   launch(runtime, write_kernel, grid_for(n_rows, dim), kThreads, 0, mix.n_streams, mix.numbers(), numbers, x, dim,
          streams);

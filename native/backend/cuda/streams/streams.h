@@ -1,4 +1,4 @@
-// Hyper-connections (StreamMix): several residual streams per token, the weights with which each block reads and writes
+// Hyper-connections (HyperConnections): several residual streams per token, the weights with which each block reads and writes
 // them, and the reads and writes themselves. One thread computes a token's weights in float64, as on the CPU. Streams
 // are read and written with one thread per column, in the order of the streams, so the result does not depend on the
 // rest of the batch.
@@ -9,11 +9,11 @@
 
 namespace monolith::cuda {
 
-// Implements Operations::weigh_streams, read_streams and write_streams.
-void weigh_streams(Runtime& runtime, const StreamMix& mix, float* numbers, int n_rows);
-void read_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* streams, int n_rows,
+// Implements Operations::hyper_connection_weights, read_streams and write_streams.
+void hyper_connection_weights(Runtime& runtime, const HyperConnections& mix, float* numbers, int n_rows);
+void read_streams(Runtime& runtime, const HyperConnections& mix, const float* numbers, const float* streams, int n_rows,
                   int64_t dim, float* out);
-void write_streams(Runtime& runtime, const StreamMix& mix, const float* numbers, const float* x, int n_rows,
+void write_streams(Runtime& runtime, const HyperConnections& mix, const float* numbers, const float* x, int n_rows,
                    int64_t dim, float* streams);
 
 }  // namespace monolith::cuda

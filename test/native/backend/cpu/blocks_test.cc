@@ -37,7 +37,7 @@ std::vector<float> run(const Sequence& s, CpuIsa isa, int threads, std::vector<i
     ops.store_blocks(pool, {rope, s.block, s.norm.data(), kEps, 2}, one, again.data(), **cache);
     const bool chooses = s.pool.overlap;
     if (chooses)
-      ops.choose_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block},
+      ops.select_positions(pool, scratch, {s.index_q.data(), s.index_weights.data(), kIndexHeads, 2, s.most(), s.block},
                            one, **cache, chosen.data());
     ops.attention(pool, scratch, one, s.q.data(), kHeads * kDim, kHeads, 0, **cache,
                   {.scale = 0.2f,
@@ -84,7 +84,7 @@ TEST(compressed_attention_matches_double_with_any_chunks_and_instruction_set) {
 
 TEST(hyper_connections_match_double_on_every_instruction_set) {
   const StreamCase one;
-  StreamMix mix = one.mix;
+  HyperConnections mix = one.mix;
   mix.scale = one.scale.data();
   mix.base = one.base.data();
   std::vector<float> first;
@@ -92,7 +92,7 @@ TEST(hyper_connections_match_double_on_every_instruction_set) {
     ThreadPool pool(2);
     const CpuOps& ops = cpu_ops(isa);
     std::vector<float> numbers = one.logits, streams = one.start, read(one.result.size());
-    ops.weigh_streams(pool, mix, numbers.data(), StreamCase::kRows);
+    ops.hyper_connection_weights(pool, mix, numbers.data(), StreamCase::kRows);
     ops.read_streams(pool, mix, numbers.data(), streams.data(), StreamCase::kRows, StreamCase::kWidth, read.data());
     ops.write_streams(pool, mix, numbers.data(), one.result.data(), StreamCase::kRows, StreamCase::kWidth,
                       streams.data());

@@ -118,7 +118,7 @@ void round_as_kept(std::vector<double>& row, KvType type) {
     double largest = 0;
     for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(row[i]));
     for (size_t i = begin; i < end; ++i)
-      row[i] = std::nearbyint(row[i] / largest * kMostLatent) * (largest / kMostLatent);
+      row[i] = std::nearbyint(row[i] / largest * kMaxLatent) * (largest / kMaxLatent);
   }
   for (size_t begin = 0; begin < row.size() && type == KvType::kQ8_0; begin += 32) {
     const size_t end = std::min(begin + 32, row.size());
@@ -336,8 +336,8 @@ TEST(latents_are_stored_once) {
   CHECK_EQ(CpuKvCache::bytes_for(shape), size_t{10 * 16 * (576 + 18 * 2)});
   shape.layers[0].value_dim = 600;
   const auto refused = CpuKvCache::create(shape);
-  CHECK(!refused.ok() &&
-        refused.error().message.find("layer 0 with latents of 576 numbers, 600 of them the value") != std::string::npos);
+  CHECK(!refused.ok() && refused.error().message.find("layer 0 with latents of 576 numbers, 600 of them the value") !=
+                             std::string::npos);
 }
 
 TEST(pages_of_latents_are_copied_whole) {
@@ -470,7 +470,7 @@ TEST(batched_matmul_equals_the_matmul_of_each_head) {
 // selected positions as to a sequence that consists only of those. Tokens with no more positions than top-k attend to
 // all. With every instruction set, any chunks and any threads.
 TEST(sparse_attention_uses_the_selected_latents) {
-  constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMost = 20, kRows = 60;
+  constexpr int kRow = 82, kValue = 48, kHeads = 5, kIndexHeads = 37, kIndexDim = 32, kMax = 20, kRows = 60;
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
   const auto numbers = [&](int64_t count) {
@@ -493,13 +493,13 @@ TEST(sparse_attention_uses_the_selected_latents) {
         KvShape shape{{{StateKind::kLatents, 1, kRow, kValue, 0}, {StateKind::kLatents, 1, kIndexDim, kIndexDim, 1}},
                       9,
                       type,
-                      kMost};
+                      kMax};
         auto made = CpuKvCache::create(shape);
         REQUIRE(made.ok());
         CHECK_EQ((*made)->bytes, CpuKvCache::bytes_for(shape));
         CpuKvCache& cache = **made;
         const std::vector<int32_t> pages = {7, 2, 5, 0};
-        std::vector<float> all, chosen(kRows * kMost);
+        std::vector<float> all, chosen(kRows * kMax);
         for (int at = 0; at < kRows; at += piece) {
           const int n = std::min(piece, kRows - at);
           const Segment segment{0, n, at, pages.data()};
@@ -508,23 +508,23 @@ TEST(sparse_attention_uses_the_selected_latents) {
           std::vector<float> own_keys(keys.begin() + at * kIndexDim, keys.begin() + (at + n) * kIndexDim);
           ops.rope_and_store_latents(pool, scratch, none, {&segment, 1}, {}, own.data(), kRow, 0, cache);
           ops.rope_and_store_latents(pool, scratch, none, {&segment, 1}, {}, own_keys.data(), kIndexDim, 1, cache);
-          float* const to = chosen.data() + at * kMost;
-          ops.choose_positions(
+          float* const to = chosen.data() + at * kMax;
+          ops.select_positions(
               pool, scratch,
-              {index_q.data() + at * kIndexHeads * kIndexDim, weights.data() + at * kIndexHeads, kIndexHeads, 1, kMost},
+              {index_q.data() + at * kIndexHeads * kIndexDim, weights.data() + at * kIndexHeads, kIndexHeads, 1, kMax},
               {&segment, 1}, cache, to);
           ops.attention(pool, scratch, {&segment, 1}, q.data() + at * kHeads * kRow, kHeads * kRow, kHeads, 0, cache,
-                        {.scale = 0.1f, .chosen = to, .most_chosen = kMost}, out.data(), kHeads * kValue);
+                        {.scale = 0.1f, .chosen = to, .most_chosen = kMax}, out.data(), kHeads * kValue);
           all.insert(all.end(), out.begin(), out.end());
         }
         if (first.empty()) first = all;
         check_same_bits(all, first, "chosen on " + std::string(cpu_isa_name(isa)));
         for (int row = 0; row < kRows; ++row) {
-          std::vector<int32_t> positions(std::min(row + 1, kMost));
-          if (row < kMost) {
+          std::vector<int32_t> positions(std::min(row + 1, kMax));
+          if (row < kMax) {
             for (int p = 0; p <= row; ++p) positions[p] = p;
           } else {
-            std::memcpy(positions.data(), chosen.data() + row * kMost, kMost * 4);
+            std::memcpy(positions.data(), chosen.data() + row * kMax, kMax * 4);
             // No skipped position has a higher score than a selected one, except for rounding of the keys.
             std::vector<double> scores(row + 1);
             for (int p = 0; p <= row; ++p)

@@ -285,13 +285,13 @@ TEST(operations_of_whole_rows_match_double_and_every_instruction_set) {
        [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.add_bias(pool, at, columns.data(), n_rows, dim); },
        [&](size_t i) { return double(x[i]) + columns[i % dim]; }},
       {"match_length",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.match_length(pool, at, y.data(), n_rows, dim); },
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.rescale_to_norm(pool, at, y.data(), n_rows, dim); },
        [&](size_t i) {
          const auto square = [](double v) { return v * v; };
          return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square));
        }},
       {"keep_outliers",
-       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.keep_outliers(pool, at, 0.8f, n_rows, dim); },
+       [&](const CpuOps& ops, ThreadPool& pool, float* at) { ops.gaussian_topk(pool, at, 0.8f, n_rows, dim); },
        [&](size_t i) {
          const double mean = of_row(x, i, [](double v) { return v; }) / double(dim);
          const double squares = of_row(x, i, [&](double v) { return (v - mean) * (v - mean); });

@@ -94,9 +94,9 @@ TEST(sequences_of_a_step_use_their_own_state_and_forks_do_not_modify_theirs) {
 
 TEST(a_convolution_matches_double_with_any_chunks) {
   for (const int n_channels : {5, 16, 100, 300, 700}) {
-    for (const int n_taps : {1, 2, 4, kMostTaps}) {
+    for (const int conv_kernel_size : {1, 2, 4, kMaxTaps}) {
       for (const bool plain : {false, true}) {
-        const ConvolutionCase one(n_channels, n_taps, plain, 19);
+        const ConvolutionCase one(n_channels, conv_kernel_size, plain, 19);
         const std::vector<double> expected = one.expected();
         std::vector<float> first;
         for (const CpuIsa isa : available_cpu_isas()) {
@@ -108,7 +108,7 @@ TEST(a_convolution_matches_double_with_any_chunks) {
               cpu_ops(isa).convolve(pool, one.convolution, pieces(one.n_rows, cuts, apart), slots.view, out.data(),
                                     one.stride);
               check_near(out, expected, 1e-4,
-                         std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps");
+                         std::to_string(n_channels) + " channels, " + std::to_string(conv_kernel_size) + " taps");
               if (first.empty()) first = out;
               CHECK(same_bits(out, first));
             }

@@ -304,7 +304,7 @@ TEST(cuda_batched_matmul_equals_the_matmul_of_each_head) {
           };
           const int wanted = rows - 3;  // Only these output rows are written.
           float* const out = put(Floats(size_t(n_rows * n_heads * rows), -1.0f));
-          backend.matmul_heads(
+          backend.batched_matmul(
               {all->get(), n_heads, wanted, put(x), n_heads * (cols + 8), cols + 8, out, n_heads * rows, rows}, n_rows);
           Floats got(size_t(n_rows * n_heads * rows));
           backend.wait();

@@ -90,7 +90,7 @@ Found run(const Sequence& s, std::vector<int> cuts, bool apart, KvType type) {
     backend.store_blocks({rope, s.block, norm, kEps, 2}, one, again, **cache);
     const bool chooses = s.pool.overlap;
     if (chooses)
-      backend.choose_positions({index_q + begin * kIndexHeads * kDim, index_weights + begin * kIndexHeads, kIndexHeads,
+      backend.select_positions({index_q + begin * kIndexHeads * kDim, index_weights + begin * kIndexHeads, kIndexHeads,
                                 2, s.most(), s.block},
                                one, **cache, chosen);
     backend.attention(one, q + begin * kHeads * kDim, kHeads * kDim, kHeads, 0, **cache,
@@ -161,13 +161,13 @@ TEST(cuda_compressed_attention_matches_double_with_any_chunks) {
 TEST(cuda_hyper_connections_match_double) {
   const StreamCase one;
   Device device;
-  StreamMix mix = one.mix;
+  HyperConnections mix = one.mix;
   mix.scale = device.put(one.scale);
   mix.base = device.put(one.base);
   float* const numbers = device.put(one.logits);
   float* const streams = device.put(one.start);
   float* const read = device.put(std::vector<float>(one.result.size()));
-  device.backend().weigh_streams(mix, numbers, StreamCase::kRows);
+  device.backend().hyper_connection_weights(mix, numbers, StreamCase::kRows);
   device.backend().read_streams(mix, numbers, streams, StreamCase::kRows, StreamCase::kWidth, read);
   device.backend().write_streams(mix, numbers, device.put(one.result), StreamCase::kRows, StreamCase::kWidth, streams);
   one.check(device.get(read, one.result.size()), device.get(streams, one.start.size()));

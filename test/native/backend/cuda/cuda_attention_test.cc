@@ -436,12 +436,12 @@ TEST(cuda_attention_work_covers_every_row_once) {
     }
     planner.plan(segments, 1 + static_cast<int>(random() % 8), 528);
     std::vector<int> seen(static_cast<size_t>(rows), 0);  // Counts the chunks that the plan contains for each token.
-    std::vector<int> slots(kMostSlots, 0);
+    std::vector<int> slots(kMaxSlots, 0);
     for (const AttentionItem& item : planner.items()) {
       CHECK(item.first_chunk < item.end_chunk);
       seen[static_cast<size_t>(item.row)] += item.end_chunk - item.first_chunk;
       if (item.slot >= 0) {
-        CHECK(item.slot < kMostSlots);
+        CHECK(item.slot < kMaxSlots);
         ++slots[static_cast<size_t>(item.slot)];
         CHECK(item.first_chunk / kGroupChunks == (item.end_chunk - 1) / kGroupChunks);
       }

@@ -137,7 +137,7 @@ TEST(cuda_computes_every_architecture) {
     const Loaded loaded = load_network(*parsed.file, make_cuda_backend({.exact = true}));
     REQUIRE(loaded.model != nullptr);
     const std::vector<float> logits = run_network(*loaded.model, tokens, 9);
-    const Rows expected = one.network(PlainNetwork(one.model), tokens);
+    const Rows expected = one.network(Mlp(one.model), tokens);
     const double worst = farthest(logits, kTokens, [&](size_t row, size_t i) { return expected[row][i]; });
     if (!(worst < 2e-5)) check::fail(__FILE__, __LINE__, one.name + " is off by " + std::to_string(worst));
   }

@@ -28,7 +28,7 @@ class Desk {
   Desk() {
     auto opened = Runtime::open(0);
     runtime_ = std::move(*opened);
-    host_ = static_cast<float*>(*runtime_->allocate_pinned(kMost * sizeof(float)));
+    host_ = static_cast<float*>(*runtime_->allocate_pinned(kMax * sizeof(float)));
   }
   Runtime& runtime() { return *runtime_; }
   float* put(const Floats& values) {
@@ -54,7 +54,7 @@ class Desk {
   }
 
  private:
-  static constexpr size_t kMost = 1 << 17;
+  static constexpr size_t kMax = 1 << 17;
   std::unique_ptr<Runtime> runtime_;
   std::mt19937 random_{11};
   float* host_ = nullptr;
@@ -213,11 +213,11 @@ TEST(cuda_operations_of_whole_rows) {
     check_close(
         desk.get(at, n), [&](size_t i) { return x[i] + (weights[i / width * 4 + 1] + 0.5) * y[i]; }, 1e-5,
         "add_weighted");
-    match_length(desk.runtime(), at = desk.put(x), desk.put(y), rows, dim);
+    rescale_to_norm(desk.runtime(), at = desk.put(x), desk.put(y), rows, dim);
     check_close(
         desk.get(at, n), [&](size_t i) { return x[i] * std::sqrt(of_row(y, i, square) / of_row(x, i, square)); }, 1e-5,
         "match_length");
-    keep_outliers(desk.runtime(), at = desk.put(x), 0.8f, rows, dim);
+    gaussian_topk(desk.runtime(), at = desk.put(x), 0.8f, rows, dim);
     check_close(
         desk.get(at, n),
         [&](size_t i) {
@@ -409,7 +409,7 @@ TEST(cuda_step_tables_hold_every_list_at_full_length) {
   REQUIRE(backend.reserve(kRows, 64, kContext, 8).ok());
   REQUIRE(backend.kv_cache(KvShape::of_equal_layers(1, 1, 8, 4, KvType::kF32)).ok());
   std::vector<std::vector<int32_t>> pages;
-  std::vector<std::vector<Segment>> segments(kMostSegmentLists);
+  std::vector<std::vector<Segment>> segments(kMaxSegmentLists);
   std::vector<std::span<const Segment>> lists;
   for (auto& list : segments) {
     for (int row = 0; row < kRows; ++row) {

@@ -219,11 +219,11 @@ TEST(dense_matmul_is_correct_with_every_kernel) {
 
 TEST(dense_columns_do_not_depend_on_the_batch) {
   const auto runtime = open_runtime();
-  constexpr int64_t kRows = 72, kCols = 1100, kMost = 250;
+  constexpr int64_t kRows = 72, kCols = 1100, kMax = 250;
   REQUIRE(dense_segments(kRows, kCols) > 1);
   DenseScratch scratch(*runtime);
-  REQUIRE(scratch.reserve(kMost, kCols).ok());
-  const std::vector<float> x = numbers(kMost * kCols);
+  REQUIRE(scratch.reserve(kMax, kCols).ok());
+  const std::vector<float> x = numbers(kMax * kCols);
   const Floats x_there(*runtime, x);
   const std::vector<DenseDevice> hopper = {kHopper, kHopperIdle, {true, true, 1}, {true, true, 2}},
                                  ampere = {kAmpere, kAmpereIdle};
@@ -232,10 +232,10 @@ TEST(dense_columns_do_not_depend_on_the_batch) {
     if (!runs_here(*runtime, family[0])) continue;
     const Weights w = weights(*runtime, type, kRows, kCols), beside = weights(*runtime, type, 200, kCols);
     std::vector<float> first;
-    for (const int64_t n : {kMost, int64_t{1}, int64_t{7}, int64_t{14}, int64_t{40}, int64_t{65}, int64_t{140}})
+    for (const int64_t n : {kMax, int64_t{1}, int64_t{7}, int64_t{14}, int64_t{40}, int64_t{65}, int64_t{140}})
       for (const DenseDevice& device : family)
-        for (const int64_t at : {int64_t{0}, kMost - n}) {
-          if (n == kMost && at > 0) continue;
+        for (const int64_t at : {int64_t{0}, kMax - n}) {
+          if (n == kMax && at > 0) continue;
           const Floats out(*runtime, static_cast<size_t>(n * kRows)), other(*runtime, static_cast<size_t>(n * 200));
           const MatmulTarget targets[] = {{beside.matrix.get(), other.data(), 200},
                                           {w.matrix.get(), out.data(), kRows}};

@@ -15,7 +15,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
 #include "emulator/faults.h"
-#include "backend/cuda/pending.h"
+#include "backend/cuda/fusion_queue.h"
 #include "check.h"
 #include "model/all_cases.h"
 #include "model/transformer.h"

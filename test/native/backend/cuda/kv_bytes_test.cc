@@ -17,7 +17,7 @@ using namespace monolith::cuda;
 
 namespace {
 
-constexpr int kMostRows = 64;
+constexpr int kMaxRows = 64;
 
 // Stores keys and values without rotation from position 3 on, in shuffled pages, and compares them with the codec.
 class Store {
@@ -28,8 +28,8 @@ class Store {
     auto cache = CudaKvCache::create(*runtime_, KvShape::of_equal_layers(2, n_kv_heads, dim, 5, type));
     cache_ = std::move(*cache);
     tables_ = std::make_unique<StepTables>(*runtime_);
-    CHECK(tables_->reserve(kMostRows, 128).ok());
-    const auto bytes = static_cast<size_t>(kMostRows * width()) * sizeof(float);
+    CHECK(tables_->reserve(kMaxRows, 128).ok());
+    const auto bytes = static_cast<size_t>(kMaxRows * width()) * sizeof(float);
     for (float*& at : device_) at = static_cast<float*>(*runtime_->allocate(bytes));
     for (float*& at : host_) at = static_cast<float*>(*runtime_->allocate_pinned(bytes));
     page_ = static_cast<unsigned char*>(*runtime_->allocate_pinned(cache_->bytes));
@@ -46,7 +46,7 @@ class Store {
     const std::span<const Segment> lists[] = {segments};
     const KvView view = cache_->view(1);
     runtime_->fill(view.data, 0xff, 5 * static_cast<size_t>(view.page_bytes));
-    tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kMostRows},
+    tables_->send({.model = nullptr, .tokens = tokens, .logit_rows = {}, .segment_lists = lists, .max_rows = kMaxRows},
                   0, kSparePage);
     std::memcpy(host_[1], keys.data(), keys.size() * sizeof(float));
     std::memcpy(host_[2], values.data(), values.size() * sizeof(float));

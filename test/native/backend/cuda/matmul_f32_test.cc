@@ -54,8 +54,8 @@ TEST(cuda_f32_matmul_is_correct_and_does_not_depend_on_the_batch) {
   for (const Shape& shape :
        {Shape{1, 1, kAscending}, Shape{37, 130, kDescending}, Shape{16, 700, kShuffled}, Shape{9, 515, kAscending}}) {
     emulator::set_order(shape.order);
-    constexpr int kMost = 19;
-    const std::vector<float> w = numbers(shape.rows * shape.cols), x = numbers(kMost * shape.cols),
+    constexpr int kMax = 19;
+    const std::vector<float> w = numbers(shape.rows * shape.cols), x = numbers(kMax * shape.cols),
                              bias = numbers(shape.rows);
     auto matrix = make_matrix(runtime, {TensorType::kF32, shape.rows, shape.cols, std::as_bytes(std::span(w))}, false);
     REQUIRE(matrix.ok());
@@ -63,8 +63,8 @@ TEST(cuda_f32_matmul_is_correct_and_does_not_depend_on_the_batch) {
     const float* const bias_there = put(runtime, bias);
     const int64_t stride = shape.rows + 2;
     std::vector<float> first;
-    for (const int n : {kMost, 1, 2, 8, 9}) {
-      const int at = kMost - n;
+    for (const int n : {kMax, 1, 2, 8, 9}) {
+      const int at = kMax - n;
       const std::vector<float> before(static_cast<size_t>(n * stride), 0.5f);
       float* const out = put(runtime, before);
       matmul_f32(runtime, {(*matrix).get(), out, stride, bias_there, true}, x_there + at * shape.cols, n);
@@ -73,7 +73,7 @@ TEST(cuda_f32_matmul_is_correct_and_does_not_depend_on_the_batch) {
       CHECK(std::memcmp(y.data(), &first[static_cast<size_t>(at * stride)], y.size() * sizeof(float)) == 0);
     }
     double worst = 0;
-    for (int64_t column = 0; column < kMost; ++column)
+    for (int64_t column = 0; column < kMax; ++column)
       for (int64_t row = 0; row < shape.rows; ++row) {
         double sum = 0.5 + bias[static_cast<size_t>(row)];
         for (int64_t k = 0; k < shape.cols; ++k)

@@ -11,7 +11,7 @@
 #include "backend/cpu/matrix_data.h"
 #include "backend/cuda/cuda_backend.h"
 #include "emulator/emulator.h"
-#include "backend/cuda/mixture/grouped.h"
+#include "backend/cuda/moe/grouped.h"
 #include "backend/cuda/matmul/matmul.h"
 #include "backend/cuda/matmul/matrix.h"
 #include "backend/cuda/quant/pack.h"
@@ -284,11 +284,11 @@ TEST(quantized_grouped_targets_equal_single_ones) {
   const auto device = runtime();
   REQUIRE(device != nullptr);
   constexpr int64_t kCols = 512;
-  constexpr int kMostColumns = 33;
-  const std::vector<float> x = random_floats(kMostColumns * kCols, 17);
+  constexpr int kMaxColumns = 33;
+  const std::vector<float> x = random_floats(kMaxColumns * kCols, 17);
   const float* const device_x = to_device(*device, x);
   MatmulContext scratch{DenseScratch(*device), {}, Int8Activations(*device)};
-  REQUIRE(scratch.int8.reserve(kMostColumns, kCols).ok());
+  REQUIRE(scratch.int8.reserve(kMaxColumns, kCols).ok());
   std::vector<Weights> weights;
   std::vector<const float*> biases;
   uint64_t seed = 1;
@@ -300,7 +300,7 @@ TEST(quantized_grouped_targets_equal_single_ones) {
     REQUIRE(weights.back().matrix != nullptr);
     biases.push_back(seed % 2 == 0 ? to_device(*device, random_floats(rows, seed)) : nullptr);
   }
-  for (const int n : {1, kMostColumns}) {
+  for (const int n : {1, kMaxColumns}) {
     std::vector<MatmulTarget> targets;
     for (size_t i = 0; i < weights.size(); ++i) {
       const int64_t rows = weights[i].matrix->rows;

@@ -130,11 +130,12 @@ void check_cuts(Device& device, const Case& one, int rows, const std::string& wh
 
 TEST(cuda_convolutions_equal_the_cpus_bit_for_bit) {
   for (const int n_channels : {5, 64, 100})
-    for (const int n_taps : {1, 2, 3, 4, kMostTaps})
+    for (const int conv_kernel_size : {1, 2, 3, 4, kMaxTaps})
       for (const bool plain : {false, true}) {
         const int rows = n_channels == 64 ? 41 : 19;  // More tokens than the kernel processes together.
-        const ConvolutionCase one(n_channels, n_taps, plain, rows);
-        const std::string what = std::to_string(n_channels) + " channels, " + std::to_string(n_taps) + " taps";
+        const ConvolutionCase one(n_channels, conv_kernel_size, plain, rows);
+        const std::string what =
+            std::to_string(n_channels) + " channels, " + std::to_string(conv_kernel_size) + " taps";
         Device device(std::max<int64_t>(one.convolution.state_floats(), 1));
         const std::vector<float> got = device.run(one, with_pages(pieces(rows, {}, false)));
         check_near(got, one.expected(), 1e-4, what);
@@ -145,7 +146,7 @@ TEST(cuda_convolutions_equal_the_cpus_bit_for_bit) {
             .convolve(pool, one.convolution, pieces(rows, {}, false), {state.data(), one.convolution.state_floats()},
                       processors.data(), one.stride);
         CHECK(same_bits(got, processors));
-        if (n_taps > 1) CHECK(same_bits(device.state(0), state));
+        if (conv_kernel_size > 1) CHECK(same_bits(device.state(0), state));
         check_cuts(device, one, rows, what);
       }
 }
@@ -244,6 +245,7 @@ TEST(cuda_unsupported_recurrences_are_rejected_by_name) {
   CHECK((*backend)->can_compute(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 256}).ok());
   refused((*backend)->can_compute(StateSpace{.n_heads = 1, .n_groups = 1, .head_dim = 64, .state_dim = 512}),
           "state space of 512 dimensions");
-  CHECK((*backend)->can_compute(Convolution{.n_channels = 4, .n_taps = kMostTaps}).ok());
-  refused((*backend)->can_compute(Convolution{.n_channels = 4, .n_taps = kMostTaps + 1}), "convolution of 9 taps");
+  CHECK((*backend)->can_compute(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps}).ok());
+  refused((*backend)->can_compute(Convolution{.n_channels = 4, .conv_kernel_size = kMaxTaps + 1}),
+          "convolution of 9 taps");
 }

@@ -291,10 +291,10 @@ TEST(an_mtp_layer_is_used_only_if_it_is_complete) {
   const auto plain = GgufFile::open(path);
   REQUIRE(plain.ok() && cpu);
   ModelLimits wanted = kLimits;
-  wanted.guess_layer = true;
+  wanted.mtp_layer = true;
   const auto guesses = [&](const GgufFile& file) {
     const auto limits = choose_limits(file, *cpu, wanted, 0, 0);
-    return limits ? std::string(limits->guess_layer ? "drafts" : "no draft") : limits.error().message;
+    return limits ? std::string(limits->mtp_layer ? "drafts" : "no draft") : limits.error().message;
   };
   CHECK_EQ(guesses(**plain), "no draft");
   LooseModel loose(**plain);

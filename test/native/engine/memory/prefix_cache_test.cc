@@ -120,8 +120,8 @@ TEST(prefix_cache_replaces_a_duplicate_by_the_cached_page) {
   const PageId first = cache.insert(1, kNoPage, tokens, cache.allocate());
   const PageId mine = cache.allocate();
   CHECK_EQ(cache.insert(1, kNoPage, tokens, mine), first);
-  CHECK_EQ(cache.pool().references(first), 2);
-  CHECK_EQ(cache.pool().references(mine), 0);
+  CHECK_EQ(cache.pool().ref_count(first), 2);
+  CHECK_EQ(cache.pool().ref_count(mine), 0);
   CHECK_EQ(cache.pool().free(), 3);
   CHECK(cache.consistent());
 }
@@ -223,7 +223,7 @@ TEST(prefix_cache_evicts_window_pages_separately_without_leaks) {
   CHECK(cache.consistent());
   // A window page that is computed again is dropped if the node still has one; otherwise it is kept.
   CHECK_EQ(cache.insert_window(b, x), cache.window_of(b));
-  CHECK_EQ(cache.pool().references(cache.window_of(b)), 2);
+  CHECK_EQ(cache.pool().ref_count(cache.window_of(b)), 2);
   cache.release_window(cache.window_of(b));
   CHECK_EQ(cache.insert_window(a, y), y);
   windows.set(0, y, cache.pool());

@@ -53,7 +53,7 @@ TEST(a_slot_that_a_sequence_resumes_from_is_not_reallocated) {
   slots.drop(3);  // The page of the node has been evicted.
   slots.drop(3);
   CHECK_EQ(slots.snapshot_of(3), kNoSlot);
-  CHECK_EQ(slots.references(kept), 2);
+  CHECK_EQ(slots.ref_count(kept), 2);
   CHECK_EQ(slots.allocate(), kNoSlot);
   slots.release(kept);
   CHECK_EQ(slots.allocate(), kNoSlot);

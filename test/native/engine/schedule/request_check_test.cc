@@ -56,7 +56,7 @@ TEST(request_check_names_the_invalid_span) {
 
 TEST(request_check_names_the_invalid_rope_position) {
   RequestBounds bounds = kBounds;
-  bounds.turns_by_three = true;
+  bounds.uses_mrope = true;
   const auto span = [](std::vector<RopePosition> offsets, int n_positions) {
     InputSpan span = span_of(2, 4);
     span.rope_offsets = std::make_shared<const std::vector<RopePosition>>(std::move(offsets));
@@ -76,7 +76,7 @@ TEST(request_check_names_the_invalid_rope_position) {
   refused(span(square, 1), "spans[0] has a rotary position at row 1 outside the range 0 to 0");
   refused(span({{0, 0, 0}, {0, 0, 1}, {0, -1, 0}, {0, 1, 1}}, 2),
           "spans[0] has a rotary position at row 2 outside the range 0 to 1");
-  bounds.turns_by_three = false;
+  bounds.uses_mrope = false;
   refused(span(square, 2), "spans[0] has M-RoPE positions, but this model does not use M-RoPE");
 }
 
@@ -298,12 +298,12 @@ TEST(request_check_limits_of_stops_markers_and_calls) {
 }
 
 TEST(request_check_accepts_images_only_with_a_vision_encoder) {
-  RequestBounds sees = kBounds;
-  sees.sees = true;
+  RequestBounds has_vision = kBounds;
+  has_vision.has_vision = true;
   InputSpan piece = span_of(4, 4), both = span_of(4, 4);
   piece.rows = nullptr;
   piece.piece = both.piece = std::make_shared<const PreparedPiece>();
-  CHECK(check_request(request_of({piece}), sees).ok());
+  CHECK(check_request(request_of({piece}), has_vision).ok());
   CHECK(check_request(request_of({both}), kBounds).ok());  // Its rows have already been computed.
   const Status status = check_request(request_of({piece}), kBounds);
   CHECK(!status.ok() && status.error().code == ErrorCode::kUnsupported);

@@ -43,7 +43,7 @@ struct Bench {
   // Maximum length of a sequence that has all pages to itself.
   int max_length() const {
     return static_cast<int>(
-        std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.most_batch_tokens())));
+        std::min<int64_t>(2000, cache.layout().positions_in(cache.pool().size(), scheduler.batch_tokens_limit())));
   }
 
   Request& add(std::vector<TokenId> prompt, uint64_t organization = 1, int max_tokens = 50, int n = 1,
@@ -106,7 +106,7 @@ struct Bench {
             input = span.hash.high * 1000 + span.hash.low + static_cast<uint64_t>(p - span.first);
         prefixes.push_back(behind(prefixes.back(), input));
       }
-      for (int i = 0; i < item.n_guesses; ++i, ++end)
+      for (int i = 0; i < item.n_drafts; ++i, ++end)
         prefixes.push_back(behind(prefixes.back(), i < n_right_of(item) ? 7 : 9));
       if (!states.empty()) carry_on(plan, item, prefixes);
       for (int table = 0; table < layout.tables(); ++table) {
@@ -131,7 +131,7 @@ struct Bench {
     auto at = static_cast<size_t>(sequence.n_computed);
     REQUIRE(item.n_pieces > 0);
     const auto state = [&](SlotId slot) -> uint64_t& {
-      CHECK(cache.slots().references(slot) > 0);
+      CHECK(cache.slots().ref_count(slot) > 0);
       return states[static_cast<size_t>(slot)];
     };
     for (const StepPlan::Piece& piece : plan.pieces_of(item)) {
@@ -141,33 +141,33 @@ struct Bench {
       else if (state(piece.from) != prefixes[at])
         return check::fail(__FILE__, __LINE__, "wrong state at " + std::to_string(at));
       // A slot that is written must have a single owner.
-      if (piece.to == piece.from) CHECK_EQ(cache.slots().references(piece.to), 1);
+      if (piece.to == piece.from) CHECK_EQ(cache.slots().ref_count(piece.to), 1);
       at += static_cast<size_t>(piece.n_tokens);
       state(piece.to) = prefixes[at];
     }
     CHECK_EQ(at, static_cast<size_t>(sequence.n_computed + item.n_tokens));
-    if (item.n_guesses > 0) state(sequence.guess_slot) = prefixes.back();
+    if (item.n_drafts > 0) state(sequence.draft_slot) = prefixes.back();
   }
   // Number of accepted draft tokens, varied by sequence and position. All tokens of the bench have the id 7.
   int n_right_of(const StepPlan::Item& item) const {
     return static_cast<int>((item.sequence->order() + static_cast<uint64_t>(item.sequence->length())) %
-                            static_cast<uint64_t>(item.n_guesses + 1));
+                            static_cast<uint64_t>(item.n_drafts + 1));
   }
-  void add_guesses(const StepPlan& plan) {
+  void add_drafts(const StepPlan& plan) {
     for (const StepPlan::Item& item : plan.items) {
       const int room = item.sequence->request.max_length - item.sequence->length() - 1;
       const int n = std::min(static_cast<int>(random() % static_cast<uint32_t>(most_guesses + 1)), room);
-      if (item.wants_logits && item.sequence->decoding() && n > 0) scheduler.add_guesses(item, n);
+      if (item.wants_logits && item.sequence->decoding() && n > 0) scheduler.add_drafts(item, n);
     }
   }
 
   // Runs one step. Sequences that reach their last token get the next one, and they end at max_length.
   const StepPlan& step(bool check_consistency = true) {
     const StepPlan& plan = scheduler.plan();
-    if (most_guesses > 0) add_guesses(plan);
+    if (most_guesses > 0) add_drafts(plan);
     int rows = 0;
     for (const StepPlan::Item& item : plan.items) {
-      rows += item.n_tokens + item.n_guesses;
+      rows += item.n_tokens + item.n_drafts;
       CHECK(item.n_tokens > 0);
       const bool wants_tokens = item.sequence->request.params.output == OutputKind::kTokens;
       CHECK_EQ(item.wants_logits, wants_tokens && item.n_tokens == item.sequence->remaining());
@@ -177,9 +177,9 @@ struct Bench {
       CHECK(static_cast<int>(item.sequence->pages.size()) > last / kPageTokens);
       for (int p = item.sequence->n_computed / kPageTokens; p <= last / kPageTokens; ++p)
         // A page that is written must have a single owner.
-        CHECK_EQ(cache.references(item.sequence->pages[static_cast<size_t>(p)]), 1);
+        CHECK_EQ(cache.ref_count(item.sequence->pages[static_cast<size_t>(p)]), 1);
       for (int p = item.sequence->n_computed / kPageTokens; cache.layout().windowed > 0 && p <= last / kPageTokens; ++p)
-        CHECK_EQ(cache.pool().references(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
+        CHECK_EQ(cache.pool().ref_count(item.sequence->window_pages[static_cast<size_t>(p)]), 1);
       item.sequence->request.started_at = Clock::now();
     }
     CHECK_EQ(rows, plan.n_rows);
@@ -191,9 +191,9 @@ struct Bench {
         continue;
       }
       if (item.sequence->choice == 0) fork_choices(*item.sequence);
-      for (int i = item.n_guesses > 0 ? n_right_of(item) : 0; i > 0; --i) {
+      for (int i = item.n_drafts > 0 ? n_right_of(item) : 0; i > 0; --i) {
         item.sequence->tokens.push_back(7);
-        scheduler.keep_guess(*item.sequence);
+        scheduler.keep_draft(*item.sequence);
       }
       item.sequence->tokens.push_back(7);
       if (item.sequence->state == SequenceState::kRunning) item.sequence->n_ahead = item.sequence->remaining() - 1;

@@ -71,7 +71,7 @@ TEST(scheduler_admits_organizations_in_turn) {
 }
 
 // Number of running sequences of one organization.
-int places_of(const Bench& bench, uint64_t organization) {
+int slots_of(const Bench& bench, uint64_t organization) {
   int n = 0;
   for (const Sequence* sequence : bench.scheduler.running()) n += sequence->request.params.organization == organization;
   return n;
@@ -82,15 +82,15 @@ TEST(scheduler_assigns_slots_to_choices_in_turn) {
   for (int i = 0; i < 5; ++i) bench.add(prompt_of(20, i), 1, 10 + i, 8);  // Forty sequences of one organization.
   bench.step();
   bench.step();
-  CHECK_EQ(places_of(bench, 1), 8);
+  CHECK_EQ(slots_of(bench, 1), 8);
   CHECK_EQ(bench.scheduler.waiting(), size_t{4});  // The other prompts do not start before there are free slots.
   Request& brief = bench.add(prompt_of(20, 700), 2, 3);
   Request& several = bench.add(prompt_of(20, 800), 3, 12, 4);
   for (int i = 0; i < 12; ++i) bench.step();
   CHECK_EQ(only(brief).generated(), 3);  // It gets the first slots that become free.
   CHECK_EQ(several.choices.size(), size_t{4});
-  CHECK(places_of(bench, 3) >= 3);
-  CHECK(places_of(bench, 1) <= 4);
+  CHECK(slots_of(bench, 3) >= 3);
+  CHECK(slots_of(bench, 1) <= 4);
   for (int i = 0; i < 400; ++i) bench.step(i % 16 == 0);
   for (const auto& request : bench.requests)
     for (const auto& choice : request->choices) CHECK_EQ(choice->generated(), request->params.max_tokens);
@@ -166,14 +166,14 @@ TEST(scheduler_flood_of_one_organization_delays_another_by_no_step) {
     Bench bench(2000, 256, kPlaces);
     for (int i = 0; i < 300; ++i) bench.add(prompt_of(20, i), 1, 1000);
     for (int i = 0; i < 40; ++i) bench.step(i % 8 == 0);
-    CHECK_EQ(places_of(bench, 1), kPlaces);
+    CHECK_EQ(slots_of(bench, 1), kPlaces);
     for (int round = 0; round < 20; ++round) {
       Request& small = bench.add(prompt_of(prompt, 700), 2, 5);
       CHECK_EQ(steps_to_first_token(bench, small), alone);
-      CHECK_EQ(places_of(bench, 1), kPlaces - 1);
+      CHECK_EQ(slots_of(bench, 1), kPlaces - 1);
       while (only(small).state != SequenceState::kEnded) bench.step(false);
       bench.step();
-      CHECK_EQ(places_of(bench, 1), kPlaces);  // The preempted sequence gets its slot back before other requests.
+      CHECK_EQ(slots_of(bench, 1), kPlaces);  // The preempted sequence gets its slot back before other requests.
       CHECK(bench.scheduler.preempted().empty());
     }
     CHECK(bench.scheduler.preemptions() <= 20);
@@ -198,7 +198,7 @@ TEST(scheduler_flood_of_pages_delays_another_by_at_most_one_step) {
   Bench bench(64, 64, 8);
   for (int i = 0; i < 40; ++i) bench.add(prompt_of(150, i), 1, 200);
   for (int i = 0; i < 60; ++i) bench.step(false);
-  CHECK(places_of(bench, 1) >= 2);
+  CHECK(slots_of(bench, 1) >= 2);
   CHECK(steps_to_first_token(bench, bench.add(prompt_of(40, 700), 2, 5)) <= 2);
   for (int i = 0; i < 20000 && bench.works(); ++i) bench.step(i % 64 == 0);
   for (const auto& request : bench.requests) CHECK_EQ(only(*request).generated(), request->params.max_tokens);
@@ -214,7 +214,7 @@ TEST(scheduler_gives_every_organization_a_slot_and_preempts_no_last_one) {
     bench.add(prompt_of(10, 200), organization, 300);
   }
   bench.step();  // All five new requests start in the same step.
-  for (uint64_t organization = 1; organization <= 6; ++organization) CHECK_EQ(places_of(bench, organization), 1);
+  for (uint64_t organization = 1; organization <= 6; ++organization) CHECK_EQ(slots_of(bench, organization), 1);
   const uint64_t displaced = bench.scheduler.preemptions();
   CHECK_EQ(displaced, uint64_t{5});
   for (int i = 0; i < 100; ++i) bench.step(i % 16 == 0);
@@ -228,7 +228,7 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
   Bench bench(1000, 64, 3);
   for (int i = 0; i < 3; ++i) bench.add(prompt_of(10, i), 1, 2000);
   bench.step();
-  std::map<const Sequence*, int> displaced_at;
+  std::map<const Sequence*, int> preempted_at;
   for (int i = 0; i < 600; ++i) {
     if (i % 3 == 0) bench.add(prompt_of(4, 300), 2, 1);  // New requests keep arriving.
     std::map<const Sequence*, bool> was_running;
@@ -237,11 +237,11 @@ TEST(scheduler_never_preempts_a_sequence_twice_in_a_row) {
     bench.step(false);
     for (const auto& [sequence, running] : was_running) {
       if (!running || sequence->state != SequenceState::kPreempted) continue;
-      const auto before = displaced_at.find(sequence);
-      if (before != displaced_at.end()) CHECK(sequence->generated() - before->second >= Scheduler::kLeastRun);
-      displaced_at[sequence] = sequence->generated();
+      const auto before = preempted_at.find(sequence);
+      if (before != preempted_at.end()) CHECK(sequence->generated() - before->second >= Scheduler::kMinRunTokens);
+      preempted_at[sequence] = sequence->generated();
     }
-    CHECK(places_of(bench, 1) >= 1);
+    CHECK(slots_of(bench, 1) >= 1);
   }
   for (int i = 0; i < 3; ++i) CHECK(only(*bench.requests[static_cast<size_t>(i)]).generated() >= 300);
 }
@@ -269,8 +269,8 @@ bool younger_gives_way_again(int prompt, int after) {
 
 TEST(scheduler_preempts_a_sequence_again_after_its_minimum_run) {
   CHECK(!younger_gives_way_again(4, 1));
-  CHECK(!younger_gives_way_again(4, Scheduler::kLeastRun - 1));
-  CHECK(younger_gives_way_again(4, Scheduler::kLeastRun));
+  CHECK(!younger_gives_way_again(4, Scheduler::kMinRunTokens - 1));
+  CHECK(younger_gives_way_again(4, Scheduler::kMinRunTokens));
   CHECK(!younger_gives_way_again(400, 0));  // It has not reached its first token in between.
 }
 
@@ -445,7 +445,7 @@ TEST(scheduler_lets_forks_without_a_slot_wait_their_turn) {
   Bench bench(400, 64, 4);
   Request& wide = bench.add(prompt_of(20), 1, 30, 20);
   bench.step();
-  CHECK_EQ(places_of(bench, 1), 4);
+  CHECK_EQ(slots_of(bench, 1), 4);
   CHECK_EQ(bench.scheduler.waiting(), size_t{0});  // A fork does not count as a waiting request.
   Request& brief = bench.add(prompt_of(20, 700), 2, 3);
   for (int i = 0; i < 40; ++i) bench.step();
@@ -475,7 +475,7 @@ TEST(scheduler_does_not_starve_large_prompts_of_pages) {
     begun += request->params.organization == 3 && only(*request).generated() > 0 && request->arrival > large.arrival;
   CHECK_EQ(only(large).generated(), 1);
   CHECK(begun >= 1);
-  CHECK(begun <= WaitingQueue::kMostPasses + 8);  // Plus those that start together with it.
+  CHECK(begun <= WaitingQueue::kMaxPasses + 8);  // Plus those that start together with it.
 }
 
 TEST(scheduler_shares_prefixes_within_an_organization) {
@@ -578,14 +578,14 @@ TEST(scheduler_shares_pages_between_forks_with_copy_on_write) {
   }
   for (const auto& choice : request.choices) choice->tokens.push_back(5);
   CHECK(request.choices[3]->state == SequenceState::kForked);  // There are only three slots.
-  CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
+  CHECK_EQ(bench.cache.ref_count(lead.pages[0]), 3);
   const StepPlan& plan = bench.step();
   CHECK_EQ(plan.copies.size(), size_t{2});  // The last choice that writes keeps the original page.
   std::set<PageId> second_pages;
   for (int choice = 0; choice < 3; ++choice)
     second_pages.insert(request.choices[static_cast<size_t>(choice)]->pages[1]);
   CHECK_EQ(second_pages.size(), size_t{3});
-  CHECK_EQ(bench.cache.references(lead.pages[0]), 3);
+  CHECK_EQ(bench.cache.ref_count(lead.pages[0]), 3);
   for (int i = 0; i < 40; ++i) bench.step();
   for (const auto& choice : request.choices) CHECK_EQ(choice->generated(), 10);
   CHECK_EQ(bench.cache.available(), 16);
@@ -713,15 +713,15 @@ TEST(scheduler_adds_draft_tokens_without_taking_pages_from_others) {
   REQUIRE(plan->items.size() == 2 && plan->n_rows == 2);
   const StepPlan::Item& first = plan->items[0];
   CHECK_EQ(bench.cache.available(), int64_t{1});
-  CHECK_EQ(bench.scheduler.add_guesses(plan->items[1], 7), 0);  // It would need a page that other sequences may need.
-  CHECK_EQ(bench.scheduler.add_guesses(first, 7), 1);  // Each draft token needs a row of logits, and a step has three.
-  CHECK_EQ(first.n_guesses, 1);
+  CHECK_EQ(bench.scheduler.add_drafts(plan->items[1], 7), 0);  // It would need a page that other sequences may need.
+  CHECK_EQ(bench.scheduler.add_drafts(first, 7), 1);  // Each draft token needs a row of logits, and a step has three.
+  CHECK_EQ(first.n_drafts, 1);
   CHECK_EQ(plan->n_rows, 3);
   bench.scheduler.advance();
   CHECK_EQ(only(one).remaining(), 0);
   // An accepted draft token counts as computed. Its page is indexed only when it is full.
   one.choices[0]->tokens.push_back(7);
-  bench.scheduler.keep_guess(*one.choices[0]);
+  bench.scheduler.keep_draft(*one.choices[0]);
   one.choices[0]->tokens.push_back(8);
   other.choices[0]->tokens.push_back(7);
   CHECK_EQ(only(one).n_computed, 18);

@@ -125,7 +125,7 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   for (int i = 0; i < 40; ++i) line.add(i % 2 ? 'b' : 'c');
   line.lacking = {&large};
   const std::string passing = line.order(60);
-  CHECK_EQ(passing.size(), size_t{WaitingQueue::kMostPasses});
+  CHECK_EQ(passing.size(), size_t{WaitingQueue::kMaxPasses});
   CHECK(passing.find('a') == std::string::npos);
   CHECK(line.take() == nullptr);
   line.lacking.clear();
@@ -144,7 +144,7 @@ TEST(waiting_queue_passes_a_request_without_pages_a_limited_number_of_times) {
   Sequence& second = other.add('a');
   other.lacking = {&second};
   // The other organization's own turn, and the passes.
-  CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMostPasses});
+  CHECK_EQ(other.order(60).size(), size_t{1 + WaitingQueue::kMaxPasses});
   other.queue.remove(second);
   CHECK_EQ(other.order(5), std::string("bbbbb"));
 }

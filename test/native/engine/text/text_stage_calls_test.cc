@@ -105,7 +105,7 @@ TEST(text_stage_calls_hermes) {
   reasoning.open = {"<think>", 102};
   reasoning.close = {"</think>", 103};
   Collected got;
-  TextStage stage(reasoning, calls, {"\n{", "stop"}, true);
+  OutputParser stage(reasoning, calls, {"\n{", "stop"}, true);
   TokenLogprobs entry;
   const auto push = [&](TokenId token, std::string_view bytes) {
     entry.token = token;
@@ -151,7 +151,7 @@ TEST(text_stage_calls_mistral) {
   CallParams calls;
   calls.open = {"[TOOL_CALLS]", 5};
   Collected got;
-  TextStage stage({}, calls, {"}"}, false);
+  OutputParser stage({}, calls, {"}"}, false);
   CHECK_EQ(stage.push(1, "Sure. ", nullptr, got), -1);
   CHECK_EQ(stage.push_control(5, "[TOOL_CALLS]", nullptr, got), -1);
   CHECK_EQ(stage.push(2, "[{\"name\": \"a\", \"arguments\": {}}", nullptr, got), -1);
@@ -167,7 +167,7 @@ TEST(text_stage_calls_by_token_only_at_the_start) {
   calls.at_start = true;
   for (const std::string before : {"", "\n ", "a"}) {
     Collected got;
-    TextStage stage(thinking(), calls, {}, false);
+    OutputParser stage(thinking(), calls, {}, false);
     if (!before.empty()) stage.push(1, before, nullptr, got);
     CHECK_EQ(got.content, before == "a" ? "a" : "");  // White space may still belong to the call.
     stage.push_control(5, "<|python_tag|>", nullptr, got);
@@ -180,7 +180,7 @@ TEST(text_stage_calls_by_token_only_at_the_start) {
 
 TEST(text_stage_calls_are_emitted_immediately) {
   Collected got;
-  TextStage stage({}, spelled("<c>", "</c>"), {}, false);
+  OutputParser stage({}, spelled("<c>", "</c>"), {}, false);
   stage.push(1, "a <", nullptr, got);
   CHECK_EQ(got.content, "a ");
   stage.push(2, "c", nullptr, got);
@@ -197,7 +197,7 @@ TEST(text_stage_calls_are_emitted_immediately) {
 
 TEST(text_stage_predicts_the_start_of_content) {
   ReasoningParams reasoning = thinking();
-  TextStage spelled_open(reasoning, {}, {}, false);
+  OutputParser spelled_open(reasoning, {}, {}, false);
   Collected got;
   for (const std::string text : {"<", "<t>", "<t>x", "\n", " \n<t"}) CHECK(!spelled_open.would_begin_content(1, text));
   for (const std::string text : {"x", " <x", "", "\xC3"}) CHECK(spelled_open.would_begin_content(1, text));
@@ -208,7 +208,7 @@ TEST(text_stage_predicts_the_start_of_content) {
   CHECK(!spelled_open.would_begin_content(1, "x"));  // Already decided.
 
   reasoning.open.token = 7;
-  TextStage token_open(reasoning, {}, {}, false);
+  OutputParser token_open(reasoning, {}, {}, false);
   CHECK(!token_open.would_begin_content(7, "<t>"));
   CHECK(token_open.would_begin_content(1, "<t>"));
   token_open.push(1, std::string(31, '\n'), nullptr, got);

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "check.h"
-#include "engine/text/text_stage.h"
+#include "engine/text/output_parser.h"
 
 namespace monolith::testing {
 
-struct Collected final : PieceSink {
+struct Collected final : DeltaSink {
   std::string content, reasoning, calls;
   std::vector<std::pair<Section, std::string>> sections;  // In order; adjacent deltas of one section are joined.
   int n_tokens = 0;
@@ -147,7 +147,7 @@ class Reference {
 inline void check_cut(const std::string& text, const StageParams& params, uint64_t cuts) {
   const Reference expected(text, params);
   Collected got;
-  TextStage stage(params.reasoning, params.calls, params.stops, true);
+  OutputParser stage(params.reasoning, params.calls, params.stops, true);
   int stop = -1, n_counted = 0;
   std::vector<TokenId> entries;
   TokenId next = 0;

@@ -29,13 +29,13 @@ constexpr const char* kNames[] = {"config.json",
                                   "model.safetensors.index.json",
                                   "model-00001-of-00002.safetensors",
                                   "model-00002-of-00002.safetensors"};
-constexpr size_t kMostData = 1 << 16;
+constexpr size_t kMaxData = 1 << 16;
 
 // Builds a safetensors file from "BYTES\nHEAD": the length of the tensor data, then the JSON header.
 std::string with_head(std::string_view written) {
   const size_t line = std::min(written.find('\n'), written.size());
   const size_t n_data =
-      std::min<size_t>(std::strtoull(std::string(written.substr(0, line)).c_str(), nullptr, 10), kMostData);
+      std::min<size_t>(std::strtoull(std::string(written.substr(0, line)).c_str(), nullptr, 10), kMaxData);
   const std::string_view head = written.substr(std::min(line + 1, written.size()));
   const uint64_t size = head.size();
   std::string out(sizeof size, '\0');
@@ -54,7 +54,7 @@ void read_all(const GgufFile& file) {
     const auto row = tensor.source != nullptr && tensor.source->rows() > 0
                          ? tensor.bytes() / static_cast<size_t>(tensor.source->rows())
                          : static_cast<size_t>(tensor.shape[0] / traits.block_values * traits.block_bytes);
-    if (row == 0 || tensor.bytes() == 0 || row > kMostData) continue;
+    if (row == 0 || tensor.bytes() == 0 || row > kMaxData) continue;
     for (const size_t at : {size_t{0}, tensor.bytes() - row}) {
       const auto bytes = file.read(tensor, at, row, scratch);
       insist(bytes.size() == row, "as many bytes are read as requested");

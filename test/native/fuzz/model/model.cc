@@ -14,8 +14,8 @@ using namespace monolith::fuzzing;
 
 namespace {
 
-constexpr size_t kFilled = 2 << 20;      // Maximum bytes of tensor data per file: enough for the seeds.
-constexpr size_t kMostMemory = 8 << 20;  // Maximum memory of a model that is evaluated, in bytes.
+constexpr size_t kFilled = 2 << 20;     // Maximum bytes of tensor data per file: enough for the seeds.
+constexpr size_t kMaxMemory = 8 << 20;  // Maximum memory of a model that is evaluated, in bytes.
 
 // A GGUF header followed by made-up tensor data. The buffer is reused for all inputs, because allocating it for each
 // input took most of the time. The file ends at the last byte of the buffer, so that sanitizers detect reads past the
@@ -48,7 +48,7 @@ ModelLimits limits_of(uint8_t choices) {
   limits.n_slots = 2;
   limits.pages_by_window = choices & 1;
   limits.kv_type = choices & 2 ? KvType::kQ8_0 : KvType::kF16;
-  limits.guess_layer = choices & 4;
+  limits.mtp_layer = choices & 4;
   return limits;
 }
 
@@ -83,7 +83,7 @@ FUZZ_TARGET(model) {
   const auto file = GgufFile::parse(image.bytes());
   if (!file) return;  // The `gguf` fuzz target covers files that the parser rejects.
   const ModelLimits limits = limits_of(choices.empty() ? 0 : static_cast<uint8_t>(choices[0]));
-  const auto params = HyperParams::read(**file, limits.max_context, limits.guess_layer);
+  const auto params = HyperParams::read(**file, limits.max_context, limits.mtp_layer);
   if (!params) return check_refusal(params.error());
   // A separate backend for each input, so that memory reserved by one input is not available to the next.
   const bool plain = choices.empty() || !(choices[0] & 8);
@@ -91,7 +91,7 @@ FUZZ_TARGET(model) {
       make_cpu_backend({.threads = 1, .isa = plain ? "plain" : "auto", .arithmetic = Arithmetic::kProduction}).value();
   const auto plan = Transformer::plan(**file, *backend, limits);
   if (!plan) return check_refusal(plan.error());
-  if (plan->total() > kMostMemory || params->n_layers > 16) return;
+  if (plan->total() > kMaxMemory || params->n_layers > 16) return;
   auto model = Transformer::load(**file, *backend, limits, {});
   if (!model) return check_refusal(model.error());
   insist((*model)->allocated().total() == plan->total(), "loading takes as much memory as planned");

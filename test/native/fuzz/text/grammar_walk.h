@@ -80,7 +80,7 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
     if (byte & 1) {
       const Outcome run = grammar->forced(position, before, *vocabulary.tokenizer, forced, &fuel);
       insist(run != Outcome::kRefused, "asking for the forced tokens is never refused");
-      insist(forced.size() <= Grammar::kMostForced, "the number of forced tokens is limited");
+      insist(forced.size() <= Grammar::kMaxForced, "the number of forced tokens is limited");
       if (run == Outcome::kOk && !forced.empty()) {
         insist(mask.has(static_cast<uint32_t>(forced[0])), "forced tokens are allowed", text);
         insist(!position.accepts, "no token is forced where the text may end", text);
@@ -91,7 +91,7 @@ inline void walk_grammar(grammar::GrammarOptions options, std::string_view choic
     uint32_t chosen = byte % n_tokens;
     while (!mask.has(chosen)) chosen = (chosen + 1) % n_tokens;
     const Outcome moved = grammar->advance(position, before, static_cast<TokenId>(chosen), &fuel);
-    if (moved == Outcome::kFailed || moved == Outcome::kSpent) return;
+    if (moved == Outcome::kFailed || moved == Outcome::kOutOfBudget) return;
     insist(moved == Outcome::kOk, "a token in the mask is accepted", text);
     before.push_back(static_cast<TokenId>(chosen));
     text += vocabulary.tokenizer->bytes(static_cast<TokenId>(chosen));

@@ -16,10 +16,10 @@ using namespace monolith;
 using namespace monolith::fuzzing;
 
 namespace {
-constexpr size_t kFilled = 256 << 10;     // Maximum bytes of tensor data per file.
-constexpr int64_t kMostPixels = 1 << 16;  // Maximum pixels of an image that is cut into tiles, and of the tiles.
-constexpr size_t kMostMemory = 32 << 20;  // Maximum memory of an encoder that is evaluated, in bytes.
-constexpr int64_t kMostWork = int64_t{1} << (kSanitized ? 25 : 27);  // Maximum multiplications per tile.
+constexpr size_t kFilled = 256 << 10;    // Maximum bytes of tensor data per file.
+constexpr int64_t kMaxPixels = 1 << 16;  // Maximum pixels of an image that is cut into tiles, and of the tiles.
+constexpr size_t kMaxMemory = 32 << 20;  // Maximum memory of an encoder that is evaluated, in bytes.
+constexpr int64_t kMaxWork = int64_t{1} << (kSanitized ? 25 : 27);  // Maximum multiplications per tile.
 
 // Runs the vision encoder with the scalar kernels, or with the kernels that this CPU would use.
 void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, const PreparedPiece& piece,
@@ -28,12 +28,12 @@ void see(const GgufFile& file, const std::shared_ptr<const VisionModel>& model, 
   const auto precision = plain ? VisionPrecision::kExact : VisionPrecision::kFast;
   if (VisionTower::weight_bytes(file, *model, *backend, precision) +
           VisionTower::work_bytes(file, *model, *backend, precision) >
-      kMostMemory)
+      kMaxMemory)
     return;
   const auto tower = VisionTower::load(file, model, *backend, precision);
   if (!tower) return check_refusal(tower.error());
   const auto run = (*tower)->begin(piece);
-  if (run->total() > kMostWork) return;
+  if (run->total() > kMaxWork) return;
   while (!run->advance(1 << 20)) continue;
   insist(static_cast<int64_t>(run->take_rows().size()) == n_rows * model->row_width(),
          "a part has as many embeddings as planned");
@@ -84,7 +84,7 @@ FUZZ_TARGET(vision) {
              "no part has more pixels than the limit");
       work += int64_t{piece.width} * piece.height;
     }
-    if (work > kMostPixels || int64_t{plan->resized_width} * plan->resized_height > kMostPixels) continue;
+    if (work > kMaxPixels || int64_t{plan->resized_width} * plan->resized_height > kMaxPixels) continue;
     pixels.assign(static_cast<size_t>(width) * static_cast<size_t>(height) * 3, static_cast<uint8_t>(i * 77));
     const auto prepared = (*model)->prepare(*plan, {width, height, pixels});
     if (!prepared) {

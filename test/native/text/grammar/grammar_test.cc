@@ -421,7 +421,7 @@ TEST(grammar_of_long_counted_texts_needs_little_work_per_token) {
       const auto token = static_cast<TokenId>(static_cast<uint8_t>(c));
       Fuel fuel(20'000);
       Grammar::Outcome found = grammar->allowed(position, before, mask, &fuel);
-      if (found == Grammar::Outcome::kSpent) ++n_waits, found = grammar->allowed(position, before, mask);
+      if (found == Grammar::Outcome::kOutOfBudget) ++n_waits, found = grammar->allowed(position, before, mask);
       if (found != Grammar::Outcome::kOk || !mask.has(static_cast<uint32_t>(token)) ||
           grammar->advance(position, before, token, &fuel) != Grammar::Outcome::kOk)
         return check::fail(__FILE__, __LINE__, one.schema + ": " + std::to_string(before.size()));
@@ -486,9 +486,9 @@ TEST(grammar_computes_transitions_before_a_token_is_read) {
   grammar->shrink();
   position = grammar->start();
   none = Fuel(0);
-  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kSpent);
+  CHECK(grammar->advance(position, {}, token, &none) == Grammar::Outcome::kOutOfBudget);
   none = Fuel(0);
-  CHECK(grammar->prepared(position, {}, nullptr, &none, token) == Grammar::Outcome::kSpent);
+  CHECK(grammar->prepared(position, {}, nullptr, &none, token) == Grammar::Outcome::kOutOfBudget);
   CHECK(grammar->prepare(position, nullptr, Fuel(100'000), token) == Grammar::Outcome::kOk);
   none = Fuel(0);
   CHECK(grammar->prepared(position, {}, nullptr, &none, token) == Grammar::Outcome::kOk);
@@ -548,7 +548,7 @@ TEST(grammar_stops_at_its_budget_and_resumes) {
       do {
         Fuel fuel(60);
         outcome = in_parts->allowed(other, before, parts, &fuel);
-      } while (outcome == Grammar::Outcome::kSpent && ++calls < 100'000);
+      } while (outcome == Grammar::Outcome::kOutOfBudget && ++calls < 100'000);
       REQUIRE(outcome == Grammar::Outcome::kOk);
       CHECK(std::ranges::equal(whole.words(), parts.words()));
       std::vector<TokenId> fine;

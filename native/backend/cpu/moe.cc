@@ -1,0 +1,351 @@
+#include "backend/cpu/moe.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "backend/cpu/ops/kernels.h"
+#include "backend/cpu/matmul/row_tiles.h"
+#include "backend/cpu/matmul/scaled_tile.h"
+
+namespace monolith {
+namespace {
+
+// Tuning constants as in matmul.cc. kPanelBytes: weights that stay in the L2 cache while several tiles of rows use
+// them. kStreamBytes: a contiguous run of weights that a single tile streams. kPiecesPerThread: tasks per thread.
+// kWorkAlone and kPackAlone: amounts of work that a single thread does by itself.
+constexpr int64_t kPanelBytes = 512 * 1024;
+constexpr int64_t kStreamBytes = 32 * 1024;
+constexpr int64_t kPiecesPerThread = 4;
+constexpr int64_t kWorkAlone = 64 * 1024;
+constexpr int64_t kPackAlone = 16 * 1024;
+// Router logits that one thread processes in about the time that starting a parallel section takes.
+constexpr int64_t kLogitsAlone = 4 * 1024;
+
+const CpuMatrix& cpu_matrix(const Matrix& matrix) { return static_cast<const CpuMatrix&>(matrix); }
+
+int64_t slots_of(int max_rows, const MixtureShape& shape) { return int64_t{max_rows} * shape.n_used; }
+
+int64_t floats_for(int max_rows, const MixtureShape& shape) {
+  return slots_of(max_rows, shape) * (2 * int64_t{shape.n_ff} + shape.n_embd + 1) +
+         int64_t{max_rows} * 3 * shape.n_experts;
+}
+
+int64_t ints_for(int max_rows, const MixtureShape& shape) {
+  return 5 * slots_of(max_rows, shape) + 2 * int64_t{shape.n_experts} + 1;
+}
+
+int64_t widest(const MixtureShape& shape) { return std::max(shape.n_embd, shape.n_ff); }
+
+}  // namespace
+
+size_t CpuMixture::bytes_for(int max_rows, const MixtureShape& shape) {
+  if (shape.n_experts == 0) return 0;
+  return static_cast<size_t>(floats_for(max_rows, shape)) * sizeof(float) +
+         static_cast<size_t>(ints_for(max_rows, shape)) * sizeof(int32_t) +
+         MatmulScratch::bytes_for(static_cast<int>(slots_of(max_rows, shape)), widest(shape));
+}
+
+Status CpuMixture::reserve(int max_rows, const MixtureShape& shape) {
+  if (shape.n_experts == 0) return {};
+  // Keeps all size computations above far from overflow.
+  constexpr int kMaxRows = 1 << 16, kMaxExperts = 1 << 16, kMaxValues = 1 << 20;
+  const auto in_range = [](int value, int high) { return value >= 1 && value <= high; };
+  if (!in_range(max_rows, kMaxRows) || !in_range(shape.n_experts, kMaxExperts) ||
+      !in_range(shape.n_used, shape.n_experts) || !in_range(shape.n_embd, kMaxValues) ||
+      !in_range(shape.n_ff, kMaxValues) || shape.n_embd % kExpertRowMultiple != 0 ||
+      shape.n_ff % kExpertRowMultiple != 0 || slots_of(max_rows, shape) > (1 << 24))
+    return Error{ErrorCode::kInvalidArgument,
+                 "cannot reserve memory for MoE layers with " + std::to_string(shape.n_experts) + " experts, " +
+                     std::to_string(shape.n_used) + " per token, sizes " + std::to_string(shape.n_embd) + " and " +
+                     std::to_string(shape.n_ff) + ", for " + std::to_string(max_rows) + " rows"};
+  const int64_t slots = slots_of(max_rows, shape);
+  auto memory = Mapping::create(static_cast<size_t>(floats_for(max_rows, shape)) * sizeof(float));
+  if (!memory) return memory.error();
+  if (Status s = lines_.reserve(static_cast<int>(slots), widest(shape)); !s) return s;
+  memory_ = std::move(*memory);
+  gate_ = reinterpret_cast<float*>(memory_.data());
+  up_ = gate_ + slots * shape.n_ff;
+  result_ = up_ + slots * shape.n_ff;
+  weights_ = result_ + slots * shape.n_embd;
+  scores_ = weights_ + slots;
+  for (auto* list : {&chosen_, &slot_of_, &row_of_, &tile_of_, &tile_rows_})
+    list->assign(static_cast<size_t>(slots), 0);
+  first_slot_.assign(static_cast<size_t>(shape.n_experts) + 1, 0);
+  active_.reserve(static_cast<size_t>(shape.n_experts));
+  shape_ = shape;
+  max_rows_ = max_rows;
+  return {};
+}
+
+void CpuMixture::choose_largest(const float* by, int32_t* best) const {
+  const int n_used = shape_.n_used;
+  int kept = 0;
+  for (int32_t expert = 0; expert < shape_.n_experts; ++expert) {
+    // A NaN is accepted only while the list is not yet full.
+    if (kept == n_used && !(by[expert] > by[best[kept - 1]])) continue;
+    int at = kept < n_used ? kept++ : n_used - 1;
+    for (; at > 0 && by[expert] > by[best[at - 1]]; --at) best[at] = best[at - 1];
+    best[at] = expert;
+  }
+}
+
+void CpuMixture::score(const Router& router, const float* logits, float* scores) const {
+  const int n = shape_.n_experts;
+  if (router.score == RouterScore::kSigmoid) {
+    for (int e = 0; e < n; ++e) scores[e] = -logits[e];
+    ops_.logits.exp(scores, n, 0.0f, scores);
+    for (int e = 0; e < n; ++e) scores[e] = 1.0f / (1.0f + scores[e]);
+    return;
+  }
+  if (router.score == RouterScore::kRootSoftplus) {
+    float* const zeros = scores + n;  // This part of the buffer later receives the selection scores.
+    std::fill_n(zeros, n, 0.0f);
+    std::copy_n(logits, n, scores);
+    ops_.softplus(scores, zeros, n);
+    for (int e = 0; e < n; ++e) scores[e] = std::sqrt(scores[e]);
+    return;
+  }
+  const float top = ops_.logits.max(logits, n);
+  ops_.logits.exp(logits, n, top, scores);
+  const float share = 1.0f / static_cast<float>(ops_.logits.sum_exp(logits, n, top));
+  for (int e = 0; e < n; ++e) scores[e] *= share;
+}
+
+void CpuMixture::keep_groups(const Router& router, float* by, float* sums) const {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  const int size = shape_.n_experts / router.groups;
+  for (int group = 0; group < router.groups; ++group) {
+    float first = kNever, second = kNever;
+    for (int e = group * size; e < (group + 1) * size; ++e) {
+      second = std::max(second, std::min(first, by[e]));
+      first = std::max(first, by[e]);
+    }
+    sums[group] = first + second;
+  }
+  for (int group = 0; group < router.groups; ++group) {
+    int better = 0;  // Among equal groups, the one with the lower index is better.
+    for (int other = 0; other < router.groups; ++other)
+      better += sums[other] > sums[group] || (other < group && sums[other] == sums[group]) ? 1 : 0;
+    if (better >= router.groups_used) std::fill_n(by + group * size, size, kNever);
+  }
+}
+
+void CpuMixture::choose(const Mixture& mixture, const float* logits, int row) {
+  const Router& router = mixture.router;
+  const TokenExperts& by_token = mixture.by_token;
+  const int n_used = shape_.n_used;
+  int32_t* const best = chosen_.data() + int64_t{row} * n_used;
+  float* const weights = weights_ + int64_t{row} * n_used;
+  float sum = 0;
+  const bool given = by_token.of_token != nullptr;
+  if (router.score == RouterScore::kSoftmax && router.bias == nullptr && router.groups == 1 && !given) {
+    // Logits have the same order as their softmax scores, and only the scores of the selected experts are needed.
+    choose_largest(logits, best);
+    for (int i = 0; i < n_used; ++i) weights[i] = logits[best[i]];
+    const float top = weights[0];
+    ops_.logits.exp(weights, n_used, top, weights);
+    if (router.normalized) {
+      for (int i = 0; i < n_used; ++i) sum += weights[i];
+    } else {
+      sum = static_cast<float>(ops_.logits.sum_exp(logits, shape_.n_experts, top));
+    }
+  } else {
+    float* const scores = scores_ + int64_t{row} * 3 * shape_.n_experts;
+    float* const by = scores + shape_.n_experts;
+    score(router, logits, scores);
+    if (given) {
+      const int32_t token = by_token.tokens[by_token.rows != nullptr ? by_token.rows[row] : row];
+      std::copy_n(by_token.of_token + int64_t{token} * n_used, n_used, best);
+    } else {
+      for (int e = 0; e < shape_.n_experts; ++e)
+        by[e] = router.bias != nullptr ? scores[e] + router.bias[e] : scores[e];
+      if (router.groups > 1) keep_groups(router, by, by + shape_.n_experts);
+      choose_largest(by, best);
+    }
+    for (int i = 0; i < n_used; ++i) {
+      weights[i] = scores[best[i]];
+      sum += weights[i];
+    }
+    // All scores may underflow to 0.
+    sum = router.normalized ? std::max(sum, std::numeric_limits<float>::min()) : 1.0f;
+  }
+  const float share = router.scale / sum;
+  for (int i = 0; i < n_used; ++i) weights[i] *= share;
+  if (router.expert_scales == nullptr) return;
+  for (int i = 0; i < n_used; ++i) weights[i] *= router.expert_scales[best[i]];
+}
+
+void CpuMixture::arrange(int n_rows) {
+  const int64_t n_slots = slots_of(n_rows, shape_);
+  std::ranges::fill(first_slot_, 0);
+  for (int64_t i = 0; i < n_slots; ++i) ++first_slot_[chosen_[i] + 1];
+  active_.clear();
+  for (int32_t expert = 0; expert < shape_.n_experts; ++expert) {
+    if (first_slot_[expert + 1] > 0) active_.push_back(expert);
+    first_slot_[expert + 1] += first_slot_[expert];
+  }
+  // Uses first_slot_ as each expert's next free slot, and restores it below.
+  for (int64_t i = 0; i < n_slots; ++i) {
+    const int32_t slot = first_slot_[chosen_[i]]++;
+    slot_of_[i] = slot;
+    row_of_[slot] = static_cast<int32_t>(i / shape_.n_used);
+  }
+  for (int32_t expert = shape_.n_experts; expert > 0; --expert) first_slot_[expert] = first_slot_[expert - 1];
+  first_slot_[0] = 0;
+  for (const int32_t expert : active_) {
+    const int32_t first = first_slot_[expert];
+    const Tiles tiles(first_slot_[expert + 1] - first, matmul_.max_tile_rows);
+    for (int tile = 0; tile < tiles.count; ++tile) {
+      const int32_t begin = first + tiles.first_row(tile);
+      std::fill_n(tile_of_.begin() + begin, tiles.rows(tile), begin);
+      std::fill_n(tile_rows_.begin() + begin, tiles.rows(tile), tiles.rows(tile));
+    }
+  }
+}
+
+ActivationKind CpuMixture::kind_of(const Matrix& matrix) const {
+  return matmul_.activation[strip_type_index(cpu_matrix(matrix).layout().type)];
+}
+
+// Packs row x_row of x into the activation lines of `slot`.
+void CpuMixture::pack(ActivationKind kind, const float* x, int64_t x_row, int64_t cols, int slot) const {
+  const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
+  std::byte* const lines = lines_.lines(kind) + static_cast<size_t>(tile_of_[slot]) * row_bytes;
+  matmul_.pack[static_cast<int>(kind)](x + x_row * cols, cols,
+                                       lines + static_cast<size_t>(slot - tile_of_[slot]) * kLineBytes,
+                                       static_cast<size_t>(tile_rows_[slot]) * kLineBytes);
+}
+
+template <typename Fn>
+void CpuMixture::for_slots(int n, int64_t values, Fn fn) {
+  const int64_t grain = n * values <= kPackAlone ? n : std::max<int64_t>(1, kPackAlone / 4 / values);
+  pool_.parallel_for(n, grain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) fn(static_cast<int>(i));
+  });
+}
+
+// Matmul of every active expert's part of the targets with the packed rows of the expert's slots.
+struct CpuMixture::Product {
+  const CpuMixture& mixture;
+  std::span<const MatmulTarget> targets;
+  int64_t strips_per_expert, strips_per_panel, panels, cols;
+  bool shared_lines;
+
+  void compute(int64_t piece) const {
+    const int64_t per_expert = panels * static_cast<int64_t>(targets.size());
+    const int32_t expert = mixture.active_[piece / per_expert];
+    const MatmulTarget& target = targets[piece % per_expert / panels];
+    const int64_t first_strip = piece % panels * strips_per_panel;
+    const int64_t last_strip = std::min(first_strip + strips_per_panel, strips_per_expert);
+    const CpuMatrix& matrix = cpu_matrix(*target.weight);
+    const ActivationKind kind = mixture.kind_of(matrix);
+    const size_t row_bytes = static_cast<size_t>(lines_per_row(kind, cols)) * kLineBytes;
+    const StripKernel kernel = mixture.matmul_.strip[strip_type_index(matrix.layout().type)];
+    const int32_t end = mixture.first_slot_[expert + 1];
+    for (int32_t slot = mixture.first_slot_[expert]; slot < end; slot += mixture.tile_rows_[slot]) {
+      const size_t lines_at = shared_lines ? 0 : static_cast<size_t>(slot) * row_bytes;
+      for (int64_t strip = first_strip; strip < last_strip; ++strip)
+        run_tile(
+            kernel,
+            {.strip = matrix.strip(expert * strips_per_expert + strip),
+             .halves = matrix.halves(expert * strips_per_expert + strip),
+             .layout = &matrix.layout(),
+             .lines = mixture.lines_.lines(kind) + lines_at,
+             .n_rows = mixture.tile_rows_[slot],
+             .lanes = kStripRows,
+             .out = target.out + slot * target.out_stride + strip * kStripRows,
+             .out_stride = target.out_stride,
+             .bias = target.bias != nullptr ? target.bias + (expert * strips_per_expert + strip) * kStripRows : nullptr,
+             .add_to_out = false},
+            matrix.factors(expert * strips_per_expert + strip));
+    }
+  }
+};
+
+void CpuMixture::multiply(std::span<const MatmulTarget> targets, int64_t rows_per_expert, int64_t cols,
+                          bool shared_lines) {
+  matmul_.calls->fetch_add(1, std::memory_order_relaxed);
+  const int64_t n_targets = static_cast<int64_t>(targets.size());
+  const int64_t n_active = static_cast<int64_t>(active_.size());
+  const int64_t strips = rows_per_expert / kStripRows;
+  const auto strip_bytes = static_cast<int64_t>(cpu_matrix(*targets[0].weight).layout().bytes());
+  const bool single_tiles = first_slot_.back() <= n_active * matmul_.max_tile_rows;
+  const int64_t by_cache = (single_tiles ? kStreamBytes : kPanelBytes) / strip_bytes;
+  const int64_t by_balance =
+      pool_.size() == 1 ? strips : n_active * n_targets * strips / (kPiecesPerThread * pool_.size());
+  Product product{*this, targets, strips, 0, 0, cols, shared_lines};
+  product.strips_per_panel = std::clamp<int64_t>(std::min(by_cache, by_balance), 1, strips);
+  product.panels = (strips + product.strips_per_panel - 1) / product.strips_per_panel;
+  const int64_t pieces = n_active * n_targets * product.panels;
+  const auto compute = [&](int64_t begin, int64_t end, int) {
+    for (int64_t piece = begin; piece < end; ++piece) product.compute(piece);
+  };
+  if (n_active * n_targets * strips * strip_bytes <= kWorkAlone)
+    compute(0, pieces, 0);
+  else if (single_tiles)
+    pool_.parallel_runs(pieces, [&](int64_t piece, int) { product.compute(piece); });
+  else
+    pool_.parallel_for(pieces, 1, compute);
+}
+
+void CpuMixture::run(const Mixture& mixture, const float* router_logits, const float* x, int n_rows, float* out,
+                     bool add_to_out) {
+  assert(mixture.shape == shape_ && n_rows <= max_rows_);
+  const int64_t n_embd = shape_.n_embd, n_ff = shape_.n_ff;
+  const int n_slots = static_cast<int>(slots_of(n_rows, shape_));
+
+  pool_.parallel_for(n_rows, std::max<int64_t>(1, kLogitsAlone / shape_.n_experts),
+                     [&](int64_t begin, int64_t end, int) {
+                       for (int64_t row = begin; row < end; ++row)
+                         choose(mixture, router_logits + row * shape_.n_experts, static_cast<int>(row));
+                     });
+  arrange(n_rows);
+
+  const bool gateless = mixture.gate == nullptr;
+  const MatmulTarget both[] = {{mixture.gate, gate_, n_ff, mixture.gate_bias},
+                               {mixture.up, gateless ? gate_ : up_, n_ff, mixture.up_bias}};
+  const std::span<const MatmulTarget> inner = std::span(both).subspan(gateless ? 1 : 0);
+  bool wanted[kActivationKinds] = {};
+  for (const MatmulTarget& target : inner) wanted[static_cast<int>(kind_of(*target.weight))] = true;
+  // With a single row, all slots have the same packed input, because each slot is a separate tile.
+  const int packed_slots = n_rows == 1 ? 1 : n_slots;
+  for_slots(packed_slots, n_embd, [&](int slot) {
+    for (int kind = 0; kind < kActivationKinds; ++kind)
+      if (wanted[kind]) pack(static_cast<ActivationKind>(kind), x, row_of_[slot], n_embd, slot);
+  });
+  multiply(inner, n_ff, n_embd, n_rows == 1);
+
+  const OpKernels::Plain plain = ops_.plain(mixture.activation.activation);
+  const ActivationKind outer_kind = kind_of(*mixture.down);
+  for_slots(n_slots, n_ff, [&](int choice) {
+    const int slot = slot_of_[choice];
+    float* const inside = gate_ + slot * n_ff;
+    // With apply_router_weight_on_input, the router weight scales the expert's input. The experts have no biases then, so scaling the
+    // output of the gate and up matmuls is equivalent.
+    if (mixture.apply_router_weight_on_input) {
+      ops_.scale(inside, n_ff, weights_[choice]);
+      if (!gateless) ops_.scale(up_ + slot * n_ff, n_ff, weights_[choice]);
+    }
+    if (gateless)
+      plain(inside, n_ff);
+    else
+      ops_.gated(mixture.activation, inside, up_ + slot * n_ff, n_ff, inside);
+    pack(outer_kind, gate_, slot, n_ff, slot);
+  });
+  const MatmulTarget outer{mixture.down, result_, n_embd, mixture.down_bias};
+  multiply({&outer, 1}, n_embd, n_ff, false);
+
+  for_slots(n_rows, n_embd * shape_.n_used, [&](int row) {
+    float* const sum = out + row * n_embd;
+    if (!add_to_out) std::memset(sum, 0, static_cast<size_t>(n_embd) * sizeof(float));
+    for (int64_t i = int64_t{row} * shape_.n_used; i < int64_t{row + 1} * shape_.n_used; ++i)
+      ops_.add_scaled(sum, result_ + slot_of_[i] * n_embd, mixture.apply_router_weight_on_input ? 1.0f : weights_[i],
+                      nullptr, n_embd);
+  });
+}
+
+}  // namespace monolith

@@ -1,0 +1,65 @@
+// The cache of CUDA graphs: decode steps are captured once per batch size and replayed from then on. The cache also
+// keeps the reasons why captures failed. Used by the engine thread only, except note().
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "backend/cuda/device/runtime.h"
+#include "backend/cuda/recording_tries.h"
+
+namespace monolith::cuda {
+
+class CudaGraphCache {
+ public:
+  CudaGraphCache(Runtime& runtime, bool early_launch) : runtime_(runtime), early_launch_(early_launch) {}
+
+  // Returns the batch size to which a step of `n_rows` decode tokens is padded, or 0 if steps of that size are never
+  // captured.
+  static int padded_rows(int n_rows);
+  // Number of batch sizes that can be captured.
+  static size_t n_sizes();
+
+  // Discards all graphs. They refer to scratch memory that is about to be freed.
+  void forget() { steps_.clear(); }
+  // Aborts the capture of a step that failed.
+  void drop();
+  // Starts a step of `rows` decode tokens of one model. `has_splits` tells whether attention needs its kernel for
+  // tokens whose context is split over several warps. `rows` is 0 for steps that are not captured. Returns true if
+  // end() will replay a graph, in which case no operation needs to be launched.
+  bool begin(const void* model, int rows, bool has_splits);
+  // Replays the step's graph, or finishes the capture of the step.
+  void end();
+  // Padded number of tokens of the current step; 0 if the step is not captured.
+  int rows() const { return step_ ? step_->rows : 0; }
+  // Returns the first capture failure of each kind. Any thread.
+  std::string note() const;
+
+ private:
+  struct Step {
+    const void* model;
+    int rows;
+    bool has_splits;
+    RecordingTries tries = {};
+    std::unique_ptr<Recording> recording;  // Null while steps of this size are launched kernel by kernel.
+  };
+  enum class Failed : uint8_t { kEarlyRefused, kRefused, kNoMemory };
+
+  Step& find(const void* model, int rows, bool has_splits);
+  void take();
+
+  Runtime& runtime_;
+  const bool early_launch_;
+  std::deque<Step> steps_;
+  Step* step_ = nullptr;  // The current step; null if the step is not captured.
+  bool recording_ = false;
+  std::array<bool, 3> said_{};  // Failure kinds already reported. Only the first failure of each kind is reported.
+  mutable std::mutex note_mutex_;
+  std::string note_;
+};
+
+}  // namespace monolith::cuda

@@ -1,0 +1,128 @@
+#include "engine/debug/inspect.h"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/debug/file_hash.h"
+#include "engine/memory/page_budget.h"
+#include "formats/gguf/parser.h"
+
+namespace monolith {
+namespace {
+
+InspectedValue inspect_value(const GgufFile& file, std::string_view key, const GgufValue& value) {
+  InspectedValue result{std::string(key), std::string(gguf_type_name(value.type)), {}, value.count};
+  switch (value.type) {
+    case GgufValueType::kArray: result.type = "array of " + std::string(gguf_type_name(value.element_type)); break;
+    case GgufValueType::kString:
+      if (auto text = file.string(key); text && *text) result.value = std::string(**text);
+      break;
+    case GgufValueType::kBool:
+      if (auto flag = file.boolean(key); flag && *flag) result.value = **flag;
+      break;
+    default:
+      if (auto number = file.number(key); number && *number) result.value = **number;
+  }
+  return result;
+}
+
+std::optional<std::string> optional_string(const GgufFile& file, std::string_view key) {
+  auto text = file.string(key);
+  if (!text || !*text) return std::nullopt;
+  return std::string(**text);
+}
+
+std::optional<std::string> spelling(const Tokenizer& tokenizer, TokenId id) {
+  if (id == kNoToken) return std::nullopt;
+  return std::string(tokenizer.bytes(id));
+}
+
+// Size of the tensor in memory. FP8 tensors have one byte per value and one scale per row.
+uint64_t kept_bytes(const GgufTensor& tensor) {
+  if (!tensor.fp8) return tensor.bytes();
+  const auto values = static_cast<uint64_t>(tensor.n_values());
+  return values + values / static_cast<uint64_t>(tensor.shape[0]) * sizeof(float);
+}
+
+// Performs all checks of loading the model without allocating for it. Fills in model and plan.
+Status inspect_model(const GgufFile& file, const Backend& backend, const ModelLimits& wanted, int max_context,
+                     uint64_t kv_bytes, Inspection& result) {
+  auto params = HyperParams::read(file);
+  if (!params) return params.error();
+  auto tokenizer = Tokenizer::load(file);
+  if (!tokenizer) return tokenizer.error();
+  auto limits = choose_limits(file, backend, wanted, max_context, kv_bytes);
+  if (!limits) return limits.error();
+  auto plan = Model::plan(file, backend, *limits);
+  if (!plan) return plan.error();
+  auto info = model_info(file, *params, **tokenizer);
+  if (!info) return info.error();
+  result.model = std::move(*info);
+  result.plan = InspectedPlan::of(*plan, *limits, *params);
+  return {};
+}
+
+}  // namespace
+
+Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer) {
+  ModelInfo info;
+  info.architecture = params.architecture_name;
+  info.name = optional_string(file, "general.name");
+  std::map<TensorType, int64_t> values_by_type;
+  for (const GgufTensor& tensor : file.tensors()) {
+    if (tensor.name.starts_with("rope_f")) continue;  // rope_freqs and rope_factors_* are not model parameters.
+    info.parameters += tensor.n_values();
+    values_by_type[tensor.kept_as()] += tensor.n_values();
+  }
+  if (!values_by_type.empty()) {
+    const auto most = std::ranges::max_element(values_by_type, {}, [](const auto& entry) { return entry.second; });
+    info.quantization = traits_of(most->first).name;
+  }
+  info.context_length = params.context_length;
+  info.layers = params.n_layers;
+  info.mtp_layers = params.n_guess_layers;
+  info.heads = params.most(&LayerParams::n_heads);
+  info.kv_heads = params.most(&LayerParams::n_kv_heads);
+  info.head_dim = params.most(&LayerParams::key_dim);
+  info.embedding = params.n_embd;
+  info.feed_forward = params.experts.count > 0 ? params.experts.n_ff : params.most(&LayerParams::n_ff);
+  info.experts = params.experts.count;
+  info.used_experts = params.experts.used;
+  info.vocabulary = params.n_vocab;
+  info.chat_template = optional_string(file, "tokenizer.chat_template");
+  info.bos = spelling(tokenizer, tokenizer.bos());
+  info.eos = spelling(tokenizer, tokenizer.eos());
+  const auto ends = tokenizer.end_of_generation();
+  info.end_of_generation.assign(ends.begin(), ends.end());
+  for (TokenId id = 0; id < tokenizer.n_vocab(); ++id) {
+    const TokenKind kind = tokenizer.kind(id);
+    const std::string_view bytes = tokenizer.bytes(id);
+    if (kind == TokenKind::kControl ||
+        (kind == TokenKind::kUserDefined && (bytes.starts_with('<') || bytes.starts_with('[')))) {
+      info.special_tokens.emplace_back(bytes);
+    }
+  }
+  return info;
+}
+
+Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
+                           uint64_t kv_bytes, const ModelFileOptions& options) {
+  auto opened = open_model_file(path, options);
+  if (!opened) return opened.error();
+  const GgufFile& file = **opened;
+  Inspection result;
+  result.file_bytes = file.file_bytes();
+  result.file_hash = hash_text(file_hash(file));
+  for (const auto& [key, value] : file.metadata()) result.metadata.push_back(inspect_value(file, key, value));
+  for (const GgufTensor& tensor : file.tensors()) {
+    result.tensors.push_back({std::string(tensor.name),
+                              std::string(traits_of(tensor.kept_as()).name),
+                              {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims},
+                              kept_bytes(tensor)});
+  }
+  if (Status s = inspect_model(file, backend, limits, max_context, kv_bytes, result); !s)
+    result.reason = s.error().message;
+  return result;
+}
+
+}  // namespace monolith

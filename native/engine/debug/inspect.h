@@ -1,0 +1,86 @@
+// Describes a model file and the memory that loading it takes, using the same functions as loading.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/result.h"
+#include "formats/hf/model_file.h"
+#include "model/model.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith {
+
+// Properties of a model that this build can run. Strings are valid UTF-8 only if they are in the file.
+struct ModelInfo {
+  std::string architecture;
+  std::optional<std::string> name;
+  int64_t parameters = 0;  // Number of values in all tensors except derived ones (rope_freqs).
+  int context_length = 0;  // Context length that the file declares.
+  int mtp_layers = 0;      // Number of MTP layers in the file.
+  int layers = 0, heads = 0, kv_heads = 0, head_dim = 0, embedding = 0;
+  int feed_forward = 0;               // Feed-forward dimension; for MoE models, that of one expert.
+  int experts = 0, used_experts = 0;  // Experts per layer, and experts used per token; 0 = not an MoE model.
+  int vocabulary = 0;
+  std::string quantization;  // The tensor type that most parameters have.
+  std::optional<std::string> chat_template;
+  std::optional<std::string> bos, eos;  // Spellings of the tokens.
+  std::vector<TokenId> end_of_generation;
+  // Spellings of all control tokens, and of user-defined tokens that begin with '<' or '['.
+  std::vector<std::string> special_tokens;
+};
+
+Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, const Tokenizer& tokenizer);
+
+struct InspectedValue {
+  std::string key;
+  std::string type;  // "uint32", "string", "array of float32", ...
+  // monostate for arrays and for values that cannot be decoded.
+  std::variant<std::monostate, std::string, double, bool> value;
+  uint64_t count = 1;  // Number of elements of an array.
+};
+
+struct InspectedTensor {
+  std::string name;
+  std::string type;
+  std::vector<int64_t> shape;  // Tensor shape with the row length first.
+  uint64_t bytes = 0;
+};
+
+struct InspectedPlan {
+  MemoryPlan memory;
+  int64_t pages = 0;
+  int slots = 0;  // Recurrent-state slots; 0 = the model has no recurrent state.
+  int context = 0;
+  double filled = 1;  // Fraction of the page bytes that hold data; 1 = no padding.
+
+  // For a model with these limits, planned or loaded.
+  static InspectedPlan of(const MemoryPlan& memory, const ModelLimits& limits, const HyperParams& params) {
+    return {.memory = memory,
+            .pages = limits.n_pages,
+            .slots = memory.slot_bytes > 0 ? limits.n_slots : 0,
+            .context = limits.max_context,
+            .filled = monolith::filled(params, memory.layout)};
+  }
+};
+
+struct Inspection {
+  uint64_t file_bytes = 0;
+  std::string file_hash;  // Text from hash_text(file_hash()).
+  std::vector<InspectedValue> metadata;
+  std::vector<InspectedTensor> tensors;
+  std::optional<ModelInfo> model;  // Empty if this build cannot run the file; `reason` then has the error.
+  std::string reason;
+  std::optional<InspectedPlan> plan;
+};
+
+// Inspects a file without loading the model. `limits` gives the batch size, logit rows and KV type. choose_limits()
+// chooses context and pages from `max_context` and `kv_bytes`. Errors: those of open_model_file().
+Result<Inspection> inspect(const std::string& path, const Backend& backend, const ModelLimits& limits, int max_context,
+                           uint64_t kv_bytes, const ModelFileOptions& options = {});
+
+}  // namespace monolith

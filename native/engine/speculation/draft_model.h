@@ -1,0 +1,95 @@
+// Speculative decoding with a draft model: a smaller model with the same vocabulary that continues the text greedily.
+// Each recently drafted sequence has its own KV pages of the draft model. Output does not depend on the draft model,
+// only the number of steps does; speculation.h decides when it is used. Engine thread only; nothing allocates after
+// construction.
+//
+// Rejected draft tokens are simply overwritten. A sequence's pages hold the tokens [0, n_computed), followed by draft
+// tokens; accepted ones are counted when the sequence is drafted the next time. The page pool has a fixed size. If
+// pages are lacking, sequences that were not drafted for a while lose theirs; otherwise nothing is drafted.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/memory_claim.h"
+#include "base/result.h"
+#include "engine/sampling/batch_sampler.h"
+#include "engine/speculation/draft_budget.h"
+#include "engine/speculation/drafter.h"
+#include "engine/memory/page_pool.h"
+#include "engine/speculation/speculation.h"
+#include "model/model.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace monolith {
+
+class DraftModel final : public Drafter {
+ public:
+  static constexpr int kMaxRows = 64;  // Maximum tokens per draft step.
+
+  // Chooses the draft model's limits from the target model's. It gets as many pages as the target model, but not more
+  // than fit into `kv_bytes`, and on a CPU not more than it can use. Errors: those of Model::plan(), and kUnsupported
+  // for models with recurrent state.
+  static Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, const ModelLimits& limits,
+                                           uint64_t kv_bytes);
+  // Checks that every token is the same in both vocabularies. The error kInvalidArgument names the first difference.
+  static Status check_vocabulary(const Tokenizer& model, const Tokenizer& draft);
+
+  // All token ids are below `n_vocab`, which must not exceed the draft model's embedding table (asserted). The model
+  // must outlive the DraftModel.
+  DraftModel(Model& model, int n_vocab);
+
+  // Produces fewer draft tokens than requested, or none, if the sequence's tokens are not all computed yet or pages are
+  // lacking.
+  double draft(std::span<DraftRequest> requests, DraftBudget& pace) override;
+  void forget(const void* owner) override;  // Releases the sequence's KV pages of the draft model.
+
+  const PagePool& pool() const { return pool_; }
+  // True if all pages are accounted for. O(pages).
+  bool consistent() const override;
+
+ private:
+  // Sequences with at most this many unprocessed tokens are computed before the others.
+  static constexpr int kNear = 4;
+  // After this many rounds without being drafted, a sequence may lose its pages to another.
+  static constexpr uint64_t kIdleRounds = 64;
+
+  struct Slot {
+    const void* owner = nullptr;
+    uint64_t seen = 0;  // Last round in which the sequence was drafted.
+    std::vector<PageId> pages;
+    // n_drafted: draft tokens computed after n_computed, not yet known to be accepted.
+    int n_computed = 0, n_drafted = 0;
+    std::array<TokenId, SequenceDrafts::kMax> drafted{};
+  };
+  struct Task {
+    DraftRequest* request;
+    Slot* slot;
+    int n_tokens;  // Tokens computed in the first draft step.
+  };
+
+  Slot* slot_of(const void* owner);
+  void see(Slot& slot, std::span<const TokenId> tokens) const;
+  bool make_room(Slot& slot, int n_tokens);
+  bool take_from_idle(const Slot* but);
+  void release(Slot& slot);
+  void plan(std::span<DraftRequest> requests);
+  void add_row(const Slot& slot, std::span<const TokenId> tokens, int position);
+  const float* compute();
+  void take_best(const float* logits);
+
+  Model& model_;
+  BatchSampler sampler_;
+  PagePool pool_;
+  MemoryClaim unused_kv_;  // Memory of pages that have never been used.
+  std::vector<Slot> slots_;
+  std::vector<Task> tasks_;                   // Tasks of the current draft() call.
+  std::vector<int32_t> tokens_, logit_rows_;  // These three vectors are the batch of a draft step.
+  std::vector<Segment> segments_;
+  uint64_t round_ = 0;
+};
+
+}  // namespace monolith

@@ -1,0 +1,56 @@
+// Drafting with the model's own MTP layers or an EAGLE-3 head (model/mtp_layer.h). Each draft token takes one pass
+// per sequence, starting from the hidden state before the sequence's newest token. While there is a further MTP level
+// for each draft token, a pass computes all rows from the newest token on; afterwards only one. Engine thread only;
+// nothing allocates after construction.
+//
+// The layer's keys and values are stored in the sequences' own pages. Every step feeds the layer at the positions that
+// it computes, so these entries are shared, forked and released together with the pages. Entries written for draft
+// tokens are overwritten by the step that computes these positions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/speculation/drafter.h"
+#include "engine/speculation/hidden_rows.h"
+#include "engine/sampling/batch_sampler.h"
+
+namespace monolith {
+
+class MtpDrafter final : public Drafter {
+ public:
+  // All token ids are below `n_vocab`. The model must outlive the MtpDrafter.
+  MtpDrafter(Model& model, int n_vocab);
+
+  // Hidden-state ranges that the step feeds to the layer.
+  std::span<const HiddenRange> feed(const StepPlan& plan) { return hidden_.runs(plan); }
+
+  double draft(std::span<DraftRequest> requests, DraftBudget& pace) override;
+  void forget(const void* owner) override { hidden_.forget(*static_cast<const Sequence*>(owner)); }
+  bool writes_pages() const override { return true; }
+
+ private:
+  struct Task {
+    DraftRequest* request;
+    TokenId token;     // The sequence's newest token.
+    int hidden;        // Index of the saved hidden state before the newest token.
+    int position;      // Position of the newest token.
+    int last_row = 0;  // Index of the sequence's last row in the previous pass.
+  };
+
+  void compute(int pass);
+  void add_rows(Task& task, int pass);
+
+  Model& model_;
+  const int n_tables_, n_levels_;
+  const std::span<const int32_t> chosen_;  // Token ids that the logits refer to; empty: the whole vocabulary.
+  const int n_vocab_, n_logits_;           // Vocabulary size, and number of logits per row.
+  HiddenRows hidden_;
+  BatchSampler sampler_;
+  std::vector<Task> tasks_;  // Tasks of the current draft() call.
+  std::vector<int32_t> tokens_, hidden_of_;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace monolith

@@ -1,0 +1,64 @@
+#include "engine/speculation/speculation.h"
+
+#include <algorithm>
+
+namespace monolith {
+
+void AcceptanceModel::note(int decodes, int guesses, double ms) {
+  double& base = base_ms_[index(decodes)];
+  if (guesses == 0) {
+    // Follows slower samples slowly, because other processes may have caused them, and faster samples quickly.
+    average(base, ms, ms < base ? 0.4 : 0.1);
+    since_plain_ = 0;
+    return;
+  }
+  ++since_plain_;
+  if (base == 0) return;
+  if (ms < base) {  // Draft tokens cannot make a step faster, so the stored time is out of date.
+    base = ms;
+    since_plain_ = kPlainEvery;
+    return;
+  }
+  // The clamp reflects that a draft token cannot cost more than a whole step.
+  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);
+}
+
+double AcceptanceModel::price(int decodes) const {
+  const double base = base_ms_[index(decodes)];
+  return base > 0 && row_ms_ > 0 ? decodes * std::max(kMinPrice, row_ms_ / base) : kUnmeasured * decodes;
+}
+
+std::span<TokenId> SequenceDrafts::guess(std::span<const TokenId> tokens, double price, int most) {
+  const PromptLookup::Match match = lookup_.find(tokens);
+  if (match.length == 0 || most <= 0) return {};
+  length_ = by_length(match.length);
+  const std::span<TokenId> guesses(tokens_.data(), static_cast<size_t>(worth(price, most)));
+  PromptLookup::copy(tokens, match, guesses);
+  return guesses;
+}
+
+std::span<TokenId> SequenceDrafts::place_for_draft(double price, int most) {
+  if (most <= 0) return {};
+  length_ = kDraft;
+  return {tokens_.data(), static_cast<size_t>(worth(price, most))};
+}
+
+// Number of draft tokens worth computing. If none is, a single one is tried from time to time.
+int SequenceDrafts::worth(double price, int most) {
+  int n = 0;
+  for (double chance = chance_[length_]; n < most && chance > price; chance *= chance_[length_]) ++n;
+  if (n > 0) return n;
+  if (++pause().passed < pause().length) return 0;
+  pause().passed = 0;
+  return 1;
+}
+
+void SequenceDrafts::record_acceptance(int n_accepted, bool next_rejected) {
+  constexpr double kStep = 0.08, kSurest = 0.98;
+  double& chance = chance_[length_];
+  for (int i = 0; i < n_accepted; ++i) chance = std::min(kSurest, chance + kStep * (1 - chance));
+  if (next_rejected) chance -= kStep * chance;
+  pause().length = n_accepted > 0 ? kMinPause : std::min(2 * pause().length, kMaxPause);
+}
+
+}  // namespace monolith

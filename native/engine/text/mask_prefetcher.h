@@ -1,0 +1,66 @@
+// Prefetches grammar masks on two worker threads while the forward pass runs; also computes masks that exceed the
+// engine thread's budget. Each thread is started on first use. The first thread works for the step after the next and
+// gives each sequence one turn. The second, at low priority, works for blocked sequences in turns until each has its
+// mask, so that a long computation delays no other sequence. Everything except the threads belongs to the engine
+// thread.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/schedule/sequence.h"
+
+namespace monolith {
+
+class MaskPrefetcher {
+ public:
+  MaskPrefetcher() = default;
+  MaskPrefetcher(const MaskPrefetcher&) = delete;
+  MaskPrefetcher& operator=(const MaskPrefetcher&) = delete;
+
+  // Requests the mask that this grammar needs after the next step; with a tokenizer, also the forced tokens.
+  void add(const Rule& rule, const Tokenizer* tokenizer) {
+    soon_.gathered.push_back({*rule.grammar, rule.position, tokenizer});
+  }
+  // Requests the mask of a blocked sequence; with a token, the grammar state after that token.
+  void add_due(const Rule& rule, const Tokenizer* tokenizer, TokenId token) {
+    due_.gathered.push_back({*rule.grammar, rule.position, tokenizer, token});
+  }
+  // Starts work on everything requested since the last call, and drops older unfinished work. Returns false if nothing
+  // was requested for the step after the next.
+  bool start();
+
+ private:
+  struct Wanted {
+    GrammarRef grammar;
+    grammar::Grammar::Position position;
+    const Tokenizer* tokenizer;
+    TokenId token = kNoToken;
+  };
+  class Worker {
+   public:
+    explicit Worker(bool many_turns) : many_turns_(many_turns) {}
+    ~Worker();
+    bool start();
+    std::vector<Wanted> gathered;
+
+   private:
+    void run();
+
+    const bool many_turns_;
+    std::mutex mutex_;  // Guards the members below.
+    std::condition_variable wake_;
+    std::vector<Wanted> wanted_, again_;  // again_: requests that had a turn and are not finished.
+    size_t next_ = 0;
+    uint64_t batch_ = 0;  // Number of calls of start().
+    bool closing_ = false;
+    std::thread thread_;
+  };
+
+  Worker soon_{false}, due_{true};
+};
+
+}  // namespace monolith

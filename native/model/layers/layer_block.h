@@ -1,0 +1,120 @@
+// The blocks that layers consist of. Each block reads the residual stream and adds to it. A new kind of layer is added
+// as a new block in its own file.
+//
+//   attention.h        stores keys and values of all tokens; each token attends to them
+//   latent_attention.h MLA: stores one latent vector per token for all heads
+//   block_attention.h  MLA-like, with a sliding window and compressed blocks of earlier positions
+//   delta_net.h        updates a recurrent state per head with each token
+//   mamba2.h           updates the recurrent state of a state-space model
+//   short_convolution.h  stores the inputs of the last few tokens
+//   gated_mlp.h    dense feed-forward network with a gate
+//   mlp.h    dense feed-forward network without a gate
+//   expert_mixture.h   mixture of experts
+//   network_and_experts.h   dense network and experts in parallel
+//   per_layer_input.h  adds per-layer inputs
+//   streams.h          several residual streams, predicted and corrected around a layer (AltUp)
+//   stream_mix.h       several residual streams, mixed around each block (hyper-connections)
+//
+// The weights of each kind are listed in the file next to it (*_weights.h). make_layer.h assembles the blocks of a
+// layer.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "backend/operations.h"
+#include "model/layers/activations.h"
+#include "model/layers/layer_weights.h"
+
+namespace monolith {
+
+// The state of a step while it passes through the blocks.
+struct StepRows {
+  std::span<const std::span<const Segment>> tables;  // Segments of all tokens, for each page table.
+  std::span<const int32_t> logit_rows;  // Indices of the tokens whose logits are requested, among all tokens.
+  // The tokens with logits as segments of one token, for each page table. Empty for tables that no block reads after
+  // only these tokens are left, and if all tokens have logits.
+  std::span<const std::span<const Segment>> logit_tables;
+  float* x;  // The residual stream of the tokens that are still computed, [count][n_embd].
+  int count;
+  bool all = true;  // True while all tokens of the step are computed; false when only those with logits are left.
+  const float* per_layer = nullptr;      // Per-layer inputs, [count][n_layers * dim].
+  std::span<const int32_t> tokens = {};  // Ids of all tokens.
+  // For hyper-connections: the streams of the tokens that are still computed, [count][n_streams][n_embd], from which x
+  // is mixed for each block, and the mixing weights, [count][numbers].
+  float* streams = nullptr;
+  float* stream_numbers = nullptr;
+  const float* normed = nullptr;  // The normalized x that the layer's mixer has read, for blocks in parallel with it.
+  // If set, attention reads this input for all tokens instead of the normalized x.
+  const float* mixer_input = nullptr;
+};
+
+// Everything that the blocks of a layer are constructed from.
+struct LayerContext {
+  const HyperParams& params;
+  const LayerParams& layer;  // Parameters that can differ per layer.
+  const LayerWeights& weights;
+  Operations& operations;
+  const Activations& activations;
+  KvCache& cache;
+  int index;         // Number of the layer.
+  int kv_layer;      // The cache layer whose keys and values the layer attends to.
+  int table;         // Page table of that cache layer.
+  int max_rows;      // Maximum number of tokens per step.
+  LayerSlots slots;  // The layer's part of the recurrent state.
+};
+
+class LayerBlock {
+ public:
+  virtual ~LayerBlock() = default;
+  // Adds the block's output to rows.x. `last` marks the last block of the model that stores data for later tokens.
+  // Everything after it serves only the logits, so that block reduces `rows` to the tokens with logits.
+  virtual void run(StepRows& rows, bool last) const = 0;
+  // Whether tokens read other positions in this block.
+  virtual bool mixes() const { return false; }
+  // Whether the block stores data for later tokens. Attention to an earlier layer's keys and values does not.
+  virtual bool keeps() const { return mixes(); }
+};
+
+// For the last block that mixes positions: reduces `rows` to the tokens with logits, and returns the rows of `mixed`,
+// the block's output with `dim` values per token, for these tokens only. Nothing is copied if all tokens have logits.
+const float* leave_logit_rows(StepRows& rows, const HyperParams& params, Operations& operations,
+                              const Activations& buffers, const float* mixed, int64_t dim);
+
+// How a block reads the residual stream and adds to it, with the model's norms and scale.
+class Residual {
+ public:
+  // `beside`: the block reads the normalized input that the layer's mixer has already computed. `mix`: hyper-connection
+  // weights of a block other than the mixer.
+  explicit Residual(const LayerContext& context, bool beside = false, const StreamMixWeights* mix = nullptr)
+      : params_(context.params),
+        operations_(context.operations),
+        buffers_(context.activations),
+        beside_(beside),
+        mix_(mix != nullptr ? *mix : context.weights.mixer_mix) {}
+
+  // Returns the input of a block: x, normalized if the model has such a norm.
+  const float* read(StepRows& rows, const NormWeights& norm) const;
+  // InputUse for the last read of the block's input. The residual stream itself and a norm shared with another block
+  // are read again later.
+  InputUse last_use() const {
+    return params_.pre_norm && (beside_ || !params_.parallel_residual) ? InputUse::kLast : InputUse::kAgain;
+  }
+  // Whether a block can write its output directly to the residual stream. Otherwise it uses a separate buffer and
+  // add().
+  bool is_direct() const {
+    return !params_.post_norm && params_.residual_scale == 1.0f && params_.stream_mix.n_streams == 0;
+  }
+  float* target(const StepRows& rows) const { return is_direct() ? rows.x : buffers_.branch; }
+  // Adds the output in target() to the residual stream. Does nothing if it was written there directly.
+  void add(const NormWeights& post_norm, const StepRows& rows) const;
+
+ private:
+  const HyperParams& params_;
+  Operations& operations_;
+  const Activations& buffers_;
+  const bool beside_;
+  const StreamMixWeights& mix_;
+};
+
+}  // namespace monolith
