@@ -240,7 +240,7 @@ ModelLimits LoadOptions::limits() const {
   limits.max_batch_tokens = engine.max_batch_tokens;
   // A step samples at most once per running sequence.
   limits.max_logit_rows = std::min(engine.max_sequences, engine.max_batch_tokens);
-  limits.guess_rows = engine.speculation == Speculation::kOff ? 0 : SequenceDrafts::kMax;
+  limits.draft_rows = engine.speculation == Speculation::kOff ? 0 : SequenceDrafts::kMax;
   limits.kv_type = kv_type;
   limits.mtp_layer = engine.speculation != Speculation::kOff && engine.mtp != Speculation::kOff && draft_path.empty();
   return limits;

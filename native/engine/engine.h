@@ -105,9 +105,9 @@ struct EngineStats {
   uint64_t steps = 0, step_rows = 0, prefill_tokens = 0, decode_tokens = 0, cached_tokens = 0;
   // Prompt tokens of started requests, and how many of them came from the prefix cache.
   uint64_t prompt_tokens = 0, prompt_tokens_cached = 0;
-  uint64_t guessed_tokens = 0, guessed_right = 0;  // Draft tokens computed, and how many of them were accepted.
+  uint64_t draft_tokens = 0, accepted_draft_tokens = 0;  // Draft tokens computed, and how many of them were accepted.
   // The part of the draft tokens that came from a draft model, an MTP layer or an EAGLE-3 head.
-  uint64_t drafted_tokens = 0, drafted_right = 0;
+  uint64_t drafter_tokens = 0, accepted_drafter_tokens = 0;
   // Image tiles computed by the vision encoder, and tiles found in the embedding cache.
   uint64_t image_pieces = 0, image_pieces_cached = 0;
   uint64_t requests = 0, finished = 0, failed_requests = 0, preemptions = 0;

@@ -60,7 +60,7 @@ enum class DeltaNetKind : uint8_t {
 
 // Which hidden states the MTP layer reads, from the model and from itself for the following draft token. The choice
 // matches the engines that run these models: vLLM and SGLang (GLM, DeepSeek), llama.cpp (Qwen, MiMo, Step).
-enum class GuessHidden : uint8_t {
+enum class DraftHidden : uint8_t {
   kLeftOut,  // The engine does not support the MTP layers of this architecture.
   kNormed,   // Hidden states after the final norm.
   kRaw,      // The residual stream before the final norm.
@@ -141,7 +141,7 @@ struct ArchitectureTraits {
   bool temperature_keys = false;  // Reads attention.temperature_scale and attention.temperature_length.
   YarnLog yarn_log = YarnLog::kRefused;
   bool mtp_layers = false;                           // The last layers may be MTP layers.
-  GuessHidden guess_hidden = GuessHidden::kLeftOut;  // Which hidden states the first MTP layer reads.
+  DraftHidden draft_hidden = DraftHidden::kLeftOut;  // Which hidden states the first MTP layer reads.
   SharedExpert shared_expert = SharedExpert::kNone;
 };
 

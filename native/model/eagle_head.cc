@@ -15,8 +15,8 @@ std::vector<MtpLayer::Parts> one_level(MtpLayer::Parts parts) {
 
 EagleHead::EagleHead(const HyperParams& params, const ModelLimits& limits, const Weights& weights, Backend& backend,
                      const Activations& activations, Parts parts)
-    : MtpLayer(params.guess.eagle->own.n_embd, limits, backend, activations, one_level(std::move(parts))),
-      eagle_(*params.guess.eagle),
+    : MtpLayer(params.draft.eagle->own.n_embd, limits, backend, activations, one_level(std::move(parts))),
+      eagle_(*params.draft.eagle),
       weights_(weights),
       max_rows_(limits.max_batch_tokens) {
   indices_.reserve(static_cast<size_t>(std::max(2 * max_rows_, EagleParams::kSources * kJoinedRows)));
@@ -63,7 +63,7 @@ StepRows EagleHead::project(int, std::span<const int32_t> tokens, std::span<cons
     indices_.push_back(of_tokens_ + row);
     indices_.push_back(hidden[static_cast<size_t>(row)]);
   }
-  float* const both = activations_.guess_inputs;
+  float* const both = activations_.draft_inputs;
   float* const x = activations_.x;
   backend_.gather_rows(activations_.hidden, indices_.data(), 2 * n_rows, n_embd, both);
   const float eps = eagle_.own.norm_eps;

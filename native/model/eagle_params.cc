@@ -149,9 +149,9 @@ Status add_eagle_head(const GgufFile& file, int max_context, HyperParams& params
   params.layers.resize(static_cast<size_t>(params.n_layers));
   params.layers.push_back(head->own.layers[0]);
   params.layers.back().rope = -1;  // The head has its own RoPE frequencies.
-  params.guess = {};
-  params.guess.used = true;
-  params.guess.eagle = std::move(head);
+  params.draft = {};
+  params.draft.used = true;
+  params.draft.eagle = std::move(head);
   return {};
 }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kMaxVocab = 1 << 22;
 constexpr int64_t kMaxEmbedding = 1 << 17;
 constexpr int64_t kMaxLayers = 1024;
-constexpr int64_t kMaxGuessLayers = 16;
+constexpr int64_t kMaxMtpLayers = 16;
 constexpr int64_t kMaxContext = 1 << 27;
 
 // Metadata keys that change what a model computes, each with the value that means "not used". `computed` marks the
@@ -122,31 +122,31 @@ Status refuse_what_is_not_computed(const MetadataReader& read, const Architectur
 
 // Uses the first MTP layer and each following one whose tensors are all present: some files declare MTP layers but do
 // not contain them.
-void read_guess_layer(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
+void read_mtp_layer(const GgufFile& file, const ArchitectureTraits& traits, HyperParams& params) {
   const auto carries = [&](int level, std::string_view name) {
     return file.tensor("blk." + std::to_string(params.n_layers + level) + "." + std::string(name)) != nullptr;
   };
   const auto carried = [&](std::string_view name) { return carries(0, name); };
-  if (params.n_guess_layers == 0 || traits.guess_hidden == GuessHidden::kLeftOut || !carried("nextn.eh_proj.weight"))
+  if (params.n_mtp_layers == 0 || traits.draft_hidden == DraftHidden::kLeftOut || !carried("nextn.eh_proj.weight"))
     return;
   // Without this tensor the layer has no sparse attention indexer, so it cannot attend.
   constexpr std::string_view kIndex = "indexer.proj.weight";
   if (traits.position_index && !carried(kIndex)) return;
-  GuessLayerParams& guess = params.guess;
-  guess.used = true;
-  guess.normed = traits.guess_hidden == GuessHidden::kNormed;
-  guess.own_embedding = carried("nextn.embed_tokens.weight");
-  guess.own_head = carried("nextn.shared_head_head.weight");
+  MtpLayerParams& draft = params.draft;
+  draft.used = true;
+  draft.normed = traits.draft_hidden == DraftHidden::kNormed;
+  draft.own_embedding = carried("nextn.embed_tokens.weight");
+  draft.own_head = carried("nextn.shared_head_head.weight");
   for (const std::string_view name : {"nextn.shared_head_norm.weight", "layer_output_norm.weight"})
-    if (guess.head_norm_name.empty() && carried(name)) guess.head_norm_name = name;
+    if (draft.head_norm_name.empty() && carried(name)) draft.head_norm_name = name;
   const auto like_the_first = [&](int level) {
     return carries(level, "nextn.eh_proj.weight") &&
-           carries(level, "nextn.embed_tokens.weight") == guess.own_embedding &&
+           carries(level, "nextn.embed_tokens.weight") == draft.own_embedding &&
            (!traits.position_index || carries(level, kIndex)) &&
-           carries(level, "nextn.shared_head_head.weight") == guess.own_head &&
-           (guess.head_norm_name.empty() || carries(level, guess.head_norm_name));
+           carries(level, "nextn.shared_head_head.weight") == draft.own_head &&
+           (draft.head_norm_name.empty() || carries(level, draft.head_norm_name));
   };
-  while (guess.n_levels < params.n_guess_layers && like_the_first(guess.n_levels)) ++guess.n_levels;
+  while (draft.n_levels < params.n_mtp_layers && like_the_first(draft.n_levels)) ++draft.n_levels;
 }
 
 // Reads n_vocab, n_embd, n_layers and norm_eps.
@@ -169,15 +169,15 @@ Status read_sizes(const GgufFile& file, const MetadataReader& read, const Archit
                   1e-30, 1.0));
   if (!failed) return failed;
   if (traits.mtp_layers) {
-    set(params.n_guess_layers, read.integer("nextn_predict_layers", 0, kMaxGuessLayers, 0));
+    set(params.n_mtp_layers, read.integer("nextn_predict_layers", 0, kMaxMtpLayers, 0));
     if (!failed) return failed;
-    if (params.n_guess_layers >= params.n_layers) {
+    if (params.n_mtp_layers >= params.n_layers) {
       return Error{ErrorCode::kInvalidFile, "'" + read.key("nextn_predict_layers") + "' is " +
-                                                std::to_string(params.n_guess_layers) + " of " +
+                                                std::to_string(params.n_mtp_layers) + " of " +
                                                 std::to_string(params.n_layers) + " layers"};
     }
-    params.n_layers -= params.n_guess_layers;
-    if (mtp_layer) read_guess_layer(file, traits, params);
+    params.n_layers -= params.n_mtp_layers;
+    if (mtp_layer) read_mtp_layer(file, traits, params);
   }
   set(params.n_vocab, read_vocab(file, read));
   return failed;

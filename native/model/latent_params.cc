@@ -27,8 +27,8 @@ Status read_indexed_layers(const MetadataReader& read, HyperParams& params) {
     LayerParams& layer = params.layers[i];
     if (!layer.latent()) continue;
     // An MTP layer has its own indexer, because earlier layers have selected positions for other tokens.
-    const bool guesses = i >= static_cast<size_t>(params.n_layers);
-    layer.chooses = guesses || (shares ? i < 2 || (i - 2) % 4 == 0 : (*types)[i] == 1);
+    const bool drafts = i >= static_cast<size_t>(params.n_layers);
+    layer.chooses = drafts || (shares ? i < 2 || (i - 2) % 4 == 0 : (*types)[i] == 1);
     any |= layer.chooses;
     if (!any)
       return Error{ErrorCode::kInvalidFile, "'" + read.key(kTypes) + "': layer " + std::to_string(i) +

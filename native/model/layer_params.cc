@@ -137,9 +137,9 @@ Status read_shapes(const GgufFile& file, const MetadataReader& read, const Archi
     layer.feed_forward = layer.n_ff == 0   ? FeedForwardKind::kNone
                          : traits.gateless ? FeedForwardKind::kPlain
                                            : FeedForwardKind::kGated;
-    const bool guesses = i >= params.n_layers;  // An MTP layer always has attention, regardless of the interval.
+    const bool drafts = i >= params.n_layers;  // An MTP layer always has attention, regardless of the interval.
     if ((*kv_heads)[at] == 0 || recurrent[at] != 0) {
-      if (guesses)
+      if (drafts)
         return Error{ErrorCode::kUnsupported, "layer " + std::to_string(i) +
                                                   " is an MTP layer but has no attention ('" +
                                                   read.key("attention.head_count_kv") + "' is 0)"};
@@ -408,7 +408,7 @@ Status read_router(const MetadataReader& read, const ArchitectureTraits& traits,
 
 Status read_layers(const GgufFile& file, const MetadataReader& read, const ArchitectureTraits& traits, int max_context,
                    HyperParams& params) {
-  params.layers.assign(static_cast<size_t>(params.n_layers + (params.guess.used ? params.guess.n_levels : 0)), {});
+  params.layers.assign(static_cast<size_t>(params.n_layers + (params.draft.used ? params.draft.n_levels : 0)), {});
   if (Status s = read_windows(read, traits, params); !s) return s;
   if (Status s = read_shapes(file, read, traits, params); !s) return s;
   if (traits.block_attention) return read_block_attention(file, read, traits, max_context, params);

@@ -220,7 +220,7 @@ struct EagleParams;  // Defined in eagle_params.h.
 
 // The model's drafter of draft tokens (mtp_layer.h): MTP layers after the model's own layers, or an EAGLE-3 head from
 // a separate file.
-struct GuessLayerParams {
+struct MtpLayerParams {
   bool used = false;  // Whether there is a drafter and it is loaded.
   int n_levels = 1;   // Number of MTP layers. Each drafts the token after the one that the previous layer drafts.
   std::shared_ptr<const EagleParams> eagle;  // The EAGLE-3 head. Null for MTP layers, to which all fields below apply.
@@ -255,9 +255,9 @@ struct StreamMixParams {
 struct HyperParams {
   std::string architecture_name;  // The name in the file.
   int n_vocab, n_embd, n_layers;
-  int n_guess_layers = 0;  // Number of MTP layers in the file, after the n_layers regular ones.
-  GuessLayerParams guess;  // The drafter: the MTP layers if they were requested, or an EAGLE-3 head.
-  int context_length;      // The context length that the file states.
+  int n_mtp_layers = 0;  // Number of MTP layers in the file, after the n_layers regular ones.
+  MtpLayerParams draft;  // The drafter: the MTP layers if they were requested, or an EAGLE-3 head.
+  int context_length;    // The context length that the file states.
   NormKind norm = NormKind::kRms;
   float norm_eps;
 
@@ -331,7 +331,7 @@ struct HyperParams {
 struct ModelLimits {
   int max_batch_tokens = 256;  // Maximum number of tokens per step.
   int max_logit_rows = 64;     // Maximum number of tokens per step whose logits can be requested.
-  int guess_rows = 0;          // The part of max_logit_rows that is reserved for draft tokens, beyond one per sequence.
+  int draft_rows = 0;          // The part of max_logit_rows that is reserved for draft tokens, beyond one per sequence.
   int max_context = 4096;      // Maximum number of positions per sequence.
   int64_t n_pages = 256;       // Number of KV pages in the pool.
   int n_slots = 16;            // Number of slots for recurrent state, if the model has any.
@@ -339,12 +339,12 @@ struct ModelLimits {
   // Whether layers with a sliding window have page tables of their own (see KvLayout). If false, all layers share one
   // page table.
   bool pages_by_window = false;
-  bool mtp_layer = false;  // Whether to load the MTP layers if the file has any; see Model::guesses().
+  bool mtp_layer = false;  // Whether to load the MTP layers if the file has any; see Model::drafts().
 
   // Hidden states that are saved per sequence between steps for the drafter: of its last token and of draft tokens
   // after it.
-  int kept_of_each() const { return 1 + guess_rows; }
-  int sequences_limit() const { return std::max(1, max_logit_rows - guess_rows); }
+  int kept_of_each() const { return 1 + draft_rows; }
+  int sequences_limit() const { return std::max(1, max_logit_rows - draft_rows); }
   int kept_rows() const { return sequences_limit() * kept_of_each(); }
 };
 
@@ -360,7 +360,7 @@ struct MemoryPlan {
   size_t slots_bytes = 0;         // Recurrent state of all slots.
   size_t overhead_bytes = 0;      // Estimate of what a device allocates in addition; not part of total().
   KvLayout layout = {};           // How keys and values are distributed over pages.
-  size_t guess_weight_bytes = 0;  // The part of weight_bytes that belongs to the drafter.
+  size_t draft_weight_bytes = 0;  // The part of weight_bytes that belongs to the drafter.
   size_t huge_bytes = 0;          // The part of a loaded model's weights that lies in 2 MiB huge pages; 0: not known.
   size_t total() const { return weight_bytes + kv_bytes + slots_bytes + activation_bytes; }
 };
@@ -398,9 +398,9 @@ struct Batch {
 };
 
 // One pass of the drafter over one token per sequence, which drafts the next token. If there are several MTP layers
-// (GuessLayerParams), the pass of layer k also processes the k tokens before it, which that layer has not seen in any
+// (MtpLayerParams), the pass of layer k also processes the k tokens before it, which that layer has not seen in any
 // step.
-struct GuessBatch {
+struct DraftBatch {
   std::span<const int32_t> tokens;
   std::span<const Segment> segments;  // One segment per sequence, with the same page tables as in Batch.
   // Per token, the hidden state of the previous position: the number of a saved hidden state, or -1 - i for the output
@@ -434,15 +434,15 @@ class Model {
   virtual const float* forward(const Batch& batch) = 0;
 
   // Whether the model has a drafter that forward() feeds.
-  virtual bool guesses() const { return false; }
+  virtual bool drafts() const { return false; }
   // The token ids of the drafter's logits, in any order. Empty: the logits cover the whole vocabulary in order.
-  virtual std::span<const int32_t> guessed_tokens() const { return {}; }
-  virtual int guess_levels() const { return 1; }
+  virtual std::span<const int32_t> draft_tokens() const { return {}; }
+  virtual int draft_levels() const { return 1; }
   // Runs one pass of the drafter. The number of sequences is limited like the logits of a step, and the number of
   // tokens like the tokens of a step. Returns the logits of each sequence's last token in host memory
-  // (guessed_tokens().size() or n_vocab values each), valid until the next call of guess() or forward(). The drafter's
+  // (draft_tokens().size() or n_vocab values each), valid until the next call of guess() or forward(). The drafter's
   // keys and values for these positions are overwritten by the next step that computes them. Does not allocate.
-  virtual const float* guess(const GuessBatch& batch) { return static_cast<void>(batch), nullptr; }
+  virtual const float* draft(const DraftBatch& batch) { return static_cast<void>(batch), nullptr; }
 };
 
 }  // namespace monolith

@@ -5,12 +5,12 @@
 
 namespace monolith {
 
-int guess_rows(const ModelLimits& limits, int n_levels) {
+int draft_rows(const ModelLimits& limits, int n_levels) {
   return static_cast<int>(std::min<int64_t>(int64_t{limits.max_logit_rows} * n_levels, limits.max_batch_tokens));
 }
 
 int64_t hidden_rows(const ModelLimits& limits, int n_levels) {
-  return int64_t{n_levels} * limits.kept_rows() + 1 + guess_rows(limits, n_levels) +
+  return int64_t{n_levels} * limits.kept_rows() + 1 + draft_rows(limits, n_levels) +
          int64_t{2} * limits.max_batch_tokens;
 }
 
@@ -22,8 +22,8 @@ MtpLayer::MtpLayer(int n_embd, const ModelLimits& limits, Backend& backend, cons
       levels_(std::move(levels)),
       of_level_(limits.kept_rows()),
       zeros_(static_cast<int>(levels_.size()) * of_level_),
-      guessed_(zeros_ + 1),
-      of_step_(guessed_ + guess_rows(limits, static_cast<int>(levels_.size()))),
+      drafted_(zeros_ + 1),
+      of_step_(drafted_ + draft_rows(limits, static_cast<int>(levels_.size()))),
       of_tokens_(of_step_ + limits.max_batch_tokens) {
   const auto rows = static_cast<size_t>(limits.max_batch_tokens);
   hidden_.reserve(rows);
@@ -62,14 +62,14 @@ void MtpLayer::keep(int level, const Batch& batch) {
   }
 }
 
-void MtpLayer::guess(const GuessBatch& batch, std::span<const std::span<const Segment>> tables) {
+void MtpLayer::draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables) {
   const int level = std::min(batch.level, last_level());
   hidden_.clear();
-  for (const int32_t row : batch.hidden) hidden_.push_back(row >= 0 ? level * of_level_ + row : guessed_ - 1 - row);
+  for (const int32_t row : batch.hidden) hidden_.push_back(row >= 0 ? level * of_level_ + row : drafted_ - 1 - row);
   StepRows rows = project(level, batch.tokens, hidden_, tables);
   for (const std::unique_ptr<LayerBlock>& part : levels_[static_cast<size_t>(level)]) part->run(rows, false);
   const float* const next = finish(level, rows.x, rows.count);
-  backend_.copy_rows(next, n_embd_, rows.count, n_embd_, rows_from(guessed_));
+  backend_.copy_rows(next, n_embd_, rows.count, n_embd_, rows_from(drafted_));
   const std::span<const Segment> sequences = tables[0];
   if (static_cast<int>(sequences.size()) == rows.count) return;
   rows_.clear();

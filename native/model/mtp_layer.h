@@ -36,7 +36,7 @@ class MtpLayer {
   // Overwrites all activations except the logits.
   void feed(const Batch& batch, std::span<const std::span<const Segment>> tables);
   // Leaves the input of the head for each sequence's last token in Activations::normed.
-  void guess(const GuessBatch& batch, std::span<const std::span<const Segment>> tables);
+  void draft(const DraftBatch& batch, std::span<const std::span<const Segment>> tables);
   // The output matrix for the result of guess(); null: the model's. tokens() lists the token ids of its logits; empty:
   // the whole vocabulary.
   virtual const Matrix* head(int level) const = 0;
@@ -64,7 +64,7 @@ class MtpLayer {
   const std::vector<Parts> levels_;
   // Offsets in Activations::hidden: the saved hidden states of each level, one row of zeros, the outputs of the last
   // drafting pass, the hidden states of the current step, and the embeddings of its tokens.
-  const int of_level_, zeros_, guessed_, of_step_, of_tokens_;
+  const int of_level_, zeros_, drafted_, of_step_, of_tokens_;
 
  private:
   void keep(int level, const Batch& batch);
@@ -73,7 +73,7 @@ class MtpLayer {
 };
 
 // The number of tokens of one drafting pass, and the number of rows that Activations::hidden needs.
-int guess_rows(const ModelLimits& limits, int n_levels);
+int draft_rows(const ModelLimits& limits, int n_levels);
 int64_t hidden_rows(const ModelLimits& limits, int n_levels);
 
 }  // namespace monolith

@@ -11,7 +11,7 @@ MtpLayers::MtpLayers(const HyperParams& params, const ModelLimits& limits, const
 void MtpLayers::note(int layer, const float* x, int n_rows) {
   if (layer != params_.n_layers) return;
   float* const to = rows_from(of_step_);
-  if (params_.guess.normed)
+  if (params_.draft.normed)
     apply_norm(params_, weights_.output_norm, backend_, x, n_rows, params_.n_embd, to);
   else
     backend_.copy_rows(x, params_.n_embd, n_rows, params_.n_embd, to);
@@ -19,7 +19,7 @@ void MtpLayers::note(int layer, const float* x, int n_rows) {
 
 StepRows MtpLayers::project(int level, std::span<const int32_t> tokens, std::span<const int32_t> hidden,
                             std::span<const std::span<const Segment>> tables) {
-  const GuessWeights& weights = weights_of(level);
+  const DraftWeights& weights = weights_of(level);
   const auto n_rows = static_cast<int>(tokens.size());
   const int64_t n_embd = params_.n_embd;
   const Matrix& table = weights.embedding ? *weights.embedding : *weights_.embedding;
@@ -31,7 +31,7 @@ StepRows MtpLayers::project(int level, std::span<const int32_t> tokens, std::spa
     pairs_.push_back(of_tokens_ + row);
     pairs_.push_back(hidden[static_cast<size_t>(row)]);
   }
-  float* const both = activations_.guess_inputs;
+  float* const both = activations_.draft_inputs;
   backend_.gather_rows(activations_.hidden, pairs_.data(), 2 * n_rows, n_embd, both);
   const auto dim = static_cast<int>(n_embd);
   backend_.rms_norm_heads(both, 2 * n_embd, weights.token_norm, params_.norm_eps, n_rows, 1, dim);
@@ -42,9 +42,9 @@ StepRows MtpLayers::project(int level, std::span<const int32_t> tokens, std::spa
 }
 
 const float* MtpLayers::finish(int level, const float* x, int n_rows) {
-  const NormWeights& norm = params_.guess.head_norm_name.empty() ? weights_.output_norm : weights_of(level).head_norm;
+  const NormWeights& norm = params_.draft.head_norm_name.empty() ? weights_.output_norm : weights_of(level).head_norm;
   apply_norm(params_, norm, backend_, x, n_rows, params_.n_embd, activations_.normed);
-  return params_.guess.normed ? activations_.normed : x;
+  return params_.draft.normed ? activations_.normed : x;
 }
 
 }  // namespace monolith

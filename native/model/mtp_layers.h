@@ -27,8 +27,8 @@ class MtpLayers final : public MtpLayer {
   const float* finish(int level, const float* x, int n_rows) override;
 
  private:
-  const GuessWeights& weights_of(int level) const {
-    return weights_.guess[static_cast<size_t>(std::min(level, last_level()))];
+  const DraftWeights& weights_of(int level) const {
+    return weights_.draft[static_cast<size_t>(std::min(level, last_level()))];
   }
 
   const HyperParams& params_;

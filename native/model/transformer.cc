@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMaxBatchTokens = 1 << 16;
 // Number of sequences for whose draft logits the host buffer is allocated; it grows if there are more.
-constexpr int kGuessedAtOnce = 32;
+constexpr int kDraftedPerStep = 32;
 constexpr int64_t kMaxPages = int64_t{1} << 31;  // Page numbers have 32 bits.
 constexpr size_t kMaxKvBytes = size_t{1} << 46;  // Keeps all sums of a memory plan far below the overflow limit.
 
@@ -60,7 +60,7 @@ Result<HyperParams> read_params(const GgufFile& file, const ModelLimits& limits,
 // Checks the token ids of an EAGLE-3 head; each may occur once. Folders, and GGUF files from an early converter, store
 // distances in d2t, of which some may be equal.
 Status read_tokens(const GgufFile& head, const HyperParams& params, EagleWeights& weights) {
-  const auto distances = head.boolean(params.guess.eagle->own.architecture_name + ".token_distances");
+  const auto distances = head.boolean(params.draft.eagle->own.architecture_name + ".token_distances");
   if (!distances) return distances.error();
   std::vector<bool> named(static_cast<size_t>(params.n_vocab));
   for (size_t i = 0; i < weights.tokens.size(); ++i) {
@@ -83,9 +83,9 @@ bool names_no_rows(const HyperParams& params) {
 }
 
 // Keeps only the weight slots of MTP layers.
-std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperParams& params) {
+std::vector<WeightSlot> draft_slots(std::vector<WeightSlot> slots, const HyperParams& params) {
   std::erase_if(slots, [&](const WeightSlot& slot) {
-    for (int i = 0; i < params.guess.n_levels; ++i)
+    for (int i = 0; i < params.draft.n_levels; ++i)
       if (slot.name.starts_with("blk." + std::to_string(params.n_layers + i) + ".")) return false;
     return true;
   });
@@ -100,7 +100,7 @@ std::vector<WeightSlot> guess_slots(std::vector<WeightSlot> slots, const HyperPa
 static size_t host_logit_count(const HyperParams& params, const ModelLimits& limits, const Backend& backend) {
   if (backend.is_host_memory()) return 0;
   int rows = std::min(limits.max_logit_rows, limits.max_batch_tokens);
-  if (backend.can_sample(params.n_vocab)) rows = params.guess.used ? std::min(rows, kGuessedAtOnce) : 0;
+  if (backend.can_sample(params.n_vocab)) rows = params.draft.used ? std::min(rows, kDraftedPerStep) : 0;
   return static_cast<size_t>(rows) * static_cast<size_t>(params.n_vocab);
 }
 
@@ -121,7 +121,7 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   if (!slots) return slots.error();
   if (Status status = fit_types(*slots, backend); !status) return status.error();
   std::vector<WeightSlot> of_head;
-  if (params->guess.eagle) {
+  if (params->draft.eagle) {
     auto found = eagle_slots(*head, *params, none);
     if (!found) return found.error();
     of_head = std::move(*found);
@@ -157,12 +157,12 @@ Result<MemoryPlan> Model::plan(const GgufFile& file, const Backend& backend, con
   }
   plan.weight_bytes = monolith::weight_bytes(*slots, backend);
   plan.overhead_bytes = backend.overhead_bytes(params->n_layers) + weight_memory(*slots, backend) - plan.weight_bytes;
-  if (params->guess.eagle) {
-    plan.guess_weight_bytes = monolith::weight_bytes(of_head, backend);
-    plan.weight_bytes += plan.guess_weight_bytes;
-    plan.overhead_bytes += weight_memory(of_head, backend) - plan.guess_weight_bytes;
-  } else if (params->guess.used) {
-    plan.guess_weight_bytes = monolith::weight_bytes(guess_slots(std::move(*slots), *params), backend);
+  if (params->draft.eagle) {
+    plan.draft_weight_bytes = monolith::weight_bytes(of_head, backend);
+    plan.weight_bytes += plan.draft_weight_bytes;
+    plan.overhead_bytes += weight_memory(of_head, backend) - plan.draft_weight_bytes;
+  } else if (params->draft.used) {
+    plan.draft_weight_bytes = monolith::weight_bytes(draft_slots(std::move(*slots), *params), backend);
   }
   for (const ActivationBuffer& buffer : activation_buffers(*params, limits)) {
     const size_t bytes = static_cast<size_t>(buffer.count) * sizeof(float);
@@ -203,7 +203,7 @@ Result<std::unique_ptr<Transformer>> Transformer::load(const GgufFile& file, Bac
   model->plan_.huge_bytes = gather_weights(
       *slots, backend,
       time_to_gather(std::chrono::steady_clock::now() - begun, !file.fits_beside(allocated.weight_bytes)));
-  if (p.guess.eagle) {
+  if (p.draft.eagle) {
     auto of_head = eagle_slots(*head, p, model->weights_);
     if (!of_head) return of_head.error();
     if (Status status = fit_types(*of_head, backend); !status) return status.error();
@@ -269,7 +269,7 @@ Status Transformer::build_layers(Backend& backend) {
     const LayerParams& layer = params_.layers[at];
     const int kv_layer = layer.kv_of < 0 ? i : layer.kv_of;
     const int table = places[static_cast<size_t>(kv_layer)].table;
-    const EagleParams* const eagle = i == params_.n_layers ? params_.guess.eagle.get() : nullptr;
+    const EagleParams* const eagle = i == params_.n_layers ? params_.draft.eagle.get() : nullptr;
     auto made = make_layer({.params = eagle ? eagle->own : params_,
                             .layer = eagle ? eagle->own.layers[0] : layer,
                             .weights = eagle ? weights_.eagle.layer : weights_.layers[at],
@@ -284,7 +284,7 @@ Status Transformer::build_layers(Backend& backend) {
                            backend);
     if (!made) return made.error();
     if (eagle) {
-      guess_layer_ = std::make_unique<EagleHead>(params_, limits_, weights_, backend, activations_, std::move(*made));
+      draft_layer_ = std::make_unique<EagleHead>(params_, limits_, weights_, backend, activations_, std::move(*made));
       break;
     }
     if (i >= params_.n_layers) {
@@ -303,7 +303,7 @@ Status Transformer::build_layers(Backend& backend) {
     if (!made->empty()) parts_.back().ends_layer = true;
   }
   if (!levels.empty())
-    guess_layer_ = std::make_unique<MtpLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
+    draft_layer_ = std::make_unique<MtpLayers>(params_, limits_, weights_, backend, activations_, std::move(levels));
   for (int i = 0; i < limits_.max_batch_tokens * params_.stream_mix.n_streams; ++i)
     repeated_.push_back(i / params_.stream_mix.n_streams);
   lists_.resize(n_tables_ + logit_tables_.size());
@@ -349,8 +349,8 @@ const float* Transformer::host_logits(int n_rows) {
   return host_logits_.data();
 }
 
-const float* Transformer::guess(const GuessBatch& batch) {
-  assert(guess_layer_ && batch.hidden.size() == batch.tokens.size() && batch.segments.size() % n_tables_ == 0);
+const float* Transformer::draft(const DraftBatch& batch) {
+  assert(draft_layer_ && batch.hidden.size() == batch.tokens.size() && batch.segments.size() % n_tables_ == 0);
   const size_t n_sequences = batch.segments.size() / n_tables_;
   for (size_t table = 0; table < n_tables_; ++table)
     lists_[table] = batch.segments.subspan(table * n_sequences, n_sequences);
@@ -361,16 +361,16 @@ const float* Transformer::guess(const GuessBatch& batch) {
                        .max_rows = std::min(limits_.max_batch_tokens, limits_.max_logit_rows),
                        .recordable = false};
   backend_.begin_step(step);
-  guess_layer_->guess(batch, std::span(lists_).first(n_tables_));
-  const auto n_tokens = static_cast<int>(guess_layer_->tokens().size());
-  write_logits(guess_layer_->head(batch.level), n_tokens > 0 ? n_tokens : params_.n_vocab,
+  draft_layer_->draft(batch, std::span(lists_).first(n_tables_));
+  const auto n_tokens = static_cast<int>(draft_layer_->tokens().size());
+  write_logits(draft_layer_->head(batch.level), n_tokens > 0 ? n_tokens : params_.n_vocab,
                static_cast<int>(n_sequences));
   backend_.end_step();
   return host_logits(static_cast<int>(n_sequences));
 }
 
-std::span<const int32_t> Transformer::guessed_tokens() const {
-  return guess_layer_ ? guess_layer_->tokens() : std::span<const int32_t>();
+std::span<const int32_t> Transformer::draft_tokens() const {
+  return draft_layer_ ? draft_layer_->tokens() : std::span<const int32_t>();
 }
 
 void Transformer::compute(const Batch& batch) {
@@ -396,12 +396,12 @@ void Transformer::compute(const Batch& batch) {
                 .stream_numbers = activations_.stream_numbers};
   // The drafter may need the hidden states of all tokens after the block that reduces the step to the tokens with
   // logits.
-  const bool feeds = guess_layer_ && !batch.hidden.empty();
-  const bool wants_all = feeds && guess_layer_->last_noted() > parts_[last_to_keep_].layer;
+  const bool feeds = draft_layer_ && !batch.hidden.empty();
+  const bool wants_all = feeds && draft_layer_->last_noted() > parts_[last_to_keep_].layer;
   int next_noted = 0;
   const auto note_up_to = [&](int layer) {
-    for (; feeds && next_noted <= std::min(layer, guess_layer_->last_noted()); ++next_noted)
-      guess_layer_->note(next_noted, x, n_rows);
+    for (; feeds && next_noted <= std::min(layer, draft_layer_->last_noted()); ++next_noted)
+      draft_layer_->note(next_noted, x, n_rows);
   };
   for (size_t i = 0; i < parts_.size() && rows.count > 0; ++i) {
     note_up_to(parts_[i].layer);
@@ -427,7 +427,7 @@ void Transformer::compute(const Batch& batch) {
     note(activations_.normed, rows.count - 1, params_.n_layers);
     write_logits(nullptr, params_.n_vocab, rows.count);
   }
-  if (feeds) guess_layer_->feed(batch, std::span(lists_).first(n_tables_));
+  if (feeds) draft_layer_->feed(batch, std::span(lists_).first(n_tables_));
 }
 
 // Replaces token embeddings by the rows of embedding spans, which are not scaled. With DeepStack parts, the complete

@@ -34,10 +34,10 @@ class Transformer final : public Model {
   KvCache& kv() override { return *kv_; }
   Backend& backend() override { return backend_; }
   const float* forward(const Batch& batch) override;
-  bool guesses() const override { return guess_layer_ != nullptr; }
-  std::span<const int32_t> guessed_tokens() const override;
-  int guess_levels() const override { return params_.guess.n_levels; }
-  const float* guess(const GuessBatch& batch) override;
+  bool drafts() const override { return draft_layer_ != nullptr; }
+  std::span<const int32_t> draft_tokens() const override;
+  int draft_levels() const override { return params_.draft.n_levels; }
+  const float* draft(const DraftBatch& batch) override;
 
   // What load() actually allocated, counted at each allocation; equals memory().
   const MemoryPlan& allocated() const { return allocated_; }
@@ -86,7 +86,7 @@ class Transformer final : public Model {
   std::vector<std::span<const Segment>> logit_lists_;  // The lists in last_segments_, indexed by page table.
   std::vector<std::span<const Segment>> lists_;        // Segments of each page table, followed by last_segments_.
 
-  std::unique_ptr<MtpLayer> guess_layer_;  // The drafter; null: none.
+  std::unique_ptr<MtpLayer> draft_layer_;  // The drafter; null: none.
   std::vector<int32_t> repeated_;  // Each token's index, repeated once per residual stream, for hyper-connections.
 
   float* observed_ = nullptr;  // Null unless observe() was called.

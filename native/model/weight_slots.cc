@@ -54,16 +54,16 @@ std::vector<WeightSlot> list_all(const HyperParams& p, Weights& weights) {
   WeightList list(p);
   list.matrix("token_embd.weight", p.n_vocab, p.n_embd, weights.embedding);
   weights.layers.resize(p.layers.size());
-  const size_t n_own = p.layers.size() - (p.guess.eagle ? 1 : 0);  // The layer of an EAGLE-3 head is in another file.
+  const size_t n_own = p.layers.size() - (p.draft.eagle ? 1 : 0);  // The layer of an EAGLE-3 head is in another file.
   for (size_t i = 0; i < n_own; ++i) {
     list.enter(static_cast<int>(i));
     list_weights(p.layers[i], weights.layers[i], list);
   }
-  if (p.guess.used && !p.guess.eagle) {
-    weights.guess.resize(static_cast<size_t>(p.guess.n_levels));
-    for (int level = 0; level < p.guess.n_levels; ++level) {
+  if (p.draft.used && !p.draft.eagle) {
+    weights.draft.resize(static_cast<size_t>(p.draft.n_levels));
+    for (int level = 0; level < p.draft.n_levels; ++level) {
       list.enter(p.n_layers + level);
-      list_weights(weights.guess[static_cast<size_t>(level)], list);
+      list_weights(weights.draft[static_cast<size_t>(level)], list);
     }
   }
   list.enter(-1);
@@ -87,7 +87,7 @@ bool read_with_params(std::string_view name, const HyperParams& params) {
 bool is_harmless(std::string_view name, const HyperParams& params, bool applies_factors) {
   if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" || name == "rope_factors_short.weight")
     return applies_factors;
-  for (int i = params.n_layers; i < params.n_layers + params.n_guess_layers; ++i)
+  for (int i = params.n_layers; i < params.n_layers + params.n_mtp_layers; ++i)
     if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
   // Layers that use another layer's keys and values may still contain unused projections.
   for (int i = 0; i < params.n_layers; ++i) {
@@ -221,7 +221,7 @@ Result<std::vector<WeightSlot>> weight_slots(const GgufFile& file, const HyperPa
 }
 
 Result<std::vector<WeightSlot>> eagle_slots(const GgufFile& head, const HyperParams& params, Weights& weights) {
-  const EagleParams& eagle = *params.guess.eagle;
+  const EagleParams& eagle = *params.draft.eagle;
   WeightList list(eagle.own);
   list_weights(eagle, weights.eagle, list);
   // t2d, the inverse token map, follows from d2t.

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "formats/gguf/gguf.h"
 #include "model/layers/eagle_weights.h"
-#include "model/layers/guess_weights.h"
+#include "model/layers/draft_weights.h"
 #include "model/layers/layer_weights.h"
 #include "model/model.h"
 
@@ -29,7 +29,7 @@ struct Weights {
   StreamProjections streams;
   StreamMixWeights output_mix;
   std::vector<LayerWeights> layers;  // One entry per entry of HyperParams::layers.
-  std::vector<GuessWeights> guess;   // One entry per MTP layer.
+  std::vector<DraftWeights> draft;   // One entry per MTP layer.
   EagleWeights eagle;
 };
 

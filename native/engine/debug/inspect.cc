@@ -80,7 +80,7 @@ Result<ModelInfo> model_info(const GgufFile& file, const HyperParams& params, co
   }
   info.context_length = params.context_length;
   info.layers = params.n_layers;
-  info.mtp_layers = params.n_guess_layers;
+  info.mtp_layers = params.n_mtp_layers;
   info.heads = params.most(&LayerParams::n_heads);
   info.kv_heads = params.most(&LayerParams::n_kv_heads);
   info.head_dim = params.most(&LayerParams::key_dim);

@@ -31,8 +31,8 @@ Batch BatchBuilder::build(const StepPlan& plan, bool logits_stay_on_backend) {
     const auto first = sequence.tokens.begin() + sequence.n_computed;
     tokens_.insert(tokens_.end(), first, first + item.n_tokens);
     if (item.n_drafts > 0) {
-      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_drafts);
-      tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());
+      const std::span<const TokenId> drafts = sequence.drafts->last(item.n_drafts);
+      tokens_.insert(tokens_.end(), drafts.begin(), drafts.end());
     }
     add_embedded(sequence, item.n_tokens, first_row);
     add_segments(plan, item, first_row);

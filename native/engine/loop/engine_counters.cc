@@ -33,10 +33,10 @@ EngineStats EngineCounters::snapshot(Clock::time_point now) const {
   stats.cached_tokens = get(cached_tokens);
   stats.prompt_tokens = get(prompt_tokens);
   stats.prompt_tokens_cached = get(prompt_tokens_cached);
-  stats.guessed_tokens = get(guessed_tokens);
-  stats.guessed_right = get(guessed_right);
-  stats.drafted_tokens = get(drafted_tokens);
-  stats.drafted_right = get(drafted_right);
+  stats.draft_tokens = get(draft_tokens);
+  stats.accepted_draft_tokens = get(accepted_draft_tokens);
+  stats.drafter_tokens = get(drafter_tokens);
+  stats.accepted_drafter_tokens = get(accepted_drafter_tokens);
   stats.image_pieces = get(image_pieces);
   stats.image_pieces_cached = get(image_pieces_cached);
   stats.requests = get(requests);

@@ -26,7 +26,7 @@ class EngineCounters {
   std::atomic<bool> failed{false};
   std::atomic<uint64_t> steps{0}, step_rows{0}, prefill_tokens{0}, decode_tokens{0}, cached_tokens{0}, prompt_tokens{0},
       prompt_tokens_cached{0};
-  std::atomic<uint64_t> guessed_tokens{0}, guessed_right{0}, drafted_tokens{0}, drafted_right{0};
+  std::atomic<uint64_t> draft_tokens{0}, accepted_draft_tokens{0}, drafter_tokens{0}, accepted_drafter_tokens{0};
   std::atomic<uint64_t> image_pieces{0}, image_pieces_cached{0};
   std::atomic<uint64_t> requests{0}, finished{0}, failed_requests{0}, preemptions{0};
   std::atomic<uint64_t> cancelled_queued{0}, cancelled_prefill{0}, cancelled_decode{0};

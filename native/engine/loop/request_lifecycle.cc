@@ -79,7 +79,7 @@ void RequestLifecycle::finish(Sequence& sequence, FinishReason reason, int stop_
                   static_cast<uint32_t>(sequence.text.reasoning_tokens()), stop_index,
                   milliseconds(first - request.started_at.value_or(first)), milliseconds(now - first));
   scheduler_.remove(sequence);
-  guesses_.forget(sequence);
+  drafts_.forget(sequence);
   if (--request.live_choices == 0) {
     EngineCounters::add(counters_.finished, 1);
     end(request);
@@ -111,7 +111,7 @@ void RequestLifecycle::fail_by_rule(Request& request) {
 void RequestLifecycle::end(Request& request) {
   for (const auto& choice : request.choices) {
     scheduler_.remove(*choice);
-    guesses_.forget(*choice);
+    drafts_.forget(*choice);
   }
   images_.forget(request);
   ended_.push_back(request.id);

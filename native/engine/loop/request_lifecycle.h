@@ -20,9 +20,9 @@ namespace monolith {
 
 class RequestLifecycle {
  public:
-  RequestLifecycle(Scheduler& scheduler, SpeculativeDecoder& guesses, ImageStage& images, StepGauges& gauges,
+  RequestLifecycle(Scheduler& scheduler, SpeculativeDecoder& drafts, ImageStage& images, StepGauges& gauges,
                    EngineCounters& counters)
-      : scheduler_(scheduler), guesses_(guesses), images_(images), gauges_(gauges), counters_(counters) {}
+      : scheduler_(scheduler), drafts_(drafts), images_(images), gauges_(gauges), counters_(counters) {}
 
   // These functions are documented in StepLoop.
   void add(std::unique_ptr<Request> request);
@@ -55,7 +55,7 @@ class RequestLifecycle {
   void end(Request& request);
 
   Scheduler& scheduler_;
-  SpeculativeDecoder& guesses_;
+  SpeculativeDecoder& drafts_;
   ImageStage& images_;
   StepGauges& gauges_;
   EngineCounters& counters_;

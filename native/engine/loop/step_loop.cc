@@ -40,21 +40,21 @@ StepLoop::StepLoop(Model& model, const Tokenizer& tokenizer, const EngineOptions
              PrefixCache::names_for(model.memory().layout, model.limits().n_pages, max_context_),
              model.memory().slot_bytes > 0 ? model.limits().n_slots : 0),
       scheduler_(cache_, {.max_rows = model.limits().max_batch_tokens,
-                          .max_sequences = model.limits().max_logit_rows - model.limits().guess_rows,
+                          .max_sequences = model.limits().max_logit_rows - model.limits().draft_rows,
                           .prefix_cache = options.prefix_cache,
                           .max_logit_rows = model.limits().max_logit_rows,
                           .snapshot_tokens = options.snapshot_tokens}),
       pace_(options.step_ms),
       batch_(model.limits(), cache_.layout().tables(), model.params().uses_mrope()),
       constraints_(tokenizer, n_vocab_, options.rule_steps),
-      guesses_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
+      drafts_(options, scheduler_, constraints_, counters, model, draft, n_vocab_),
       samples_(model.backend(), constraints_, n_vocab_, model.params().n_vocab, model.limits().max_logit_rows),
       overlaps_(options.overlap && model.backend().is_asynchronous() && samples_.on_backend()),
       gauges_(counters, scheduler_, cache_.pool(), model.kv()),
       images_(tower, model.params().input_width(), options.embedding_bytes_max, counters),
-      requests_(scheduler_, guesses_, images_, gauges_, counters),
+      requests_(scheduler_, drafts_, images_, gauges_, counters),
       texts_(tokenizer, requests_, overlaps_ ? static_cast<size_t>(model.limits().max_logit_rows) : 0),
-      acceptor_({tokenizer, scheduler_, constraints_, samples_, guesses_, requests_, texts_, counters}, max_context_,
+      acceptor_({tokenizer, scheduler_, constraints_, samples_, drafts_, requests_, texts_, counters}, max_context_,
                 model.params().n_vocab, overlaps_) {
   counters.queue.configure(options.queue_max, options.queue_max_tokens);
   configure({options.max_batch_tokens, options.max_sequences, options.step_ms, {}, {}});
@@ -131,7 +131,7 @@ void StepLoop::begin(Clock::time_point now) {
   // Updated before the forward pass, so that the requests of a hanging forward pass are reported as running.
   gauges_.update();
   for (const StepPlan::PageCopy& copy : plan.copies) model_.backend().copy_page(model_.kv(), copy.from, copy.to);
-  guesses_.add_to(plan);
+  drafts_.add_to(plan);
   const bool finds_masks = constraints_.start_looking_ahead();
   const float* const logits = compute(plan);
   in_flight_ = {.plan = &plan, .logits = logits, .begun_at = now, .answered_at = {}, .finds_masks = finds_masks};
@@ -141,7 +141,7 @@ void StepLoop::begin(Clock::time_point now) {
 // Runs the forward pass. Returns the logits of the tokens that need them.
 const float* StepLoop::compute(const StepPlan& plan) {
   Batch batch = batch_.build(plan, samples_.on_backend());
-  batch.hidden = guesses_.feed(plan);
+  batch.hidden = drafts_.feed(plan);
   EngineCounters::add(counters_.prefill_tokens, batch_.prompt_rows());
   const float* logits = model_.forward(batch);
   if (!logits && !batch.logit_rows.empty()) throw std::runtime_error("the forward pass returned no logits");
@@ -189,9 +189,9 @@ std::optional<Clock::time_point> StepLoop::complete() {
 // Records the step's duration, which includes drafting, in the statistics and cost models.
 void StepLoop::note_step(const StepPlan& plan, Clock::duration duration) {
   gauges_.note_step(plan, duration);
-  const double ms = std::max(0.0, std::chrono::duration<double, std::milli>(duration).count() - guesses_.draft_ms());
+  const double ms = std::max(0.0, std::chrono::duration<double, std::milli>(duration).count() - drafts_.draft_ms());
   if (plan.n_drafts == 0) pace_.note(plan.n_decodes, plan.n_rows - plan.n_decodes, ms);
-  guesses_.note_step(plan, ms);
+  drafts_.note_step(plan, ms);
 }
 
 void StepLoop::publish() {

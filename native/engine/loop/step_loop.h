@@ -69,7 +69,7 @@ class StepLoop {
   // Ids of requests that ended since the caller last cleared the list.
   std::vector<RequestId>& ended() { return requests_.ended(); }
   // True if all page references are accounted for. O(pages).
-  bool consistent() const { return scheduler_.consistent() && guesses_.consistent(); }
+  bool consistent() const { return scheduler_.consistent() && drafts_.consistent(); }
   // These accessors may be called only between two steps.
   const Scheduler& scheduler() const { return scheduler_; }
   const PrefixCache& cache() const { return cache_; }
@@ -99,7 +99,7 @@ class StepLoop {
   PrefillBudget pace_;
   BatchBuilder batch_;
   Constraints constraints_;
-  SpeculativeDecoder guesses_;
+  SpeculativeDecoder drafts_;
   SampleRequests samples_;
   const bool overlaps_;
   StepGauges gauges_;

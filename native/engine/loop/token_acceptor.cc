@@ -34,9 +34,9 @@ void TokenAcceptor::take(const StepPlan::Item& item, const float* logits, std::s
   // A choice of the same request failed, which ended the whole request.
   if (sequence.state == SequenceState::kEnded) return;
   Request& request = sequence.request;
-  Rows rows{.logits = logits, .tasks = tasks, .guesses = {}};
+  Rows rows{.logits = logits, .tasks = tasks, .drafts = {}};
   if (item.n_drafts > 0)
-    rows.guesses = sequence.guesses->last(item.n_drafts);
+    rows.drafts = sequence.drafts->last(item.n_drafts);
   else
     rows.writes_later = writes_later(sequence, tasks.front());
   // Writes the deferred text of the request's other choices first, so that records are in plan order.
@@ -75,7 +75,7 @@ void TokenAcceptor::take_first_tokens(Request& request, const float* logits) {
   parts_.samples.request_choices(request, logits, std::span(tasks).first(n));
   for (size_t i = 0; i < n; ++i)
     if (request.choices[i]->state != SequenceState::kEnded)
-      take_tokens(*request.choices[i], {.logits = logits, .tasks = {&tasks[i], 1}, .guesses = {}});
+      take_tokens(*request.choices[i], {.logits = logits, .tasks = {&tasks[i], 1}, .drafts = {}});
 }
 
 void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
@@ -84,10 +84,10 @@ void TokenAcceptor::take_tokens(Sequence& sequence, Rows rows) {
     return parts_.requests.finish(sequence, FinishReason::kEndOfTurn);
   if (rows.tasks.front() == SampleRequests::kRuleFailed) return stop_by_rule(sequence, Constraints::Outcome::kFailed);
   if (rows.tasks.front() == SampleRequests::kRuleDue) return stop_by_rule(sequence, Constraints::Outcome::kOutOfBudget);
-  const auto n_drafts = static_cast<int>(rows.guesses.size());
+  const auto n_drafts = static_cast<int>(rows.drafts.size());
   EventWriter writer(parts_.requests.records_of(request), request.id, sequence.choice);
   const bool goes_on = take_all(sequence, rows, writer);
-  if (n_drafts > 0) parts_.guesses.record_acceptance(sequence, n_drafts, rows.n_accepted, rows.next_rejected);
+  if (n_drafts > 0) parts_.drafts.record_acceptance(sequence, n_drafts, rows.n_accepted, rows.next_rejected);
   if (!goes_on) return;
   if (sequence.state == SequenceState::kRunning) sequence.n_ahead = sequence.remaining() - 1;
   parts_.constraints.look_ahead(sequence);
@@ -158,9 +158,9 @@ bool TokenAcceptor::accept(Sequence& sequence, TokenId token, const TokenLogprob
     parts_.requests.finish(sequence, reason, stop_index);
     return false;
   };
-  const bool is_right = rows.logits && !rows.guesses.empty() && rows.guesses.front() == token;
-  rows.next_rejected |= rows.logits && !rows.guesses.empty() && !is_right;
-  rows.guesses = is_right ? rows.guesses.subspan(1) : std::span<const TokenId>{};
+  const bool is_right = rows.logits && !rows.drafts.empty() && rows.drafts.front() == token;
+  rows.next_rejected |= rows.logits && !rows.drafts.empty() && !is_right;
+  rows.drafts = is_right ? rows.drafts.subspan(1) : std::span<const TokenId>{};
   rows.logits = is_right ? rows.logits + row_width_ : nullptr;
   rows.n_accepted += is_right;
 

@@ -23,7 +23,7 @@ struct AcceptorParts {
   Scheduler& scheduler;
   Constraints& constraints;
   SampleRequests& samples;
-  SpeculativeDecoder& guesses;
+  SpeculativeDecoder& drafts;
   RequestLifecycle& requests;
   TextOutput& texts;
   EngineCounters& counters;
@@ -51,8 +51,8 @@ class TokenAcceptor {
   struct Rows {
     const float* logits;  // Logits of the newest token; null: not computed yet.
     std::span<const int32_t> tasks;
-    std::span<const TokenId> guesses;  // Draft tokens that were not compared with the sampled tokens yet.
-    int n_accepted = 0;                // Number of accepted draft tokens.
+    std::span<const TokenId> drafts;  // Draft tokens that were not compared with the sampled tokens yet.
+    int n_accepted = 0;               // Number of accepted draft tokens.
     bool next_rejected = false;
     bool writes_later = false;
   };

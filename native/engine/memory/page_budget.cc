@@ -32,7 +32,7 @@ Result<ModelLimits> with_headroom(const GgufFile& file, const Backend& backend, 
     if (costs->activation_bytes - plan->activation_bytes > kHeadroomBytes) break;
     roomy = larger;
   }
-  roomy.max_logit_rows += roomy.guess_rows;
+  roomy.max_logit_rows += roomy.draft_rows;
   return roomy;
 }
 
@@ -103,7 +103,7 @@ Result<ModelLimits> choose_limits(const GgufFile& file, const Backend& backend, 
     ModelLimits without = limits;
     without.mtp_layer = false;
     const auto with = HyperParams::read(file, 0, true);
-    if (!with || !with->guess.used || !Model::plan(file, backend, limits))
+    if (!with || !with->draft.used || !Model::plan(file, backend, limits))
       return choose_limits(file, backend, without, max_context, kv_bytes);
   }
   auto params = HyperParams::read(file, 0, limits.mtp_layer);

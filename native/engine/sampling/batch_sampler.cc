@@ -36,9 +36,9 @@ void BatchSampler::clear() {
 
 int BatchSampler::add(const SampleTask& task) { return place(task, {static_cast<int>(tasks_.size()), 0, kNoToken}); }
 
-int BatchSampler::add_behind(int row, TokenId guess, const SampleTask& task) {
+int BatchSampler::add_behind(int row, TokenId draft, const SampleTask& task) {
   Link& before = links_[static_cast<size_t>(row)];
-  before.guess = guess;
+  before.draft = draft;
   return place(task, {before.head, before.depth + 1, kNoToken});
 }
 
@@ -106,7 +106,7 @@ void BatchSampler::sample_one(size_t task, int thread) {
   if (least < link.depth) return;
   samplers_[static_cast<size_t>(thread)].sample(tasks_[task], results_[task]);
   known_[task] = 1;
-  if (link.guess == kNoToken || link.guess == results_[task].token) return;
+  if (link.draft == kNoToken || link.draft == results_[task].token) return;
   while (link.depth < least && !departed.compare_exchange_weak(least, link.depth, std::memory_order_relaxed)) {
   }
 }

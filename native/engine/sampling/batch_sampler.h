@@ -31,7 +31,7 @@ class BatchSampler {
   // Adds a task and returns its index. The data to which it refers must not change until it has run.
   int add(const SampleTask& task);
   // Adds a row that is needed only if the task `row`, the previous one of the chain, samples the draft token `guess`.
-  int add_behind(int row, TokenId guess, const SampleTask& task);
+  int add_behind(int row, TokenId draft, const SampleTask& task);
   // Starts the added tasks on the device without waiting. No task may be added until run(). No effect if the host
   // samples.
   void begin();
@@ -48,7 +48,7 @@ class BatchSampler {
   struct Link {
     int head;       // Index of the first task of the chain.
     int depth;      // Number of earlier rows in the chain.
-    TokenId guess;  // Draft token that the next row of the chain presumes; kNoToken: no next row.
+    TokenId draft;  // Draft token that the next row of the chain presumes; kNoToken: no next row.
   };
   int place(const SampleTask& task, const Link& link);
   void sample_one(size_t task, int thread);

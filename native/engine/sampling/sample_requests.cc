@@ -49,7 +49,7 @@ void SampleRequests::request(const StepPlan& plan, const float* logits) {
     tasks_.insert(tasks_.end(), static_cast<size_t>(item.n_drafts), kNotRequested);
     row += static_cast<size_t>(1 + item.n_drafts) * row_width_;
   }
-  request_behind_guesses(plan, logits);
+  request_behind_drafts(plan, logits);
   sampler_.begin();
 }
 
@@ -71,7 +71,7 @@ const float* SampleRequests::request_scores(const StepPlan::Item& item, const fl
 
 // Adds tasks for the rows after draft tokens, if the tokens in between do not change how these rows are sampled. They
 // come after the next tokens of all sequences, because they are skipped if a draft token is rejected.
-void SampleRequests::request_behind_guesses(const StepPlan& plan, const float* logits) {
+void SampleRequests::request_behind_drafts(const StepPlan& plan, const float* logits) {
   size_t at = 0;
   for (const StepPlan::Item& item : plan.items) {
     const Sequence& sequence = *item.sequence;
@@ -80,10 +80,10 @@ void SampleRequests::request_behind_guesses(const StepPlan& plan, const float* l
     const bool alike = !Constraints::may_hold(sequence) && !PenaltyCounts::needed(params.sampling) &&
                        !(by_place && sequence.text.undecided());
     if (item.n_drafts > 0 && tasks_[at] >= 0 && alike) {
-      const std::span<const TokenId> guesses = sequence.guesses->last(item.n_drafts);
-      for (size_t i = 1; i <= guesses.size() && !(by_place && is_marker(params, guesses[i - 1])); ++i)
+      const std::span<const TokenId> drafts = sequence.drafts->last(item.n_drafts);
+      for (size_t i = 1; i <= drafts.size() && !(by_place && is_marker(params, drafts[i - 1])); ++i)
         tasks_[at + i] =
-            sampler_.add_behind(tasks_[at + i - 1], guesses[i - 1],
+            sampler_.add_behind(tasks_[at + i - 1], drafts[i - 1],
                                 task_of(sequence, logits + (at + i) * row_width_, static_cast<int>(i), {}));
     }
     at += static_cast<size_t>(item.logit_rows());

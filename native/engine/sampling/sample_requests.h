@@ -44,7 +44,7 @@ class SampleRequests {
  private:
   const float* request_scores(const StepPlan::Item& item, const float* row);
   int32_t request_next(Sequence& sequence, const float* logits);
-  void request_behind_guesses(const StepPlan& plan, const float* logits);
+  void request_behind_drafts(const StepPlan& plan, const float* logits);
 
   Backend& backend_;
   Constraints& constraints_;

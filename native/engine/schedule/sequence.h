@@ -102,7 +102,7 @@ struct Sequence {
   PageTable pages;         // Page table: the page of position p is pages[p / kPageTokens].
   PageTable window_pages;  // Page table of sliding-window layers; empty if these have no separate pages.
   PenaltyCounts counts;
-  std::unique_ptr<SequenceDrafts> guesses;  // Speculative-decoding state; created with the first draft tokens.
+  std::unique_ptr<SequenceDrafts> drafts;  // Speculative-decoding state; created with the first draft tokens.
   OutputParser text;
   RepetitionGuard repetition;
   // Forced tokens being appended: the end of the reasoning section, or the beginning of a tool call.

@@ -16,7 +16,7 @@ struct DraftRequest {
   const void* owner = nullptr;  // Key that identifies the sequence.
   // Tokens of the sequence: those of the last call plus any number of new ones; not empty.
   std::span<const TokenId> tokens;
-  std::span<TokenId> out;              // Buffer for the draft tokens; at most Guesses::kMax.
+  std::span<TokenId> out;              // Buffer for the draft tokens; at most SequenceDrafts::kMax.
   int n = 0;                           // Number of draft tokens written to `out`.
   const Sequence* sequence = nullptr;  // The same sequence as `owner`, for drafters that need its page tables.
 };

@@ -25,8 +25,8 @@ double ms_since(Clock::time_point start) {
 MtpDrafter::MtpDrafter(Model& model, int n_vocab)
     : model_(model),
       n_tables_(model.memory().layout.tables()),
-      n_levels_(model.guess_levels()),
-      chosen_(model.guessed_tokens()),
+      n_levels_(model.draft_levels()),
+      chosen_(model.draft_tokens()),
       n_vocab_(n_vocab),
       n_logits_(chosen_.empty() ? model.params().n_vocab : static_cast<int>(chosen_.size())),
       hidden_(model.limits()),
@@ -84,7 +84,7 @@ void MtpDrafter::compute(int pass) {
     for (const Task& task : tasks_)
       segments_.push_back(
           {task.last_row - n_rows + 1, n_rows, task.position + first, task.request->sequence->table(table)});
-  const float* logits = model_.guess({tokens_, segments_, hidden_of_, pass});
+  const float* logits = model_.draft({tokens_, segments_, hidden_of_, pass});
   if (!logits) throw std::runtime_error("the MTP layer returned no logits");
   sampler_.clear();
   for (size_t i = 0; i < tasks_.size(); ++i) {

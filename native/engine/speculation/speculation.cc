@@ -4,9 +4,9 @@
 
 namespace monolith {
 
-void AcceptanceModel::note(int decodes, int guesses, double ms) {
+void AcceptanceModel::note(int decodes, int drafts, double ms) {
   double& base = base_ms_[index(decodes)];
-  if (guesses == 0) {
+  if (drafts == 0) {
     // Follows slower samples slowly, because other processes may have caused them, and faster samples quickly.
     average(base, ms, ms < base ? 0.4 : 0.1);
     since_plain_ = 0;
@@ -20,7 +20,7 @@ void AcceptanceModel::note(int decodes, int guesses, double ms) {
     return;
   }
   // The clamp reflects that a draft token cannot cost more than a whole step.
-  average(row_ms_, std::clamp((ms - base) / guesses, 1e-6, base), 0.1);
+  average(row_ms_, std::clamp((ms - base) / drafts, 1e-6, base), 0.1);
 }
 
 double AcceptanceModel::price(int decodes) const {
@@ -28,13 +28,13 @@ double AcceptanceModel::price(int decodes) const {
   return base > 0 && row_ms_ > 0 ? decodes * std::max(kMinPrice, row_ms_ / base) : kUnmeasured * decodes;
 }
 
-std::span<TokenId> SequenceDrafts::guess(std::span<const TokenId> tokens, double price, int most) {
+std::span<TokenId> SequenceDrafts::draft(std::span<const TokenId> tokens, double price, int most) {
   const PromptLookup::Match match = lookup_.find(tokens);
   if (match.length == 0 || most <= 0) return {};
   length_ = by_length(match.length);
-  const std::span<TokenId> guesses(tokens_.data(), static_cast<size_t>(worth(price, most)));
-  PromptLookup::copy(tokens, match, guesses);
-  return guesses;
+  const std::span<TokenId> drafts(tokens_.data(), static_cast<size_t>(worth(price, most)));
+  PromptLookup::copy(tokens, match, drafts);
+  return drafts;
 }
 
 std::span<TokenId> SequenceDrafts::place_for_draft(double price, int most) {

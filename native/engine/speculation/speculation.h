@@ -27,7 +27,7 @@ class AcceptanceModel {
   static constexpr int kMaxDecodes = 16;  // Steps with more decodes than this have no draft tokens.
 
   // Records a step with only `decodes` decodes and `guesses` draft tokens that took `ms` milliseconds.
-  void note(int decodes, int guesses, double ms);
+  void note(int decodes, int drafts, double ms);
   // Minimum acceptance probability at which a draft token pays off in a step with up to kMaxDecodes decodes. Above 1,
   // none pays off, but a draft token is still tried from time to time to update the estimate.
   double price(int decodes) const;
@@ -65,7 +65,7 @@ class SequenceDrafts {
 
   // Drafts up to `most` (<= kMax) tokens after `tokens` by prompt lookup, as many as are worth `price`. Valid until
   // the next call.
-  std::span<TokenId> guess(std::span<const TokenId> tokens, double price, int most);
+  std::span<TokenId> draft(std::span<const TokenId> tokens, double price, int most);
   // Returns the buffer for a drafter: room for as many draft tokens as are worth `price`, at most `most`. Valid until
   // the next call.
   std::span<TokenId> place_for_draft(double price, int most);

@@ -13,7 +13,7 @@ SpeculativeDecoder::SpeculativeDecoder(const EngineOptions& options, Scheduler& 
       counters_(counters) {
   if (draft) {
     drafter_ = std::make_unique<DraftModel>(*draft, n_vocab);
-  } else if (model.guesses() && speculation_ != Speculation::kOff &&
+  } else if (model.drafts() && speculation_ != Speculation::kOff &&
              // An EAGLE-3 head was loaded explicitly, so it is used even if `mtp` is off.
              (options.mtp != Speculation::kOff || !model.limits().mtp_layer)) {
     auto own = std::make_unique<MtpDrafter>(model, n_vocab);
@@ -41,15 +41,15 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
     Sequence& sequence = *item.sequence;
     const int most = std::min(SequenceDrafts::kMax, sequence.request.max_length - sequence.length() - 1);
     if (!item.wants_logits || sequence.script.active() || most <= 0) continue;
-    if (!sequence.guesses)
-      sequence.guesses = std::make_unique<SequenceDrafts>(sequence.request.max_length, draft_budget_.chance());
-    std::span<const TokenId> guesses = sequence.guesses->guess(sequence.tokens, price, most);
-    guesses = guesses.first(constraints_.count_allowed(sequence, guesses));
-    if (!guesses.empty()) {
-      add(item, guesses);
+    if (!sequence.drafts)
+      sequence.drafts = std::make_unique<SequenceDrafts>(sequence.request.max_length, draft_budget_.chance());
+    std::span<const TokenId> drafts = sequence.drafts->draft(sequence.tokens, price, most);
+    drafts = drafts.first(constraints_.count_allowed(sequence, drafts));
+    if (!drafts.empty()) {
+      add(item, drafts);
     } else if (drafts && draft_requests_.size() < size_t{Drafter::kMaxSequences}) {
-      std::span<TokenId> place = sequence.guesses->place_for_draft(
-          draft_price, !always && drafts_always_ ? std::min(most, kMaxUnasked) : most);
+      std::span<TokenId> place =
+          sequence.drafts->place_for_draft(draft_price, !always && drafts_always_ ? std::min(most, kMaxUnasked) : most);
       if (!place.empty() && drafter_->writes_pages()) {
         const int room = scheduler_.reserve_draft_pages(item, static_cast<int>(place.size()));
         place = place.first(static_cast<size_t>(std::max(room, 0)));
@@ -62,10 +62,10 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
   if (!draft_requests_.empty()) ask_drafter();
 }
 
-void SpeculativeDecoder::add(const StepPlan::Item& item, std::span<const TokenId> guesses) {
-  const int n = scheduler_.add_drafts(item, static_cast<int>(guesses.size()));
-  EngineCounters::add(counters_.guessed_tokens, static_cast<uint64_t>(n));
-  if (item.sequence->guesses->drafted()) EngineCounters::add(counters_.drafted_tokens, static_cast<uint64_t>(n));
+void SpeculativeDecoder::add(const StepPlan::Item& item, std::span<const TokenId> drafts) {
+  const int n = scheduler_.add_drafts(item, static_cast<int>(drafts.size()));
+  EngineCounters::add(counters_.draft_tokens, static_cast<uint64_t>(n));
+  if (item.sequence->drafts->drafted()) EngineCounters::add(counters_.drafter_tokens, static_cast<uint64_t>(n));
 }
 
 // Runs the drafter for the sequences in draft_requests_.
@@ -74,26 +74,26 @@ void SpeculativeDecoder::ask_drafter() {
   draft_budget_.earn(-draft_ms_);
   for (size_t i = 0; i < draft_requests_.size(); ++i) {
     Sequence& sequence = *draft_items_[i]->sequence;
-    const std::span<const TokenId> guesses = draft_requests_[i].out.first(static_cast<size_t>(draft_requests_[i].n));
-    const size_t n = constraints_.count_allowed(sequence, guesses);
+    const std::span<const TokenId> drafts = draft_requests_[i].out.first(static_cast<size_t>(draft_requests_[i].n));
+    const size_t n = constraints_.count_allowed(sequence, drafts);
     if (n > 0)
-      add(*draft_items_[i], guesses.first(n));
-    else if (!guesses.empty())
-      sequence.guesses->record_acceptance(0, true);  // The grammar does not allow the first draft token.
+      add(*draft_items_[i], drafts.first(n));
+    else if (!drafts.empty())
+      sequence.drafts->record_acceptance(0, true);  // The grammar does not allow the first draft token.
   }
   draft_requests_.clear();
   draft_items_.clear();
 }
 
 void SpeculativeDecoder::record_acceptance(Sequence& sequence, int n_drafts, int n_accepted, bool next_rejected) {
-  sequence.guesses->record_acceptance(n_accepted, next_rejected);
-  EngineCounters::add(counters_.guessed_right, static_cast<uint64_t>(n_accepted));
-  if (!sequence.guesses->drafted()) return;
+  sequence.drafts->record_acceptance(n_accepted, next_rejected);
+  EngineCounters::add(counters_.accepted_draft_tokens, static_cast<uint64_t>(n_accepted));
+  if (!sequence.drafts->drafted()) return;
   // An accepted draft token saves its sequence's share of a step, and each draft token has cost one row.
   draft_budget_.earn(n_accepted * acceptance_model_.base_ms(n_decodes_) / n_decodes_ -
                      n_drafts * acceptance_model_.row_ms());
   draft_budget_.record_acceptance(n_accepted, next_rejected);
-  EngineCounters::add(counters_.drafted_right, static_cast<uint64_t>(n_accepted));
+  EngineCounters::add(counters_.accepted_drafter_tokens, static_cast<uint64_t>(n_accepted));
 }
 
 void SpeculativeDecoder::note_step(const StepPlan& plan, double ms) {

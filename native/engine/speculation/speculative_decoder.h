@@ -45,7 +45,7 @@ class SpeculativeDecoder {
   static constexpr int kMaxUnasked = 4;
 
   void ask_drafter();
-  void add(const StepPlan::Item& item, std::span<const TokenId> guesses);
+  void add(const StepPlan::Item& item, std::span<const TokenId> drafts);
 
   const Speculation speculation_;
   const bool drafts_always_;

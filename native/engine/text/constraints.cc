@@ -226,14 +226,14 @@ Constraints::Outcome Constraints::advance(Rule& rule, const Sequence& sequence, 
   });
 }
 
-size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> guesses) {
-  if (!sequence.rule.active()) return guesses.size();
+size_t Constraints::count_allowed(Sequence& sequence, std::span<const TokenId> drafts) {
+  if (!sequence.rule.active()) return drafts.size();
   Rule rule = sequence.rule;
   const size_t length = sequence.tokens.size();
   size_t n = 0;
-  for (; n < guesses.size(); ++n) {
-    if (advance(rule, sequence, guesses[n]) != Outcome::kOk) break;
-    sequence.tokens.push_back(guesses[n]);  // The grammar needs the tokens so far if it has to restart.
+  for (; n < drafts.size(); ++n) {
+    if (advance(rule, sequence, drafts[n]) != Outcome::kOk) break;
+    sequence.tokens.push_back(drafts[n]);  // The grammar needs the tokens so far if it has to restart.
     mask_ahead_.add(rule, nullptr);
   }
   sequence.tokens.resize(length);

@@ -47,7 +47,7 @@ class Constraints {
   // kRefused: the token is not allowed. kOutOfBudget: out of budget; nothing has changed.
   Outcome advance(Rule& rule, const Sequence& sequence, TokenId token);
   // Number of leading draft tokens that the grammar allows. Also prefetches the mask after each of them.
-  size_t count_allowed(Sequence& sequence, std::span<const TokenId> guesses);
+  size_t count_allowed(Sequence& sequence, std::span<const TokenId> drafts);
 
   // Call before each step: unblocks sequences whose pending mask (Sequence::rule_due) is ready. The remaining ones are
   // queued for the worker thread in turn, one of each organization before a second of any.

@@ -35,7 +35,7 @@ bool is_plain(std::string_view text) {
 std::string number(uint64_t n) { return std::to_string(n); }
 
 // Names the likely format of a file that does not start with "GGUF". Users do pass such files.
-std::string_view guess_format(std::string_view head) {
+std::string_view draft_format(std::string_view head) {
   if (head.starts_with("version https://git-lfs")) return " (a Git LFS pointer; fetch the actual file)";
   for (std::string_view magic : {"lmgg", "fmgg", "tjgg", "algg"})
     if (head.starts_with(magic)) return " (an old GGML file; convert it to GGUF)";
@@ -137,7 +137,7 @@ Status GgufParser::parse_header() {
   const std::string_view head(reinterpret_cast<const char*>(bytes_.data()), std::min<size_t>(bytes_.size(), 32));
   if (!head.starts_with("GGUF"))
     return Error{ErrorCode::kInvalidFile,
-                 "not a GGUF file: it begins with " + quoted(head.substr(0, 4)) + std::string(guess_format(head))};
+                 "not a GGUF file: it begins with " + quoted(head.substr(0, 4)) + std::string(draft_format(head))};
   position_ = 4;
   uint32_t version;
   if (!read(&version)) return truncated("the header");

@@ -55,9 +55,9 @@ class Q4Parts : Lanes<kParts4> {
     weigh();
     find_range();
     for (int p = 0; p < kParts4; ++p) {
-      guess[p] = 15.0f / (high[p] - low[p]);
-      scale[p] = 1 / guess[p];
-      chosen_guess[p] = guess[p];
+      draft[p] = 15.0f / (high[p] - low[p]);
+      scale[p] = 1 / draft[p];
+      chosen_draft[p] = draft[p];
       chosen_low[p] = low[p];
     }
     measure(scale, low);
@@ -71,7 +71,7 @@ class Q4Parts : Lanes<kParts4> {
   float minimum_of(int part) const { return -low[part]; }  // The magnitude of the minimum, which is never above 0.
   uint8_t number_of(int part, int i) const {
     if (flat(part)) return 0;
-    return static_cast<uint8_t>(std::clamp(nearest(chosen_guess[part] * (x[i][part] - chosen_low[part])), 0, 15));
+    return static_cast<uint8_t>(std::clamp(nearest(chosen_draft[part] * (x[i][part] - chosen_low[part])), 0, 15));
   }
 
  private:
@@ -107,7 +107,7 @@ class Q4Parts : Lanes<kParts4> {
     error.fill(0);
     for (int i = 0; i < kCount; ++i)
       for (int p = 0; p < kParts4; ++p) {
-        const float q = least(most(rounded(guess[p] * (x[i][p] - low[p])), 0.0f), 15.0f);
+        const float q = least(most(rounded(draft[p] * (x[i][p] - low[p])), 0.0f), 15.0f);
         const float off = by[p] * q + minimum[p] - x[i][p];
         error[p] += weight[i][p] * (off * off);
       }
@@ -116,10 +116,10 @@ class Q4Parts : Lanes<kParts4> {
   // Tries another candidate for the inverse scale, and fits a least-squares line through the resulting codes.
   void improve(int step) {
     Row sum_q{}, sum_qq{}, sum_qx{}, new_scale, new_low;
-    for (int p = 0; p < kParts4; ++p) guess[p] = (-1.0f + 0.1f * static_cast<float>(step) + 15.0f) / (high[p] - low[p]);
+    for (int p = 0; p < kParts4; ++p) draft[p] = (-1.0f + 0.1f * static_cast<float>(step) + 15.0f) / (high[p] - low[p]);
     for (int i = 0; i < kCount; ++i)
       for (int p = 0; p < kParts4; ++p) {
-        const float q = least(most(rounded(guess[p] * (x[i][p] - low[p])), 0.0f), 15.0f);
+        const float q = least(most(rounded(draft[p] * (x[i][p] - low[p])), 0.0f), 15.0f);
         const float weighted = weight[i][p] * q;
         sum_q[p] += weighted;
         sum_qq[p] += weighted * q;
@@ -139,7 +139,7 @@ class Q4Parts : Lanes<kParts4> {
     for (int p = 0; p < kParts4; ++p) {
       if (!(determinant[p] > 0) || !(error[p] < least_error[p])) continue;
       least_error[p] = error[p];
-      chosen_guess[p] = guess[p];
+      chosen_draft[p] = draft[p];
       chosen_low[p] = low[p];
       scale[p] = new_scale[p];
       low[p] = new_low[p];  // The next candidate starts from this minimum.
@@ -147,7 +147,7 @@ class Q4Parts : Lanes<kParts4> {
   }
 
   std::array<Row, kCount> weight;
-  Row low, first_low, high, sum_w, sum_x, guess, scale, error, least_error, chosen_guess, chosen_low;
+  Row low, first_low, high, sum_w, sum_x, draft, scale, error, least_error, chosen_draft, chosen_low;
 };
 
 // --- Q6_K: 16 sub-blocks of 16 values, each value scale * q, q in -32..31 ---
@@ -170,7 +170,7 @@ class Q6Parts : Lanes<kParts6> {
       scale[p] = sum_qq[p] != 0 ? sum_qx[p] / sum_qq[p] : 0.0f;
       best[p] = scale[p] * sum_qx[p];
     }
-    chosen_guess = guess;
+    chosen_draft = draft;
     for (int step = -9; step <= 9; ++step) {
       if (step == 0) continue;
       try_steps(32.0f + 0.1f * static_cast<float>(step));
@@ -178,7 +178,7 @@ class Q6Parts : Lanes<kParts6> {
         if (!(sum_qq[p] > 0) || !(sum_qx[p] * sum_qx[p] > best[p] * sum_qq[p])) continue;
         scale[p] = sum_qx[p] / sum_qq[p];
         best[p] = scale[p] * sum_qx[p];
-        chosen_guess[p] = guess[p];
+        chosen_draft[p] = draft[p];
       }
     }
     for (int p = 0; p < kParts6; ++p)
@@ -189,7 +189,7 @@ class Q6Parts : Lanes<kParts6> {
   // The code plus 32, so that it is not negative.
   uint8_t number_of(int part, int i) const {
     if (nothing(part)) return 0;
-    return static_cast<uint8_t>(std::clamp(nearest(chosen_guess[part] * x[i][part]), -32, 31) + 32);
+    return static_cast<uint8_t>(std::clamp(nearest(chosen_draft[part] * x[i][part]), -32, 31) + 32);
   }
 
  private:
@@ -200,17 +200,17 @@ class Q6Parts : Lanes<kParts6> {
   void try_steps(float steps) {
     sum_qx.fill(0);
     sum_qq.fill(0);
-    for (int p = 0; p < kParts6; ++p) guess[p] = -steps / extreme[p];
+    for (int p = 0; p < kParts6; ++p) draft[p] = -steps / extreme[p];
     for (const Row& row : x)
       for (int p = 0; p < kParts6; ++p) {
-        const float q = least(most(rounded(guess[p] * row[p]), -32.0f), 31.0f);
+        const float q = least(most(rounded(draft[p] * row[p]), -32.0f), 31.0f);
         const float weight = row[p] * row[p];
         sum_qx[p] += weight * row[p] * q;
         sum_qq[p] += weight * q * q;
       }
   }
 
-  Row greatest, extreme, guess, chosen_guess, sum_qx, sum_qq, scale, best;
+  Row greatest, extreme, draft, chosen_draft, sum_qx, sum_qq, scale, best;
 };
 
 }  // namespace

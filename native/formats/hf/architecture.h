@@ -57,8 +57,8 @@ struct Architecture {
   bool norms_from_one = false;                // Norm weights are stored minus one.
   std::string_view second_norm = "ffn_norm";  // GGUF name of post_attention_layernorm.
   Activation activation = Activation::kSilu;
-  MtpPlacement guesses = MtpPlacement::kNone;
-  std::string_view guess_key = {};  // The setting with the number of MTP layers; empty: as many as the folder contains.
+  MtpPlacement drafts = MtpPlacement::kNone;
+  std::string_view draft_key = {};  // The setting with the number of MTP layers; empty: as many as the folder contains.
   bool window_pattern = false;      // GGUF states for each layer whether it has a sliding window.
   YarnScale yarn_scale = YarnScale::kNone;
   double rms_eps = 1e-6;     // This and the following fields are defaults for settings that the checkpoint omits.

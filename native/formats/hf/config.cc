@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "formats/gguf/parser.h"
-#include "formats/hf/guess_tensors.h"
+#include "formats/hf/mtp_tensors.h"
 #include "formats/hf/translation.h"
 
 namespace monolith::hf {
@@ -162,10 +162,10 @@ Result<Config> translate_config(const JsonValue& config, const std::vector<Safet
   } else {
     result.layers = t.needed({"num_hidden_layers", "num_layers"}, kMaxLayers);
   }
-  if ((*architecture)->guesses != MtpPlacement::kNone) {
-    const JsonValue stated = t.find((*architecture)->guess_key);
+  if ((*architecture)->drafts != MtpPlacement::kNone) {
+    const JsonValue stated = t.find((*architecture)->draft_key);
     const auto count = stated.exists() ? std::optional(t.take(stated.integer(0, kMax), int64_t{0})) : std::nullopt;
-    result.mtp_layers = count_guess_layers(tensors, (*architecture)->guesses, result.layers, count);
+    result.mtp_layers = count_mtp_layers(tensors, (*architecture)->drafts, result.layers, count);
   }
   out.integer(t.key("block_count"), static_cast<uint64_t>(result.layers + result.mtp_layers));
   if (result.mtp_layers > 0) out.integer(t.key("nextn_predict_layers"), static_cast<uint64_t>(result.mtp_layers));

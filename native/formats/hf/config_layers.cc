@@ -39,7 +39,7 @@ namespace {
 
 // Appends which MTP layers use a sliding window: from "mtp_layer_types" if present, otherwise like the first layers (as
 // in vLLM's exaone_moe.py).
-void add_guess_windows(Translation& t, int64_t count, std::vector<bool>& windowed) {
+void add_draft_windows(Translation& t, int64_t count, std::vector<bool>& windowed) {
   const JsonValue types = t.find("mtp_layer_types"), sizes = t.find("mtp_sliding_windows");
   for (int64_t i = 0; i < count; ++i) {
     const JsonValue type = types.item(static_cast<size_t>(i)), size = sizes.item(static_cast<size_t>(i));
@@ -64,7 +64,7 @@ void translate_windows(Translation& t, const Config& config) {
   if (windowed) {
     const auto n = std::ranges::count(*windowed, true);
     if (n == 0) return;
-    if (config.mtp_layers > 0) add_guess_windows(t, std::min(config.mtp_layers, layers), *windowed);
+    if (config.mtp_layers > 0) add_draft_windows(t, std::min(config.mtp_layers, layers), *windowed);
     if (t.architecture().window_pattern)
       t.out().booleans(t.key("attention.sliding_window_pattern"), *windowed);
     else if (n != layers)

@@ -210,7 +210,7 @@ constexpr Name kOfLayer[] = {
 };
 
 // Names under "mtp." outside the MTP layers (Qwen, EXAONE).
-constexpr Name kOfGuesses[] = {
+constexpr Name kOfDrafts[] = {
     {"fc", "nextn.eh_proj"},
     {"pre_fc_norm_embedding", "nextn.enorm"},
     {"pre_fc_norm_hidden", "nextn.hnorm"},
@@ -284,7 +284,7 @@ bool contains(const std::string_view (&names)[n], std::string_view name) {
 
 std::string_view name_of_model(std::string_view stem) { return find(kOfModel, stem); }
 std::string_view name_of_layer(std::string_view stem) { return find(kOfLayer, stem); }
-std::string_view name_of_guesses(std::string_view stem) { return find(kOfGuesses, stem); }
+std::string_view name_of_mtp(std::string_view stem) { return find(kOfDrafts, stem); }
 std::string_view name_of_expert(std::string_view stem) { return find(kOfExpert, stem); }
 std::string_view kind_of_fused(std::string_view stem) { return find(kFused, stem); }
 std::string_view plain_name_of_layer(std::string_view name) { return find(kPlainOfLayer, name); }

@@ -10,7 +10,7 @@ namespace monolith::hf {
 std::string_view name_of_model(std::string_view stem);
 std::string_view name_of_layer(std::string_view stem);
 std::string_view name_of_expert(std::string_view stem);
-std::string_view name_of_guesses(std::string_view stem);  // Tensors outside the MTP layers that they share.
+std::string_view name_of_mtp(std::string_view stem);  // Tensors outside the MTP layers that they share.
 std::string_view kind_of_fused(std::string_view stem);
 std::string_view plain_name_of_layer(std::string_view name);
 

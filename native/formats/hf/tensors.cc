@@ -48,9 +48,9 @@ Rows rows_of(const Safetensor& tensor, TensorType type) {
 }
 
 Status Translator::add(const Safetensor& tensor) {
-  const bool may_guess = config_.mtp_layers > 0 && config_.architecture->guesses == MtpPlacement::kMtp;
-  const auto guess = may_guess ? mtp_name(tensor.name) : std::nullopt;
-  if (is_left_out(tensor.name) && !guess) return {};
+  const bool may_draft = config_.mtp_layers > 0 && config_.architecture->drafts == MtpPlacement::kMtp;
+  const auto draft = may_draft ? mtp_name(tensor.name) : std::nullopt;
+  if (is_left_out(tensor.name) && !draft) return {};
   const bool is_head = config_.architecture->family == Family::kEagle;
   if (config_.architecture->family == Family::kBlocks && tensor.name.ends_with(".tid2eid"))
     return add_expert_numbers(tensor);
@@ -66,7 +66,7 @@ Status Translator::add(const Safetensor& tensor) {
     return invalid(tensor, "has a dimension of length 0");
 
   std::string_view rest = tensor.name;
-  if (guess) return add_of_guesses(*guess, tensor, *type);
+  if (draft) return add_of_drafts(*draft, tensor, *type);
   if (constexpr std::string_view kOnly = "midlayer."; is_head && rest.starts_with(kOnly))
     return add_of_layer(0, rest.substr(kOnly.size()), tensor, *type);
   for (const std::string_view prefix : {"model.language_model.", "language_model.model.", "model.text_model.", "model.",
@@ -149,7 +149,7 @@ std::string_view Translator::layer_name(std::string_view stem) const {
 }
 
 Status Translator::add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type) {
-  if (config_.architecture->guesses != MtpPlacement::kNone && layer >= config_.layers + config_.mtp_layers) return {};
+  if (config_.architecture->drafts != MtpPlacement::kNone && layer >= config_.layers + config_.mtp_layers) return {};
   const std::string block = "blk." + std::to_string(layer) + ".";
   if (is_choice_bias(rest)) {
     int64_t count = 1;
@@ -213,12 +213,12 @@ Status Translator::add_token_numbers(const Safetensor& tensor) {
 // Adds a tensor of the MTP layers, which transformers does not load. The names are those of vLLM's qwen3_next_mtp.py,
 // qwen3_5_mtp.py and exaone_moe_mtp.py and of MiMo V2 checkpoints. Tensors outside the layers are shared, so each MTP
 // layer gets them.
-Status Translator::add_of_guesses(const GuessName& guess, const Safetensor& tensor, TensorType type) {
-  if (guess.level >= config_.mtp_layers)
+Status Translator::add_of_drafts(const DraftName& draft, const Safetensor& tensor, TensorType type) {
+  if (draft.level >= config_.mtp_layers)
     return invalid(tensor, "belongs to none of the " + std::to_string(config_.mtp_layers) + " MTP layers");
-  if (guess.level >= 0) return add_of_layer(config_.layers + guess.level, guess.rest, tensor, type);
-  const auto [stem, suffix] = split_suffix(guess.rest);
-  const std::string_view name = name_of_guesses(stem);
+  if (draft.level >= 0) return add_of_layer(config_.layers + draft.level, draft.rest, tensor, type);
+  const auto [stem, suffix] = split_suffix(draft.rest);
+  const std::string_view name = name_of_mtp(stem);
   if (name.empty()) return put(tensor.name, tensor, type);
   for (int64_t layer = config_.layers; layer < config_.layers + config_.mtp_layers; ++layer)
     if (Status status =

@@ -13,7 +13,7 @@
 #include "base/result.h"
 #include "formats/gguf/assembled_file.h"
 #include "formats/hf/config.h"
-#include "formats/hf/guess_tensors.h"
+#include "formats/hf/mtp_tensors.h"
 #include "formats/hf/rows.h"
 #include "formats/hf/safetensors.h"
 
@@ -43,7 +43,7 @@ class Translator {
   Status add_of_layer(int64_t layer, std::string_view rest, const Safetensor& tensor, TensorType type);
   Status add_token_numbers(const Safetensor& tensor);
   Status add_expert_numbers(const Safetensor& tensor);
-  Status add_of_guesses(const GuessName& guess, const Safetensor& tensor, TensorType type);
+  Status add_of_drafts(const DraftName& draft, const Safetensor& tensor, TensorType type);
   // Adds one of `count` matrices that GGUF stacks in one tensor.
   Status add_expert(const std::string& name, int64_t expert, int64_t count, const Safetensor& tensor, TensorType type);
   Status add_fused(const std::string& block, const std::string& kind, const Safetensor& tensor, TensorType type);

@@ -53,7 +53,7 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       return layer.pool(of_index ? index.key_dim : layer.key_dim).width();
     });
   };
-  const EagleParams* const eagle = p.guess.eagle.get();
+  const EagleParams* const eagle = p.draft.eagle.get();
   std::vector<ActivationBuffer> buffers = {
       {&Activations::x, rows * p.n_embd},
       {&Activations::normed, rows * p.n_embd},
@@ -107,8 +107,8 @@ std::vector<ActivationBuffer> activation_buffers(const HyperParams& p, const Mod
       {&Activations::laurel_inner, rows * p.streams.laurel_rank},
       {&Activations::inputs, p.n_deepstack > 0 ? rows * p.input_width() : 0},
       {&Activations::deepstack, p.n_deepstack > 0 ? rows * p.n_embd : 0},
-      {&Activations::hidden, p.guess.used ? hidden_rows(limits, p.guess.n_levels) * guess_dim(p) : 0},
-      {&Activations::guess_inputs, p.guess.used ? rows * 2 * guess_dim(p) : 0},
+      {&Activations::hidden, p.draft.used ? hidden_rows(limits, p.draft.n_levels) * draft_dim(p) : 0},
+      {&Activations::draft_inputs, p.draft.used ? rows * 2 * draft_dim(p) : 0},
       {&Activations::sources, eagle ? rows * eagle->sources_dim() : 0},
       {&Activations::joined, eagle ? std::min<int64_t>(rows, kJoinedRows) * eagle->sources_dim() : 0},
       {&Activations::logits, logit_rows * p.n_vocab},
@@ -128,7 +128,7 @@ int64_t dense_ff(const HyperParams& p) {
   return std::max<int64_t>(most(p, dense), p.experts.n_ff_shared);
 }
 
-int64_t guess_dim(const HyperParams& p) { return p.guess.eagle ? p.guess.eagle->own.n_embd : p.n_embd; }
+int64_t draft_dim(const HyperParams& p) { return p.draft.eagle ? p.draft.eagle->own.n_embd : p.n_embd; }
 
 int64_t widest_row(const HyperParams& p) {
   // Inputs of batched matmuls with one matrix per head are padded to blocks of 32 values per head.
@@ -137,9 +137,9 @@ int64_t widest_row(const HyperParams& p) {
   // The same padding applies to groups of heads.
   const int64_t groups = std::max(p.blocks.n_groups, 1);
   const int64_t grouped = p.blocks.n_groups > 0 ? groups * ((most(p, attended_dim) / groups + 31) / 32 * 32) : 0;
-  const int64_t guessing =
-      p.guess.used ? std::max(2 * guess_dim(p), p.guess.eagle ? p.guess.eagle->sources_dim() : 0) : 0;
-  return std::max({guessing, int64_t{p.n_embd}, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped,
+  const int64_t drafting =
+      p.draft.used ? std::max(2 * draft_dim(p), p.draft.eagle ? p.draft.eagle->sources_dim() : 0) : 0;
+  return std::max({drafting, int64_t{p.n_embd}, int64_t{p.stream_mix.n_streams} * p.n_embd, grouped,
                    groups * p.blocks.output_rank, most(p, q_dim), most(p, attended_dim), dense_ff(p), per_layer_dim(p),
                    most_of_heads(p, head), int64_t{latents.q_rank},
                    int64_t{latents.index.n_heads} * latents.index.key_dim, recurrent_channels(p), recurrent_values(p)});

@@ -70,7 +70,7 @@ struct Activations {
   float* inputs = nullptr;        // Rows of embedding spans, [tokens][input_width], if they have DeepStack parts.
   float* deepstack = nullptr;     // One DeepStack part: [tokens][n_embd].
   float* hidden = nullptr;        // Hidden states of the drafter; see MtpLayer.
-  float* guess_inputs = nullptr;  // Input of the drafter: [tokens][2 * n_embd].
+  float* draft_inputs = nullptr;  // Input of the drafter: [tokens][2 * n_embd].
   // Hidden states that an EAGLE-3 head reads from the model: [EagleParams::kSources][tokens][n_embd].
   float* sources = nullptr;
   float* joined = nullptr;  // The same hidden states for some tokens, concatenated per token.
@@ -100,7 +100,7 @@ inline int64_t latent_heads(const HyperParams& p, const LayerParams& layer, int 
 // Width of the widest dense feed-forward network or shared expert; 0: there is none.
 int64_t dense_ff(const HyperParams& p);
 // Width of the hidden states that the MTP layers or the EAGLE-3 head read.
-int64_t guess_dim(const HyperParams& p);
+int64_t draft_dim(const HyperParams& p);
 // Length of the longest row that any operation receives.
 int64_t widest_row(const HyperParams& p);
 // Size of the largest attention head; 1 if no layer has attention.

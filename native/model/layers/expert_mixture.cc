@@ -31,8 +31,8 @@ void ExpertMixture::run(StepRows& rows, bool) const {
                                   {own.shared_gate.get(), to.shared_gate, 1}};
   operations_.matmul({routing, experts.shared_gate ? size_t{2} : size_t{1}}, x, rows.count);
   const auto shared_network = [&](float* result, bool add, InputUse use) {
-    run_gated_network(params_, layer_, weights_.network, experts.n_ff_shared, operations_, to, x, rows.count, result,
-                      add, use);
+    run_gated_mlp(params_, layer_, weights_.network, experts.n_ff_shared, operations_, to, x, rows.count, result, add,
+                  use);
   };
   if (experts.shared_gate) shared_network(to.shared, false, InputUse::kAgain);
   Mixture mixture = this->mixture();

@@ -2,9 +2,9 @@
 
 namespace monolith {
 
-void run_gated_network(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
-                       Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
-                       bool add, InputUse use) {
+void run_gated_mlp(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
+                   Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
+                   bool add, InputUse use) {
   float* const gate = activations.gate;
   float* const up = activations.up;
   if (weights.gate == nullptr) {  // A shared expert without a gate.
@@ -27,8 +27,8 @@ void run_gated_network(const HyperParams& params, const LayerParams& layer, cons
 
 void GatedMlp::run(StepRows& rows, bool) const {
   const float* const x = residual_.read(rows, weights_.ffn_norm);
-  run_gated_network(params_, layer_, weights_.network, layer_.n_ff, operations_, buffers_, x, rows.count,
-                    residual_.target(rows), residual_.is_direct(), residual_.last_use());
+  run_gated_mlp(params_, layer_, weights_.network, layer_.n_ff, operations_, buffers_, x, rows.count,
+                residual_.target(rows), residual_.is_direct(), residual_.last_use());
   residual_.add(weights_.ffn_post_norm, rows);
 }
 

@@ -7,9 +7,9 @@ namespace monolith {
 
 // Computes out = W_down (activation(W_gate x) * W_up x), or adds it to `out`, with the layer's limit and sparsity.
 // `use` states whether x is read again later.
-void run_gated_network(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
-                       Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
-                       bool add, InputUse use);
+void run_gated_mlp(const HyperParams& params, const LayerParams& layer, const NetworkWeights& weights, int64_t n_ff,
+                   Operations& operations, const Activations& activations, const float* x, int n_rows, float* out,
+                   bool add, InputUse use);
 
 class GatedMlp final : public FeedForward {
  public:

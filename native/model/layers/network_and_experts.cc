@@ -10,8 +10,8 @@ void NetworkAndExperts::run(StepRows& rows, bool) const {
   const ExpertWeights& own = weights_.experts;
   const Activations& to = buffers_;
   const int64_t n_embd = params_.n_embd;
-  run_gated_network(params_, layer_, weights_.network, layer_.n_ff, operations_, to,
-                    residual_.read(rows, weights_.ffn_norm), rows.count, to.branch, false, InputUse::kLast);
+  run_gated_mlp(params_, layer_, weights_.network, layer_.n_ff, operations_, to,
+                residual_.read(rows, weights_.ffn_norm), rows.count, to.branch, false, InputUse::kLast);
   apply_norm(params_, own.network_post_norm, operations_, to.branch, rows.count, n_embd, to.branch);
 
   operations_.rms_norm(rows.x, own.router_scale, params_.norm_eps, rows.count, n_embd, to.normed);

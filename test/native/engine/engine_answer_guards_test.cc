@@ -103,12 +103,12 @@ TEST(markers_are_sampled_only_where_they_are_valid) {
 // After a drafted marker, a different list of banned tokens applies than before the marker. Tokens from an
 // unconstrained response serve as markers, and a draft model with the same weights predicts all of them.
 TEST(marker_bans_apply_to_draft_tokens) {
-  EngineSetup plain, guessing;
-  guessing.draft = plain.model;
-  guessing.options.speculation = Speculation::kAlways;
-  auto engine = start_engine(plain), guesser = start_engine(guessing);
-  if (!engine || !guesser) return;
-  Consumer consumer(*engine), other(*guesser);
+  EngineSetup plain, drafting;
+  drafting.draft = plain.model;
+  drafting.options.speculation = Speculation::kAlways;
+  auto engine = start_engine(plain), drafter = start_engine(drafting);
+  if (!engine || !drafter) return;
+  Consumer consumer(*engine), other(*drafter);
   int compared = 0;
   for (int family = 0; family < 8; ++family) {
     GenerationRequest request = simple_request(20, 24, family);
@@ -131,7 +131,7 @@ TEST(marker_bans_apply_to_draft_tokens) {
       bound.calls.open = marker(kOpen);
       bound.calls.close = marker(free[at + 1]);  // This marker is not allowed in the content.
       bound.marker_bans = make_marker_bans(bound, engine->tokenizer());
-      const ChoiceOutcome expected = outcome_of(*engine, consumer, bound), got = outcome_of(*guesser, other, bound);
+      const ChoiceOutcome expected = outcome_of(*engine, consumer, bound), got = outcome_of(*drafter, other, bound);
       REQUIRE(expected.tokens.size() == free.size());
       CHECK(expected.tokens[at] == free[at] && expected.tokens[at + 1] != free[at + 1]);
       CHECK(got.tokens == expected.tokens);

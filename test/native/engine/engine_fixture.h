@@ -21,7 +21,7 @@
 #include "engine/engine.h"
 #include "engine/sampling/sampler.h"
 #include "support/asynchronous_backend.h"
-#include "support/guessing_model.h"
+#include "support/drafting_model.h"
 
 namespace monolith::testing {
 
@@ -50,17 +50,17 @@ struct EngineSetup {
   std::function<Bytes(const LooseModel&)> head = {};  // Builds the file of an EAGLE-3 head for the changed model.
 
   bool has_drafter() const { return !draft.empty() || limits.mtp_layer || head; }
-  void make_room_for_guesses() {
-    limits.guess_rows = SequenceDrafts::kMax;
-    limits.max_logit_rows = 16 + limits.guess_rows;
+  void make_room_for_drafts() {
+    limits.draft_rows = SequenceDrafts::kMax;
+    limits.max_logit_rows = 16 + limits.draft_rows;
   }
   // Appends MTP layers to the model. `also` makes further changes to each of them.
-  void give_guess_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1) {
+  void give_mtp_layer(const std::function<void(LooseModel&, const std::string& block)>& also = {}, int n_layers = 1) {
     limits.mtp_layer = true;
-    make_room_for_guesses();
+    make_room_for_drafts();
     change = [also, n_layers](LooseModel& loose) {
       for (int i = 0; i < n_layers; ++i) {
-        const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
+        const std::string block = "blk." + std::to_string(add_mtp_layer(loose)) + ".";
         if (also) also(loose, block);
       }
     };

@@ -14,8 +14,8 @@ void check_speculation(const std::string& model) {
   setup.model = model;
   setup.options.prefix_cache = false;
   std::vector<ChoiceOutcome> expected;
-  for (const bool guesses : {false, true}) {  // The requests run one after the other.
-    setup.options.speculation = guesses ? Speculation::kAlways : Speculation::kOff;
+  for (const bool drafts : {false, true}) {  // The requests run one after the other.
+    setup.options.speculation = drafts ? Speculation::kAlways : Speculation::kOff;
     auto engine = start_engine(setup);
     if (!engine) return;
     Consumer consumer(*engine);
@@ -26,19 +26,19 @@ void check_speculation(const std::string& model) {
       consumer.pump_until_ended(id);
       REQUIRE(!consumer.outcomes()[id].failed);
       const ChoiceOutcome& choice = consumer.outcomes()[id].choices[0];
-      if (guesses)
+      if (drafts)
         check_same(choice, expected[i], "alone, request " + std::to_string(i));
       else
         expected.push_back(choice);
     }
     steps = engine->stats().steps;
     const EngineStats stats = engine->stats();
-    check::note(model + (guesses ? " with" : " without") + " draft tokens: " + std::to_string(stats.decode_tokens) +
+    check::note(model + (drafts ? " with" : " without") + " draft tokens: " + std::to_string(stats.decode_tokens) +
                 " tokens in " + std::to_string(steps) + " steps");
-    if (!guesses)
-      CHECK_EQ(stats.guessed_tokens, uint64_t{0});
+    if (!drafts)
+      CHECK_EQ(stats.draft_tokens, uint64_t{0});
     else
-      CHECK(stats.guessed_right > 100 && stats.guessed_right < stats.guessed_tokens);
+      CHECK(stats.accepted_draft_tokens > 100 && stats.accepted_draft_tokens < stats.draft_tokens);
   }
   check_all(setup, expected, 1, false, "together");
   setup.options.prefix_cache = true;
@@ -154,10 +154,10 @@ TEST(speculation_plans_the_draft_model_within_its_memory_budget) {
 
 void check_choices_and_ends(const std::string& draft) {
   std::map<std::string, ChoiceOutcome> expected;
-  for (const bool guesses : {false, true}) {
+  for (const bool drafts : {false, true}) {
     EngineSetup setup;
     setup.draft = draft;
-    setup.options.speculation = guesses ? Speculation::kAlways : Speculation::kOff;
+    setup.options.speculation = drafts ? Speculation::kAlways : Speculation::kOff;
     auto engine = start_engine(setup);
     if (!engine) return;
     Consumer consumer(*engine);
@@ -167,7 +167,7 @@ void check_choices_and_ends(const std::string& draft) {
       CHECK_EQ(consumer.outcomes()[id].message, std::string());
       for (auto& [index, choice] : consumer.outcomes()[id].choices) {
         const std::string name = what + ", choice " + std::to_string(index);
-        if (guesses)
+        if (drafts)
           check_same(choice, expected[name], name);
         else
           expected[name] = choice;
@@ -205,7 +205,7 @@ void check_choices_and_ends(const std::string& draft) {
       request.sampling.logit_bias.emplace_back(token, 27.0f);
       check("stop token " + std::to_string(token), request);
     }
-    if (guesses) CHECK(engine->stats().guessed_right > 50);
+    if (drafts) CHECK(engine->stats().accepted_draft_tokens > 50);
     CHECK(pages_come_back(*engine));
   }
 }
@@ -239,8 +239,8 @@ TEST(speculation_keeps_rejected_tokens_out_of_the_prefix_cache) {
     CHECK(loop.step());
     CHECK(loop.consistent());
   }
-  CHECK(counters.guessed_right > 0);
-  CHECK(counters.guessed_right < counters.guessed_tokens);
+  CHECK(counters.accepted_draft_tokens > 0);
+  CHECK(counters.accepted_draft_tokens < counters.draft_tokens);
   CHECK_EQ(counters.decode_tokens.load(), uint64_t{6 * 90});
   CHECK(counters.steps < 6 * 90);
 }

@@ -78,8 +78,8 @@ void check_together(const EngineSetup& setup, const std::vector<GenerationReques
   }
   if (preempts) CHECK(engine->stats().preemptions > 0);
   if (setup.options.speculation == Speculation::kAlways) {
-    CHECK(engine->stats().guessed_right > 0);
-    CHECK(engine->stats().guessed_right < engine->stats().guessed_tokens);
+    CHECK(engine->stats().accepted_draft_tokens > 0);
+    CHECK(engine->stats().accepted_draft_tokens < engine->stats().draft_tokens);
   }
   CHECK(pages_come_back(*engine));
   CHECK(!engine->stats().failed);

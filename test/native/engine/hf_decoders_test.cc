@@ -312,30 +312,29 @@ void set_windows(LooseModel& model, const std::vector<uint8_t>& flags) {
 TEST(folders_of_exaone_load_their_mtp_layers) {
   FamilyFolder exaone = folder_of("ExaoneMoEForCausalLM");
   // As llama.cpp's conversion writes the file.
-  check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});
+  check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0}); }});
   exaone.config += R"(,"mtp_layer_types":["full_attention"])";
-  check_guess_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});
+  check_mtp_layers({exaone, "", mtp_names, 1, [](LooseModel& model) { set_windows(model, {1, 1, 1, 0, 0}); }});
   replace(exaone.config, R"("full_attention"],"first_k)", R"("full_attention"],"mtp_sliding_windows":[64,0],"first_k)");
   replace(exaone.config, R"("mtp_layer_types":["full_attention"])",
           R"("mtp_layer_types":["sliding_attention","full_attention"])");
   replace(exaone.config, R"("num_nextn_predict_layers":1)", R"("num_nextn_predict_layers":2)");
-  check_guess_layers({exaone, "", mtp_names, 2, [](LooseModel& model) {
-                        share_beside(model);
-                        set_windows(model, {1, 1, 1, 0, 1, 0});
-                      }});
+  check_mtp_layers({exaone, "", mtp_names, 2, [](LooseModel& model) {
+                      share_beside(model);
+                      set_windows(model, {1, 1, 1, 0, 1, 0});
+                    }});
 }
 
 // MiMo's MTP layers are numbered separately, and the config does not state their number.
 TEST(folders_of_mimo_load_their_mtp_layers) {
-  check_guess_layers({folder_of("MiMoV2FlashForCausalLM"), "",
-                      [](int level, const std::string& rest) {
-                        const std::string name = rest == "shared_head.norm.weight" ? "final_layernorm.weight"
-                                                 : rest == "post_attention_layernorm.weight"
-                                                     ? "pre_mlp_layernorm.weight"
-                                                     : rest;
-                        return "model.mtp.layers." + std::to_string(level) + "." + name;
-                      },
-                      3});
+  check_mtp_layers({folder_of("MiMoV2FlashForCausalLM"), "",
+                    [](int level, const std::string& rest) {
+                      const std::string name = rest == "shared_head.norm.weight"           ? "final_layernorm.weight"
+                                               : rest == "post_attention_layernorm.weight" ? "pre_mlp_layernorm.weight"
+                                                                                           : rest;
+                      return "model.mtp.layers." + std::to_string(level) + "." + name;
+                    },
+                    3});
 }
 
 // Step 3.5's MTP layers follow the other layers, and each has its own output head.
@@ -345,22 +344,22 @@ TEST(folders_of_step_load_their_mtp_layers) {
   replace(step.config, R"("swiglu_limits":[0.0,0.0,1.0],"swiglu_limits_shared":[null,0.0,2.0])",
           R"("swiglu_limits":[0.0,0.0,1.0,1.0,1.0,1.0],"swiglu_limits_shared":[null,0.0,2.0,2.0,2.0,2.0])");
   step.names["nextn.shared_head_head.weight"] = "shared_head.head.weight";
-  check_guess_layers({step, R"("num_nextn_predict_layers":3)",
-                      [](int level, const std::string& rest) {
-                        const std::string name =
-                            rest == "shared_head.norm.weight"   ? "transformer.shared_head.norm.weight"
-                            : rest == "shared_head.head.weight" ? "transformer.shared_head.output.weight"
-                                                                : rest;
-                        return "model.layers." + std::to_string(3 + level) + "." + name;
-                      },
-                      3,
-                      [](LooseModel& model) {
-                        for (const char* block : {"blk.3.", "blk.4.", "blk.5."}) {
-                          LooseModel::Tensor head = model.tensors.at("output.weight");
-                          model.put_floats(std::string(block) + "nextn.shared_head_head.weight", head.dims,
-                                           made_up(static_cast<size_t>(head.values()), 7, 0.1f));
-                        }
-                      }});
+  check_mtp_layers({step, R"("num_nextn_predict_layers":3)",
+                    [](int level, const std::string& rest) {
+                      const std::string name = rest == "shared_head.norm.weight" ? "transformer.shared_head.norm.weight"
+                                               : rest == "shared_head.head.weight"
+                                                   ? "transformer.shared_head.output.weight"
+                                                   : rest;
+                      return "model.layers." + std::to_string(3 + level) + "." + name;
+                    },
+                    3,
+                    [](LooseModel& model) {
+                      for (const char* block : {"blk.3.", "blk.4.", "blk.5."}) {
+                        LooseModel::Tensor head = model.tensors.at("output.weight");
+                        model.put_floats(std::string(block) + "nextn.shared_head_head.weight", head.dims,
+                                         made_up(static_cast<size_t>(head.values()), 7, 0.1f));
+                      }
+                    }});
 }
 
 // Ling's MTP layers also follow the other layers and end in their own norm. There are no golden files for Ling, so the
@@ -388,11 +387,11 @@ TEST(folders_of_ling_load_their_mtp_layers) {
            (rest == "shared_head.norm.weight" ? "final_layernorm.weight" : rest);
   };
   for (const int levels : {1, 2})
-    check_guess_layers({{"", "BailingMoeV2ForCausalLM", config, names},
-                        R"("num_nextn_predict_layers":)" + std::to_string(levels),
-                        name,
-                        levels},
-                       **file);
+    check_mtp_layers({{"", "BailingMoeV2ForCausalLM", config, names},
+                      R"("num_nextn_predict_layers":)" + std::to_string(levels),
+                      name,
+                      levels},
+                     **file);
 }
 
 TEST(damaged_folders_of_decoders_never_crash) {

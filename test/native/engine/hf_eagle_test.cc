@@ -77,19 +77,19 @@ void write_folder(const ScratchFolder& folder, const EagleFile& head, bool specu
                                         R"(,"tie_word_embeddings":false,"eagle_config":{)" + sources + "}}");
 }
 
-std::vector<float> guesses_with(const GgufFile& model, const GgufFile& head) {
+std::vector<float> drafts_with(const GgufFile& model, const GgufFile& head) {
   auto backend = make_cpu_backend({.threads = 1});
-  auto loaded = Model::load(model, **backend, guess_limits(false), {}, &head);
+  auto loaded = Model::load(model, **backend, draft_limits(false), {}, &head);
   if (!loaded) {
     check::fail(__FILE__, __LINE__, loaded.error().message);
     return {};
   }
   Fed sequence(**loaded, 0, 0);
   sequence.feed({5, 17, 200, 31, 8, 90, 4}, 3);
-  std::vector<float> all = sequence.guess(33, 0);
-  const std::vector<float> next = sequence.guess((*loaded)->guessed_tokens()[1], 1);
+  std::vector<float> all = sequence.draft(33, 0);
+  const std::vector<float> next = sequence.draft((*loaded)->draft_tokens()[1], 1);
   all.insert(all.end(), next.begin(), next.end());
-  const std::span<const int32_t> tokens = (*loaded)->guessed_tokens();
+  const std::span<const int32_t> tokens = (*loaded)->draft_tokens();
   all.insert(all.end(), tokens.begin(), tokens.end());
   return all;
 }
@@ -109,9 +109,9 @@ void check_folder(bool speculators) {
   write_folder(folder, head, speculators);
   auto opened = open_model_file(folder.path());
   if (!opened) return check::fail(__FILE__, __LINE__, opened.error().message);
-  const std::vector<float> want = guesses_with(**model, **file);
+  const std::vector<float> want = drafts_with(**model, **file);
   CHECK_EQ(want.size(), size_t{18});
-  CHECK(want == guesses_with(**model, **opened));
+  CHECK(want == drafts_with(**model, **opened));
 }
 
 TEST(eagle_folder_drafts_the_same_tokens_as_its_gguf_file) { check_folder(false); }

@@ -100,7 +100,7 @@ struct Computed {
 };
 
 Computed compute(const GgufFile& file, Backend& backend) {
-  auto model = Model::load(file, backend, guess_limits(false), {});
+  auto model = Model::load(file, backend, draft_limits(false), {});
   if (!model) {
     check::fail(__FILE__, __LINE__, model.error().message);
     return {};

@@ -173,7 +173,7 @@ TEST(folders_of_mla_load_their_mtp_layer) {
   for (const FamilyFolder& one : folders())
     if (const std::string name = one.name; name == "DeepseekV3ForCausalLM" || name == "Glm4MoeLiteForCausalLM" ||
                                            name == "DeepseekV32ForCausalLM" || name == "GlmMoeDsaForCausalLM")
-      check_guess_layers({one, R"("num_nextn_predict_layers":1)"});
+      check_mtp_layers({one, R"("num_nextn_predict_layers":1)"});
 }
 
 TEST(damaged_folders_of_mla_never_crash) {

@@ -101,14 +101,14 @@ inline void check_all(const EngineSetup& setup, const std::vector<ChoiceOutcome>
     }
   }
   const EngineStats stats = engine->stats();
-  check::note(what + ": " + std::to_string(stats.guessed_right) + " of " + std::to_string(stats.guessed_tokens) +
+  check::note(what + ": " + std::to_string(stats.accepted_draft_tokens) + " of " + std::to_string(stats.draft_tokens) +
               " draft tokens accepted, " + std::to_string(stats.decode_tokens) + " tokens" +
               (!setup.has_drafter() ? ""
-                                    : "; of the draft model's tokens " + std::to_string(stats.drafted_right) + " of " +
-                                          std::to_string(stats.drafted_tokens)));
-  CHECK_EQ(stats.drafted_tokens > 0, setup.has_drafter());
-  CHECK(stats.guessed_right > 0);
-  CHECK(stats.guessed_right < stats.guessed_tokens);
+                                    : "; of the draft model's tokens " + std::to_string(stats.accepted_drafter_tokens) +
+                                          " of " + std::to_string(stats.drafter_tokens)));
+  CHECK_EQ(stats.drafter_tokens > 0, setup.has_drafter());
+  CHECK(stats.accepted_draft_tokens > 0);
+  CHECK(stats.accepted_draft_tokens < stats.draft_tokens);
   if (preempts) CHECK(stats.preemptions > 0);
   CHECK(pages_come_back(*engine));
   CHECK(!stats.failed);

@@ -125,8 +125,8 @@ void check_steady_steps(EngineSetup setup, Speculation speculation, RequestId fi
   CHECK_EQ(allocations.load(), 0);
   // Names of calls are forced, several tokens at once.
   CHECK(counters.decode_tokens - tokens >= (speculation == Speculation::kOff ? 100u : 50u) * static_cast<unsigned>(n));
-  CHECK_EQ(counters.guessed_right > 0, speculation != Speculation::kOff);
-  CHECK_EQ(counters.drafted_tokens > 0, setup.has_drafter());
+  CHECK_EQ(counters.accepted_draft_tokens > 0, speculation != Speculation::kOff);
+  CHECK_EQ(counters.drafter_tokens > 0, setup.has_drafter());
   CHECK_EQ(counters.running.load(), n);
   for (RequestId id = first; id <= 6; ++id) loop.cancel(id);
   CHECK(!loop.step());
@@ -152,7 +152,7 @@ TEST(step_loop_updates_recurrent_state_without_allocating) {
 TEST(step_loop_speculates_without_allocating) { check_steady_steps({}, Speculation::kAlways); }
 TEST(step_loop_runs_an_eagle_head_without_allocating) {
   EngineSetup setup;
-  setup.make_room_for_guesses();
+  setup.make_room_for_drafts();
   setup.head = [](const LooseModel& model) { return EagleFile(model, {301, 302, 310, 311, 7}).build(); };
   check_steady_steps(setup, Speculation::kAlways, 3);
 }
@@ -161,7 +161,7 @@ TEST(step_loop_runs_an_eagle_head_without_allocating) {
 // frequent words and is sometimes right.
 void check_own_layers(const std::string& model, int n_layers) {
   EngineSetup setup = setup_of(model);
-  setup.give_guess_layer(
+  setup.give_mtp_layer(
       [](LooseModel& loose, const std::string& block) {
         const uint64_t n_embd = loose.number("embedding_length"),
                        n_vocab = loose.tensors.at("token_embd.weight").dims[1];

@@ -164,7 +164,7 @@ TEST(engine_cuda_recurrent_responses_do_not_depend_on_the_batch) {
 }
 
 // Checks the two drafters: the model's own MTP layers and an EAGLE head from another file.
-void check_guesses_of(EngineSetup setup, const std::string& what) {
+void check_drafts_of(EngineSetup setup, const std::string& what) {
   const std::vector<GenerationRequest> requests = short_requests();
   EngineSetup alone = setup;
   alone.head = {};
@@ -180,9 +180,9 @@ void check_guesses_of(EngineSetup setup, const std::string& what) {
     check_all(consumer, ids, expected, what);
   }
   const EngineStats stats = engine->stats();
-  check::note(what + ": " + std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) +
-              " draft tokens accepted");
-  CHECK(stats.drafted_tokens > 0);
+  check::note(what + ": " + std::to_string(stats.accepted_drafter_tokens) + " of " +
+              std::to_string(stats.drafter_tokens) + " draft tokens accepted");
+  CHECK(stats.drafter_tokens > 0);
   CHECK(pages_come_back(*engine));
 }
 
@@ -190,15 +190,15 @@ TEST(engine_cuda_mtp_drafts_do_not_change_responses) {
   EngineSetup setup = setup_for(Speculation::kOff);
   setup.model = "models/qwen35.f16.gguf";
   setup.limits.n_slots = 64;
-  setup.give_guess_layer();
-  check_guesses_of(setup, "own layer");
+  setup.give_mtp_layer();
+  check_drafts_of(setup, "own layer");
 }
 
 TEST(engine_cuda_eagle_drafts_do_not_change_responses) {
   EngineSetup setup = setup_for(Speculation::kOff);
-  setup.make_room_for_guesses();
+  setup.make_room_for_drafts();
   setup.head = [](const LooseModel& loose) { return EagleFile(loose, {120, 50, 7, 200, 8}).build(); };
-  check_guesses_of(setup, "head");
+  check_drafts_of(setup, "head");
 }
 
 }  // namespace monolith::testing

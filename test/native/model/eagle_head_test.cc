@@ -110,16 +110,16 @@ void check_head(const HeadOf& how) {
   REQUIRE(parsed.file != nullptr && parsed_head.file != nullptr);
   const auto exact = [] { return make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact}); };
   auto plain_backend = exact();
-  auto plain = Transformer::load(*parsed.file, **plain_backend, guess_limits(false), {});
+  auto plain = Transformer::load(*parsed.file, **plain_backend, draft_limits(false), {});
   REQUIRE(plain.ok());
   const std::vector<float> logits = Fed(**plain, 0, 0).feed({tokens.begin(), tokens.end() - 1}, 18);
   for (const int piece : {1, 5, 18}) {
     auto backend = exact();
-    auto loaded = Transformer::load(*parsed.file, **backend, guess_limits(false), {}, parsed_head.file.get());
+    auto loaded = Transformer::load(*parsed.file, **backend, draft_limits(false), {}, parsed_head.file.get());
     if (!loaded.ok()) return check::fail(__FILE__, __LINE__, loaded.error().message);
-    CHECK((*loaded)->guesses());
+    CHECK((*loaded)->drafts());
     CHECK_EQ((*loaded)->allocated().total(), (*loaded)->memory().total());
-    CHECK_EQ((*loaded)->guessed_tokens().size(), size_t{how.own_ends ? 20u : 0u});
+    CHECK_EQ((*loaded)->draft_tokens().size(), size_t{how.own_ends ? 20u : 0u});
     Fed sequence(**loaded, 0, 2);
     CHECK(sequence.feed({tokens.begin(), tokens.end() - 1}, piece) == logits);
     std::vector<std::pair<int32_t, Row>> rows;
@@ -127,16 +127,16 @@ void check_head(const HeadOf& how) {
     for (int depth = 0; depth < 3; ++depth) {
       const Row left = layer(rows).back(), past = own.norm("output_norm", left);
       const Row expected = how.own_ends ? own.times("output", past) : net.times("output", past);
-      const std::vector<float> guessed = sequence.guess(rows.back().first, depth);
-      REQUIRE(guessed.size() == expected.size());
+      const std::vector<float> drafted = sequence.draft(rows.back().first, depth);
+      REQUIRE(drafted.size() == expected.size());
       double worst = 0;
-      for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{guessed[i]}));
+      for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{drafted[i]}));
       if (!(worst < 1e-3))
         check::fail(__FILE__, __LINE__,
                     "chunks of " + std::to_string(piece) + ", guess " + std::to_string(depth) + " is off by " +
                         std::to_string(worst));
-      const auto best = static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin());
-      rows.emplace_back(how.own_ends ? (*loaded)->guessed_tokens()[static_cast<size_t>(best)] : best, left);
+      const auto best = static_cast<int32_t>(std::max_element(drafted.begin(), drafted.end()) - drafted.begin());
+      rows.emplace_back(how.own_ends ? (*loaded)->draft_tokens()[static_cast<size_t>(best)] : best, left);
     }
   }
 }
@@ -156,7 +156,7 @@ std::string refusal(const TinyModel& head) {
   const ParsedModel parsed(model), parsed_head(head);
   if (!parsed_head.file) return parsed_head.error;
   auto backend = make_cpu_backend({.threads = 1});
-  auto loaded = Transformer::load(*parsed.file, **backend, guess_limits(false), {}, parsed_head.file.get());
+  auto loaded = Transformer::load(*parsed.file, **backend, draft_limits(false), {}, parsed_head.file.get());
   return loaded.ok() ? "none" : loaded.error().message;
 }
 

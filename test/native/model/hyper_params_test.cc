@@ -385,7 +385,7 @@ TEST(the_file_determines_which_layers_have_experts) {
   const auto params = read(model);
   REQUIRE(params.ok());
   CHECK_EQ(params->n_layers, 5);
-  CHECK_EQ(params->n_guess_layers, 1);
+  CHECK_EQ(params->n_mtp_layers, 1);
   for (size_t i = 0; i < 5; ++i) CHECK_EQ(params->layers[i].mixture(), i >= 2);
   CHECK(params->experts.router.score == RouterScore::kSigmoid);
   CHECK_EQ(params->layers[0].n_ff, 96);

@@ -7,7 +7,7 @@
 #include "check.h"
 #include "model/all_cases.h"
 #include "support/fed_sequence.h"
-#include "support/guessing_model.h"
+#include "support/drafting_model.h"
 #include "support/network_run.h"
 
 namespace monolith::testing {
@@ -106,7 +106,7 @@ constexpr Family kFamilies[] = {{"qwen35.f16", true, 1e-6},        {"qwen35moe.q
 void check_family(const Family& family) {
   auto model = golden_model(family.file);
   if (!model) return;
-  const uint32_t layer = add_guess_layer(*model);
+  const uint32_t layer = add_mtp_layer(*model);
   // Fewer than the number of tokens, so that the MTP layer's own selection matters.
   if (model->has("attention.indexer.top_k")) model->set("attention.indexer.top_k", 8);
   const std::string block = "blk." + std::to_string(layer) + ".";
@@ -114,10 +114,10 @@ void check_family(const Family& family) {
   auto file = GgufFile::parse(image);
   REQUIRE(file.ok());
   const auto exact = [] { return CpuBackendOptions{.threads = 2, .isa = "auto", .arithmetic = Arithmetic::kExact}; };
-  Loaded guessing = load_network(**file, make_cpu_backend(exact()), guess_limits(true));
-  Loaded plain = load_network(**file, make_cpu_backend(exact()), guess_limits(false));
-  REQUIRE(guessing.model && plain.model);
-  CHECK(guessing.model->guesses() && !plain.model->guesses());
+  Loaded drafting = load_network(**file, make_cpu_backend(exact()), draft_limits(true));
+  Loaded plain = load_network(**file, make_cpu_backend(exact()), draft_limits(false));
+  REQUIRE(drafting.model && plain.model);
+  CHECK(drafting.model->drafts() && !plain.model->drafts());
   REQUIRE(plain.model->observe().ok());
   const auto n_embd = static_cast<size_t>(plain.model->params().n_embd),
              n_layers = static_cast<size_t>(plain.model->params().n_layers);
@@ -135,21 +135,21 @@ void check_family(const Family& family) {
   const Bytes one_image = one.build();
   auto one_file = GgufFile::parse(one_image);
   REQUIRE(one_file.ok());
-  Loaded layer_alone = load_network(**one_file, make_cpu_backend(exact()), guess_limits(false));
+  Loaded layer_alone = load_network(**one_file, make_cpu_backend(exact()), draft_limits(false));
   REQUIRE(layer_alone.model);
   REQUIRE(layer_alone.model->observe().ok());
   double worst = 0;
   for (const int piece : {1, 7, 23}) {
     // Another sequence is in the cache, and its pages lie between those of the first one.
-    Fed sequence(*guessing.model, 16, 1);
+    Fed sequence(*drafting.model, 16, 1);
     const std::vector<int32_t> before(tokens.begin(), tokens.end() - 1);
     CHECK(sequence.feed(before, piece) == logits[before.size() - 1]);
     Fed layer_rows(*layer_alone.model, 0, 0);
     std::vector<int32_t> numbers(tokens.size());
     std::iota(numbers.begin(), numbers.end(), 0);
     const std::vector<float> expected = layer_rows.feed(numbers, 24);
-    const std::vector<float> guessed = sequence.guess(tokens.back(), 0);
-    worst = std::max(worst, furthest(guessed, expected));
+    const std::vector<float> drafted = sequence.draft(tokens.back(), 0);
+    worst = std::max(worst, furthest(drafted, expected));
     // The second draft token is computed from the MTP layer's own output.
     const Row left = as_row(layer_alone.model->observed(), family.normed ? n_embd : 0, n_embd);
     rows.push_back(projected(*model, block, 5, left, family.eps));
@@ -158,10 +158,10 @@ void check_family(const Family& family) {
     const Bytes longer_image = longer.build();
     auto longer_file = GgufFile::parse(longer_image);
     REQUIRE(longer_file.ok());
-    Loaded longer_alone = load_network(**longer_file, make_cpu_backend(exact()), guess_limits(false));
+    Loaded longer_alone = load_network(**longer_file, make_cpu_backend(exact()), draft_limits(false));
     REQUIRE(longer_alone.model);
     numbers.push_back(static_cast<int32_t>(numbers.size()));
-    worst = std::max(worst, furthest(sequence.guess(5, 1), Fed(*longer_alone.model, 0, 0).feed(numbers, 25)));
+    worst = std::max(worst, furthest(sequence.draft(5, 1), Fed(*longer_alone.model, 0, 0).feed(numbers, 25)));
     // The step that computes the draft tokens continues as if nothing had been drafted.
     CHECK(sequence.feed({tokens.back()}, 1) == logits.back());
   }
@@ -222,9 +222,9 @@ void check_levels(uint32_t n_levels) {
   REQUIRE(parsed.file != nullptr);
   for (const int piece : {1, 5, 18}) {
     Loaded loaded = load_network(*parsed.file, make_cpu_backend({.threads = 1, .arithmetic = Arithmetic::kExact}),
-                                 guess_limits(true));
+                                 draft_limits(true));
     REQUIRE(loaded.model != nullptr);
-    CHECK_EQ(loaded.model->guess_levels(), static_cast<int>(n_levels));
+    CHECK_EQ(loaded.model->draft_levels(), static_cast<int>(n_levels));
     CHECK_EQ(loaded.model->allocated().total(), loaded.model->memory().total());
     Fed sequence(*loaded.model, 0, 2);
     sequence.feed({tokens.begin(), tokens.end() - 1}, piece);
@@ -242,14 +242,14 @@ void check_levels(uint32_t n_levels) {
       }
       before = normed(net, block + "nextn.shared_head_norm", layer(block, inputs));
       const Row expected = net.times(block + "nextn.shared_head_head", before.back());
-      const std::vector<float> guessed = sequence.guess(text.back(), static_cast<int>(depth));
+      const std::vector<float> drafted = sequence.draft(text.back(), static_cast<int>(depth));
       double worst = 0;
-      for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{guessed[i]}));
+      for (size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::abs(expected[i] - double{drafted[i]}));
       if (!(worst < 1e-3))
         check::fail(__FILE__, __LINE__,
                     std::to_string(n_levels) + " levels, chunks of " + std::to_string(piece) + ", guess " +
                         std::to_string(depth) + " is off by " + std::to_string(worst));
-      text.push_back(static_cast<int32_t>(std::max_element(guessed.begin(), guessed.end()) - guessed.begin()));
+      text.push_back(static_cast<int32_t>(std::max_element(drafted.begin(), drafted.end()) - drafted.begin()));
     }
   }
 }
@@ -265,7 +265,7 @@ TEST(mtp_layer_needs_all_its_tensors) {
   const auto load = [](const TinyModel& model) {
     const ParsedModel parsed(model);
     auto backend = make_cpu_backend({.threads = 1});
-    return Transformer::load(*parsed.file, **backend, guess_limits(true), {});
+    return Transformer::load(*parsed.file, **backend, draft_limits(true), {});
   };
   Case glm = glm4moe(true);
   auto lacking = load(glm.model);
@@ -274,8 +274,8 @@ TEST(mtp_layer_needs_all_its_tensors) {
   glm.model.tensors.erase("blk.3.nextn.eh_proj.weight");  // The file declares an MTP layer but does not contain it.
   auto without = load(glm.model);
   REQUIRE(without.ok());
-  CHECK(!(*without)->guesses());
-  CHECK((*without)->memory().guess_weight_bytes == 0);
+  CHECK(!(*without)->drafts());
+  CHECK((*without)->memory().draft_weight_bytes == 0);
 }
 
 }  // namespace

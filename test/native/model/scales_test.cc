@@ -4,7 +4,7 @@
 #include "check.h"
 #include "model/all_cases.h"
 #include "support/backend_around.h"
-#include "support/guessing_model.h"
+#include "support/drafting_model.h"
 #include "support/network_run.h"
 
 namespace monolith::testing {

@@ -196,8 +196,8 @@ class Simulation {
         "slot %lld "
         "(%lld with a slot available)\n",
         number(f.steps), number(f.rows), number(f.requests), number(f.refused), number(f.cancelled), number(f.tokens),
-        number(f.cached_tokens), number(f.preemptions), number(f.guessed), number(f.guessed_right), number(f.restarts),
-        number(f.longest_wait), number(f.longest_without), number(f.longest_easily));
+        number(f.cached_tokens), number(f.preemptions), number(f.drafted), number(f.accepted_draft_tokens),
+        number(f.restarts), number(f.longest_wait), number(f.longest_without), number(f.longest_easily));
   }
 
   const Options options_;

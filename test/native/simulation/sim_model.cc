@@ -39,10 +39,10 @@ SimModel::SimModel(const Setup& setup, SimBackend& backend) : backend_(backend),
   params_.n_vocab = kVocabulary;
   params_.n_embd = 1;
   params_.n_layers = 0;
-  const int guesses = setup.speculation == Speculation::kOff ? 0 : SequenceDrafts::kMax;
+  const int drafts = setup.speculation == Speculation::kOff ? 0 : SequenceDrafts::kMax;
   limits_ = {.max_batch_tokens = setup.max_rows,
-             .max_logit_rows = setup.max_sequences + guesses,
-             .guess_rows = guesses,
+             .max_logit_rows = setup.max_sequences + drafts,
+             .draft_rows = drafts,
              .max_context = setup.max_context,
              .n_pages = setup.n_pages,
              .n_slots = setup.n_slots};

@@ -50,9 +50,10 @@ GenerationRequest request_of(const Ask& ask, const Tokenizer& tokenizer) {
 }  // namespace
 
 void Figures::add(const Figures& other) {
-  for (int64_t Figures::*field : {&Figures::steps, &Figures::rows, &Figures::requests, &Figures::refused,
-                                  &Figures::tokens, &Figures::cached_tokens, &Figures::preemptions, &Figures::guessed,
-                                  &Figures::guessed_right, &Figures::cancelled, &Figures::timeouts, &Figures::restarts})
+  for (int64_t Figures::*field :
+       {&Figures::steps, &Figures::rows, &Figures::requests, &Figures::refused, &Figures::tokens,
+        &Figures::cached_tokens, &Figures::preemptions, &Figures::drafted, &Figures::accepted_draft_tokens,
+        &Figures::cancelled, &Figures::timeouts, &Figures::restarts})
     this->*field += other.*field;
   longest_wait = std::max(longest_wait, other.longest_wait);
   longest_without = std::max(longest_without, other.longest_without);
@@ -276,8 +277,8 @@ void World::restart() {
   const EngineStats stats = machine_->counters.snapshot(Clock::now());
   figures_.preemptions += static_cast<int64_t>(stats.preemptions);
   figures_.cached_tokens += static_cast<int64_t>(stats.cached_tokens);
-  figures_.guessed += static_cast<int64_t>(stats.guessed_tokens);
-  figures_.guessed_right += static_cast<int64_t>(stats.guessed_right);
+  figures_.drafted += static_cast<int64_t>(stats.draft_tokens);
+  figures_.accepted_draft_tokens += static_cast<int64_t>(stats.accepted_draft_tokens);
   ++figures_.restarts;
   witness_->running_again();
   witness_->drop_finished();

@@ -16,8 +16,8 @@ namespace monolith::simulation {
 
 // Statistics of one run. They can be added up over runs.
 struct Figures {
-  int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, guessed = 0,
-          guessed_right = 0;
+  int64_t steps = 0, rows = 0, requests = 0, refused = 0, tokens = 0, cached_tokens = 0, preemptions = 0, drafted = 0,
+          accepted_draft_tokens = 0;
   int64_t cancelled = 0, timeouts = 0, restarts = 0;
   int64_t longest_wait = 0;  // Maximum steps until a request has started.
   // Maximum steps for which an organization with work had no sequence slot while another had two.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "support/guessing_model.h"
+#include "support/drafting_model.h"
 
 namespace monolith::testing {
 

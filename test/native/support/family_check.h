@@ -12,7 +12,7 @@
 #include "formats/hf/model_file.h"
 #include "support/family_folder.h"
 #include "support/fed_sequence.h"
-#include "support/guessing_model.h"
+#include "support/drafting_model.h"
 
 namespace monolith::testing {
 
@@ -134,7 +134,7 @@ inline void check_folder(const FamilyFolder& one) {
 }
 
 // A family folder with MTP layers.
-struct GuessFolder {
+struct DraftFolder {
   FamilyFolder family;
   std::string key = {};  // A member that is added to config.json if it is not there.
   // Maps a tensor of an MTP layer to its name in the folder, by level and by its name within the layer. If not set, MTP
@@ -147,12 +147,12 @@ struct GuessFolder {
 
 // Compares the draft logits with those of the GGUF file, and the model's logits with those of a folder without MTP
 // layers.
-inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
+inline void check_mtp_layers(const DraftFolder& one, const GgufFile& golden) {
   const FamilyFolder& family = one.family;
   const std::string what = family.name;
   LooseModel loose(golden);
   const uint32_t first = loose.number("block_count");
-  for (int level = 0; level < one.levels; ++level) add_guess_layer(loose);
+  for (int level = 0; level < one.levels; ++level) add_mtp_layer(loose);
   one.change(loose);
   const Bytes image = loose.build();
   const auto file = GgufFile::parse(image);
@@ -169,14 +169,14 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   // A map, so that a tensor which several layers share occurs once.
   std::map<std::string, SafetensorData> tensors, without;
   for (SafetensorData& tensor : renamed(weights, names, family.layers)) {
-    bool guesses = false;
+    bool drafts = false;
     for (int level = 0; level < one.levels; ++level) {
       const std::string layer = family.layers + std::to_string(first + static_cast<uint32_t>(level)) + ".";
       if (!tensor.name.starts_with(layer)) continue;
-      guesses = true;
+      drafts = true;
       if (one.name) tensor.name = one.name(level, tensor.name.substr(layer.size()));
     }
-    if (!guesses) without.emplace(tensor.name, tensor);
+    if (!drafts) without.emplace(tensor.name, tensor);
     tensors.emplace(tensor.name, std::move(tensor));
   }
   std::string config = config_of(family);
@@ -197,38 +197,38 @@ inline void check_guess_layers(const GuessFolder& one, const GgufFile& golden) {
   if (!opened || !plain)
     return check::fail(__FILE__, __LINE__, what + ": " + (!opened ? opened : plain).error().message);
   std::vector<float> logits;  // The model's logits of the last call.
-  const auto guesses_of = [&](const GgufFile& from, bool guesses) {
+  const auto drafts_of = [&](const GgufFile& from, bool drafts) {
     auto backend = make_cpu_backend({.threads = 1});
-    auto model = Model::load(from, **backend, guess_limits(true), {});
+    auto model = Model::load(from, **backend, draft_limits(true), {});
     std::vector<float> all;
-    if (!model || (*model)->guesses() != guesses || (guesses && (*model)->guess_levels() != one.levels)) {
+    if (!model || (*model)->drafts() != drafts || (drafts && (*model)->draft_levels() != one.levels)) {
       check::fail(__FILE__, __LINE__, what + (model ? ": wrong number of MTP layers" : ": " + model.error().message));
       return all;
     }
     Fed sequence(**model, 0, 0);
     logits = sequence.feed({5, 17, 20, 31, 8, 9, 4}, 3);
-    for (int depth = 0; guesses && depth <= one.levels; ++depth) {
-      const std::vector<float> next = sequence.guess(33 + depth, depth);
+    for (int depth = 0; drafts && depth <= one.levels; ++depth) {
+      const std::vector<float> next = sequence.draft(33 + depth, depth);
       all.insert(all.end(), next.begin(), next.end());
     }
     return all;
   };
-  const std::vector<float> expected = guesses_of(**want, true);
+  const std::vector<float> expected = drafts_of(**want, true);
   const std::vector<float> network = logits;
-  if (expected.empty() || expected != guesses_of(**opened, true))
+  if (expected.empty() || expected != drafts_of(**opened, true))
     check::fail(__FILE__, __LINE__, what + ": the folder's MTP layers give different draft logits");
   if (network != logits) check::fail(__FILE__, __LINE__, what + ": a folder with MTP layers gives different logits");
-  guesses_of(**plain, false);
+  drafts_of(**plain, false);
   if (network != logits)
     check::fail(__FILE__, __LINE__, what + ": a folder without its MTP layers gives different logits");
 }
 
-inline void check_guess_layers(const GuessFolder& one) {
+inline void check_mtp_layers(const DraftFolder& one) {
   const std::string path = check::vectors_path(std::string("models/") + one.family.file + ".gguf");
   if (path.empty()) return check::skip("golden vectors not found");
   const auto golden = GgufFile::open(path);
   REQUIRE(golden.ok());
-  check_guess_layers(one, **golden);
+  check_mtp_layers(one, **golden);
 }
 
 }  // namespace monolith::testing

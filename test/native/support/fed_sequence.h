@@ -9,13 +9,13 @@
 
 namespace monolith::testing {
 
-inline ModelLimits guess_limits(bool guesses) {
+inline ModelLimits draft_limits(bool drafts) {
   ModelLimits limits{.max_batch_tokens = 40, .max_context = 96, .kv_type = KvType::kF32};
-  limits.guess_rows = 3;
+  limits.draft_rows = 3;
   limits.max_logit_rows = 8;
   limits.n_slots = 8;
   limits.n_pages = 64;
-  limits.mtp_layer = guesses;
+  limits.mtp_layer = drafts;
   return limits;
 }
 
@@ -40,7 +40,7 @@ class Fed {
                                          segments,
                                          {&last, 1},
                                          false,
-                                         model_.guesses() ? std::span(&run, 1) : std::span<const HiddenRange>()});
+                                         model_.drafts() ? std::span(&run, 1) : std::span<const HiddenRange>()});
       logits.assign(row, row + model_.params().n_vocab);
       position_ += n;
     }
@@ -49,19 +49,19 @@ class Fed {
   // Returns the draft logits for the token after `token`, which is the next token of the sequence. `depth` is the
   // number of draft passes before this one, whose tokens are kept. A level that has not processed those tokens yet
   // processes all of them in this pass.
-  std::vector<float> guess(int32_t token, int depth) {
+  std::vector<float> draft(int32_t token, int depth) {
     behind_.resize(static_cast<size_t>(depth));
     behind_.push_back(token);
-    const int n_rows = depth < model_.guess_levels() ? depth + 1 : 1, first = depth + 1 - n_rows;
+    const int n_rows = depth < model_.draft_levels() ? depth + 1 : 1, first = depth + 1 - n_rows;
     std::vector<int32_t> hidden;
     for (int row = 0; row < n_rows; ++row)
       hidden.push_back(first + row == 0 ? place_ : -1 - (last_row_ - (n_rows - 1 - row)));
     std::vector<Segment> segments;
     for (int table = 0; table < tables(); ++table) segments.push_back({0, n_rows, position_ + first, pages_of(table)});
-    const float* row = model_.guess({std::span(behind_).subspan(static_cast<size_t>(first)), segments, hidden, depth});
+    const float* row = model_.draft({std::span(behind_).subspan(static_cast<size_t>(first)), segments, hidden, depth});
     last_row_ = n_rows - 1;
-    return {row, row + (model_.guessed_tokens().empty() ? static_cast<size_t>(model_.params().n_vocab)
-                                                        : model_.guessed_tokens().size())};
+    return {row, row + (model_.draft_tokens().empty() ? static_cast<size_t>(model_.params().n_vocab)
+                                                      : model_.draft_tokens().size())};
   }
 
  private:

@@ -165,8 +165,8 @@ inline std::optional<Picture> read_png(std::span<const uint8_t> file) {
     for (size_t i = 0; i < row; ++i) {
       const int left = i >= channels ? own[i - channels] : 0, up = before[i],
                 corner = i >= channels ? before[i - channels] : 0;
-      const int guess = left + up - corner, a = std::abs(guess - left), b = std::abs(guess - up),
-                c = std::abs(guess - corner);
+      const int draft = left + up - corner, a = std::abs(draft - left), b = std::abs(draft - up),
+                c = std::abs(draft - corner);
       const int paeth = a <= b && a <= c ? left : b <= c ? up : corner;
       const int added[] = {0, left, up, (left + up) / 2, paeth};
       if (line[0] > 4) return std::nullopt;

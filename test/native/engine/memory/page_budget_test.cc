@@ -11,7 +11,7 @@
 #include "check.h"
 #include "model/recurrent_cases.h"
 #include "support/backend_around.h"
-#include "support/guessing_model.h"
+#include "support/drafting_model.h"
 #include "support/tiny_model.h"
 
 namespace monolith {
@@ -267,7 +267,7 @@ TEST(step_limits_can_be_raised_while_buffers_are_small) {
   };
   CHECK(rows(kLimits) == std::pair(4 * 32, 4 * 8));
   // Rows for draft tokens are added on top.
-  CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .guess_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));
+  CHECK(rows({.max_batch_tokens = 32, .max_logit_rows = 8, .draft_rows = 3}) == std::pair(4 * 32, 4 * 8 + 3));
   // Buffers for four times the tokens would be too large, and those for twice the tokens are not.
   const auto bytes = [&](int n) {
     ModelLimits limits = kLimits;
@@ -292,20 +292,20 @@ TEST(an_mtp_layer_is_used_only_if_it_is_complete) {
   REQUIRE(plain.ok() && cpu);
   ModelLimits wanted = kLimits;
   wanted.mtp_layer = true;
-  const auto guesses = [&](const GgufFile& file) {
+  const auto drafts = [&](const GgufFile& file) {
     const auto limits = choose_limits(file, *cpu, wanted, 0, 0);
     return limits ? std::string(limits->mtp_layer ? "drafts" : "no draft") : limits.error().message;
   };
-  CHECK_EQ(guesses(**plain), "no draft");
+  CHECK_EQ(drafts(**plain), "no draft");
   LooseModel loose(**plain);
-  const std::string block = "blk." + std::to_string(add_guess_layer(loose)) + ".";
+  const std::string block = "blk." + std::to_string(add_mtp_layer(loose)) + ".";
   const Bytes whole = loose.build();
   loose.tensors.erase(block + "ffn_down.weight");
   const Bytes part = loose.build();
   const auto file = GgufFile::parse(whole), broken = GgufFile::parse(part);
   REQUIRE(file.ok() && broken.ok());
-  CHECK_EQ(guesses(**file), "drafts");
-  CHECK_EQ(guesses(**broken), "no draft");
+  CHECK_EQ(drafts(**file), "drafts");
+  CHECK_EQ(drafts(**broken), "no draft");
 }
 
 TEST(missing_tensors_are_named_before_memory_is_allocated) {

@@ -27,7 +27,7 @@ struct Bench {
 
   std::vector<uint64_t> states;  // Simulated recurrent state by slot, as the same kind of hash.
   std::mt19937 random{1};
-  int most_guesses = 0;
+  int most_drafts = 0;
 
   Bench(int64_t n_pages, int max_rows, int max_sequences, bool prefix_cache = true, const KvLayout& layout = {},
         int n_slots = 0, int snapshot_tokens = 64)
@@ -156,7 +156,7 @@ struct Bench {
   void add_drafts(const StepPlan& plan) {
     for (const StepPlan::Item& item : plan.items) {
       const int room = item.sequence->request.max_length - item.sequence->length() - 1;
-      const int n = std::min(static_cast<int>(random() % static_cast<uint32_t>(most_guesses + 1)), room);
+      const int n = std::min(static_cast<int>(random() % static_cast<uint32_t>(most_drafts + 1)), room);
       if (item.wants_logits && item.sequence->decoding() && n > 0) scheduler.add_drafts(item, n);
     }
   }
@@ -164,7 +164,7 @@ struct Bench {
   // Runs one step. Sequences that reach their last token get the next one, and they end at max_length.
   const StepPlan& step(bool check_consistency = true) {
     const StepPlan& plan = scheduler.plan();
-    if (most_guesses > 0) add_drafts(plan);
+    if (most_drafts > 0) add_drafts(plan);
     int rows = 0;
     for (const StepPlan::Item& item : plan.items) {
       rows += item.n_tokens + item.n_drafts;
@@ -222,7 +222,7 @@ inline void check_random_load(const KvLayout& layout, uint32_t n_seeds, bool has
     const int rows = 1 + static_cast<int>(random() % 40), sequences = 1 + static_cast<int>(random() % 8);
     Bench bench(n_pages, rows, sequences, seed % 4 != 3, layout, has_slots ? 2 + static_cast<int>(random() % 12) : 0,
                 16 * (1 + static_cast<int>(random() % 8)));
-    if (has_slots && seed % 2 == 1) bench.most_guesses = 6;
+    if (has_slots && seed % 2 == 1) bench.most_drafts = 6;
     const int most = std::min(bench.max_length(), 600);
     bench.max_ahead = seed % 3 == 0 ? 0 : static_cast<int>(random() % 40);
     int added = 0, first_tokens_at = -100;

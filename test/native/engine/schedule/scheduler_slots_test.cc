@@ -147,7 +147,7 @@ TEST(a_preempted_sequence_restarts_at_its_deepest_snapshot) {
 TEST(rejected_draft_tokens_leave_the_state_unchanged) {
   for (const int n_slots : {2, 3, 9}) {
     Bench bench(64, 64, 2, true, {}, n_slots);
-    bench.most_guesses = 5;
+    bench.most_drafts = 5;
     Request& one = bench.add(prompt_of(30), 1, 200);
     Request& other = bench.add(prompt_of(20, 300), 1, 150, 2);
     const int n = run_all(bench);

@@ -39,23 +39,23 @@ TEST(draft_model_predicts_the_same_after_rejected_tokens) {
     CHECK(draft.consistent());
     for (size_t k = 0; k < asked.size(); ++k) {
       std::vector<TokenId>& text = texts[asked[k]];
-      const std::span<const TokenId> guesses = requests[k].out.first(static_cast<size_t>(requests[k].n));
-      CHECK(round < 8 || guesses.size() == requests[k].out.size());
-      if (!guesses.empty()) {
+      const std::span<const TokenId> drafts = requests[k].out.first(static_cast<size_t>(requests[k].n));
+      CHECK(round < 8 || drafts.size() == requests[k].out.size());
+      if (!drafts.empty()) {
         DraftRequest request;
         do {  // Feeds the text in chunks until all of it is computed.
-          request = {&again, text, std::span(again).first(guesses.size())};
+          request = {&again, text, std::span(again).first(drafts.size())};
           fresh.draft({&request, 1}, pace);
         } while (request.n == 0);
-        CHECK(std::ranges::equal(guesses, std::span(again).first(static_cast<size_t>(request.n))));
+        CHECK(std::ranges::equal(drafts, std::span(again).first(static_cast<size_t>(request.n))));
         fresh.forget(&again);
         CHECK_EQ(fresh.pool().free(), fresh.pool().size());
         ++compared;
       }
-      const size_t n_accepted = random() % (guesses.size() + 1);
-      text.insert(text.end(), guesses.begin(), guesses.begin() + static_cast<ptrdiff_t>(n_accepted));
-      text.push_back(random() % 3 == 0 && n_accepted < guesses.size() ? guesses[n_accepted]
-                                                                      : static_cast<TokenId>(random() % 200));
+      const size_t n_accepted = random() % (drafts.size() + 1);
+      text.insert(text.end(), drafts.begin(), drafts.begin() + static_cast<ptrdiff_t>(n_accepted));
+      text.push_back(random() % 3 == 0 && n_accepted < drafts.size() ? drafts[n_accepted]
+                                                                     : static_cast<TokenId>(random() % 200));
       if (text.size() > 280) {  // Another sequence takes its slot.
         draft.forget(&text);
         text = test_prompt(20, static_cast<int>(random() % 100));
@@ -86,10 +86,10 @@ TEST(draft_model_of_the_same_weights_is_always_right) {
   }
   for (const RequestId id : ids) consumer.pump_until_ended(id);
   const EngineStats stats = engine->stats();
-  check::note(std::to_string(stats.drafted_right) + " of " + std::to_string(stats.drafted_tokens) + " right, " +
-              std::to_string(stats.steps) + " steps");
-  CHECK(stats.drafted_tokens > 100);
-  CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
+  check::note(std::to_string(stats.accepted_drafter_tokens) + " of " + std::to_string(stats.drafter_tokens) +
+              " right, " + std::to_string(stats.steps) + " steps");
+  CHECK(stats.drafter_tokens > 100);
+  CHECK_EQ(stats.accepted_drafter_tokens, stats.drafter_tokens);
 }
 
 // There are too few pages for all sequences. Sequences that ask for draft tokens take precedence, and sequences not
@@ -104,19 +104,19 @@ TEST(draft_model_skips_sequences_it_has_no_pages_for) {
   DraftBudget pace;
   const std::vector<TokenId> first = test_prompt(20, 1), second = test_prompt(25, 2), whole = test_prompt(60, 3);
   std::array<TokenId, 4> out{};
-  const auto guesses_for = [&](const std::vector<TokenId>& text) {
+  const auto drafts_for = [&](const std::vector<TokenId>& text) {
     DraftRequest request{&text, text, out};
     draft.draft({&request, 1}, pace);
     CHECK(draft.consistent());
     return request.n;
   };
-  CHECK_EQ(guesses_for(first), 4);
-  CHECK_EQ(guesses_for(second), 0);
-  CHECK_EQ(guesses_for(whole), 0);
+  CHECK_EQ(drafts_for(first), 4);
+  CHECK_EQ(drafts_for(second), 0);
+  CHECK_EQ(drafts_for(whole), 0);
   draft.forget(&whole);
-  for (int i = 0; i < 70 && guesses_for(second) == 0; ++i) continue;
-  CHECK_EQ(guesses_for(second), 4);
-  CHECK_EQ(guesses_for(first), 0);
+  for (int i = 0; i < 70 && drafts_for(second) == 0; ++i) continue;
+  CHECK_EQ(drafts_for(second), 4);
+  CHECK_EQ(drafts_for(first), 0);
 }
 
 // Returns the share of the model's time that a draft model with the given acceptance rate spends. Each of its steps

@@ -10,7 +10,7 @@
 namespace monolith {
 namespace {
 
-std::vector<TokenId> guessed(PromptLookup& lookup, const std::vector<TokenId>& tokens, size_t n) {
+std::vector<TokenId> drafted(PromptLookup& lookup, const std::vector<TokenId>& tokens, size_t n) {
   const PromptLookup::Match match = lookup.find(tokens);
   std::vector<TokenId> out(match.length > 0 ? n : 0);
   if (!out.empty()) PromptLookup::copy(tokens, match, out);
@@ -20,13 +20,13 @@ std::vector<TokenId> guessed(PromptLookup& lookup, const std::vector<TokenId>& t
 TEST(prompt_lookup_finds_the_most_recent_match) {
   PromptLookup lookup(100);
   std::vector<TokenId> tokens = {1, 2, 3, 4, 5};
-  CHECK(guessed(lookup, tokens, 3).empty());
+  CHECK(drafted(lookup, tokens, 3).empty());
   for (const TokenId token : {9, 1, 2}) tokens.push_back(token);
-  CHECK(guessed(lookup, tokens, 3).empty());  // Two matching tokens are too few.
+  CHECK(drafted(lookup, tokens, 3).empty());  // Two matching tokens are too few.
   tokens.push_back(3);
-  CHECK(guessed(lookup, tokens, 3) == std::vector<TokenId>({4, 5, 9}));
+  CHECK(drafted(lookup, tokens, 3) == std::vector<TokenId>({4, 5, 9}));
   tokens.insert(tokens.end(), {7, 1, 2, 3});
-  CHECK(guessed(lookup, tokens, 1) == std::vector<TokenId>({7}));
+  CHECK(drafted(lookup, tokens, 1) == std::vector<TokenId>({7}));
   CHECK_EQ(lookup.find(tokens).length, 3);
 }
 
@@ -34,11 +34,11 @@ TEST(prompt_lookup_continues_a_repeating_text) {
   PromptLookup lookup(100);
   std::vector<TokenId> tokens;
   for (int i = 0; i < 21; ++i) tokens.push_back(i % 3);
-  CHECK(guessed(lookup, tokens, 8) == std::vector<TokenId>({0, 1, 2, 0, 1, 2, 0, 1}));
+  CHECK(drafted(lookup, tokens, 8) == std::vector<TokenId>({0, 1, 2, 0, 1, 2, 0, 1}));
   CHECK_EQ(lookup.find(tokens).length, PromptLookup::kLongestMatch);
   std::vector<TokenId> same(20, 5);
   PromptLookup other(100);
-  CHECK(guessed(other, same, 4) == std::vector<TokenId>(4, 5));
+  CHECK(drafted(other, same, 4) == std::vector<TokenId>(4, 5));
 }
 
 // Compares with a search of the whole text. Lookup finds only existing matches, and all of them if its table is large
@@ -73,29 +73,29 @@ TEST(prompt_lookup_random) {
 }
 
 TEST(draft_length_grows_with_acceptance_and_shrinks_without) {
-  SequenceDrafts guesses(1000);
+  SequenceDrafts drafts(1000);
   std::vector<TokenId> tokens;
   for (int i = 0; i < 30; ++i) tokens.push_back(i % 5);
-  const size_t first = guesses.guess(tokens, 0.3, SequenceDrafts::kMax).size();
+  const size_t first = drafts.draft(tokens, 0.3, SequenceDrafts::kMax).size();
   CHECK(first >= 1 && first < 6);
   for (int i = 0; i < 20; ++i) {
-    guesses.record_acceptance(static_cast<int>(guesses.guess(tokens, 0.3, SequenceDrafts::kMax).size()), false);
+    drafts.record_acceptance(static_cast<int>(drafts.draft(tokens, 0.3, SequenceDrafts::kMax).size()), false);
     tokens.push_back(static_cast<TokenId>(tokens.size() % 5));
   }
-  CHECK_EQ(guesses.guess(tokens, 0.3, SequenceDrafts::kMax).size(), size_t{SequenceDrafts::kMax});
-  CHECK_EQ(guesses.guess(tokens, 0.3, 4).size(), size_t{4});
-  CHECK(guesses.guess(tokens, 0.3, 0).empty());
+  CHECK_EQ(drafts.draft(tokens, 0.3, SequenceDrafts::kMax).size(), size_t{SequenceDrafts::kMax});
+  CHECK_EQ(drafts.draft(tokens, 0.3, 4).size(), size_t{4});
+  CHECK(drafts.draft(tokens, 0.3, 0).empty());
   int made = 0, late = 0;
   for (int i = 0; i < 3000; ++i) {
-    const size_t n = guesses.guess(tokens, 0.3, SequenceDrafts::kMax).size();
-    if (n > 0) guesses.record_acceptance(0, true);
+    const size_t n = drafts.draft(tokens, 0.3, SequenceDrafts::kMax).size();
+    if (n > 0) drafts.record_acceptance(0, true);
     made += n > 0;
     if (i >= 1000) late += static_cast<int>(n);
   }
   CHECK(made < 60);
   CHECK(late >= 1 && late < 10);  // An occasional attempt continues.
   // Even at a cost that cannot pay off, one draft token is tried occasionally.
-  CHECK(guesses.guess(tokens, 2, SequenceDrafts::kMax).size() <= 1);
+  CHECK(drafts.draft(tokens, 2, SequenceDrafts::kMax).size() <= 1);
 }
 
 TEST(acceptance_model_measures_the_cost_of_a_draft_token) {

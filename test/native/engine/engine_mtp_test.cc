@@ -22,7 +22,7 @@ void say_few_words(LooseModel& model, const std::string& block) {
 void check_own_layer(const std::string& model, bool pages_by_window, int n_layers = 1) {
   EngineSetup setup;
   setup.model = model;
-  setup.give_guess_layer(say_few_words, n_layers);
+  setup.give_mtp_layer(say_few_words, n_layers);
   setup.limits.pages_by_window = pages_by_window;
   setup.options.prefix_cache = false;
   const std::vector<ChoiceOutcome> expected = outcomes_without(setup);
@@ -118,16 +118,16 @@ EngineStats count_with(EngineSetup setup, Speculation mode) {
   }
   CHECK(pages_come_back(*engine));
   const EngineStats stats = engine->stats();
-  check::note("mode " + std::to_string(static_cast<int>(mode)) + ": " + std::to_string(stats.drafted_right) + " of " +
-              std::to_string(stats.drafted_tokens) + " right, " + std::to_string(stats.decode_tokens) + " tokens in " +
-              std::to_string(stats.steps) + " steps");
+  check::note("mode " + std::to_string(static_cast<int>(mode)) + ": " + std::to_string(stats.accepted_drafter_tokens) +
+              " of " + std::to_string(stats.drafter_tokens) + " right, " + std::to_string(stats.decode_tokens) +
+              " tokens in " + std::to_string(stats.steps) + " steps");
   return stats;
 }
 
 EngineStats count_with_layer(Speculation mode, bool by_hidden_row, int n_layers = 1) {
   EngineSetup setup;
   setup.model = "models/qwen35.f16.gguf";
-  setup.give_guess_layer(
+  setup.give_mtp_layer(
       [by_hidden_row](LooseModel& model, const std::string& block) { know_what_follows(model, block, by_hidden_row); },
       n_layers);
   return count_with(setup, mode);
@@ -135,7 +135,7 @@ EngineStats count_with_layer(Speculation mode, bool by_hidden_row, int n_layers 
 
 EngineStats count_with_head(Speculation mode, bool by_hidden_row) {
   EngineSetup setup;
-  setup.make_room_for_guesses();
+  setup.make_room_for_drafts();
   setup.change = count_upwards;
   setup.head = [by_hidden_row](const LooseModel& model) { return head_that_knows(model, by_hidden_row); };
   return count_with(setup, mode);
@@ -145,9 +145,10 @@ TEST(a_correct_mtp_layer_saves_steps) {
   for (const Speculation mode : {Speculation::kAuto, Speculation::kAlways, Speculation::kOff}) {
     const EngineStats stats = count_with_layer(mode, false);
     if (stats.steps == 0) return;
-    CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
-    CHECK_EQ(stats.drafted_tokens > 0, mode != Speculation::kOff);
-    if (mode == Speculation::kAlways) CHECK(stats.drafted_right > 150 && stats.steps < stats.decode_tokens / 3);
+    CHECK_EQ(stats.accepted_drafter_tokens, stats.drafter_tokens);
+    CHECK_EQ(stats.drafter_tokens > 0, mode != Speculation::kOff);
+    if (mode == Speculation::kAlways)
+      CHECK(stats.accepted_drafter_tokens > 150 && stats.steps < stats.decode_tokens / 3);
     if (mode == Speculation::kOff) CHECK_EQ(stats.steps, stats.decode_tokens);
   }
 }
@@ -156,15 +157,16 @@ TEST(mtp_layer_gets_the_hidden_state_before_each_token) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true);
   if (stats.steps == 0) return;
   // One accepted draft token per step, except for the first and last step of each response.
-  CHECK(stats.drafted_right + 12 >= stats.steps);
+  CHECK(stats.accepted_drafter_tokens + 12 >= stats.steps);
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
 TEST(consecutive_mtp_layers_draft_one_token_each) {
   const EngineStats stats = count_with_layer(Speculation::kAlways, true, 3);
   if (stats.steps == 0) return;
-  CHECK(stats.drafted_right + 24 >= 3 * stats.steps);  // The first three of four draft tokens per step are accepted.
-  CHECK(stats.drafted_right < stats.drafted_tokens);
+  CHECK(stats.accepted_drafter_tokens + 24 >=
+        3 * stats.steps);  // The first three of four draft tokens per step are accepted.
+  CHECK(stats.accepted_drafter_tokens < stats.drafter_tokens);
   CHECK(stats.steps < stats.decode_tokens * 2 / 5);
 }
 
@@ -172,16 +174,17 @@ TEST(a_correct_eagle_head_saves_steps) {
   for (const Speculation mode : {Speculation::kAuto, Speculation::kAlways}) {
     const EngineStats stats = count_with_head(mode, false);
     if (stats.steps == 0) return;
-    CHECK(stats.drafted_tokens > 0);
-    CHECK_EQ(stats.drafted_right, stats.drafted_tokens);
-    if (mode == Speculation::kAlways) CHECK(stats.drafted_right > 150 && stats.steps < stats.decode_tokens / 3);
+    CHECK(stats.drafter_tokens > 0);
+    CHECK_EQ(stats.accepted_drafter_tokens, stats.drafter_tokens);
+    if (mode == Speculation::kAlways)
+      CHECK(stats.accepted_drafter_tokens > 150 && stats.steps < stats.decode_tokens / 3);
   }
 }
 
 TEST(eagle_head_gets_the_hidden_state_before_each_token) {
   const EngineStats stats = count_with_head(Speculation::kAlways, true);
   if (stats.steps == 0) return;
-  CHECK(stats.drafted_right + 12 >= stats.steps);
+  CHECK(stats.accepted_drafter_tokens + 12 >= stats.steps);
   CHECK(stats.steps < stats.decode_tokens * 3 / 5);
 }
 
@@ -190,7 +193,7 @@ TEST(eagle_head_gets_the_hidden_state_before_each_token) {
 void check_head(const std::string& model, bool pages_by_window, std::vector<uint32_t> sources) {
   EngineSetup setup;
   setup.model = model;
-  setup.make_room_for_guesses();
+  setup.make_room_for_drafts();
   setup.head = [&](const LooseModel& loose) {
     EagleFile head(loose, {120, 50, 7, 200, 8});
     head.sources = sources;

@@ -124,7 +124,7 @@ inline std::vector<float> made_up(size_t count, uint64_t seed, float scale, floa
 
 // Appends an MTP layer after the model's last layer, or after its last MTP layer. The new layer is a copy of the last
 // layer. Returns its block number.
-inline uint32_t add_guess_layer(LooseModel& model) {
+inline uint32_t add_mtp_layer(LooseModel& model) {
   const uint32_t layers = model.number("block_count"), n_embd = model.number("embedding_length");
   const std::string last = "blk." + std::to_string(layers - 1) + ".", block = "blk." + std::to_string(layers) + ".";
   std::map<std::string, LooseModel::Tensor> copies;

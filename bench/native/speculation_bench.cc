@@ -2,7 +2,7 @@
 // time, by turns in one run, so that a slow spell of the machine falls on all. Nothing here is a published model: the network has
 // the shape of a real one, but its layers add nothing and its head says of each token the next number, so that each of those
 // who guess can be made to be always right; and the same text is said with one word only, of which only the text itself knows.
-//   guess_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]
+//   speculation_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -107,15 +107,15 @@ void put_layer(File& file, const std::string& block, uint64_t width, bool expert
                       Bytes(2 * 64 * width / 32 * 34));
 }
 
-// GLM 4.5's, dense but for its last layer. Behind it `n_guess` layers that guess: one knows by its token what follows, of
+// GLM 4.5's, dense but for its last layer. Behind it `n_draft` layers that guess: one knows by its token what follows, of
 // several each by the hidden row what comes so many tokens later.
-Bytes network(const Options& options, int n_layers, int n_guess) {
+Bytes network(const Options& options, int n_layers, int n_draft) {
   const auto width = static_cast<uint64_t>(options.width);
   File file(width);
   const auto key = [&](const char* name, auto value) { file.builder.scalar("glm4moe." + std::string(name), value); };
   file.builder.string("general.architecture", "glm4moe");
-  key("block_count", static_cast<uint32_t>(n_layers + n_guess));
-  if (n_guess > 0) key("nextn_predict_layers", static_cast<uint32_t>(n_guess));
+  key("block_count", static_cast<uint32_t>(n_layers + n_draft));
+  if (n_draft > 0) key("nextn_predict_layers", static_cast<uint32_t>(n_draft));
   key("context_length", uint32_t{2048});
   key("embedding_length", static_cast<uint32_t>(width));
   key("feed_forward_length", static_cast<uint32_t>(3 * width));
@@ -133,11 +133,11 @@ Bytes network(const Options& options, int n_layers, int n_guess) {
   file.numbers("token_embd.weight", kVocabulary, width, table);
   file.numbers("output.weight", kVocabulary, width, looks_back(table, width, 1));
   file.ones("output_norm.weight", width);
-  for (int i = 0; i < n_layers + n_guess; ++i)
+  for (int i = 0; i < n_layers + n_draft; ++i)
     put_layer(file, "blk." + std::to_string(i) + ".", width, i == n_layers - 1);
-  for (int level = 0; level < n_guess; ++level) {
+  for (int level = 0; level < n_draft; ++level) {
     const std::string block = "blk." + std::to_string(n_layers + level) + ".nextn.";
-    const bool by_token = n_guess == 1;
+    const bool by_token = n_draft == 1;
     for (const char* norm : {"enorm.weight", "hnorm.weight", "shared_head_norm.weight"}) file.ones(block + norm, width);
     file.diagonal(block + "eh_proj.weight", 2 * width, 1, by_token ? 0 : width);
     file.numbers(block + "shared_head_head.weight", kVocabulary, width,
@@ -184,7 +184,7 @@ struct Run {
   std::unique_ptr<EngineCounters> counters = std::make_unique<EngineCounters>();
   // By text: of each round.
   std::vector<double> ms[2];
-  uint64_t steps[2] = {}, tokens[2] = {}, guessed[2] = {}, right[2] = {};
+  uint64_t steps[2] = {}, tokens[2] = {}, drafted[2] = {}, right[2] = {};
 };
 
 [[noreturn]] void fail(const std::string& what) {
@@ -193,7 +193,7 @@ struct Run {
 }
 
 std::unique_ptr<Run> open(const std::string& name, const Options& options, const Tokenizer& tokenizer,
-                          Speculation speculation, int n_guess, int draft_layers, bool with_head) {
+                          Speculation speculation, int n_draft, int draft_layers, bool with_head) {
   auto run = std::make_unique<Run>();
   run->name = name;
   auto backend = make_cpu_backend({.threads = options.threads});
@@ -201,10 +201,10 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   run->backend = std::move(*backend);
   ModelLimits limits{.max_batch_tokens = 64,
                      .max_logit_rows = 1 + SequenceDrafts::kMax,
-                     .guess_rows = SequenceDrafts::kMax,
+                     .draft_rows = SequenceDrafts::kMax,
                      .max_context = 2048,
                      .n_pages = 128};
-  limits.mtp_layer = n_guess > 0;
+  limits.mtp_layer = n_draft > 0;
   const auto load = [&](const Bytes& image, const ModelLimits& own, const GgufFile* head) {
     auto file = GgufFile::parse(image);
     if (!file) fail(file.error().message);
@@ -215,11 +215,11 @@ std::unique_ptr<Run> open(const std::string& name, const Options& options, const
   const Bytes head_image = eagle(options);
   auto head = GgufFile::parse(head_image);
   if (!head) fail(head.error().message);
-  run->model = load(network(options, options.layers, n_guess), limits, with_head ? head->get() : nullptr);
+  run->model = load(network(options, options.layers, n_draft), limits, with_head ? head->get() : nullptr);
   if (draft_layers > 0) {
     ModelLimits own = limits;
     own.max_logit_rows = DraftModel::kMaxSequences;
-    own.guess_rows = 0;
+    own.draft_rows = 0;
     run->draft = load(network(options, draft_layers, 0), own, nullptr);
   }
   EngineOptions engine;
@@ -244,7 +244,7 @@ void answer(Run& run, const Options& options, int text, int round, bool counts) 
   run.loop->add(std::make_unique<Request>(id++, channel, request, static_cast<int>(kVocabulary), 2048));
   std::vector<std::byte> drained;
   const EngineCounters& c = *run.counters;
-  const uint64_t steps = c.steps, tokens = c.decode_tokens, guessed = c.guessed_tokens, right = c.guessed_right;
+  const uint64_t steps = c.steps, tokens = c.decode_tokens, drafted = c.draft_tokens, right = c.accepted_draft_tokens;
   const auto start = std::chrono::steady_clock::now();
   while (!run.loop->idle()) {
     run.loop->step();
@@ -256,8 +256,8 @@ void answer(Run& run, const Options& options, int text, int round, bool counts) 
   run.ms[at].push_back(ms);
   run.steps[at] += c.steps - steps;
   run.tokens[at] += c.decode_tokens - tokens;
-  run.guessed[at] += c.guessed_tokens - guessed;
-  run.right[at] += c.guessed_right - right;
+  run.drafted[at] += c.draft_tokens - drafted;
+  run.right[at] += c.accepted_draft_tokens - right;
 }
 
 int run_all(const Options& options) {
@@ -270,10 +270,10 @@ int run_all(const Options& options) {
   const auto tokenizer = load(words);
   if (!tokenizer) fail(tokenizer.error().message);
   std::vector<std::unique_ptr<Run>> runs;
-  const auto add = [&](const char* name, Speculation speculation, int n_guess, int draft_layers, bool with_head) {
-    runs.push_back(open(name, options, **tokenizer, speculation, n_guess, draft_layers, with_head));
+  const auto add = [&](const char* name, Speculation speculation, int n_draft, int draft_layers, bool with_head) {
+    runs.push_back(open(name, options, **tokenizer, speculation, n_draft, draft_layers, with_head));
   };
-  add("no guesses", Speculation::kOff, 0, 0, false);
+  add("no draft tokens", Speculation::kOff, 0, 0, false);
   add("the text itself", Speculation::kAuto, 0, 0, false);
   add("a smaller model", Speculation::kAuto, 0, std::max(2, options.layers / 8), false);
   add("one own layer", Speculation::kAuto, 1, 0, false);
@@ -289,7 +289,8 @@ int run_all(const Options& options) {
   };
   for (const int text : {0, 1}) {
     std::printf(
-        "\n| %s | steps for 100 tokens | guesses right | ms for %d tokens, median (least to most) | times as fast "
+        "\n| %s | steps for 100 tokens | draft tokens accepted | ms for %d tokens, median (least to most) | times as "
+        "fast "
         "|\n|---|---|---|---|---|\n",
         text == 0 ? "counts, never the same twice" : "one word again and again", options.tokens);
     const double plain = median(runs[0]->ms[static_cast<size_t>(text)]);
@@ -298,7 +299,7 @@ int run_all(const Options& options) {
       const auto [least, most] = std::ranges::minmax(run->ms[at]);
       std::printf("| %s | %.0f | %llu of %llu | %.0f (%.0f to %.0f) | %.2f |\n", run->name.c_str(),
                   100.0 * static_cast<double>(run->steps[at]) / static_cast<double>(run->tokens[at]),
-                  static_cast<unsigned long long>(run->right[at]), static_cast<unsigned long long>(run->guessed[at]),
+                  static_cast<unsigned long long>(run->right[at]), static_cast<unsigned long long>(run->drafted[at]),
                   median(run->ms[at]), least, most, plain / median(run->ms[at]));
     }
   }
@@ -321,7 +322,7 @@ int main_of(int argc, char** argv) {
     else if (word == "--threads")
       options.threads = std::max(1, value);
     else
-      fail("usage: guess_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]");
+      fail("usage: speculation_bench [--rounds N] [--tokens N] [--width N] [--layers N] [--threads N]");
   }
   return run_all(options);
 }

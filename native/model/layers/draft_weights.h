@@ -10,7 +10,7 @@ namespace monolith {
 
 class WeightList;
 
-struct GuessWeights {
+struct DraftWeights {
   const float* token_norm = nullptr;
   const float* hidden_norm = nullptr;
   std::unique_ptr<Matrix> projection;  // Projection of the concatenated token embedding and hidden state.
@@ -20,6 +20,6 @@ struct GuessWeights {
 };
 
 // Lists the tensors of the layer that `list` has entered.
-void list_weights(GuessWeights& weights, WeightList& list);
+void list_weights(DraftWeights& weights, WeightList& list);
 
 }  // namespace monolith
