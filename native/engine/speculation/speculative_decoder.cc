@@ -34,7 +34,7 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
     return;
   const double price = always ? 0 : acceptance_model_.price(plan.n_decodes);
   n_decodes_ = plan.n_decodes;
-  const bool drafts = drafter_ && (drafts_always_ || draft_budget_.may_draft());
+  const bool use_drafter = drafter_ && (drafts_always_ || draft_budget_.may_draft());
   const double draft_price =
       drafts_always_ ? 0 : price + draft_budget_.step_ms(plan.n_decodes) / acceptance_model_.base_ms(plan.n_decodes);
   for (const StepPlan::Item& item : plan.items) {
@@ -47,7 +47,7 @@ void SpeculativeDecoder::add_to(const StepPlan& plan) {
     drafts = drafts.first(constraints_.count_allowed(sequence, drafts));
     if (!drafts.empty()) {
       add(item, drafts);
-    } else if (drafts && draft_requests_.size() < size_t{Drafter::kMaxSequences}) {
+    } else if (use_drafter && draft_requests_.size() < size_t{Drafter::kMaxSequences}) {
       std::span<TokenId> place =
           sequence.drafts->place_for_draft(draft_price, !always && drafts_always_ ? std::min(most, kMaxUnasked) : most);
       if (!place.empty() && drafter_->writes_pages()) {
